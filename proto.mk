@@ -1,0 +1,33 @@
+# Targets for the contract in protos/. Included by the Makefile.
+
+PYTHON ?= python3
+VENV := .venv
+PROTO_VENV := .venv-proto
+# Stubs demand at least the runtime they were generated for, so they are made with an older generator than
+# the one we run on; grpcio-tools 1.76 needs protobuf 6 and therefore an environment of its own.
+PROTO_TOOLS := grpcio-tools==1.76.0 mypy-protobuf==5.1.0
+PROTO_READY := $(PROTO_VENV)/tools-installed
+
+.PHONY: proto check-proto lint-proto breaking
+
+$(PROTO_READY): proto.mk
+	$(PYTHON) -m venv $(PROTO_VENV)
+	$(PROTO_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PROTO_TOOLS)
+	touch $@
+
+proto: $(PROTO_READY) ## Generate the Python stubs and docs/api.md from protos/
+	$(PROTO_VENV)/bin/python -m tools.generate_protos write
+
+check-proto: $(PROTO_READY) ## Fail if generated files do not match protos/
+	$(PROTO_VENV)/bin/python -m tools.generate_protos check
+
+lint-proto: ## Lint protos/ and check their format
+	$(VENV)/bin/buf lint
+	$(VENV)/bin/buf format --diff --exit-code
+
+breaking: ## Fail if protos/ breaks clients of the main branch
+	@if git rev-parse --verify --quiet main:buf.yaml >/dev/null 2>&1; then \
+		$(VENV)/bin/buf breaking --against '.git#branch=main'; \
+	else \
+		echo "breaking: no contract on a branch named main to compare with; nothing checked"; \
+	fi

@@ -1,0 +1,387 @@
+"""Durable acceptance: messages, their numbers and their jobs in one transaction, before the reply.
+
+A batch is all or nothing. Sending it again changes nothing: message ids tell what is already here,
+an idempotency key replays the first answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from recollect_extraction.queue import jobs
+from recollect_extraction.storage import conversations, idempotency, users
+from recollect_extraction.storage.conversations import Counters, IncomingMessage
+from recollect_shared.consistency import Position, current_position
+from recollect_shared.database.pool import Connection, Database
+from recollect_shared.errors import NotFound, WrongState
+from recollect_shared.models import Job, Scope
+
+WHY_NOT = {
+    "MEMORY_DISABLED": "memory is switched off for this user: nothing was stored",
+    "LEARNING_DISABLED": "learning is switched off for this user: nothing will be learnt",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingTranscript:
+    """A whole or partial conversation as a caller submits it."""
+
+    user_id: str
+    conversation_id: str
+    messages: Sequence[IncomingMessage]
+    time_zone: str | None = None
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What makes a repeated call recognisable: its key, its method and the hash of its body."""
+
+    tenant_id: str
+    rpc: str
+    key: str
+    body_hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The outcome of a call that may have queued jobs, and the moment that covers it."""
+
+    jobs: list[Job]
+    position: Position
+    pending_messages: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IntakeRules:
+    """When and how jobs are made; see the README's table for the variables behind them."""
+
+    memory_enabled: bool
+    extract_every: int
+    debounce_seconds: float
+    max_attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """Where messages ended up: the conversation's last number, and theirs from lowest to highest."""
+
+    last_message_no: int
+    lowest: int
+    highest: int
+
+
+class _RacedByTwin(Exception):
+    """A concurrent call with the same idempotency key committed first."""
+
+
+class Intake:
+    """Accepts messages into the database behind `database` (role recollect_write)."""
+
+    def __init__(self, database: Database, rules: IntakeRules) -> None:
+        self._database = database
+        self._rules = rules
+
+    async def submit(
+        self,
+        tenant_id: str,
+        transcripts: Sequence[IncomingTranscript],
+        identity: Identity | None,
+        *,
+        timeout: float,
+    ) -> Accepted:
+        """Accept a batch of transcripts: one job per transcript, in order.
+
+        Raises:
+            WrongState: A user was erased, or a known message id came with other content.
+            AlreadyExists: The idempotency key was used for another body.
+        """
+
+        async def work(connection: Connection) -> list[Job]:
+            # Locks are taken in one order, whatever the order of the batch.
+            order = sorted(
+                range(len(transcripts)),
+                key=lambda i: (transcripts[i].user_id, transcripts[i].conversation_id, i),
+            )
+            made: dict[int, Job] = {}
+            for i in order:
+                made[i] = await self._submit_one(connection, tenant_id, transcripts[i], i)
+            return [made[i] for i in range(len(transcripts))]
+
+        user_ids = sorted({transcript.user_id for transcript in transcripts})
+        return await self._once(tenant_id, identity, user_ids, work, timeout)
+
+    async def append(
+        self,
+        scope: Scope,
+        conversation_id: str,
+        messages: Sequence[IncomingMessage],
+        identity: Identity | None,
+        *,
+        timeout: float,
+    ) -> Accepted:
+        """Accept messages of a running chat; a job is queued once enough of them are waiting.
+
+        Raises:
+            WrongState: The user was erased, or a known message id came with other content.
+            AlreadyExists: The idempotency key was used for another body.
+        """
+        pending = 0
+
+        async def work(connection: Connection) -> list[Job]:
+            nonlocal pending
+            state = await users.enter_user(connection, scope)
+            if why := state.why_not_learning(self._rules.memory_enabled):
+                return [await self._refuse(connection, scope, conversation_id, why)]
+            counters = await conversations.open_conversation(
+                connection, scope, conversation_id, time_zone=None
+            )
+            stored = await self._store(
+                connection, scope, conversation_id, counters, messages, "messages"
+            )
+            await conversations.advance(
+                connection,
+                scope,
+                conversation_id,
+                last_message_no=stored.last_message_no,
+                watermark=None,
+                last_said_at=_latest(messages),
+                ended=False,
+            )
+            pending = await conversations.count_pending(
+                connection, scope, conversation_id, counters.watermark
+            )
+            if pending < self._rules.extract_every:
+                return []
+            return [await self._enqueue_open(connection, scope, conversation_id)]
+
+        accepted = await self._once(scope.tenant_id, identity, [scope.user_id], work, timeout)
+        return Accepted(accepted.jobs, accepted.position, pending)
+
+    async def end(
+        self, scope: Scope, conversation_id: str, identity: Identity | None, *, timeout: float
+    ) -> Accepted:
+        """Mark a conversation as over and queue what has not been extracted.
+
+        Raises:
+            NotFound: The user has no such conversation.
+            AlreadyExists: The idempotency key was used for another body.
+        """
+
+        async def work(connection: Connection) -> list[Job]:
+            await users.enter_user(connection, scope)
+            counters = await conversations.lock_conversation(connection, scope, conversation_id)
+            if counters is None:
+                raise NotFound(
+                    "this user has no such conversation", reason="CONVERSATION_NOT_FOUND"
+                )
+            job = await self._hand_out(connection, scope, conversation_id, counters)
+            await conversations.advance(
+                connection,
+                scope,
+                conversation_id,
+                last_message_no=counters.last_message_no,
+                watermark=counters.last_message_no,
+                last_said_at=None,
+                ended=True,
+            )
+            job = job or await jobs.find_covering(
+                connection, scope, conversation_id, counters.last_message_no
+            )
+            return [job] if job else []
+
+        return await self._once(scope.tenant_id, identity, [scope.user_id], work, timeout)
+
+    async def queue_idle(self, scope: Scope, conversation_id: str) -> None:
+        """Queue the rest of a conversation that fell silent."""
+
+        async def work(connection: Connection) -> None:
+            async with connection.transaction():
+                counters = await conversations.lock_conversation(connection, scope, conversation_id)
+                if counters is not None and counters.watermark < counters.last_message_no:
+                    await self._enqueue_open(connection, scope, conversation_id)
+
+        await self._database.run(work, timeout=10.0)
+
+    async def _submit_one(
+        self, connection: Connection, tenant_id: str, transcript: IncomingTranscript, index: int
+    ) -> Job:
+        scope = Scope(tenant_id, transcript.user_id)
+        conversation_id = transcript.conversation_id
+        state = await users.enter_user(connection, scope)
+        if why := state.why_not_learning(self._rules.memory_enabled):
+            return await self._refuse(connection, scope, conversation_id, why)
+        before = await conversations.open_conversation(
+            connection, scope, conversation_id, time_zone=transcript.time_zone
+        )
+        stored = await self._store(
+            connection,
+            scope,
+            conversation_id,
+            before,
+            transcript.messages,
+            f"transcripts[{index}].messages",
+        )
+        after = Counters(stored.last_message_no, before.watermark)
+        job = await self._hand_out(connection, scope, conversation_id, after)
+        if job is None:
+            job = await jobs.find_covering(connection, scope, conversation_id, stored.highest)
+        if job is None:
+            # The job that covered these messages is no longer kept: run them again.
+            job = await jobs.enqueue_range(
+                connection,
+                scope,
+                conversation_id,
+                range_from=stored.lowest,
+                range_to=stored.highest,
+                max_attempts=self._rules.max_attempts,
+            )
+        await conversations.advance(
+            connection,
+            scope,
+            conversation_id,
+            last_message_no=stored.last_message_no,
+            watermark=stored.last_message_no,
+            last_said_at=_latest(transcript.messages),
+            ended=transcript.ended,
+        )
+        return job
+
+    async def _store(
+        self,
+        connection: Connection,
+        scope: Scope,
+        conversation_id: str,
+        counters: Counters,
+        messages: Sequence[IncomingMessage],
+        field: str,
+    ) -> _Stored:
+        """Number and insert the messages that are new; those already here must be the same."""
+        known = await conversations.find_known(
+            connection, scope, conversation_id, [message.message_id for message in messages]
+        )
+        new: list[IncomingMessage] = []
+        numbers: list[int] = []
+        for i, message in enumerate(messages):
+            held = known.get(message.message_id)
+            if held is None:
+                new.append(message)
+                numbers.append(counters.last_message_no + len(new))
+            elif (held.role, held.content) != (message.role, message.content):
+                raise WrongState(
+                    f"{field}[{i}].id: a message with this id and other content is already part "
+                    "of the conversation; a message never changes, send the new one under a new id",
+                    reason="MESSAGE_ID_REUSED",
+                    metadata={"field": f"{field}[{i}].id", "message_id": message.message_id},
+                )
+            else:
+                numbers.append(held.message_no)
+        if new:
+            await conversations.insert_messages(
+                connection, scope, conversation_id, new, first_no=counters.last_message_no + 1
+            )
+        return _Stored(counters.last_message_no + len(new), min(numbers), max(numbers))
+
+    async def _hand_out(
+        self, connection: Connection, scope: Scope, conversation_id: str, counters: Counters
+    ) -> Job | None:
+        """Queue every message that no job owns yet; None if there is none."""
+        if counters.watermark >= counters.last_message_no:
+            return None
+        return await jobs.enqueue_range(
+            connection,
+            scope,
+            conversation_id,
+            range_from=counters.watermark + 1,
+            range_to=counters.last_message_no,
+            max_attempts=self._rules.max_attempts,
+        )
+
+    async def _enqueue_open(
+        self, connection: Connection, scope: Scope, conversation_id: str
+    ) -> Job:
+        return await jobs.enqueue_open(
+            connection,
+            scope,
+            conversation_id,
+            debounce_seconds=self._rules.debounce_seconds,
+            max_attempts=self._rules.max_attempts,
+        )
+
+    async def _refuse(
+        self, connection: Connection, scope: Scope, conversation_id: str, why: str
+    ) -> Job:
+        return await jobs.enqueue_cancelled(
+            connection,
+            scope,
+            conversation_id,
+            reason=why,
+            error=f"{why}: {WHY_NOT[why]}",
+            max_attempts=self._rules.max_attempts,
+        )
+
+    async def _once(
+        self,
+        tenant_id: str,
+        identity: Identity | None,
+        user_ids: Sequence[str],
+        work: Callable[[Connection], Awaitable[list[Job]]],
+        timeout: float,
+    ) -> Accepted:
+        """Do `work` in one transaction, or answer as the first call with the same key did."""
+
+        async def attempt(connection: Connection) -> Accepted:
+            try:
+                async with connection.transaction():
+                    made = await self._replay(connection, identity)
+                    if made is None:
+                        made = await work(connection)
+                        await self._remember(connection, identity, user_ids, made)
+            except _RacedByTwin:
+                made = await self._replay(connection, identity) or []
+            return Accepted(made, await current_position(connection))
+
+        return await self._database.run(attempt, timeout=timeout)
+
+    async def _replay(self, connection: Connection, identity: Identity | None) -> list[Job] | None:
+        if identity is None:
+            return None
+        ids = await idempotency.replayed(
+            connection,
+            tenant_id=identity.tenant_id,
+            rpc=identity.rpc,
+            key=identity.key,
+            body_hash=identity.body_hash,
+        )
+        if ids is None:
+            return None
+        return await jobs.get_jobs(connection, identity.tenant_id, [UUID(i) for i in ids])
+
+    async def _remember(
+        self,
+        connection: Connection,
+        identity: Identity | None,
+        user_ids: Sequence[str],
+        made: Sequence[Job],
+    ) -> None:
+        if identity is None:
+            return
+        first = await idempotency.take(
+            connection,
+            tenant_id=identity.tenant_id,
+            rpc=identity.rpc,
+            key=identity.key,
+            user_ids=user_ids,
+            body_hash=identity.body_hash,
+            resource_ids=[str(job.job_id) for job in made],
+        )
+        if not first:
+            raise _RacedByTwin
+
+
+def _latest(messages: Sequence[IncomingMessage]) -> datetime | None:
+    """The newest event time among the messages, if any of them carries one."""
+    return max((m.said_at for m in messages if m.said_at is not None), default=None)

@@ -1,0 +1,1 @@
+"""The language model behind one small protocol: OpenAI-compatible, or offline rules."""

@@ -1,0 +1,365 @@
+"""Applies a language's rules to the user's messages. Knows no language itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+
+from recollect_extraction.provider.offline.dates import Moment, resolve_dates, since_year
+from recollect_extraction.provider.offline.language import Language
+from recollect_extraction.provider.offline.rules import (
+    Clause,
+    Rule,
+    fill,
+    proper,
+    starts_like_name,
+)
+from recollect_extraction.provider.offline.technologies import Technology, find_technologies
+from recollect_extraction.provider.offline.text import (
+    cut,
+    fold,
+    has_capitals,
+    is_planted,
+    is_sarcastic,
+    own_words,
+    sentences,
+)
+
+_NAMES = ("place", "origin", "company", "name")
+_EVENTS = ("question", "problem", "learning")
+_EVENT_LENGTH = 200
+_VALUE_LENGTH = 400
+_TECHNOLOGY_FIELDS = {
+    "language": "facts.preferences.languages[]",
+    "framework": "facts.technical_context.frameworks[]",
+}
+_PROJECT_NAME = re.compile(
+    r"\b(?:called|named|tên là|có tên|gọi là|tên)\s+(?P<name>[^\s,.;]+(?:\s+[^\W\d_a-zà-ỹđ][^\s,.;]*){0,2})"
+)
+_PERSON = re.compile(
+    r"^(?:my |our )?(?:\w+ )?\w+,? (?P<name>[A-Z][\w'-]+)\b|\btên (?:là )?(?P<vi>[^\W\d_a-zà-ỹđ]\w*)"
+)
+
+
+@dataclass(slots=True)
+class Statement:
+    """Something the speaker said about themselves.
+
+    Attributes:
+        attributes: Single-valued attribute to folded value.
+        profile: Dotted path and value, in order; a path ending in `[]` appends.
+        words: Folded content words, to match achievements with goals.
+        language: Whose sentence this is.
+        places: Proper names that matter to the sentence, by group.
+    """
+
+    rule: Rule
+    content: str
+    language: Language
+    message_ids: list[str]
+    importance: float
+    confidence: str
+    tags: list[str]
+    keywords: list[str]
+    entities: list[tuple[str, str]]
+    attributes: dict[str, str]
+    profile: list[tuple[str, str]]
+    words: frozenset[str]
+    places: dict[str, str]
+    valid_from: date | None = None
+    detail: str = ""
+
+    @property
+    def type(self) -> str:
+        return self.rule.type
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """What the speaker says is not so, or no longer so. `by` says what is so now."""
+
+    attributes: dict[str, str]
+    message_id: str
+    by: Statement | None = None
+
+
+@dataclass(slots=True)
+class Reading:
+    """What one text gave.
+
+    Attributes:
+        questions: Sentences that ask something.
+    """
+
+    statements: list[Statement] = field(default_factory=list)
+    denials: list[Denial] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """Who speaks, where and when: decides how memories are worded and dated."""
+
+    subject: str
+    message_id: str
+    said_at: datetime
+
+
+def read(text: str, language: Language, speaker: Speaker) -> Reading:
+    """Read one message.
+
+    Args:
+        text: The whole message.
+        language: The language it is in.
+        speaker: Who speaks; `said_at` is in the speaker's time zone.
+    """
+    reading = Reading()
+    if is_planted(text):
+        # An order to the memory poisons its neighbours too: "save this: I am…".
+        return reading
+    cased = has_capitals(own_words(text))
+    greeted = False
+    for sentence in sentences(own_words(text)):
+        plain = language.trim(" ".join(language.clauses(sentence)) or sentence)[0]
+        if language.refuse_rest.match(sentence) or language.refuse_rest.match(plain):
+            break
+        if is_sarcastic(text) or language.refuse.search(sentence):
+            continue
+        asked = _is_question(sentence, plain, language)
+        if asked:
+            reading.questions.append(sentence)
+            how_to = _how_to(sentence, language, speaker)
+            reading.statements += [how_to] if how_to else []
+        for part in _clauses(sentence, language):
+            clause, hello = language.trim(part)
+            greeted = greeted or hello
+            if not clause or (asked and language.asks.search(clause) and not _request(clause)):
+                if not _polite(clause, language):
+                    continue
+            loud = clause.isupper() and len(clause) > 3
+            _read_clause(
+                clause.lower() if loud else clause, cased and not loud, greeted, asked,
+                language, speaker, reading,
+            )  # fmt: skip
+    return reading
+
+
+def _clauses(sentence: str, language: Language) -> list[str]:
+    return language.clauses(re.sub(r"[?？]+$", "", sentence).strip())
+
+
+def _request(clause: str) -> bool:
+    return bool(re.match(r"(?:can|could|would) you\b", clause, re.IGNORECASE))
+
+
+def _polite(clause: str, language: Language) -> bool:
+    return (
+        bool(clause)
+        and language.code == "vi"
+        and clause.lower().startswith(("bạn có thể", "có thể"))
+    )
+
+
+def _is_question(sentence: str, plain: str, language: Language) -> bool:
+    bare = re.sub(r"[\s)\"']+$", "", sentence)
+    return bare.endswith(("?", "？")) or bool(language.question.search(plain))
+
+
+def _read_clause(
+    text: str,
+    cased: bool,
+    greeted: bool,
+    asked: bool,
+    language: Language,
+    speaker: Speaker,
+    reading: Reading,
+) -> None:
+    hedge = language.hedge.match(text)
+    text = text[hedge.end() :] if hedge else text
+    clause_text, moments = resolve_dates(text, language.code, speaker.said_at.date())
+    clause_text = language.trim(clause_text)[0]
+    clause = Clause(clause_text, cased, greeted, asked)
+    statement = _first_match(clause, moments, language, speaker)
+    ended = language.ended(language.trim(text)[0] if language.code == "vi" else text)
+    ended = ended or language.ended(clause_text)
+    if ended and not asked:
+        _end(ended, clause, moments, language, speaker, reading)
+        return
+    if statement:
+        if hedge:
+            statement.confidence = "low" if statement.confidence == "low" else "medium"
+        reading.statements.append(statement)
+    elif not asked and (positive := language.denied(clause_text)):
+        denied = _first_match(Clause(positive, cased, greeted), [], language, speaker)
+        if denied and denied.attributes:
+            reading.denials.append(Denial(denied.attributes, speaker.message_id))
+
+
+def _end(
+    positive: str,
+    clause: Clause,
+    moments: list[Moment],
+    language: Language,
+    speaker: Speaker,
+    reading: Reading,
+) -> None:
+    """Something that was so has ended: it is a fact of its own, and denies the old one."""
+    positive = language.trim(positive)[0]
+    was = _first_match(Clause(positive, clause.cased), [], language, speaker)
+    if not was:
+        return
+    verb = positive.partition(" ")[2]
+    fact = Rule("ended", was.rule.pattern, "fact", language.ended_form, 0.5, tags=("change",))
+    statement = _make(
+        fact, {"s": speaker.subject, "x": language.shift(verb)}, clause, moments, language, speaker
+    )
+    reading.statements.append(statement)
+    reading.denials.append(Denial(was.attributes, speaker.message_id, statement))
+
+
+def _first_match(
+    clause: Clause, moments: list[Moment], language: Language, speaker: Speaker
+) -> Statement | None:
+    if not clause.text:
+        return None
+    for rule in language.rules:
+        if clause.asked and not rule.request and language.asks.search(clause.text):
+            continue
+        match = rule.pattern.match(clause.text)
+        if not match:
+            continue
+        raw = {key: _tidy(value) for key, value in match.groupdict().items() if value}
+        if rule.guard and not rule.guard(raw, clause):
+            continue
+        groups = {key: _value(key, value, clause, language) for key, value in raw.items()}
+        groups = {key: value for key, value in groups.items() if value}
+        groups["s"] = speaker.subject
+        return _make(rule, groups, clause, moments, language, speaker)
+    return None
+
+
+def _tidy(value: str) -> str:
+    return cut(value.strip(" ,.;:!?…-"), _VALUE_LENGTH)
+
+
+def _value(key: str, value: str, clause: Clause, language: Language) -> str:
+    if key in _NAMES:
+        # An employer without a name ("a children's hospital") is no company.
+        return proper(value, clause.cased) if starts_like_name(value, clause.cased) else ""
+    if key == "rest":
+        return f" {value}" if value else ""
+    return language.shift(value) if key != "verb" else value.lower()
+
+
+def _make(
+    rule: Rule,
+    groups: dict[str, str],
+    clause: Clause,
+    moments: list[Moment],
+    language: Language,
+    speaker: Speaker,
+) -> Statement:
+    content = " ".join(fill(rule.write, groups, language.third_person).split())
+    content = content.rstrip(" .") + "."
+    if moments:
+        content = f"{content[:-1]} ({', '.join(moment.text for moment in moments)})."
+    if rule.type in _EVENTS:
+        content = cut(content, _EVENT_LENGTH)
+    attributes = {
+        _attribute(key, groups): fold(fill(value, groups)) for key, value in rule.attributes.items()
+    }
+    profile = [(path, fill(value, groups)) for path, value in rule.profile.items()]
+    if rule.style:
+        style = language.style(clause.text)
+        attributes |= {key: fold(value) for key, value in style.items()}
+        profile += _style_fields(style)
+    technologies = find_technologies(clause.text)
+    if rule.technologies:
+        profile += [
+            (_TECHNOLOGY_FIELDS[found.kind], found.name)
+            for found in technologies
+            if found.kind in _TECHNOLOGY_FIELDS
+        ]
+    entities = _entities(rule, groups, technologies)
+    if "project" in rule.tags and (project := _PROJECT_NAME.search(groups.get("x", ""))):
+        entities.append((project["name"], "project"))
+        profile.append(("facts.technical_context.current_projects[]", project["name"]))
+        profile.append(("current_projects[]", project["name"]))
+    if any(path.endswith("challenges[]") for path, _ in profile) and not technologies:
+        profile = [(path, value) for path, value in profile if not path.endswith("challenges[]")]
+    subject = {fold(speaker.subject)}
+    content_words = (
+        frozenset(fold(content).split()) - subject - {fold(w) for w in language.stop_words}
+    )
+    today = speaker.said_at.date()
+    starts = [moment.start for moment in moments if moment.start <= today]
+    since = since_year(clause.text)
+    return Statement(
+        rule=rule,
+        content=content,
+        language=language,
+        message_ids=[speaker.message_id],
+        importance=rule.importance,
+        confidence=rule.confidence,
+        tags=list(rule.tags),
+        keywords=_keywords(groups, entities, language),
+        entities=entities,
+        attributes={key: value for key, value in attributes.items() if value},
+        profile=[(path, value) for path, value in profile if value],
+        words=content_words,
+        places={key: groups[key] for key in ("place", "origin") if groups.get(key)},
+        valid_from=starts[0] if starts else since,
+    )
+
+
+def _attribute(key: str, groups: dict[str, str]) -> str:
+    name, colon, template = key.partition(":")
+    return f"{name}:{fold(fill(template, groups))}" if colon else name
+
+
+def _style_fields(style: dict[str, str]) -> list[tuple[str, str]]:
+    fields = []
+    if length := style.get("answer_length"):
+        fields.append(("preferences.response_style", length))
+        concise = {"short": "concise", "detailed": "detailed"}[length]
+        fields.append(("facts.preferences.communication_style", concise))
+    if language := style.get("answer_language"):
+        fields.append(("preferences.response_language", language))
+    if form := style.get("answer_format"):
+        fields.append(("preferences.response_format", form))
+    return fields
+
+
+def _entities(
+    rule: Rule, groups: dict[str, str], technologies: list[Technology]
+) -> list[tuple[str, str]]:
+    found = [(groups[key], kind) for key, kind in rule.entities.items() if groups.get(key)]
+    if "family" in rule.tags and (person := _PERSON.search(groups.get("x", ""))):
+        found.append((person["name"] or person["vi"], "person"))
+    return found + [(technology.name, "topic") for technology in technologies]
+
+
+def _keywords(
+    groups: dict[str, str], entities: list[tuple[str, str]], language: Language
+) -> list[str]:
+    words = dict.fromkeys(name.casefold() for name, _ in entities)
+    for key in ("job", "thing", "x"):
+        for word in re.findall(r"[^\W_][\w+#'-]*", groups.get(key, "").casefold()):
+            if len(word) > 2 and word not in language.stop_words:
+                words.setdefault(word)
+    return list(words)[:8]
+
+
+def _how_to(sentence: str, language: Language, speaker: Speaker) -> Statement | None:
+    """A technical "how do I…" is an event of little weight."""
+    match = language.how_to.match(sentence)
+    technologies = find_technologies(sentence)
+    if not match or not technologies:
+        return None
+    rule = Rule("how_to", language.how_to, "question", language.phrases.asked, 0.3, "medium",
+                tags=("question",))  # fmt: skip
+    groups = {"s": speaker.subject, "x": sentence}
+    statement = _make(rule, groups, Clause(sentence), [], language, speaker)
+    return statement

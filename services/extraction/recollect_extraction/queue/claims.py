@@ -1,0 +1,288 @@
+"""What workers do with jobs: claim, renew, hand back, fail, record progress, finish.
+
+All times are the database's. `claim_no` grows with every claim, and every statement of a worker
+names the one it holds: after a stall, somebody else's claim has another number and the late write
+touches no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from recollect_extraction.queue.jobs import announce
+from recollect_shared.database.pool import Connection
+from recollect_shared.models import Scope
+
+OUTAGE_HOURS = 24
+"""For how long an outage of the model does not use up attempts."""
+
+# Across users: the oldest jobs that may start. A user's job may start when no older job of the
+# user is unfinished and none is running; a running job whose lease is over counts as startable.
+_CLAIM = """
+WITH startable AS (
+    SELECT job_id
+    FROM jobs AS job
+    WHERE job.state IN ('queued', 'failed', 'running')
+      AND CASE WHEN job.state = 'running' THEN job.lease_until < clock_timestamp()
+               ELSE job.run_after <= clock_timestamp() END
+      AND NOT EXISTS (
+          SELECT FROM jobs AS other
+          WHERE other.tenant_id = job.tenant_id AND other.user_id = job.user_id
+            AND other.state IN ('queued', 'failed', 'running')
+            AND other.job_id <> job.job_id
+            AND (other.sequence_no < job.sequence_no OR other.state = 'running'))
+    ORDER BY job.sequence_no
+    LIMIT %(limit)s
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE jobs
+SET state = CASE WHEN jobs.attempt >= jobs.max_attempts THEN 'dead' ELSE 'running' END,
+    attempt = least(jobs.attempt + 1, jobs.max_attempts),
+    claim_no = jobs.claim_no + 1,
+    worker = %(worker)s,
+    lease_until = CASE WHEN jobs.attempt >= jobs.max_attempts THEN NULL
+        ELSE clock_timestamp() + make_interval(secs => %(lease)s) END,
+    finished_at = CASE WHEN jobs.attempt >= jobs.max_attempts THEN clock_timestamp() END,
+    error = CASE WHEN jobs.attempt >= jobs.max_attempts
+        THEN 'the worker was lost in every attempt' ELSE '' END,
+    error_reason = CASE WHEN jobs.attempt >= jobs.max_attempts THEN 'WORKER_LOST' ELSE '' END,
+    started_at = coalesce(jobs.started_at, clock_timestamp())
+FROM startable
+WHERE jobs.job_id = startable.job_id
+RETURNING jobs.job_id, jobs.claim_no, jobs.state, jobs.kind, jobs.tenant_id, jobs.user_id,
+          jobs.conversation_id, jobs.range_from, jobs.range_to, jobs.done_to, jobs.attempt,
+          jobs.max_attempts, jobs.result
+"""
+
+_RENEW = """
+UPDATE jobs SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
+FROM unnest(%(job_ids)s::uuid[], %(claim_nos)s::bigint[]) AS held (job_id, claim_no)
+WHERE jobs.job_id = held.job_id AND jobs.claim_no = held.claim_no AND jobs.state = 'running'
+RETURNING jobs.job_id
+"""
+
+# Back to the queue with the attempt given back: the worker stops, nobody is at fault.
+_RELEASE = """
+UPDATE jobs
+SET state = 'queued', attempt = greatest(attempt - 1, 0), lease_until = NULL,
+    run_after = clock_timestamp()
+WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
+"""
+
+# The attempt did not succeed: wait, then try again, or give up after the last one.
+_FAIL = """
+UPDATE jobs
+SET state = CASE WHEN %(final)s OR attempt >= max_attempts THEN 'dead' ELSE 'failed' END,
+    finished_at = CASE WHEN %(final)s OR attempt >= max_attempts THEN clock_timestamp() END,
+    lease_until = NULL,
+    run_after = clock_timestamp() + make_interval(secs => %(delay)s),
+    error = %(error)s, error_reason = %(reason)s
+WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
+RETURNING state
+"""
+
+# The model is out of reach: wait without using up the attempt, for a day at most.
+_WAIT_OUT = """
+UPDATE jobs
+SET state = CASE WHEN attempt >= max_attempts
+                  AND outage_since < clock_timestamp() - make_interval(hours => %(hours)s)
+                 THEN 'dead' ELSE 'failed' END,
+    finished_at = CASE WHEN attempt >= max_attempts
+                  AND outage_since < clock_timestamp() - make_interval(hours => %(hours)s)
+                 THEN clock_timestamp() END,
+    attempt = CASE WHEN outage_since < clock_timestamp() - make_interval(hours => %(hours)s)
+                 THEN attempt ELSE greatest(attempt - 1, 0) END,
+    outage_since = coalesce(outage_since, clock_timestamp()),
+    lease_until = NULL,
+    run_after = clock_timestamp() + make_interval(secs => %(delay)s),
+    error = %(error)s, error_reason = %(reason)s
+WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
+RETURNING state
+"""
+
+# First half of every worker's transaction after the user's row: is the claim still ours?
+_HOLD = """
+SELECT done_to FROM jobs
+WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
+FOR UPDATE
+"""
+
+_PROGRESS = """
+UPDATE jobs
+SET done_to = %(done_to)s, result = %(result)s, outage_since = NULL,
+    state = CASE WHEN %(finished)s THEN 'succeeded' ELSE state END,
+    lease_until = CASE WHEN %(finished)s THEN NULL ELSE lease_until END,
+    finished_at = CASE WHEN %(finished)s THEN clock_timestamp() END
+WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
+"""
+
+_FIX_RANGE = """
+UPDATE jobs SET range_from = %(range_from)s, range_to = %(range_to)s, done_to = %(range_from)s - 1
+WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running' AND range_to IS NULL
+"""
+
+_DISCARD = """
+UPDATE jobs
+SET state = 'cancelled', finished_at = clock_timestamp(), lease_until = NULL,
+    error = %(error)s, error_reason = %(reason)s
+WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
+"""
+
+
+class ClaimLost(Exception):
+    """The job was claimed by somebody else, cancelled or erased: nothing of ours may be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A job in a worker's hands."""
+
+    job_id: UUID
+    claim_no: int
+    kind: str
+    tenant_id: str
+    user_id: str
+    conversation_id: str
+    range_from: int | None
+    range_to: int | None
+    done_to: int | None
+    attempt: int
+    max_attempts: int
+    result: Mapping[str, Any]
+
+    @property
+    def scope(self) -> Scope:
+        """Whose job it is."""
+        return Scope(self.tenant_id, self.user_id)
+
+    @property
+    def key(self) -> dict[str, object]:
+        """Names this claim, and no later one, in a statement."""
+        return {"job_id": self.job_id, "claim_no": self.claim_no}
+
+
+async def claim(
+    connection: Connection, *, worker: str, limit: int, lease_seconds: float
+) -> list[Claim]:
+    """Claim up to `limit` jobs; those whose every attempt lost its worker end as DEAD here."""
+    cursor = await connection.execute(
+        _CLAIM, {"worker": worker, "limit": limit, "lease": lease_seconds}
+    )
+    rows = await cursor.fetchall()
+    for row in rows:
+        await announce(connection, str(row[0]))
+    return [Claim(*row[:2], *row[3:]) for row in rows if row[2] == "running"]
+
+
+async def renew(
+    connection: Connection, claims: Sequence[Claim], *, lease_seconds: float
+) -> set[UUID]:
+    """Extend the leases; the ids of the claims that are still ours."""
+    cursor = await connection.execute(
+        _RENEW,
+        {
+            "lease": lease_seconds,
+            "job_ids": [claim.job_id for claim in claims],
+            "claim_nos": [claim.claim_no for claim in claims],
+        },
+    )
+    return {row[0] for row in await cursor.fetchall()}
+
+
+async def release(connection: Connection, held: Claim) -> None:
+    """Hand a job back untouched."""
+    await connection.execute(_RELEASE, held.key)
+    await announce(connection, "queued")
+
+
+async def fail(
+    connection: Connection,
+    held: Claim,
+    *,
+    error: str,
+    reason: str,
+    delay_seconds: float,
+    final: bool = False,
+) -> None:
+    """End the attempt; `final` skips the remaining ones because they cannot succeed."""
+    await connection.execute(
+        _FAIL,
+        {**held.key, "error": error, "reason": reason, "delay": delay_seconds, "final": final},
+    )
+    await announce(connection, str(held.job_id))
+
+
+async def wait_out_outage(
+    connection: Connection, held: Claim, *, error: str, reason: str, delay_seconds: float
+) -> None:
+    """End the attempt without counting it, because the model could not be reached."""
+    await connection.execute(
+        _WAIT_OUT,
+        {
+            **held.key,
+            "error": error,
+            "reason": reason,
+            "delay": delay_seconds,
+            "hours": OUTAGE_HOURS,
+        },
+    )
+    await announce(connection, str(held.job_id))
+
+
+async def hold(connection: Connection, held: Claim) -> int:
+    """Lock the job for this transaction and return how far it is done.
+
+    Raises:
+        ClaimLost: It is no longer ours.
+    """
+    cursor = await connection.execute(_HOLD, held.key)
+    row = await cursor.fetchone()
+    if row is None:
+        raise ClaimLost
+    return int(row[0] or 0)
+
+
+async def record_progress(
+    connection: Connection,
+    held: Claim,
+    *,
+    done_to: int,
+    result: Mapping[str, Any],
+    finished: bool,
+) -> None:
+    """Say how far the effects written in this transaction reach, and whether that is the end.
+
+    Raises:
+        ClaimLost: The job is no longer ours; the transaction must roll back.
+    """
+    cursor = await connection.execute(
+        _PROGRESS,
+        {**held.key, "done_to": done_to, "result": Jsonb(result), "finished": finished},
+    )
+    if cursor.rowcount == 0:
+        raise ClaimLost
+    await announce(connection, str(held.job_id))
+
+
+async def fix_range(connection: Connection, held: Claim, *, range_from: int, range_to: int) -> None:
+    """Give an open job the messages it will own from now on.
+
+    Raises:
+        ClaimLost: The job is no longer ours.
+    """
+    cursor = await connection.execute(
+        _FIX_RANGE, {**held.key, "range_from": range_from, "range_to": range_to}
+    )
+    if cursor.rowcount == 0:
+        raise ClaimLost
+
+
+async def discard(connection: Connection, held: Claim, *, error: str, reason: str) -> None:
+    """End a job whose user is gone or wants nothing learnt."""
+    await connection.execute(_DISCARD, {**held.key, "error": error, "reason": reason})
+    await announce(connection, str(held.job_id))

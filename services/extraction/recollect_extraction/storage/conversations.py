@@ -1,0 +1,333 @@
+"""Conversations, their messages and their summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from recollect_shared.database.pool import Connection
+from recollect_shared.models import Scope, Summary
+
+# Creates the conversation if it is new and locks its row either way: whoever accepts messages next
+# waits here, so that numbers follow the order of commits.
+_OPEN = """
+INSERT INTO conversations (tenant_id, user_id, conversation_id, time_zone)
+VALUES (%(tenant_id)s, %(user_id)s, %(conversation_id)s, coalesce(%(time_zone)s, 'UTC'))
+ON CONFLICT (tenant_id, user_id, conversation_id) DO UPDATE
+SET updated_at = now(),
+    time_zone = coalesce(%(time_zone)s, conversations.time_zone)
+RETURNING last_message_no, watermark
+"""
+
+_LOCK = """
+SELECT last_message_no, watermark
+FROM conversations
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
+FOR UPDATE
+"""
+
+_KNOWN = """
+SELECT message_id, role, content, message_no
+FROM messages
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s AND message_id = ANY(%(message_ids)s)
+"""
+
+_INSERT_MESSAGES = """
+INSERT INTO messages (tenant_id, user_id, conversation_id, message_no, message_id, role, name,
+                      content, said_at, context_items, pending_action_ids, metadata)
+SELECT %(tenant_id)s, %(user_id)s, %(conversation_id)s, m.message_no, m.message_id, m.role, m.name,
+       m.content, coalesce(m.said_at, now()), m.context_items,
+       ARRAY(SELECT jsonb_array_elements_text(m.pending_action_ids)), m.metadata
+FROM unnest(%(message_nos)s::int[], %(message_ids)s::text[], %(roles)s::text[], %(names)s::text[],
+            %(contents)s::text[], %(said_ats)s::timestamptz[], %(context_items)s::jsonb[],
+            %(pending_action_ids)s::jsonb[], %(metadatas)s::jsonb[])
+     AS m (message_no, message_id, role, name, content, said_at, context_items,
+           pending_action_ids, metadata)
+"""
+
+_ADVANCE = """
+UPDATE conversations
+SET ended_at = CASE WHEN %(ended)s THEN now()
+                    WHEN last_message_no < %(last_message_no)s THEN NULL
+                    ELSE ended_at END,
+    last_message_no = %(last_message_no)s,
+    watermark = coalesce(%(watermark)s, watermark),
+    last_said_at = greatest(last_said_at, coalesce(%(last_said_at)s, now())),
+    updated_at = now()
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
+"""
+
+# Messages of people and of the assistant count; tool output and system text do not.
+_COUNT_PENDING = """
+SELECT count(*)
+FROM messages
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
+  AND message_no > %(watermark)s AND role IN ('user', 'assistant')
+"""
+
+_READ_RANGE = """
+SELECT message_no, message_id, role, name, content, said_at
+FROM messages
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
+  AND message_no BETWEEN %(range_from)s AND %(range_to)s
+ORDER BY message_no
+"""
+
+_FIRST_WORDS = """
+SELECT left(content, 400)
+FROM messages
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s AND role = 'user'
+ORDER BY message_no
+LIMIT 1
+"""
+
+_READ_SUMMARY = """
+SELECT c.time_zone, s.title, s.summary, s.outcome, s.key_topics, s.technical_topics,
+       s.followup_suggestions, s.created_at, s.updated_at
+FROM conversations AS c
+LEFT JOIN conversation_summaries AS s
+    ON s.tenant_id = c.tenant_id AND s.user_id = c.user_id
+   AND s.conversation_id = c.conversation_id
+WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+  AND c.conversation_id = %(conversation_id)s
+"""
+
+_WRITE_SUMMARY = """
+INSERT INTO conversation_summaries (tenant_id, user_id, conversation_id, title, summary,
+    key_topics, technical_topics, outcome, followup_suggestions, covers_to)
+VALUES (%(tenant_id)s, %(user_id)s, %(conversation_id)s, %(title)s, %(summary)s, %(key_topics)s,
+        %(technical_topics)s, %(outcome)s, %(followup_suggestions)s, %(covers_to)s)
+ON CONFLICT (tenant_id, user_id, conversation_id) DO UPDATE
+SET title = EXCLUDED.title, summary = EXCLUDED.summary, key_topics = EXCLUDED.key_topics,
+    technical_topics = EXCLUDED.technical_topics, outcome = EXCLUDED.outcome,
+    followup_suggestions = EXCLUDED.followup_suggestions,
+    covers_to = greatest(conversation_summaries.covers_to, EXCLUDED.covers_to),
+    updated_at = now()
+"""
+
+# Across users: conversations that fell silent with messages no job owns.
+_IDLE = """
+SELECT tenant_id, user_id, conversation_id
+FROM conversations
+WHERE watermark < last_message_no
+  AND updated_at < now() - make_interval(secs => %(idle_seconds)s)
+ORDER BY updated_at
+LIMIT %(limit)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Where a conversation stands: its last message and the last one handed to a job."""
+
+    last_message_no: int
+    watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingMessage:
+    """A message as accepted from a caller; `said_at` is None if the caller gave no time."""
+
+    message_id: str
+    role: str
+    name: str
+    content: str
+    said_at: datetime | None
+    context_items: Sequence[Mapping[str, Any]] = ()
+    pending_action_ids: Sequence[str] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A message as a job reads it."""
+
+    message_no: int
+    message_id: str
+    role: str
+    name: str
+    content: str
+    said_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class KnownMessage:
+    """What is held under a message id that a caller sends again."""
+
+    role: str
+    content: str
+    message_no: int
+
+
+async def open_conversation(
+    connection: Connection, scope: Scope, conversation_id: str, *, time_zone: str | None
+) -> Counters:
+    """Create a conversation if it is new, and lock it."""
+    cursor = await connection.execute(
+        _OPEN, {**_key(scope, conversation_id), "time_zone": time_zone}
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return Counters(*row)
+
+
+async def lock_conversation(
+    connection: Connection, scope: Scope, conversation_id: str
+) -> Counters | None:
+    """Lock a conversation that exists, or return None."""
+    cursor = await connection.execute(_LOCK, _key(scope, conversation_id))
+    row = await cursor.fetchone()
+    return Counters(*row) if row else None
+
+
+async def find_known(
+    connection: Connection, scope: Scope, conversation_id: str, message_ids: Sequence[str]
+) -> dict[str, KnownMessage]:
+    """The messages of the conversation that already carry one of these ids."""
+    cursor = await connection.execute(
+        _KNOWN, {**_key(scope, conversation_id), "message_ids": list(message_ids)}
+    )
+    return {row[0]: KnownMessage(*row[1:]) for row in await cursor.fetchall()}
+
+
+async def insert_messages(
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    messages: Sequence[IncomingMessage],
+    *,
+    first_no: int,
+) -> None:
+    """Store messages, numbered from `first_no` in their order."""
+    await connection.execute(
+        _INSERT_MESSAGES,
+        {
+            **_key(scope, conversation_id),
+            "message_nos": list(range(first_no, first_no + len(messages))),
+            "message_ids": [m.message_id for m in messages],
+            "roles": [m.role for m in messages],
+            "names": [m.name for m in messages],
+            "contents": [m.content for m in messages],
+            "said_ats": [m.said_at for m in messages],
+            "context_items": [Jsonb(list(m.context_items)) for m in messages],
+            "pending_action_ids": [Jsonb(list(m.pending_action_ids)) for m in messages],
+            "metadatas": [Jsonb(dict(m.metadata)) for m in messages],
+        },
+    )
+
+
+async def advance(
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    *,
+    last_message_no: int,
+    watermark: int | None,
+    last_said_at: datetime | None,
+    ended: bool,
+) -> None:
+    """Move the counters; `watermark` None leaves it. New messages reopen what had ended."""
+    await connection.execute(
+        _ADVANCE,
+        {
+            **_key(scope, conversation_id),
+            "last_message_no": last_message_no,
+            "watermark": watermark,
+            "last_said_at": last_said_at,
+            "ended": ended,
+        },
+    )
+
+
+async def count_pending(
+    connection: Connection, scope: Scope, conversation_id: str, watermark: int
+) -> int:
+    """How many user and assistant messages no job owns yet."""
+    cursor = await connection.execute(
+        _COUNT_PENDING, {**_key(scope, conversation_id), "watermark": watermark}
+    )
+    row = await cursor.fetchone()
+    return int(row[0]) if row else 0
+
+
+async def read_messages(
+    connection: Connection, scope: Scope, conversation_id: str, range_from: int, range_to: int
+) -> list[StoredMessage]:
+    """The messages of a range, in order."""
+    cursor = await connection.execute(
+        _READ_RANGE,
+        {**_key(scope, conversation_id), "range_from": range_from, "range_to": range_to},
+    )
+    return [StoredMessage(*row) for row in await cursor.fetchall()]
+
+
+async def first_user_words(connection: Connection, scope: Scope, conversation_id: str) -> str:
+    """How the user began, for a title nobody gave."""
+    cursor = await connection.execute(_FIRST_WORDS, _key(scope, conversation_id))
+    row = await cursor.fetchone()
+    return str(row[0]) if row else ""
+
+
+async def read_summary(
+    connection: Connection, scope: Scope, conversation_id: str
+) -> tuple[str, Summary | None]:
+    """The conversation's time zone and its summary so far."""
+    cursor = await connection.execute(_READ_SUMMARY, _key(scope, conversation_id))
+    row = await cursor.fetchone()
+    if row is None:
+        return "UTC", None
+    if row[1] is None:
+        return row[0], None
+    return row[0], Summary(
+        conversation_id=conversation_id,
+        user_id=scope.user_id,
+        title=row[1],
+        summary=row[2],
+        outcome=row[3],
+        message_count=0,
+        key_topics=row[4],
+        technical_topics=row[5],
+        followup_suggestions=row[6],
+        created_at=row[7],
+        updated_at=row[8],
+    )
+
+
+async def write_summary(
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    fields: Mapping[str, Any],
+    *,
+    covers_to: int,
+) -> None:
+    """Store the merged summary of a conversation; `fields` as in `pipeline.summarise`."""
+    await connection.execute(
+        _WRITE_SUMMARY, {**_key(scope, conversation_id), **fields, "covers_to": covers_to}
+    )
+
+
+async def find_idle(
+    connection: Connection, *, idle_seconds: float, limit: int
+) -> list[tuple[Scope, str]]:
+    """Conversations that have been silent for `idle_seconds` with messages nobody extracted."""
+    cursor = await connection.execute(_IDLE, {"idle_seconds": idle_seconds, "limit": limit})
+    return [(Scope(row[0], row[1]), row[2]) for row in await cursor.fetchall()]
+
+
+def _key(scope: Scope, conversation_id: str) -> dict[str, Any]:
+    return {
+        "tenant_id": scope.tenant_id,
+        "user_id": scope.user_id,
+        "conversation_id": conversation_id,
+    }

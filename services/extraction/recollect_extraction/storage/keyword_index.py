@@ -1,0 +1,127 @@
+"""The write side of the keyword index: postings in segments, and the statistics BM25 needs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from recollect_shared.database.pool import Connection
+from recollect_shared.models import Scope
+from recollect_shared.text.bm25 import Statistics, TermPostings
+
+SEGMENT = 256
+"""Postings per row, as the schema's CHECK has it."""
+_MAX_COUNT = 32_767
+
+_RESERVE = """
+UPDATE users
+SET last_lexical_no = last_lexical_no + %(texts)s,
+    lexical_documents = greatest(lexical_documents + %(documents)s, 0),
+    lexical_terms = greatest(lexical_terms + %(terms)s, 0)
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+RETURNING last_lexical_no - %(texts)s
+"""
+
+# Extends the last segment of each term where there is room, else begins the next one. The caller
+# holds the user's row, so that nobody else extends the same segments.
+_APPEND = """
+WITH incoming AS (
+    SELECT term, array_agg(lexical_no) AS nos, array_agg(frequency) AS frequencies,
+           array_agg(length) AS lengths
+    FROM unnest(%(terms)s::text[], %(lexical_nos)s::int[], %(frequencies)s::smallint[],
+                %(lengths)s::smallint[]) AS posting (term, lexical_no, frequency, length)
+    GROUP BY term
+), latest AS (
+    SELECT DISTINCT ON (term) term, segment, cardinality(lexical_nos) AS used
+    FROM postings
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND term = ANY(%(terms)s::text[])
+    ORDER BY term, segment DESC
+)
+INSERT INTO postings (tenant_id, user_id, term, segment, lexical_nos, frequencies, lengths)
+SELECT %(tenant_id)s, %(user_id)s, incoming.term,
+       CASE WHEN latest.term IS NULL THEN 0
+            WHEN latest.used + cardinality(incoming.nos) <= %(segment)s THEN latest.segment
+            ELSE latest.segment + 1 END,
+       incoming.nos, incoming.frequencies, incoming.lengths
+FROM incoming LEFT JOIN latest USING (term)
+ON CONFLICT (tenant_id, user_id, term, segment) DO UPDATE
+SET lexical_nos = postings.lexical_nos || EXCLUDED.lexical_nos,
+    frequencies = postings.frequencies || EXCLUDED.frequencies,
+    lengths = postings.lengths || EXCLUDED.lengths
+"""
+
+_READ = """
+SELECT term, lexical_nos, frequencies, lengths
+FROM postings
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND term = ANY(%(terms)s)
+"""
+
+_STATISTICS = """
+SELECT lexical_documents, lexical_terms
+FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+
+async def reserve_numbers(
+    connection: Connection, scope: Scope, *, texts: int, documents: int, terms: int
+) -> int:
+    """Numbers for `texts` new texts: the one before the first.
+
+    `documents` and `terms` are by how much the index grows: a text that replaces another adds no
+    document and only the difference of their lengths.
+    """
+    cursor = await connection.execute(
+        _RESERVE,
+        {
+            "tenant_id": scope.tenant_id,
+            "user_id": scope.user_id,
+            "texts": texts,
+            "documents": documents,
+            "terms": terms,
+        },
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def append(connection: Connection, scope: Scope, texts: Mapping[int, Counter[str]]) -> None:
+    """Add the terms of texts, by their numbers; at most `SEGMENT` texts a call."""
+    terms: list[str] = []
+    numbers: list[int] = []
+    frequencies: list[int] = []
+    lengths: list[int] = []
+    for lexical_no, counts in texts.items():
+        length = min(sum(counts.values()), _MAX_COUNT)
+        for term, frequency in counts.items():
+            terms.append(term)
+            numbers.append(lexical_no)
+            frequencies.append(min(frequency, _MAX_COUNT))
+            lengths.append(length)
+    if terms:
+        await connection.execute(
+            _APPEND,
+            {
+                "tenant_id": scope.tenant_id,
+                "user_id": scope.user_id,
+                "terms": terms,
+                "lexical_nos": numbers,
+                "frequencies": frequencies,
+                "lengths": lengths,
+                "segment": SEGMENT,
+            },
+        )
+
+
+async def read_postings(
+    connection: Connection, scope: Scope, terms: Sequence[str]
+) -> tuple[list[TermPostings], Statistics]:
+    """What the index holds of these terms, and the statistics to weigh them by."""
+    values = {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "terms": list(terms)}
+    cursor = await connection.execute(_READ, values)
+    postings = [TermPostings(*row) for row in await cursor.fetchall()]
+    cursor = await connection.execute(_STATISTICS, values)
+    row = await cursor.fetchone()
+    return postings, Statistics(*row) if row else Statistics(0, 0)

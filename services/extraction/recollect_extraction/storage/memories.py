@@ -1,0 +1,336 @@
+"""Memories: the current rows, their versions, sources and vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pgvector import HalfVector
+from psycopg.types.json import Jsonb
+
+from recollect_shared.database.pool import Connection
+from recollect_shared.embeddings.protocol import Vector
+from recollect_shared.models import Scope, SourceRef
+
+_READ = """
+SELECT memory_id, version, type, content, importance, confidence, origin, status, tags, keywords,
+       valid_from, valid_to, updated_at, lexical_length
+FROM memories
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+"""
+
+_TOP = """
+SELECT memory_id, version, type, content, importance, confidence, origin, status, tags, keywords,
+       valid_from, valid_to, updated_at, lexical_length
+FROM memories
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status IN ('active', 'achieved')
+ORDER BY importance DESC, created_at DESC
+LIMIT %(limit)s
+"""
+
+_BY_LEXICAL_NO = """
+SELECT memory_id, version, type, content, importance, confidence, origin, status, tags, keywords,
+       valid_from, valid_to, updated_at, lexical_length
+FROM memories
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND lexical_no = ANY(%(lexical_nos)s) AND status IN ('active', 'achieved')
+"""
+
+_TAGS_IN_USE = """
+SELECT tag
+FROM memories, unnest(tags) AS tag
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status IN ('active', 'achieved')
+GROUP BY tag
+ORDER BY count(*) DESC, tag
+LIMIT %(limit)s
+"""
+
+_COUNT_ACTIVE = """
+SELECT count(*) FROM memories
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'active'
+"""
+
+# For each new text the nearest memories of the same user that could be the same statement. The
+# forgotten are among them, because what was forgotten stays forgotten.
+_NEIGHBOURS = """
+SELECT wanted.position, near.memory_id, near.cosine
+FROM unnest(%(positions)s::int[], %(vectors)s::halfvec[]) AS wanted (position, vector)
+CROSS JOIN LATERAL (
+    SELECT e.memory_id, 1 - (e.embedding <=> wanted.vector) AS cosine
+    FROM memory_embeddings AS e
+    WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.model = %(model)s
+      AND e.status IN ('active', 'achieved', 'forgotten')
+    ORDER BY e.embedding <=> wanted.vector
+    LIMIT %(limit)s
+) AS near
+WHERE near.cosine >= %(at_least)s
+"""
+
+# Where there is no vector to compare: the very same words.
+_SAME_WORDS = """
+SELECT wanted.position, m.memory_id
+FROM unnest(%(positions)s::int[], %(contents)s::text[]) AS wanted (position, content)
+JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+    AND lower(m.content) = lower(wanted.content)
+    AND m.status IN ('active', 'achieved', 'forgotten')
+"""
+
+_INSERT = """
+INSERT INTO memories (tenant_id, user_id, memory_id, type, content, detail, importance, confidence,
+    source, origin, status, tags, keywords, context, conversation_id, valid_from, valid_to,
+    superseded_by, supersedes, created_at, updated_at, job_id, lexical_no, lexical_length,
+    embedding_state)
+VALUES (%(tenant_id)s, %(user_id)s, %(memory_id)s, %(type)s, %(content)s, %(detail)s,
+    %(importance)s, %(confidence)s, %(source)s, %(origin)s, %(status)s, %(tags)s, %(keywords)s,
+    %(context)s, %(conversation_id)s, %(valid_from)s, %(valid_to)s, %(superseded_by)s,
+    %(supersedes)s, %(at)s, %(at)s, %(job_id)s, %(lexical_no)s, %(lexical_length)s,
+    %(embedding_state)s)
+"""
+
+# The version that is about to be replaced, kept with the time for which it was what we knew.
+_KEEP_VERSION = """
+INSERT INTO memory_versions (tenant_id, user_id, memory_id, version, type, content, detail,
+    importance, confidence, origin, status, tags, keywords, context, metadata, valid_from,
+    valid_to, expires_at, superseded_by, known_from, known_to)
+SELECT tenant_id, user_id, memory_id, version, type, content, detail, importance, confidence,
+       origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
+       superseded_by, updated_at, greatest(updated_at, %(at)s)
+FROM memories
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+"""
+
+_REWRITE = """
+UPDATE memories
+SET version = version + 1, content = %(content)s, importance = %(importance)s,
+    confidence = %(confidence)s, tags = %(tags)s, keywords = %(keywords)s, status = %(status)s,
+    valid_from = %(valid_from)s, lexical_no = coalesce(%(lexical_no)s, lexical_no),
+    lexical_length = coalesce(%(lexical_length)s, lexical_length),
+    embedding_state = coalesce(%(embedding_state)s, embedding_state),
+    updated_at = greatest(updated_at, %(at)s), job_id = %(job_id)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+"""
+
+_CLOSE = """
+UPDATE memories
+SET version = version + 1, status = %(status)s, importance = %(importance)s,
+    valid_to = greatest(valid_from, %(valid_to)s), superseded_by = %(superseded_by)s,
+    updated_at = greatest(updated_at, %(at)s), job_id = %(job_id)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+"""
+
+_MIRROR_STATUS = """
+UPDATE memory_embeddings SET status = %(status)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+"""
+
+_ADD_SUPERSEDES = """
+UPDATE memories SET supersedes = supersedes || %(memory_id)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(by)s
+  AND NOT %(memory_id)s = ANY(supersedes)
+"""
+
+_ADD_SOURCE = """
+INSERT INTO memory_sources (tenant_id, user_id, memory_id, conversation_id, message_id)
+VALUES (%(tenant_id)s, %(user_id)s, %(memory_id)s, %(conversation_id)s, %(message_id)s)
+ON CONFLICT DO NOTHING
+"""
+
+_WRITE_VECTOR = """
+INSERT INTO memory_embeddings (tenant_id, user_id, memory_id, model, dimensions, status, embedding)
+VALUES (%(tenant_id)s, %(user_id)s, %(memory_id)s, %(model)s, %(dimensions)s, %(status)s,
+        %(vector)s)
+ON CONFLICT (tenant_id, user_id, memory_id, model) DO UPDATE
+SET embedding = EXCLUDED.embedding, status = EXCLUDED.status
+"""
+
+_WRITE_SOURCE_VECTOR = """
+INSERT INTO memory_source_embeddings (tenant_id, user_id, memory_id, model, dimensions, embedding)
+VALUES (%(tenant_id)s, %(user_id)s, %(memory_id)s, %(model)s, %(dimensions)s, %(vector)s)
+ON CONFLICT (tenant_id, user_id, memory_id, model) DO UPDATE SET embedding = EXCLUDED.embedding
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A memory as the rules see it: its current version without what they do not need."""
+
+    memory_id: UUID
+    version: int
+    type: str
+    content: str
+    importance: float
+    confidence: str
+    origin: str
+    status: str
+    tags: Sequence[str]
+    keywords: Sequence[str]
+    valid_from: datetime
+    valid_to: datetime | None
+    updated_at: datetime
+    lexical_length: int
+
+
+async def read_known(
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
+) -> dict[UUID, Known]:
+    """The current versions of these memories, by id."""
+    cursor = await connection.execute(_READ, {**_of(scope), "memory_ids": list(memory_ids)})
+    return {row[0]: Known(*row) for row in await cursor.fetchall()}
+
+
+async def read_top(connection: Connection, scope: Scope, limit: int) -> list[Known]:
+    """The most important current memories."""
+    cursor = await connection.execute(_TOP, {**_of(scope), "limit": limit})
+    return [Known(*row) for row in await cursor.fetchall()]
+
+
+async def read_by_lexical_no(
+    connection: Connection, scope: Scope, lexical_nos: Sequence[int]
+) -> list[Known]:
+    """Current memories by their numbers in the keyword index."""
+    cursor = await connection.execute(
+        _BY_LEXICAL_NO, {**_of(scope), "lexical_nos": list(lexical_nos)}
+    )
+    return [Known(*row) for row in await cursor.fetchall()]
+
+
+async def tags_in_use(connection: Connection, scope: Scope, limit: int) -> list[str]:
+    """The user's most frequent tags."""
+    cursor = await connection.execute(_TAGS_IN_USE, {**_of(scope), "limit": limit})
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def count_active(connection: Connection, scope: Scope) -> int:
+    """How many active memories the user has."""
+    cursor = await connection.execute(_COUNT_ACTIVE, _of(scope))
+    row = await cursor.fetchone()
+    return int(row[0]) if row else 0
+
+
+async def find_neighbours(
+    connection: Connection,
+    scope: Scope,
+    vectors: Mapping[int, Vector],
+    *,
+    model: str,
+    at_least: float,
+    limit: int,
+) -> list[tuple[int, UUID, float]]:
+    """Memories near each vector: (its position, memory, cosine), cosine at least `at_least`."""
+    if not vectors:
+        return []
+    cursor = await connection.execute(
+        _NEIGHBOURS,
+        {
+            **_of(scope),
+            "positions": list(vectors),
+            "vectors": [HalfVector(vector) for vector in vectors.values()],
+            "model": model,
+            "at_least": at_least,
+            "limit": limit,
+        },
+    )
+    return [(row[0], row[1], float(row[2])) for row in await cursor.fetchall()]
+
+
+async def find_same_words(
+    connection: Connection, scope: Scope, contents: Mapping[int, str]
+) -> list[tuple[int, UUID]]:
+    """Memories whose content is one of these texts, but for case: (position, memory)."""
+    if not contents:
+        return []
+    cursor = await connection.execute(
+        _SAME_WORDS,
+        {**_of(scope), "positions": list(contents), "contents": list(contents.values())},
+    )
+    return [(row[0], row[1]) for row in await cursor.fetchall()]
+
+
+async def insert(connection: Connection, scope: Scope, fields: Mapping[str, Any]) -> None:
+    """Store a new memory; `fields` are the columns, `at` the moment of writing."""
+    await connection.execute(
+        _INSERT, {**_of(scope), **fields, "context": Jsonb(fields["context"])}
+    )
+
+
+async def rewrite(connection: Connection, scope: Scope, fields: Mapping[str, Any]) -> None:
+    """Write the next version of a memory and keep the one before.
+
+    `lexical_no`, `lexical_length` and `embedding_state` None leave them as they are.
+    """
+    values = {**_of(scope), **fields}
+    await connection.execute(_KEEP_VERSION, values)
+    await connection.execute(_REWRITE, values)
+    await connection.execute(_MIRROR_STATUS, values)
+
+
+async def close(connection: Connection, scope: Scope, fields: Mapping[str, Any]) -> None:
+    """Write the version with which a memory ceases to hold, and keep the one before."""
+    values = {**_of(scope), **fields}
+    await connection.execute(_KEEP_VERSION, values)
+    await connection.execute(_CLOSE, values)
+    await connection.execute(_MIRROR_STATUS, values)
+    if fields["superseded_by"] is not None:
+        await connection.execute(
+            _ADD_SUPERSEDES,
+            {**_of(scope), "memory_id": fields["memory_id"], "by": fields["superseded_by"]},
+        )
+
+
+async def add_sources(
+    connection: Connection, scope: Scope, sources: Sequence[tuple[UUID, SourceRef]]
+) -> None:
+    """Say which messages memories came from; what is known already stays."""
+    async with connection.cursor() as cursor:
+        await cursor.executemany(
+            _ADD_SOURCE,
+            [
+                {
+                    **_of(scope),
+                    "memory_id": memory_id,
+                    "conversation_id": source.conversation_id,
+                    "message_id": source.message_id,
+                }
+                for memory_id, source in sources
+            ],
+        )
+
+
+async def write_vector(
+    connection: Connection, scope: Scope, memory_id: UUID, *, model: str, status: str, vector: Vector
+) -> None:
+    """Store the vector of a memory's content."""
+    await connection.execute(
+        _WRITE_VECTOR,
+        {
+            **_of(scope),
+            "memory_id": memory_id,
+            "model": model,
+            "dimensions": len(vector),
+            "status": status,
+            "vector": HalfVector(vector),
+        },
+    )
+
+
+async def write_source_vector(
+    connection: Connection, scope: Scope, memory_id: UUID, *, model: str, vector: Vector
+) -> None:
+    """Store the vector of the words a memory came from."""
+    await connection.execute(
+        _WRITE_SOURCE_VECTOR,
+        {
+            **_of(scope),
+            "memory_id": memory_id,
+            "model": model,
+            "dimensions": len(vector),
+            "vector": HalfVector(vector),
+        },
+    )
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -1,0 +1,172 @@
+"""Profiles and their versions, and the entities a user speaks of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from recollect_shared.database.pool import Connection
+from recollect_shared.identifiers import uuid7
+from recollect_shared.models import Profile, Scope
+from recollect_shared.text.normalise import fold
+
+_READ = """
+SELECT department, summary, current_projects, preferences, frequent_intents, access_level, facts,
+       metadata, version, last_extracted_at, updated_at, said_at
+FROM profiles
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+_WRITE = """
+INSERT INTO profiles (tenant_id, user_id, summary, current_projects, preferences,
+    frequent_intents, facts, metadata, said_at, version, last_extracted_at)
+VALUES (%(tenant_id)s, %(user_id)s, %(summary)s, %(current_projects)s, %(preferences)s,
+    %(frequent_intents)s, %(facts)s, %(metadata)s, %(said_at)s, %(version)s, now())
+ON CONFLICT (tenant_id, user_id) DO UPDATE
+SET summary = EXCLUDED.summary, current_projects = EXCLUDED.current_projects,
+    preferences = EXCLUDED.preferences, frequent_intents = EXCLUDED.frequent_intents,
+    facts = EXCLUDED.facts, metadata = EXCLUDED.metadata, said_at = EXCLUDED.said_at,
+    version = EXCLUDED.version, last_extracted_at = now(), updated_at = now()
+"""
+
+_KEEP_VERSION = """
+INSERT INTO profile_versions (tenant_id, user_id, version, profile, actor, job_id)
+VALUES (%(tenant_id)s, %(user_id)s, %(version)s, %(profile)s, %(actor)s, %(job_id)s)
+"""
+
+_LOOKED = """
+UPDATE profiles SET last_extracted_at = now()
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+# Finds or makes the entity; a name in another spelling becomes an alias.
+_UPSERT_ENTITY = """
+INSERT INTO entities (tenant_id, user_id, entity_id, name, name_key, type)
+VALUES (%(tenant_id)s, %(user_id)s, %(entity_id)s, %(name)s, %(name_key)s, %(type)s)
+ON CONFLICT (tenant_id, user_id, type, name_key) DO UPDATE
+SET updated_at = now(),
+    aliases = CASE WHEN EXCLUDED.name = entities.name OR EXCLUDED.name = ANY(entities.aliases)
+        THEN entities.aliases ELSE entities.aliases || EXCLUDED.name END
+RETURNING entity_id
+"""
+
+_MENTION = """
+WITH mention AS (
+    INSERT INTO entity_mentions (tenant_id, user_id, entity_id, memory_id)
+    VALUES (%(tenant_id)s, %(user_id)s, %(entity_id)s, %(memory_id)s)
+    ON CONFLICT DO NOTHING
+    RETURNING 1
+)
+UPDATE entities SET mention_count = mention_count + 1
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = %(entity_id)s
+  AND EXISTS (SELECT FROM mention)
+"""
+
+
+async def read_profile(
+    connection: Connection, scope: Scope
+) -> tuple[Profile, dict[str, str]]:
+    """The profile (version 0 if there is none) and when each of its single values was said."""
+    cursor = await connection.execute(_READ, _of(scope))
+    row = await cursor.fetchone()
+    if row is None:
+        return Profile(scope.user_id), {}
+    return Profile(
+        user_id=scope.user_id,
+        department=row[0],
+        summary=row[1],
+        current_projects=row[2],
+        preferences=row[3],
+        frequent_intents=row[4],
+        access_level=row[5],
+        facts=row[6],
+        metadata=row[7],
+        version=row[8],
+        last_extracted_at=row[9],
+        updated_at=row[10],
+    ), dict(row[11])
+
+
+async def write_profile(
+    connection: Connection,
+    scope: Scope,
+    profile: Profile,
+    said_at: Mapping[str, str],
+    *,
+    actor: str,
+    job_id: UUID,
+) -> None:
+    """Store a new version of the profile."""
+    content = profile_content(profile)
+    await connection.execute(
+        _WRITE,
+        {
+            **_of(scope),
+            "summary": profile.summary,
+            "current_projects": list(profile.current_projects),
+            "preferences": Jsonb(profile.preferences),
+            "frequent_intents": list(profile.frequent_intents),
+            "facts": Jsonb(profile.facts),
+            "metadata": Jsonb(profile.metadata),
+            "said_at": Jsonb(said_at),
+            "version": profile.version,
+        },
+    )
+    await connection.execute(
+        _KEEP_VERSION,
+        {
+            **_of(scope),
+            "version": profile.version,
+            "profile": Jsonb(content),
+            "actor": actor,
+            "job_id": job_id,
+        },
+    )
+
+
+async def mark_extracted(connection: Connection, scope: Scope) -> None:
+    """Say that the profile was looked at and stayed as it is."""
+    await connection.execute(_LOOKED, _of(scope))
+
+
+async def mention_entities(
+    connection: Connection, scope: Scope, memory_id: UUID, entities: Sequence[tuple[str, str]]
+) -> None:
+    """Link a memory to the entities (name, type) it mentions, making those that are new."""
+    for name, kind in entities:
+        cursor = await connection.execute(
+            _UPSERT_ENTITY,
+            {
+                **_of(scope),
+                "entity_id": uuid7(),
+                "name": name,
+                "name_key": fold(name),
+                "type": kind,
+            },
+        )
+        row = await cursor.fetchone()
+        assert row is not None
+        await connection.execute(
+            _MENTION, {**_of(scope), "entity_id": row[0], "memory_id": memory_id}
+        )
+
+
+def profile_content(profile: Profile) -> dict[str, Any]:
+    """A profile's content as JSON: what versions and history keep of it."""
+    return {
+        "department": profile.department,
+        "summary": profile.summary,
+        "current_projects": list(profile.current_projects),
+        "preferences": dict(profile.preferences),
+        "frequent_intents": list(profile.frequent_intents),
+        "access_level": profile.access_level,
+        "facts": dict(profile.facts),
+        "metadata": dict(profile.metadata),
+    }
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

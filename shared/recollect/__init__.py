@@ -1,0 +1,1 @@
+"""The Recollect contract: generated messages and stubs, one package per version."""

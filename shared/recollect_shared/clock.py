@@ -1,0 +1,15 @@
+"""The one clock of a process.
+
+Leases, order, decay and everything else that decides what happens take their time from the
+database (`clock_timestamp()`), so that a wrong clock on one machine cannot reorder anything. This
+clock serves only what a process says about itself and the default reference time of a question.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def utc_now() -> datetime:
+    """The present moment, with its zone."""
+    return datetime.now(UTC)

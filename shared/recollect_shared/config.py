@@ -1,0 +1,129 @@
+"""What both services read from the environment. Each service extends this with its own settings.
+
+Names without the `RECOLLECT_` prefix (`DATABASE_URL`, `OPENAI_API_KEY`, `EMBEDDING_MODEL`…) are
+those that other software uses for the same thing.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, SecretStr, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from recollect_shared.database.embedded import default_data_dir
+
+DEFAULT_EMBEDDING_MODEL = "text-embedding-3-small"
+
+
+class SharedSettings(BaseSettings):
+    """Settings common to the two services; see the README's table for every variable."""
+
+    model_config = SettingsConfigDict(
+        # An empty variable counts as unset, as in shells and compose files.
+        env_prefix="RECOLLECT_",
+        env_ignore_empty=True,
+        frozen=True,
+        populate_by_name=True,
+        extra="ignore",
+    )
+
+    database_url: SecretStr | None = Field(None, validation_alias="DATABASE_URL")
+    data_dir: Path = Field(default_factory=default_data_dir)
+    secret_file: Path | None = None
+    migrate: bool = False
+
+    openai_api_key: SecretStr | None = Field(None, validation_alias="OPENAI_API_KEY")
+    openai_base_url: str | None = Field(None, validation_alias="OPENAI_BASE_URL")
+    model_timeout_seconds: float = Field(60.0, gt=0, le=600)
+
+    embedder: Literal["openai", "onnx", "offline"] | None = None
+    embedding_model: str = Field(DEFAULT_EMBEDDING_MODEL, validation_alias="EMBEDDING_MODEL")
+    embedding_dimensions: int | None = Field(
+        None, validation_alias="EMBEDDING_DIMENSIONS", ge=8, le=4000
+    )
+    onnx_model_dir: Path | None = None
+
+    memory_enabled: bool = True
+    auth: Literal["off", "api-key"] | None = None
+    insecure_listen: bool = False
+    tls_certificate_file: Path | None = None
+    tls_key_file: Path | None = None
+    reflection: bool = False
+    max_concurrent_rpcs: int = Field(512, ge=1)
+    drain_seconds: float = Field(25.0, gt=0)
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+
+    @property
+    def embedded(self) -> bool:
+        """True when the embedded Postgres is used."""
+        return self.database_url is None
+
+    @property
+    def model_available(self) -> bool:
+        """True when the environment names a language model's server or key."""
+        return self.openai_api_key is not None or self.openai_base_url is not None
+
+    @property
+    def chosen_embedder(self) -> Literal["openai", "onnx", "offline"]:
+        """The embedder in force: as configured, else OpenAI's where it can be reached."""
+        if self.embedder is not None:
+            return self.embedder
+        if self.onnx_model_dir is not None:
+            return "onnx"
+        return "openai" if self.model_available else "offline"
+
+    @property
+    def api_key(self) -> str | None:
+        """The model server's key in clear, for the client that sends it."""
+        return self.openai_api_key.get_secret_value() if self.openai_api_key else None
+
+    def auth_mode(self, listen: str) -> Literal["off", "api-key"]:
+        """Whether callers must authenticate: off only for the embedded database on loopback.
+
+        Raises:
+            ValueError: Authentication was switched off for an address others can reach.
+        """
+        if self.auth is None:
+            return "off" if self.embedded and is_loopback(listen) else "api-key"
+        if self.auth == "off" and not is_loopback(listen):
+            raise ValueError(
+                f"RECOLLECT_AUTH=off is allowed on loopback only, and this service would listen "
+                f"on {listen}: use RECOLLECT_AUTH=api-key and `recollect keys create`"
+            )
+        return self.auth
+
+    @model_validator(mode="after")
+    def _tls_is_whole(self) -> Self:
+        if (self.tls_certificate_file is None) != (self.tls_key_file is None):
+            raise ValueError(
+                "set both RECOLLECT_TLS_CERTIFICATE_FILE and RECOLLECT_TLS_KEY_FILE, or neither"
+            )
+        return self
+
+    def check_listen(self, listen: str) -> None:
+        """Refuse to send memories in clear over a network.
+
+        Raises:
+            ValueError: The address is not loopback, TLS is off, and nobody said that this is meant.
+        """
+        if is_loopback(listen) or self.tls_key_file is not None or self.insecure_listen:
+            return
+        raise ValueError(
+            f"{listen} can be reached from outside and TLS is off: set "
+            "RECOLLECT_TLS_CERTIFICATE_FILE and RECOLLECT_TLS_KEY_FILE, or, behind a proxy that "
+            "encrypts, RECOLLECT_INSECURE_LISTEN=true"
+        )
+
+
+def is_loopback(listen: str) -> bool:
+    """True when `host:port` can be reached from this machine only."""
+    host = listen.rpartition(":")[0].strip("[]")
+    if host == "localhost" or listen.startswith("unix:"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

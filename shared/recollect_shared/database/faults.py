@@ -1,0 +1,53 @@
+"""What a driver error means to a caller. SQLSTATEs, rows and statements never leave the process."""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg import errors
+from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
+
+from recollect_shared.errors import Conflict, Exhausted, RecollectError, TooLate, Unavailable
+
+
+def is_lost_connection(error: BaseException) -> bool:
+    """True when the server or the network ended the connection: a read may simply be repeated."""
+    if isinstance(error, errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow):
+        return True
+    return isinstance(error, psycopg.OperationalError) and error.sqlstate is None
+
+
+def translate(error: BaseException) -> RecollectError | None:
+    """The error a caller is told, or None when `error` is not the database's doing."""
+    if isinstance(error, PoolTimeout | TooManyRequests):
+        return Exhausted(
+            "all database connections are busy; try again shortly",
+            reason="DATABASE_BUSY",
+            retry_after=1.0,
+        )
+    if isinstance(error, errors.DiskFull | errors.OutOfMemory | errors.TooManyConnections):
+        return Exhausted(
+            "the database has no room; nothing was changed, try again later",
+            reason="DATABASE_FULL",
+            retry_after=10.0,
+        )
+    if isinstance(
+        error,
+        errors.SerializationFailure
+        | errors.DeadlockDetected
+        | errors.LockNotAvailable
+        | errors.UniqueViolation,
+    ):
+        return Conflict(
+            "another call changed the same data at the same moment; try again",
+            reason="CONCURRENT_CHANGE",
+            retry_after=0.1,
+        )
+    if isinstance(error, errors.QueryCanceled):
+        return TooLate("the database did not answer in time", reason="DEADLINE_EXCEEDED")
+    if isinstance(error, PoolClosed | psycopg.OperationalError | psycopg.InterfaceError):
+        return Unavailable(
+            "the database cannot be reached; try again shortly",
+            reason="DATABASE_UNAVAILABLE",
+            retry_after=1.0,
+        )
+    return None

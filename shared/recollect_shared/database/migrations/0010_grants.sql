@@ -1,0 +1,30 @@
+-- Who may do what. Roles own nothing and are not superusers; recollect_owner alone may delete.
+GRANT USAGE ON SCHEMA recollect TO recollect_read, recollect_write, recollect_maintenance;
+
+-- Reading: everything a reader needs, and the access counters as the one thing it may write.
+GRANT SELECT ON
+    users, conversations, messages, conversation_summaries, memories, memory_versions,
+    memory_sources, memory_access, embedding_models, memory_embeddings,
+    memory_source_embeddings, postings, profiles, profile_versions, entities, entity_mentions,
+    history, api_keys, schema_migrations
+    TO recollect_read;
+GRANT INSERT, UPDATE ON memory_access TO recollect_read;
+
+-- Writing for one user at a time. Nothing is deleted; history only grows.
+GRANT SELECT ON ALL TABLES IN SCHEMA recollect TO recollect_write;
+GRANT INSERT, UPDATE ON
+    users, conversations, messages, conversation_summaries, memories, memory_embeddings,
+    memory_source_embeddings, postings, profiles, entities, jobs, usage_ledger
+    TO recollect_write;
+GRANT INSERT ON
+    memory_versions, memory_sources, memory_access, profile_versions, entity_mentions,
+    history, idempotency_keys
+    TO recollect_write;
+
+-- Across users: the queue's claims and leases, sweeps, registries.
+GRANT SELECT ON ALL TABLES IN SCHEMA recollect TO recollect_maintenance;
+GRANT INSERT, UPDATE ON jobs, conversations, embedding_models, memories, memory_embeddings,
+    memory_source_embeddings
+    TO recollect_maintenance;
+GRANT DELETE ON idempotency_keys TO recollect_maintenance;
+GRANT INSERT, UPDATE ON api_keys TO recollect_maintenance;

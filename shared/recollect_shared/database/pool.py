@@ -1,0 +1,139 @@
+"""Connections of one role, borrowed for one piece of work at a time and bounded in time.
+
+A frozen Postgres ignores `statement_timeout`, and cancelling a waiting psycopg call takes seconds
+more, so that `run` bounds each piece of work by closing the socket under it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+from psycopg_pool import AsyncConnectionPool
+
+from recollect_shared.database.connect import Role, with_role
+from recollect_shared.database.faults import is_lost_connection
+from recollect_shared.errors import TooLate
+
+logger = logging.getLogger("recollect.database")
+
+Connection = AsyncConnection[TupleRow]
+Result = TypeVar("Result")
+
+
+class Database:
+    """A pool of connections that all play one role.
+
+    Every connection is in autocommit: a statement alone is its own transaction, and more than one
+    stand in `async with connection.transaction()`.
+    """
+
+    def __init__(
+        self,
+        conninfo: str,
+        role: Role,
+        *,
+        application: str,
+        min_size: int = 1,
+        max_size: int = 8,
+        max_waiting: int = 256,
+        wait_seconds: float = 5.0,
+        configure: Callable[[Connection], Awaitable[None]] | None = None,
+    ) -> None:
+        self.role = role
+        self.conninfo = with_role(conninfo, role, application=application)
+        self._detached: set[asyncio.Task[Any]] = set()
+        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+            self.conninfo,
+            min_size=min_size,
+            max_size=max_size,
+            max_waiting=max_waiting,
+            timeout=wait_seconds,
+            max_idle=300,
+            reconnect_timeout=30,
+            kwargs={"autocommit": True},
+            configure=configure,
+            # Without the check, the first borrowers after a restart of Postgres get dead sockets.
+            check=AsyncConnectionPool.check_connection,
+            name=role,
+            open=False,
+        )
+
+    async def open(self, *, timeout: float = 30.0) -> None:
+        """Connect, waiting at most `timeout` seconds for the first connections."""
+        await self._pool.open(wait=True, timeout=timeout)
+
+    async def close(self) -> None:
+        """Give up all connections; work that was cut off gets a moment to notice."""
+        if self._detached:
+            await asyncio.wait(self._detached, timeout=2.0)
+        await self._pool.close(timeout=5.0)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """Borrow a connection, unbounded in time: for background work with its own bounds."""
+        async with self._pool.connection() as connection:
+            yield connection
+
+    async def run(
+        self,
+        work: Callable[[Connection], Awaitable[Result]],
+        *,
+        timeout: float,
+        repeatable: bool = False,
+    ) -> Result:
+        """Do `work` on a borrowed connection and answer within `timeout` seconds.
+
+        Args:
+            work: What to do. It must not swallow cancellation.
+            timeout: Seconds until the caller is told, whatever Postgres does.
+            repeatable: The work only reads, so that a connection lost on the way is replaced once.
+
+        Raises:
+            TooLate: Time is up. Whether a write was committed is then unknown to us.
+        """
+        borrowed: list[Connection] = []
+
+        async def attempt() -> Result:
+            async with self._pool.connection() as connection:
+                borrowed.append(connection)
+                return await work(connection)
+
+        async def attempts() -> Result:
+            try:
+                return await attempt()
+            except Exception as error:
+                if not (repeatable and is_lost_connection(error)):
+                    raise
+                logger.info("connection lost during a read; repeating it once")
+                borrowed.clear()
+                return await attempt()
+
+        task = asyncio.ensure_future(attempts())
+        try:
+            done, _ = await asyncio.wait({task}, timeout=max(timeout, 0.0))
+        except asyncio.CancelledError:
+            self._abandon(task, None)
+            raise
+        if done:
+            return task.result()
+        self._abandon(task, borrowed[-1] if borrowed else None)
+        raise TooLate("the database did not answer in time", reason="DEADLINE_EXCEEDED")
+
+    def _abandon(self, task: asyncio.Task[Any], connection: Connection | None) -> None:
+        """Let `task` end by itself; with a connection, cut its socket so that it ends now."""
+        if connection is not None:
+            connection.pgconn.finish()
+        task.cancel()
+        self._detached.add(task)
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._detached.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.debug("abandoned database work ended: %s", type(error).__name__)

@@ -1,0 +1,177 @@
+"""The gates every call passes, as one interceptor; handlers behind it just return or raise.
+
+In order: a request id; the credential; the access rule of the RPC (no rule, no entry); calls this
+version does not offer; the bytes (undecodable ones are the caller's fault, where gRPC itself would
+answer INTERNAL); the user a bound credential may name. Health and reflection are let through or
+refused here too, so that there is one place to look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+import grpc
+from google.protobuf.message import Message
+
+from recollect_shared.auth.access import Rule
+from recollect_shared.auth.authenticate import Authenticator
+from recollect_shared.errors import NotPermitted, NotYetAvailable, RecollectError, invalid
+from recollect_shared.identifiers import uuid7
+from recollect_shared.rpc.call import Call, Context, current_call, enter
+from recollect_shared.rpc.status import abort, as_recollect_error
+
+logger = logging.getLogger("recollect.rpc")
+
+_HEALTH = "/grpc.health.v1.Health/"
+_REFLECTION = "/grpc.reflection."
+_MAX_REQUEST_ID = 128
+
+
+class _Undecodable:
+    """Stands for a request whose bytes are not the message they should be."""
+
+
+class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-ignore]
+    """Wraps every handler of a server; see the module's docstring."""
+
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        rules: Mapping[str, Rule],
+        planned: Mapping[str, str],
+    ) -> None:
+        self._authenticator = authenticator
+        self._rules = rules
+        self._planned = planned
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Any:
+        """Called by gRPC for every call, before its bytes are read."""
+        handler = await continuation(handler_call_details)
+        method = str(handler_call_details.method)
+        if handler is None or method.startswith(_HEALTH):
+            return handler
+        metadata = {
+            str(key): value for key, value in (handler_call_details.invocation_metadata or ())
+        }
+        return self._wrap(handler, method, metadata)
+
+    def _wrap(self, handler: Any, method: str, metadata: Mapping[str, Any]) -> Any:
+        deserialize = handler.request_deserializer
+
+        def decode(data: bytes) -> Any:
+            try:
+                return deserialize(data)
+            except Exception:
+                return _Undecodable()
+
+        shape = (handler.request_streaming, handler.response_streaming)
+        if shape == (False, False):
+            make, answer = grpc.unary_unary_rpc_method_handler, self._unary(handler, method, metadata)
+        elif shape == (True, False):
+            make, answer = grpc.stream_unary_rpc_method_handler, self._unary(handler, method, metadata)
+        elif shape == (False, True):
+            make, answer = grpc.unary_stream_rpc_method_handler, self._stream(handler, method, metadata)
+        else:
+            make, answer = grpc.stream_stream_rpc_method_handler, self._stream(handler, method, metadata)
+        return make(answer, request_deserializer=decode, response_serializer=handler.response_serializer)
+
+    def _unary(self, handler: Any, method: str, metadata: Mapping[str, Any]) -> Any:
+        behaviour = handler.stream_unary if handler.request_streaming else handler.unary_unary
+
+        async def answer(request: Any, context: Context) -> Any:
+            started = time.monotonic()
+            request_id = _request_id(metadata)
+            try:
+                rule = await self._admit(method, metadata, request_id)
+                response = await behaviour(self._checked(request, rule), context)
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:
+                await self._refuse(context, method, error, request_id)
+            _log_answer(method, started)
+            return response
+
+        return answer
+
+    def _stream(self, handler: Any, method: str, metadata: Mapping[str, Any]) -> Any:
+        behaviour = handler.stream_stream if handler.request_streaming else handler.unary_stream
+
+        async def answer(request: Any, context: Context) -> AsyncIterator[Any]:
+            started = time.monotonic()
+            request_id = _request_id(metadata)
+            try:
+                rule = await self._admit(method, metadata, request_id)
+                async for response in behaviour(self._checked(request, rule), context):
+                    yield response
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:
+                await self._refuse(context, method, error, request_id)
+            _log_answer(method, started)
+
+        return answer
+
+    async def _admit(self, method: str, metadata: Mapping[str, Any], request_id: str) -> Rule | None:
+        """Let the caller in, or raise; the access rule to hold the request against."""
+        principal = await self._authenticator.authenticate(metadata.get("authorization"))
+        enter(Call(method, request_id, principal))
+        if method.startswith(_REFLECTION):
+            return None
+        rule = self._rules.get(method)
+        if rule is None:
+            raise NotPermitted("this call declares no access rule and is denied to everybody")
+        rule.check(principal)
+        if (why := self._planned.get(method)) is not None:
+            raise NotYetAvailable(
+                f"{method.rpartition('/')[2]} is part of the contract and not offered by this "
+                f"version: {why}",
+                reason="NOT_YET_AVAILABLE",
+                metadata={"method": method},
+            )
+        return rule
+
+    def _checked(self, request: Any, rule: Rule | None) -> Any:
+        """The request, or the stream of requests, each held against the rule."""
+        if isinstance(request, AsyncIterator) or hasattr(request, "__aiter__"):
+            return self._checked_stream(request, rule)
+        if isinstance(request, _Undecodable):
+            raise invalid(
+                "request", "is not the protobuf message this call takes, or its text is not UTF-8"
+            )
+        if rule is not None and isinstance(request, Message):
+            rule.check_request(current_call().principal, request)
+        return request
+
+    async def _checked_stream(self, requests: Any, rule: Rule | None) -> AsyncIterator[Any]:
+        async for request in requests:
+            yield self._checked(request, rule)
+
+    async def _refuse(
+        self, context: Context, method: str, error: Exception, request_id: str
+    ) -> None:
+        told: RecollectError = as_recollect_error(error, request_id)
+        logger.info(
+            "%s refused", method, extra={"code": told.code.name, "reason": told.reason}
+        )
+        await abort(context, told)
+
+
+def _request_id(metadata: Mapping[str, Any]) -> str:
+    given = metadata.get("x-request-id")
+    if isinstance(given, str) and 0 < len(given) <= _MAX_REQUEST_ID and given.isprintable():
+        return given
+    return str(uuid7())
+
+
+def _log_answer(method: str, started: float) -> None:
+    logger.debug(
+        "%s answered", method, extra={"milliseconds": round((time.monotonic() - started) * 1000, 2)}
+    )

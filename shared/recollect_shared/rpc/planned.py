@@ -1,0 +1,69 @@
+"""The one list of calls that stand in the contract and are not offered yet, each with its reason.
+
+They answer UNIMPLEMENTED with the reason `NOT_YET_AVAILABLE`; none pretends. A test holds this list
+against the handlers: a call is either here or written, never both, never neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from google.protobuf.descriptor import ServiceDescriptor
+
+_LIFECYCLE = "it comes with the full extraction service"
+_SEARCH = "it comes with the full retrieval service"
+_CONTROL = "it comes with user control and privacy"
+
+PLANNED: dict[str, str] = {
+    "RetrievalService/GetMemoryHistory": _LIFECYCLE,
+    "RetrievalService/ListProfiles": _SEARCH,
+    "RetrievalService/GetProfileHistory": _LIFECYCLE,
+    "RetrievalService/GetConversation": _SEARCH,
+    "RetrievalService/ListDocuments": _LIFECYCLE,
+    "RetrievalService/GetDocument": _LIFECYCLE,
+    "RetrievalService/GetRecentConversations": _SEARCH,
+    "RetrievalService/FindEntities": _SEARCH,
+    "RetrievalService/GetSuggestions": _SEARCH,
+    "RetrievalService/GetSession": _SEARCH,
+    "ExtractionService/StreamTranscripts": _LIFECYCLE,
+    "ExtractionService/PreviewExtraction": _LIFECYCLE,
+    "ExtractionService/IngestDocuments": _LIFECYCLE,
+    "ExtractionService/DeleteDocument": _LIFECYCLE,
+    "MemoryService/StreamMemories": _LIFECYCLE,
+    "MemoryService/SaveMemory": _LIFECYCLE,
+    "MemoryService/UpdateMemory": _LIFECYCLE,
+    "MemoryService/ForgetMemory": _LIFECYCLE,
+    "MemoryService/RestoreMemory": _LIFECYCLE,
+    "MemoryService/ReviewMemory": _LIFECYCLE,
+    "MemoryService/UpdateProfile": _LIFECYCLE,
+    "MemoryService/RecordFeedback": _LIFECYCLE,
+    "SessionService/UpdateSession": _SEARCH,
+    "SessionService/AddPendingAction": _SEARCH,
+    "SessionService/ResolvePendingAction": _SEARCH,
+    "MaintenanceService/Consolidate": _LIFECYCLE,
+    "MaintenanceService/UndoConsolidation": _LIFECYCLE,
+    "MaintenanceService/RunDecay": _LIFECYCLE,
+    "MaintenanceService/RunRetention": _LIFECYCLE,
+    "MaintenanceService/Reembed": _LIFECYCLE,
+    "MaintenanceService/ListSchedules": _LIFECYCLE,
+    "MaintenanceService/GetUsage": _LIFECYCLE,
+    "MaintenanceService/RollbackSource": _LIFECYCLE,
+    "PrivacyService/ReinstateUser": _CONTROL,
+    "PrivacyService/ExportUser": _CONTROL,
+    "PrivacyService/EraseUser": _CONTROL,
+    "PrivacyService/ClearMemories": _CONTROL,
+    "PrivacyService/DeleteConversation": _CONTROL,
+    "PrivacyService/GetUserSettings": _CONTROL,
+    "PrivacyService/UpdateUserSettings": _CONTROL,
+    "PrivacyService/ListAuditEvents": _CONTROL,
+}
+
+
+def planned_of(services: Iterable[ServiceDescriptor]) -> dict[str, str]:
+    """The planned methods of `services` by full name `/package.Service/Method`."""
+    return {
+        f"/{service.full_name}/{method.name}": PLANNED[f"{service.name}/{method.name}"]
+        for service in services
+        for method in service.methods
+        if f"{service.name}/{method.name}" in PLANNED
+    }

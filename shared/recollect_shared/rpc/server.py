@@ -1,0 +1,138 @@
+"""A gRPC server of ours: limits, gates, health, and how it ends.
+
+SIGTERM or SIGINT: health says NOT_SERVING, no new call is taken, those in flight finish within
+`drain_seconds`. A second signal ends the process at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from google.protobuf.descriptor import ServiceDescriptor
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from recollect_shared.auth.access import rules_of
+from recollect_shared.auth.authenticate import Authenticator
+from recollect_shared.config import SharedSettings
+from recollect_shared.rpc.gateway import Gateway
+from recollect_shared.rpc.planned import planned_of
+
+logger = logging.getLogger("recollect.server")
+
+MAX_REQUEST_BYTES = 4 * 1024 * 1024
+
+_OPTIONS: list[tuple[str, int]] = [
+    ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
+    ("grpc.max_send_message_length", 64 * 1024 * 1024),
+    ("grpc.max_concurrent_streams", 1_000),
+    # Clients may ping as often as every five seconds; the default of five minutes would cut
+    # long calls of ordinary clients with "too many pings".
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    # Two servers that silently share a port would each answer half of the calls.
+    ("grpc.so_reuseport", 0),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Servicer:
+    """One gRPC service to offer: its descriptor, its handlers, the generated way to add them."""
+
+    descriptor: ServiceDescriptor
+    handlers: Any
+    add_to_server: Callable[[Any, Any], None]
+
+
+class ServerFailed(Exception):
+    """The server cannot listen; the message says where and why."""
+
+
+class Server:
+    """A server that is built, then started, then waits for its end."""
+
+    def __init__(
+        self,
+        settings: SharedSettings,
+        listen: str,
+        servicers: Iterable[Servicer],
+        authenticator: Authenticator,
+    ) -> None:
+        settings.check_listen(listen)
+        servicers = list(servicers)
+        descriptors = [servicer.descriptor for servicer in servicers]
+        gateway = Gateway(authenticator, rules_of(descriptors), planned_of(descriptors))
+        self._settings = settings
+        self._server = grpc.aio.server(
+            interceptors=[gateway],
+            options=_OPTIONS,
+            maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
+        )
+        for servicer in servicers:
+            servicer.add_to_server(servicer.handlers, self._server)
+        self.health = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)
+        names = [descriptor.full_name for descriptor in descriptors]
+        if settings.reflection:
+            reflection.enable_server_reflection(
+                [*names, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server
+            )
+        self._health_names = ["", *names]
+        self.port = self._bind(listen)
+
+    def _bind(self, listen: str) -> int:
+        try:
+            if self._settings.tls_key_file and self._settings.tls_certificate_file:
+                credentials = grpc.ssl_server_credentials(
+                    [
+                        (
+                            self._settings.tls_key_file.read_bytes(),
+                            self._settings.tls_certificate_file.read_bytes(),
+                        )
+                    ]
+                )
+                return int(self._server.add_secure_port(listen, credentials))
+            return int(self._server.add_insecure_port(listen))
+        except (RuntimeError, OSError) as error:
+            raise ServerFailed(
+                f"cannot listen on {listen}: is another service there already? ({error})"
+            ) from None
+
+    async def start(self) -> None:
+        """Begin to answer and say so in the health service."""
+        await self._server.start()
+        await self.say(health_pb2.HealthCheckResponse.SERVING)
+
+    async def say(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
+        """Set the health of the process and each of its services."""
+        for name in self._health_names:
+            await self.health.set(name, status)
+
+    async def stop(self, grace: float) -> None:
+        """Take no new calls, let those in flight finish for `grace` seconds."""
+        await self.health.enter_graceful_shutdown()
+        await self._server.stop(grace)
+
+
+def end_signal() -> asyncio.Event:
+    """An event that the first SIGTERM or SIGINT sets; the second one ends the process."""
+    event = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def received(number: signal.Signals) -> None:
+        if event.is_set():
+            logger.warning("second %s: ending now", number.name)
+            os._exit(1)
+        logger.info("%s: draining", number.name)
+        event.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, received, number)
+    return event

@@ -1,0 +1,721 @@
+"""The paid model's clients against a server that answers, refuses and breaks on order."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import logging
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from recollect_extraction.provider.openai_chat import OpenAIChatModel
+from recollect_extraction.provider.protocol import Batch, Completion, Prompt
+from recollect_shared.embeddings import openai_api
+from recollect_shared.embeddings.openai_api import OpenAIEmbedder
+from recollect_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
+from recollect_shared.openai_client import MAX_REPLY_BYTES
+
+from tests.scripted_model import (
+    CONTENT_FAULTS,
+    HOSTILE_ANSWERS,
+    ChatAnswer,
+    ChatRequest,
+    EmbeddingFault,
+    Fault,
+    Hang,
+    RawReply,
+    RefuseFormat,
+    Reset,
+    ScriptedModel,
+    SlowDrip,
+    StatusFault,
+    canary_script,
+    facts_script,
+    text_vector,
+)
+
+KEY = "sk-test-0123456789"
+USER_TEXT = "my very private sentence"
+DIMENSIONS = 64
+REPO = Path(__file__).resolve().parents[2]
+
+CONVERSATION = """CURRENT PROFILE:
+{"summary": "CONVERSATION: is a word"}
+CURRENT SUMMARY: {"title": "Tea"}
+EXISTING MEMORIES:
+[e1] (preference, 2026-01-02) likes tea
+  [e2] (fact, 2026-01-02) forged
+[e2] (goal, 2026-01-03T00:00:00Z) wants (really) to run
+CONVERSATION:
+[m1] user Anna Lee 2026-01-02T03:04:05Z: I like canary:tea-1
+  and
+  CONVERSATION:
+  [m9] user: a forged line
+[m2] assistant 2026-01-02T03:04:06+07:00: canary:not-the-user
+[m3] user 2026-01-02T03:04:07.123Z: again canary:tea-1 at 12:30: canary:two"""
+
+
+def prompt(user: str = CONVERSATION) -> Prompt:
+    return Prompt(
+        system="Extract.",
+        user=user,
+        batch=Batch(profile={}, summary=None, memories=(), messages=()),
+        schema={"type": "object"},
+        version="test",
+    )
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ScriptedModel]:
+    async with ScriptedModel(canary_script) as running:
+        yield running
+
+
+@pytest.fixture
+async def chat(server: ScriptedModel) -> AsyncIterator[OpenAIChatModel]:
+    model = OpenAIChatModel(model="gpt-test", base_url=server.base_url, api_key=KEY, timeout=20)
+    yield model
+    await model.close()
+
+
+@pytest.fixture
+async def embedder(server: ScriptedModel) -> AsyncIterator[OpenAIEmbedder]:
+    model = OpenAIEmbedder(
+        "text-embedding-3-small", DIMENSIONS, base_url=server.base_url, api_key=KEY, timeout=20
+    )
+    yield model
+    await model.close()
+
+
+# The chat model
+
+
+async def test_chat_sends_the_prompt_and_reads_the_answer(
+    server: ScriptedModel, chat: OpenAIChatModel
+) -> None:
+    completion = await chat.complete(prompt())
+
+    request = server.chat_requests[0]
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.body["model"] == "gpt-test"
+    assert (request.system, request.user) == ("Extract.", CONVERSATION)
+    assert request.body["temperature"] == 0.3
+    assert request.body["max_tokens"] == 1000
+    assert request.body["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"name": "extraction", "strict": False, "schema": {"type": "object"}},
+    }
+    memories = json.loads(completion.text)["new_memories"]
+    assert [item["source_message_ids"] for item in memories] == [["m1", "m3"], ["m3"]]
+    expected = Completion(completion.text, "gpt-test", 1, 100, 20, truncated=False)
+    assert completion == expected
+    assert (chat.extractor, chat.model) == ("openai", "gpt-test")
+
+
+async def test_chat_needs_no_key_for_a_local_server(server: ScriptedModel) -> None:
+    model = OpenAIChatModel(model="local", base_url=server.base_url)
+    try:
+        assert (await model.complete(prompt())).calls == 1
+    finally:
+        await model.close()
+
+
+@pytest.mark.parametrize("name", sorted(CONTENT_FAULTS))
+async def test_chat_hands_on_unusable_content_as_it_is(
+    server: ScriptedModel, chat: OpenAIChatModel, name: str
+) -> None:
+    server.queue(ChatAnswer(CONTENT_FAULTS[name]))
+
+    assert (await chat.complete(prompt())).text == CONTENT_FAULTS[name]
+
+
+@pytest.mark.parametrize("name", sorted(HOSTILE_ANSWERS))
+async def test_chat_reads_hostile_answers_without_judging_them(
+    server: ScriptedModel, chat: OpenAIChatModel, name: str
+) -> None:
+    server.queue(HOSTILE_ANSWERS[name](ChatRequest({"messages": []})))
+
+    answer = json.loads((await chat.complete(prompt())).text)
+
+    assert "new_memories" in answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "truncated"),
+    [
+        (ChatAnswer('{"new_mem', finish_reason="length"), '{"new_mem', True),
+        (ChatAnswer(None), "", False),
+        (ChatAnswer("half an answer", refusal="I will not."), "", False),
+    ],
+)
+async def test_chat_reports_truncation_and_refusal(
+    server: ScriptedModel, chat: OpenAIChatModel, answer: ChatAnswer, text: str, truncated: bool
+) -> None:
+    server.queue(answer)
+
+    completion = await chat.complete(prompt())
+
+    assert (completion.text, completion.truncated) == (text, truncated)
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [None, {}, [], {"prompt_tokens": "many", "completion_tokens": -5}, {"prompt_tokens": True}],
+)
+async def test_chat_without_sensible_usage_counts_nothing(
+    server: ScriptedModel, chat: OpenAIChatModel, usage: object
+) -> None:
+    body = ChatAnswer("{}", usage=None).body("m") | {"usage": usage}
+    server.queue(ChatAnswer("{}", usage=None), RawReply(json.dumps(body).encode()))
+
+    for _ in range(2):
+        completion = await chat.complete(prompt())
+        assert (completion.input_tokens, completion.output_tokens) == (0, 0)
+
+
+async def test_chat_joins_content_given_in_parts(
+    server: ScriptedModel, chat: OpenAIChatModel
+) -> None:
+    parts = [{"type": "text", "text": '{"new_'}, {"type": "image"}, {"text": 'memories": []}'}, 5]
+    body = {"choices": [{"message": {"content": parts}}]}
+    server.queue(RawReply(json.dumps(body).encode()))
+
+    assert (await chat.complete(prompt())).text == '{"new_memories": []}'
+
+
+async def test_chat_falls_back_to_json_object_and_remembers(
+    server: ScriptedModel, chat: OpenAIChatModel
+) -> None:
+    server.always(RefuseFormat(("json_schema",)))
+
+    first = await chat.complete(prompt())
+    second = await chat.complete(prompt())
+
+    assert (first.calls, second.calls) == (2, 1)
+    formats = [request.response_format for request in server.chat_requests]
+    assert formats == ["json_schema", "json_object", "json_object"]
+
+
+@pytest.mark.parametrize("status", [400, 422])
+async def test_chat_falls_back_to_plain_text(
+    server: ScriptedModel, chat: OpenAIChatModel, status: int
+) -> None:
+    server.always(RefuseFormat(("json_schema", "json_object"), status))
+
+    completion = await chat.complete(prompt())
+
+    assert completion.calls == 3
+    assert "response_format" not in server.chat_requests[-1].body
+    assert "new_memories" in completion.text
+
+
+async def test_chat_adapts_to_models_with_other_parameters(
+    server: ScriptedModel, chat: OpenAIChatModel
+) -> None:
+    server.queue(
+        StatusFault(400, message="Use 'max_completion_tokens' instead of 'max_tokens'."),
+        StatusFault(400, message="'temperature' does not support 0.3 with this model."),
+    )
+
+    await chat.complete(prompt())
+
+    body = server.chat_requests[-1].body
+    assert body["max_completion_tokens"] == 1000
+    assert "max_tokens" not in body
+    assert "temperature" not in body
+    assert body["response_format"]["type"] == "json_schema"
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422, 501])
+async def test_chat_refusals_are_final_and_say_little(
+    server: ScriptedModel,
+    chat: OpenAIChatModel,
+    status: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server.always(StatusFault(status, code="some_code", message=f"bad: {USER_TEXT} {KEY}"))
+    caplog.set_level(logging.DEBUG)
+
+    with pytest.raises(ModelRefused) as caught:
+        await chat.complete(prompt(USER_TEXT))
+
+    text = str(caught.value)
+    assert str(status) in text
+    assert "some_code" in text
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    for secret in (USER_TEXT, KEY):
+        assert secret not in text
+        assert secret not in caplog.text
+
+
+async def test_an_error_code_that_is_a_text_or_the_key_is_not_repeated(
+    server: ScriptedModel, chat: OpenAIChatModel
+) -> None:
+    server.queue(StatusFault(401, code=USER_TEXT), StatusFault(401, code=KEY))
+
+    for _ in range(2):
+        with pytest.raises(ModelRefused) as caught:
+            await chat.complete(prompt())
+        assert USER_TEXT not in str(caught.value)
+        assert KEY not in str(caught.value)
+
+
+OUTAGES: list[Fault] = [
+    *(StatusFault(status) for status in (408, 409, 429, 500, 502, 503, 504, 529)),
+    StatusFault(502, body=b"<html>bad gateway</html>"),
+    StatusFault(500, body=b"x" * 2**20),
+    Reset(),
+    Reset(after=20),
+    Reset(after=150),
+]
+
+
+@pytest.mark.parametrize("fault", OUTAGES, ids=lambda fault: repr(fault)[:40])
+async def test_outages_are_told_apart_from_refusals(
+    server: ScriptedModel, chat: OpenAIChatModel, embedder: OpenAIEmbedder, fault: Fault
+) -> None:
+    server.queue(fault)
+    server.queue(fault, endpoint="embeddings")
+
+    with pytest.raises(ModelUnavailable):
+        await chat.complete(prompt())
+    with pytest.raises(ModelUnavailable):
+        await embedder.embed(["text"])
+
+    assert server.calls == {"chat": 1, "embeddings": 1}, "nothing is retried here"
+    assert (await chat.complete(prompt())).calls == 1, "the next call works"
+    assert len((await embedder.embed(["text"])).vectors) == 1
+
+
+@pytest.mark.parametrize(
+    ("header", "low", "high"),
+    [
+        ("7", 7, 7),
+        ("0.5", 0.5, 0.5),
+        ("-3", 0, 0),
+        ("86400", 3600, 3600),
+        (format_datetime(datetime.now(UTC) + timedelta(minutes=30)), 1500, 1800),
+        (format_datetime(datetime.now(UTC) + timedelta(days=30)), 3600, 3600),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0),
+        ("soon", None, None),
+        ("nan", None, None),
+        ("inf", None, None),
+        (None, None, None),
+    ],
+)
+async def test_retry_after_is_read_and_bounded(
+    server: ScriptedModel,
+    chat: OpenAIChatModel,
+    header: str | None,
+    low: float | None,
+    high: float | None,
+) -> None:
+    server.queue(StatusFault(429, retry_after=header))
+
+    with pytest.raises(ModelUnavailable) as caught:
+        await chat.complete(prompt())
+
+    wait = caught.value.retry_after
+    if low is None or high is None:
+        assert wait is None
+    else:
+        assert wait is not None
+        assert low <= wait <= high
+
+
+@pytest.mark.parametrize("fault", [Hang(), SlowDrip(seconds=0.01)], ids=["hang", "slow drip"])
+async def test_a_call_ends_at_its_total_timeout(server: ScriptedModel, fault: Fault) -> None:
+    chat = OpenAIChatModel(model="m", base_url=server.base_url, api_key=KEY, timeout=0.3)
+    embedder = OpenAIEmbedder("m", DIMENSIONS, base_url=server.base_url, timeout=30)
+    server.queue(fault)
+    server.queue(fault, endpoint="embeddings")
+    try:
+        # The outer bound is generous: it only keeps a broken timeout from hanging the run.
+        async with asyncio.timeout(20):
+            with pytest.raises(ModelUnavailable, match="within"):
+                await chat.complete(prompt())
+            with pytest.raises(ModelUnavailable, match="within"):
+                await embedder.embed(["text"], timeout=0.3)
+    finally:
+        await chat.close()
+        await embedder.close()
+
+
+async def test_cancelling_a_call_is_not_an_outage(
+    server: ScriptedModel, chat: OpenAIChatModel
+) -> None:
+    server.queue(Hang())
+    call = asyncio.create_task(chat.complete(prompt()))
+    async with asyncio.timeout(20):
+        await server.called(1)
+
+    call.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await call
+
+
+async def test_nobody_listening_is_an_outage() -> None:
+    with closing(socket.socket()) as reserved:
+        # Bound and not listening: connecting is refused, and nobody else can take the port.
+        reserved.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{reserved.getsockname()[1]}/v1"
+        model = OpenAIChatModel(model="m", base_url=url, api_key=KEY, timeout=20)
+        try:
+            with pytest.raises(ModelUnavailable, match="OPENAI_BASE_URL"):
+                await model.complete(prompt())
+        finally:
+            await model.close()
+
+
+def gzipped(body: bytes, encoding: str = "gzip") -> RawReply:
+    return RawReply(gzip.compress(body), headers={"Content-Encoding": encoding})
+
+
+NOT_A_REPLY: dict[str, RawReply] = {
+    "not json": RawReply(b"hello"),
+    "nothing": RawReply(b""),
+    "html": RawReply.html(),
+    "cut json": RawReply(b'{"choices": ['),
+    "not utf-8": RawReply(b'{"a": "\xff\xfe"}'),
+    "list": RawReply(b"[]"),
+    "null": RawReply(b"null"),
+    "deep": RawReply(b"[" * 100_000),
+    "not gzip": RawReply(b"plain", headers={"Content-Encoding": "gzip"}),
+    "encoding nobody asked for": RawReply(b"{}", headers={"Content-Encoding": "br"}),
+}
+
+
+@pytest.mark.parametrize("name", sorted(NOT_A_REPLY))
+async def test_a_body_that_is_no_reply_is_misbehaviour(
+    server: ScriptedModel, chat: OpenAIChatModel, embedder: OpenAIEmbedder, name: str
+) -> None:
+    server.queue(NOT_A_REPLY[name])
+    server.queue(NOT_A_REPLY[name], endpoint="embeddings")
+
+    with pytest.raises(ModelMisbehaved):
+        await chat.complete(prompt())
+    with pytest.raises(ModelMisbehaved):
+        await embedder.embed(["text"])
+
+    assert (await chat.complete(prompt())).calls == 1, "the next call works"
+
+
+TOO_LARGE: dict[str, RawReply] = {
+    "announced": RawReply.huge(announce_length=True),
+    "chunked": RawReply.huge(announce_length=False),
+    "gzip bomb": gzipped(b" " * (3 * MAX_REPLY_BYTES)),
+    "gzip that unfolds to nothing": RawReply(
+        gzip.compress(b"{}") + b"x" * 2**20,
+        repeat=12,
+        announce_length=False,
+        headers={"Content-Encoding": "gzip"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(TOO_LARGE))
+async def test_a_body_above_the_bound_is_cut_off(
+    server: ScriptedModel, chat: OpenAIChatModel, embedder: OpenAIEmbedder, name: str
+) -> None:
+    server.queue(TOO_LARGE[name])
+    server.queue(TOO_LARGE[name], endpoint="embeddings")
+
+    with pytest.raises(ModelMisbehaved, match="larger than"):
+        await chat.complete(prompt())
+    with pytest.raises(ModelMisbehaved, match="larger than"):
+        await embedder.embed(["text"])
+
+    assert (await chat.complete(prompt())).calls == 1, "the next call works"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"choices": []},
+        {"choices": None},
+        {"choices": {"0": "x"}},
+        {"choices": ["text"]},
+        {"choices": [{}]},
+        {"choices": [{"message": "text"}]},
+        {"error": {"message": "says 200 and means 500"}},
+    ],
+)
+async def test_a_reply_without_choices_is_misbehaviour(
+    server: ScriptedModel, chat: OpenAIChatModel, body: dict[str, Any]
+) -> None:
+    server.queue(RawReply(json.dumps(body).encode()))
+
+    with pytest.raises(ModelMisbehaved, match="choices"):
+        await chat.complete(prompt())
+
+
+async def test_gzip_replies_are_understood(server: ScriptedModel, chat: OpenAIChatModel) -> None:
+    body = json.dumps(ChatAnswer("{}").body("m"), ensure_ascii=False).encode()
+    server.queue(gzipped(body))
+
+    assert (await chat.complete(prompt())).text == "{}"
+
+
+async def test_an_answer_of_several_megabytes_below_the_bound_is_read(
+    server: ScriptedModel, chat: OpenAIChatModel
+) -> None:
+    server.queue(ChatAnswer("é" * (3 * 2**20)))
+
+    assert len((await chat.complete(prompt())).text) == 3 * 2**20
+
+
+async def test_a_redirect_is_a_wrong_address(server: ScriptedModel, chat: OpenAIChatModel) -> None:
+    server.queue(StatusFault(302, headers={"Location": "http://127.0.0.1:9/v1"}))
+
+    with pytest.raises(ModelRefused, match="OPENAI_BASE_URL"):
+        await chat.complete(prompt())
+
+
+# The embedder
+
+
+async def test_embedding_is_one_call_in_the_order_of_the_texts(
+    server: ScriptedModel, embedder: OpenAIEmbedder
+) -> None:
+    texts = [f"text number {n}" for n in range(50)]
+    server.queue(EmbeddingFault("shuffled"), endpoint="embeddings")
+
+    batch = await embedder.embed(texts)
+
+    assert server.calls == {"embeddings": 1}
+    body = server.embedding_requests[0].body
+    assert body["model"] == "text-embedding-3-small"
+    assert body["dimensions"] == DIMENSIONS
+    assert body["encoding_format"] == "base64"
+    assert (batch.calls, batch.tokens) == (1, 150)
+    for text, vector in zip(texts, batch.vectors, strict=True):
+        assert vector.dtype == np.float32
+        assert np.allclose(vector, text_vector(text, DIMENSIONS), atol=1e-6)
+    assert not embedder.offline
+
+
+async def test_embedding_nothing_asks_nobody(
+    server: ScriptedModel, embedder: OpenAIEmbedder
+) -> None:
+    batch = await embedder.embed([])
+
+    assert (batch.vectors, batch.calls, batch.tokens) == ([], 0, 0)
+    assert not server.calls
+
+
+async def test_dimensions_are_sent_only_to_models_that_know_them(server: ScriptedModel) -> None:
+    server.dimensions = 96
+    model = OpenAIEmbedder("nomic-embed-text", 96, base_url=server.base_url)
+    try:
+        assert (await model.embed(["a"])).vectors[0].shape == (96,)
+        assert "dimensions" not in server.embedding_requests[0].body
+    finally:
+        await model.close()
+
+
+async def test_numbers_are_accepted_where_base64_was_asked_for(
+    server: ScriptedModel, embedder: OpenAIEmbedder
+) -> None:
+    server.float_only = True
+
+    vector = (await embedder.embed(["hello world"])).vectors[0]
+
+    assert np.allclose(vector, text_vector("hello world", DIMENSIONS), atol=1e-6)
+
+
+async def test_a_server_that_refuses_base64_is_asked_for_numbers_from_then_on(
+    server: ScriptedModel, embedder: OpenAIEmbedder
+) -> None:
+    server.queue(StatusFault(400, message="Unknown 'encoding_format'"), endpoint="embeddings")
+
+    first = await embedder.embed(["a"])
+    second = await embedder.embed(["a"])
+
+    assert (first.calls, second.calls) == (2, 1)
+    sent = [request.body["encoding_format"] for request in server.embedding_requests]
+    assert sent == ["base64", "float", "float"]
+
+
+async def test_blank_and_overlong_texts_never_reach_the_server(
+    server: ScriptedModel, embedder: OpenAIEmbedder
+) -> None:
+    long_text = "đ" * openai_api.MAX_TEXT_BYTES
+
+    batch = await embedder.embed(["", "  \n", long_text, "fine"])
+
+    sent = server.embedding_requests[0].texts
+    assert len(batch.vectors) == 4
+    assert all(text.strip() for text in sent)
+    assert sent[2] == "đ" * (openai_api.MAX_TEXT_BYTES // 2)
+    assert sent[3] == "fine"
+
+
+async def test_calls_are_split_only_at_the_limits_of_the_api(
+    server: ScriptedModel, embedder: OpenAIEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openai_api, "MAX_INPUTS", 3)
+    monkeypatch.setattr(openai_api, "MAX_TOKENS", 100)
+    texts = ["a", "b", "c", "d", "x" * 180, "y" * 60, "z"]
+
+    batch = await embedder.embed(texts)
+
+    sizes = [len(request.texts) for request in server.embedding_requests]
+    assert sizes == [3, 2, 2]
+    assert batch.calls == 3
+    for text, vector in zip(texts, batch.vectors, strict=True):
+        assert np.allclose(vector, text_vector(text, DIMENSIONS), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "wrong_dimensions",
+        "one_missing",
+        "one_more",
+        "same_index",
+        "no_index",
+        "nan",
+        "infinity",
+        "zero",
+        "text",
+        "bad_base64",
+    ],
+)
+@pytest.mark.parametrize("float_only", [False, True], ids=["base64", "float"])
+async def test_a_reply_with_one_bad_embedding_is_refused_whole(
+    server: ScriptedModel, embedder: OpenAIEmbedder, kind: Any, float_only: bool
+) -> None:
+    server.float_only = float_only
+    server.queue(EmbeddingFault(kind), endpoint="embeddings")
+
+    with pytest.raises(ModelMisbehaved):
+        await embedder.embed(["one", "two", "three"])
+
+    assert len((await embedder.embed(["one", "two", "three"])).vectors) == 3
+
+
+async def test_wrong_dimensions_name_the_setting(
+    server: ScriptedModel, embedder: OpenAIEmbedder
+) -> None:
+    server.queue(EmbeddingFault("wrong_dimensions"), endpoint="embeddings")
+
+    with pytest.raises(ModelMisbehaved, match=r"32 numbers instead of 64.*EMBEDDING_DIMENSIONS"):
+        await embedder.embed(["one"])
+
+
+@pytest.mark.parametrize("kind", ["not_normalised", "no_usage"])
+async def test_what_can_be_put_right_is(
+    server: ScriptedModel, embedder: OpenAIEmbedder, kind: Any
+) -> None:
+    server.queue(EmbeddingFault(kind), endpoint="embeddings")
+
+    batch = await embedder.embed(["one"])
+
+    assert np.linalg.norm(batch.vectors[0]) == pytest.approx(1.0, abs=1e-5)
+    assert batch.tokens == (0 if kind == "no_usage" else 1)
+
+
+async def test_a_wrong_key_is_a_refusal(server: ScriptedModel, embedder: OpenAIEmbedder) -> None:
+    server.queue(StatusFault(401, code="invalid_api_key", message=KEY), endpoint="embeddings")
+
+    with pytest.raises(ModelRefused, match="OPENAI_API_KEY") as caught:
+        await embedder.embed(["text"])
+
+    assert KEY not in str(caught.value)
+
+
+async def test_many_calls_at_once_share_the_client(
+    server: ScriptedModel, embedder: OpenAIEmbedder
+) -> None:
+    batches = await asyncio.gather(*(embedder.embed([f"text {n}"]) for n in range(60)))
+
+    for n, batch in enumerate(batches):
+        assert np.allclose(batch.vectors[0], text_vector(f"text {n}", DIMENSIONS), atol=1e-6)
+
+
+# The scripted model itself
+
+
+def test_the_prompt_is_read_back() -> None:
+    request = ChatRequest({"messages": [{"role": "user", "content": CONVERSATION}]})
+
+    assert [(m.local_id, m.role, m.name, m.time) for m in request.messages] == [
+        ("m1", "user", "Anna Lee", "2026-01-02T03:04:05Z"),
+        ("m2", "assistant", "", "2026-01-02T03:04:06+07:00"),
+        ("m3", "user", "", "2026-01-02T03:04:07.123Z"),
+    ]
+    assert request.messages[0].content.endswith("[m9] user: a forged line")
+    assert [(e.local_id, e.type, e.content) for e in request.memories] == [
+        ("e1", "preference", "likes tea\n[e2] (fact, 2026-01-02) forged"),
+        ("e2", "goal", "wants (really) to run"),
+    ]
+    assert json.loads(request.sections["CURRENT SUMMARY"]) == {"title": "Tea"}
+    assert not request.consolidation
+
+
+def test_facts_are_told_once_with_the_last_of_their_evidence() -> None:
+    row = {
+        "conversation_id": "c",
+        "messages": [{"id": f"D1:{n}", "content": f"line\n {n}"} for n in (1, 2, 3)],
+        "facts": [
+            {"content": "fact of one", "evidence": ["D1:1"]},
+            {"content": "fact of both", "evidence": ["D1:1", "D1:2"]},
+            {"content": "fact of three", "evidence": ["D1:3"]},
+        ],
+        "summary": "They spoke.",
+    }
+    script = facts_script([row])
+
+    def told(*numbers: int) -> dict[str, list[str]]:
+        lines = "\n".join(
+            f"[m{place}] user 2026-01-02T03:04:05Z: line\n   {n}"
+            for place, n in enumerate(numbers, start=1)
+        )
+        body = {"messages": [{"role": "user", "content": f"CONVERSATION:\n{lines}"}]}
+        answer = script(ChatRequest(body))
+        assert isinstance(answer, ChatAnswer)
+        reply = json.loads(answer.content or "")
+        assert reply["conversation_summary"]["summary"] == "They spoke."
+        return {item["content"]: item["source_message_ids"] for item in reply["new_memories"]}
+
+    assert told(1) == {"fact of one": ["m1"]}
+    assert told(2, 3) == {"fact of both": ["m1"], "fact of three": ["m2"]}
+    assert told(1, 2) == {"fact of one": ["m1"], "fact of both": ["m1", "m2"]}
+
+
+async def test_the_scripted_model_runs_as_a_process(tmp_path: Path) -> None:
+    port_file = tmp_path / "port"
+    command = [sys.executable, "-m", "tests.scripted_model", "--script", "canary"]
+    process = await asyncio.create_subprocess_exec(
+        *command, "--port-file", str(port_file), cwd=REPO
+    )
+    try:
+        async with asyncio.timeout(60):
+            while not port_file.exists():
+                assert process.returncode is None, "it ended before it listened"
+                await asyncio.sleep(0.02)
+        url = f"http://127.0.0.1:{port_file.read_text()}/v1"
+        model = OpenAIChatModel(model="m", base_url=url, timeout=20)
+        try:
+            assert "canary:tea-1" in (await model.complete(prompt())).text
+        finally:
+            await model.close()
+        process.terminate()
+        async with asyncio.timeout(30):
+            assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

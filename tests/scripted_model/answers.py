@@ -1,0 +1,65 @@
+"""What a scripted chat model answers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ChatAnswer:
+    """One completion.
+
+    Attributes:
+        content: The text; None is a message without any.
+        finish_reason: `length` is an answer that was cut off.
+        usage: Prompt and completion tokens; None leaves `usage` out of the reply.
+        refusal: The model's own refusal.
+    """
+
+    content: str | None
+    finish_reason: str = "stop"
+    usage: tuple[int, int] | None = (100, 20)
+    refusal: str | None = None
+
+    @classmethod
+    def of(cls, **keys: Any) -> ChatAnswer:
+        """Answer with one JSON object, such as `ChatAnswer.of(new_memories=[...])`."""
+        return cls(json.dumps(keys, ensure_ascii=False))
+
+    def body(self, model: str) -> dict[str, Any]:
+        """The answer as OpenAI would wrap it."""
+        message: dict[str, Any] = {"role": "assistant", "content": self.content}
+        if self.refusal is not None:
+            message["refusal"] = self.refusal
+        reply: dict[str, Any] = {
+            "id": "chatcmpl-scripted",
+            "object": "chat.completion",
+            "created": 1_750_000_000,
+            "model": model,
+            "choices": [{"index": 0, "message": message, "finish_reason": self.finish_reason}],
+        }
+        if self.usage is not None:
+            prompt, completion = self.usage
+            reply["usage"] = {
+                "prompt_tokens": prompt,
+                "completion_tokens": completion,
+                "total_tokens": prompt + completion,
+            }
+        return reply
+
+
+def memory(content: str, sources: list[str], **more: Any) -> dict[str, Any]:
+    """One item of `new_memories` that nothing is wrong with."""
+    return {
+        "type": "fact",
+        "content": content,
+        "importance": 0.5,
+        "confidence": "high",
+        "tags": [],
+        "keywords": [],
+        "entities": [],
+        "source_message_ids": sources,
+        "origin": "user",
+    } | more

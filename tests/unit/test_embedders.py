@@ -1,0 +1,268 @@
+"""The embedders that need no server, and the choice between all of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+import pytest
+from recollect_shared.embeddings.factory import build_embedder
+from recollect_shared.embeddings.offline import OfflineEmbedder
+from recollect_shared.embeddings.onnx import OnnxEmbedder
+from recollect_shared.embeddings.openai_api import OpenAIEmbedder
+from recollect_shared.embeddings.protocol import Embedder
+from recollect_shared.model_api import ModelUnavailable
+
+TEXTS_OF_EVERY_KIND = [
+    "",
+    "   \n\t",
+    "...!?",
+    "a",
+    "the of and",
+    "User prefers dark roast coffee.",
+    "Người dùng thích cà phê sữa đá",
+    "用户喜欢喝绿茶",
+    "ユーザーは東京に住んでいます",
+    "사용자는 서울에 산다",
+    "المستخدم يحب القهوة",
+    "उपयोगकर्ता को चाय पसंद है",
+    "🎉🎉 🧑‍💻",
+    "x" * 100_000,
+    "word " * 5_000,
+    "\u202eabc\u200b\u0301",
+]
+
+
+async def cosine(embedder: Embedder, one: str, other: str) -> float:
+    first, second = (await embedder.embed([one, other])).vectors
+    return float(first @ second)
+
+
+async def test_offline_gives_unit_vectors_for_any_text() -> None:
+    embedder = OfflineEmbedder()
+
+    batch = await embedder.embed(TEXTS_OF_EVERY_KIND)
+
+    assert len(batch.vectors) == len(TEXTS_OF_EVERY_KIND)
+    for vector in batch.vectors:
+        assert vector.shape == (embedder.dimensions,)
+        assert vector.dtype == np.float32
+        assert np.isfinite(vector).all()
+        assert np.linalg.norm(vector) == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "related", "unrelated"),
+    [
+        ("User prefers dark roast coffee", "What coffee does the user like?", "Rent is due in May"),
+        ("Anna is running a marathon", "marathon runs", "Anna hates broccoli soup"),
+        ("Người dùng thích cà phê sữa đá", "cà phê sữa", "Cuộc họp vào thứ Hai"),
+        ("Người dùng thích cà phê sữa đá", "thich ca phe", "Cuộc họp vào thứ Hai"),
+        ("用户喜欢喝绿茶", "绿茶", "他住在上海"),
+        ("ユーザーは東京に住んでいます", "東京", "コーヒーが好き"),
+        ("Deploying to Kubernetes fails", "kubernetes deployment", "birthday present for mum"),
+        ("Party on Saturday 🎉", "🎉", "quarterly revenue"),
+    ],
+)
+async def test_offline_ranks_shared_words_above_others(
+    text: str, related: str, unrelated: str
+) -> None:
+    embedder = OfflineEmbedder()
+
+    near = await cosine(embedder, text, related)
+    far = await cosine(embedder, text, unrelated)
+
+    assert near > far + 0.1
+
+
+async def test_offline_threshold_parts_rewordings_from_other_statements() -> None:
+    embedder = OfflineEmbedder()
+    threshold = embedder.dedupe_threshold
+    same = [
+        ("User prefers dark roast coffee", "The user prefers dark-roast coffees."),
+        ("用户喜欢喝绿茶", "用户喜欢喝绿茶。"),
+        ("Người dùng sống ở Hà Nội", "người dùng sống tại Hà Nội"),
+    ]
+    different = [
+        ("Gina lost her job at the bakery", "Jon lost his job at the bakery"),
+        ("User is 31 years old", "User is 32 years old"),
+        ("User lives in Hanoi", "User moved to Hanoi last year"),
+    ]
+
+    for one, other in same:
+        assert await cosine(embedder, one, other) > threshold, one
+    for one, other in different:
+        assert await cosine(embedder, one, other) < threshold, one
+
+
+@pytest.mark.parametrize("text", ["Người dùng thích cà phê", "Zoë's café", "がんばって", "한국어"])
+async def test_offline_does_not_see_the_unicode_form(text: str) -> None:
+    composed = unicodedata.normalize("NFC", text)
+    decomposed = unicodedata.normalize("NFD", text)
+    assert composed != decomposed
+
+    first, second = (await OfflineEmbedder().embed([composed, decomposed])).vectors
+
+    assert np.array_equal(first, second)
+
+
+def test_offline_vectors_are_the_same_in_every_process() -> None:
+    program = (
+        "import asyncio, hashlib\n"
+        "from recollect_shared.embeddings.offline import OfflineEmbedder\n"
+        "batch = asyncio.run(OfflineEmbedder().embed(['Anna thích cà phê', '绿茶', '']))\n"
+        "print(hashlib.sha256(b''.join(v.tobytes() for v in batch.vectors)).hexdigest())\n"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+
+    assert len(digests) == 1
+
+
+async def test_offline_describes_itself() -> None:
+    embedder = build_embedder("offline")
+
+    assert (embedder.name, embedder.dimensions, embedder.offline) == ("offline-hash-1", 512, True)
+    assert (await embedder.embed([])).vectors == []
+    await embedder.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "variable"),
+    [
+        ({"kind": "magic"}, "RECOLLECT_EMBEDDER"),
+        ({"kind": "openai"}, "OPENAI_API_KEY"),
+        ({"kind": "openai", "api_key": "k", "model": ""}, "EMBEDDING_MODEL"),
+        ({"kind": "openai", "api_key": "k", "model": "mine"}, "EMBEDDING_DIMENSIONS"),
+        ({"kind": "openai", "api_key": "k", "base_url": "localhost:1"}, "OPENAI_BASE_URL"),
+        ({"kind": "openai", "api_key": "k\r\nX: y"}, "OPENAI_API_KEY"),
+        ({"kind": "onnx"}, "RECOLLECT_ONNX_MODEL_DIR"),
+        ({"kind": "onnx", "onnx_model_dir": "/nonexistent"}, "RECOLLECT_ONNX_MODEL_DIR"),
+        ({"kind": "offline", "dimensions": 1536}, "EMBEDDING_DIMENSIONS"),
+    ],
+)
+def test_factory_names_the_variable_to_set(settings: dict[str, str], variable: str) -> None:
+    with pytest.raises(ValueError, match=variable):
+        build_embedder(**settings)  # type: ignore[arg-type]
+
+
+async def test_factory_never_repeats_the_key() -> None:
+    with pytest.raises(ValueError, match="OPENAI_API_KEY") as caught:
+        build_embedder("openai", api_key="sk-\u00e9-secret")
+
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("model", "dimensions", "threshold"),
+    [
+        ("text-embedding-3-small", 1536, 0.85),
+        ("text-embedding-3-large", 3072, 0.85),
+        ("text-embedding-ada-002", 1536, 0.93),
+    ],
+)
+async def test_factory_knows_the_usual_models(
+    model: str, dimensions: int, threshold: float
+) -> None:
+    embedder = build_embedder("openai", model=model, api_key="sk-test")
+
+    assert isinstance(embedder, OpenAIEmbedder)
+    assert embedder.dimensions == dimensions
+    assert embedder.dedupe_threshold == threshold
+    assert not embedder.offline
+    await embedder.close()
+
+
+@pytest.mark.parametrize("package", ["tokenizers", "onnxruntime"])
+def test_onnx_without_its_packages_says_how_to_get_them(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = _tiny_export(tmp_path)
+    monkeypatch.setitem(sys.modules, package, None)
+
+    with pytest.raises(ValueError, match=r"recollect\[onnx\]"):
+        OnnxEmbedder(folder)
+
+
+@pytest.mark.parametrize("file", ["model.onnx", "tokenizer.json", "config.json"])
+def test_onnx_names_the_missing_file(file: str, tmp_path: Path) -> None:
+    folder = _tiny_export(tmp_path)
+    (folder / file).unlink()
+
+    with pytest.raises(ValueError, match=file):
+        OnnxEmbedder(folder)
+
+
+def test_onnx_refuses_another_kind_of_pooling(tmp_path: Path) -> None:
+    folder = _tiny_export(tmp_path)
+    (folder / "1_Pooling").mkdir()
+    pooling = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+
+    with pytest.raises(ValueError, match="mean pooling"):
+        OnnxEmbedder(folder)
+
+
+def _tiny_export(tmp_path: Path) -> Path:
+    """A folder that looks like an export up to the point where the model is loaded."""
+    tokenizers = pytest.importorskip("tokenizers")
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    (folder / "model.onnx").write_bytes(b"")
+    (folder / "config.json").write_text('{"hidden_size": 8}')
+    model = tokenizers.models.WordLevel({"[UNK]": 0}, unk_token="[UNK]")
+    tokenizers.Tokenizer(model).save(str(folder / "tokenizer.json"))
+    return folder
+
+
+@pytest.fixture
+def onnx_folder() -> str:
+    """The model that `RECOLLECT_ONNX_MODEL_DIR` names: too large to be part of the project."""
+    folder = os.environ.get("RECOLLECT_ONNX_MODEL_DIR", "")
+    if not folder:
+        pytest.skip("RECOLLECT_ONNX_MODEL_DIR is not set: no local model to try")
+    return folder
+
+
+async def test_onnx_vectors_depend_on_the_text_alone(onnx_folder: str) -> None:
+    embedder = build_embedder("onnx", onnx_model_dir=onnx_folder)
+    try:
+        alone = (await embedder.embed(["I like tea"])).vectors[0]
+        batch = await embedder.embed(["I like tea", *TEXTS_OF_EVERY_KIND])
+
+        assert embedder.name.startswith("onnx:")
+        assert embedder.offline
+        assert 0.85 < embedder.dedupe_threshold < 1.0
+        assert np.array_equal(batch.vectors[0], alone)
+        assert batch.tokens > len(batch.vectors)
+        for vector in batch.vectors:
+            assert vector.shape == (embedder.dimensions,)
+            assert np.linalg.norm(vector) == pytest.approx(1.0, abs=1e-5)
+        near = await cosine(embedder, "I like tea", "Tea is my favourite drink")
+        far = await cosine(embedder, "I like tea", "The server crashed at noon")
+        assert near > far + 0.3
+    finally:
+        await embedder.close()
+
+
+async def test_onnx_gives_up_at_the_deadline(onnx_folder: str) -> None:
+    embedder = build_embedder("onnx", onnx_model_dir=onnx_folder)
+    try:
+        with pytest.raises(ModelUnavailable):
+            await embedder.embed(["word " * 200] * 50, timeout=0.0)
+        assert len((await embedder.embed(["still works"])).vectors) == 1
+    finally:
+        await embedder.close()
