@@ -85,5 +85,6 @@ class ConsistencyTokens:
             raise invalid(
                 "consistency_token",
                 "is not a token of this deployment: send one exactly as a write returned it",
+                reason="INVALID_CONSISTENCY_TOKEN",
             ) from None
         return Position(payload["lsn"], payload["tli"], payload["db"])

@@ -71,7 +71,7 @@ class InvalidRequest(RecollectError):
 
     code = grpc.StatusCode.INVALID_ARGUMENT
 
-    def __init__(self, violations: Sequence[Violation], *, reason: str = "INVALID_REQUEST") -> None:
+    def __init__(self, violations: Sequence[Violation], *, reason: str = "INVALID_FIELD") -> None:
         first = violations[0]
         more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
         super().__init__(f"{first.field}: {first.description}{more}", reason=reason)
@@ -86,7 +86,7 @@ class NotAuthenticated(RecollectError):
     def __init__(self) -> None:
         super().__init__(
             "a valid credential is required: send metadata `authorization: Bearer <API key>`",
-            reason="UNAUTHENTICATED",
+            reason="CREDENTIAL_INVALID",
         )
 
 
@@ -95,8 +95,6 @@ class NotPermitted(RecollectError):
 
     code = grpc.StatusCode.PERMISSION_DENIED
 
-    def __init__(self, message: str, *, metadata: Mapping[str, str] | None = None) -> None:
-        super().__init__(message, reason="PERMISSION_DENIED", metadata=metadata)
 
 
 class NotFound(RecollectError):
@@ -160,6 +158,6 @@ class InternalError(RecollectError):
         )
 
 
-def invalid(field: str, description: str) -> InvalidRequest:
+def invalid(field: str, description: str, *, reason: str = "INVALID_FIELD") -> InvalidRequest:
     """One violation as an error, for checks that stand alone."""
-    return InvalidRequest([Violation(field, description)])
+    return InvalidRequest([Violation(field, description)], reason=reason)

@@ -112,7 +112,7 @@ class Intake:
             return [made[i] for i in range(len(transcripts))]
 
         user_ids = sorted({transcript.user_id for transcript in transcripts})
-        return await self._once(tenant_id, identity, user_ids, work, timeout)
+        return await self.once(tenant_id, identity, user_ids, work, timeout)
 
     async def append(
         self,
@@ -158,7 +158,7 @@ class Intake:
                 return []
             return [await self._enqueue_open(connection, scope, conversation_id)]
 
-        accepted = await self._once(scope.tenant_id, identity, [scope.user_id], work, timeout)
+        accepted = await self.once(scope.tenant_id, identity, [scope.user_id], work, timeout)
         return Accepted(accepted.jobs, accepted.position, pending)
 
     async def end(
@@ -193,7 +193,7 @@ class Intake:
             )
             return [job] if job else []
 
-        return await self._once(scope.tenant_id, identity, [scope.user_id], work, timeout)
+        return await self.once(scope.tenant_id, identity, [scope.user_id], work, timeout)
 
     async def queue_idle(self, scope: Scope, conversation_id: str) -> None:
         """Queue the rest of a conversation that fell silent."""
@@ -323,7 +323,7 @@ class Intake:
             max_attempts=self._rules.max_attempts,
         )
 
-    async def _once(
+    async def once(
         self,
         tenant_id: str,
         identity: Identity | None,

@@ -45,11 +45,12 @@ class Rule:
         if self.scope not in principal.scopes:
             raise NotPermitted(
                 f"this call needs a credential with scope `{self.scope}`",
+                reason="SCOPE_MISSING",
                 metadata={"scope": self.scope},
             )
 
     def check_request(self, principal: Principal, request: Message) -> None:
-        """Refuse a caller bound to one user who names another, or nobody.
+        """Refuse a caller bound to one user who names another.
 
         Raises:
             NotPermitted: The request is about somebody else.

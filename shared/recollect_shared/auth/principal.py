@@ -33,7 +33,9 @@ class Principal:
             NotPermitted: The credential is bound to another user.
         """
         if self.user_id is not None and self.user_id != user_id:
-            raise NotPermitted("this credential is bound to another user")
+            raise NotPermitted(
+                "this credential is bound to another user", reason="USER_NOT_ALLOWED"
+            )
         return Scope(self.tenant_id, user_id)
 
 

@@ -21,13 +21,13 @@ def translate(error: BaseException) -> RecollectError | None:
     if isinstance(error, PoolTimeout | TooManyRequests):
         return Exhausted(
             "all database connections are busy; try again shortly",
-            reason="DATABASE_BUSY",
+            reason="OVERLOADED",
             retry_after=1.0,
         )
     if isinstance(error, errors.DiskFull | errors.OutOfMemory | errors.TooManyConnections):
         return Exhausted(
             "the database has no room; nothing was changed, try again later",
-            reason="DATABASE_FULL",
+            reason="STORAGE_FULL",
             retry_after=10.0,
         )
     if isinstance(
@@ -39,7 +39,7 @@ def translate(error: BaseException) -> RecollectError | None:
     ):
         return Conflict(
             "another call changed the same data at the same moment; try again",
-            reason="CONCURRENT_CHANGE",
+            reason="WRITE_CONFLICT",
             retry_after=0.1,
         )
     if isinstance(error, errors.QueryCanceled):

@@ -127,13 +127,16 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             return None
         rule = self._rules.get(method)
         if rule is None:
-            raise NotPermitted("this call declares no access rule and is denied to everybody")
+            raise NotPermitted(
+                "this call declares no access rule and is denied to everybody",
+                reason="SCOPE_MISSING",
+            )
         rule.check(principal)
         if (why := self._planned.get(method)) is not None:
             raise NotYetAvailable(
                 f"{method.rpartition('/')[2]} is part of the contract and not offered by this "
                 f"version: {why}",
-                reason="NOT_YET_AVAILABLE",
+                reason="CAPABILITY_NOT_AVAILABLE",
                 metadata={"method": method},
             )
         return rule
@@ -144,7 +147,9 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             return self._checked_stream(request, rule)
         if isinstance(request, _Undecodable):
             raise invalid(
-                "request", "is not the protobuf message this call takes, or its text is not UTF-8"
+                "request",
+                "is not the protobuf message this call takes, or its text is not UTF-8",
+                reason="UNDECODABLE_REQUEST",
             )
         if rule is not None and isinstance(request, Message):
             rule.check_request(current_call().principal, request)

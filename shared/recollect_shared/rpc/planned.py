@@ -1,6 +1,6 @@
 """The one list of calls that stand in the contract and are not offered yet, each with its reason.
 
-They answer UNIMPLEMENTED with the reason `NOT_YET_AVAILABLE`; none pretends. A test holds this list
+They answer UNIMPLEMENTED with the reason `CAPABILITY_NOT_AVAILABLE`; none pretends. A test holds this list
 against the handlers: a call is either here or written, never both, never neither.
 """
 

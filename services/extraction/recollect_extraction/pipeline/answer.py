@@ -222,7 +222,7 @@ def _new_item(index: int, raw: Any, check: _Check) -> NewItem | None:
         index=index,
         type=raw["type"],
         content=content,
-        detail=detail if len(detail.encode()) <= MAX_STRUCT_BYTES else "",
+        detail=detail if len(detail.encode()) <= MAX_CONTENT_BYTES else "",
         importance=_importance(raw.get("importance"), 0.5),
         confidence=confidence if confidence in CONFIDENCES else "medium",
         tags=_labels(raw.get("tags"), snake=True),

@@ -49,7 +49,7 @@ SET state = CASE WHEN jobs.attempt >= jobs.max_attempts THEN 'dead' ELSE 'runnin
         ELSE clock_timestamp() + make_interval(secs => %(lease)s) END,
     finished_at = CASE WHEN jobs.attempt >= jobs.max_attempts THEN clock_timestamp() END,
     error = CASE WHEN jobs.attempt >= jobs.max_attempts
-        THEN 'the worker was lost in every attempt' ELSE '' END,
+        THEN 'WORKER_LOST: every attempt lost its worker' ELSE '' END,
     error_reason = CASE WHEN jobs.attempt >= jobs.max_attempts THEN 'WORKER_LOST' ELSE '' END,
     started_at = coalesce(jobs.started_at, clock_timestamp())
 FROM startable

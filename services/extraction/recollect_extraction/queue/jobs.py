@@ -115,7 +115,7 @@ RETURNING job_id
 _CANCEL = """
 UPDATE jobs
 SET state = 'cancelled', finished_at = clock_timestamp(), lease_until = NULL,
-    claim_no = claim_no + 1, error = 'cancelled by the caller', error_reason = 'CANCELLED'
+    claim_no = claim_no + 1, error = 'CANCELLED_BY_CALLER', error_reason = 'CANCELLED_BY_CALLER'
 WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s
   AND state IN ('queued', 'failed', 'running')
 RETURNING job_id
@@ -288,7 +288,7 @@ async def retry_job(
         raise WrongState(
             f"only a DEAD or CANCELLED job that owns messages can be retried; this one is "
             f"{job.state.upper()}",
-            reason="JOB_STATE",
+            reason="JOB_STATE_CONFLICT",
             metadata={"state": job.state.upper()},
         )
     await announce(connection, "queued")
@@ -309,7 +309,7 @@ async def cancel_job(
     if cursor.rowcount == 0:
         raise WrongState(
             f"the job has already ended: it is {job.state.upper()}",
-            reason="JOB_STATE",
+            reason="JOB_STATE_CONFLICT",
             metadata={"state": job.state.upper()},
         )
     await announce(connection, str(job_id))

@@ -64,6 +64,12 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s
 """
 
+_MOVE_WATERMARK = """
+UPDATE conversations SET watermark = %(watermark)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
+"""
+
 # Messages of people and of the assistant count; tool output and system text do not.
 _COUNT_PENDING = """
 SELECT count(*)
@@ -249,6 +255,15 @@ async def advance(
     )
 
 
+async def move_watermark(
+    connection: Connection, scope: Scope, conversation_id: str, *, watermark: int
+) -> None:
+    """Say up to where messages have been handed to jobs."""
+    await connection.execute(
+        _MOVE_WATERMARK, {**_key(scope, conversation_id), "watermark": watermark}
+    )
+
+
 async def count_pending(
     connection: Connection, scope: Scope, conversation_id: str, watermark: int
 ) -> int:
@@ -301,6 +316,18 @@ async def read_summary(
         created_at=row[7],
         updated_at=row[8],
     )
+
+
+def summary_content(summary: Summary) -> dict[str, Any]:
+    """A summary's content as JSON, for a prompt."""
+    return {
+        "title": summary.title,
+        "summary": summary.summary,
+        "key_topics": list(summary.key_topics),
+        "technical_topics": list(summary.technical_topics),
+        "outcome": summary.outcome,
+        "followup_suggestions": list(summary.followup_suggestions),
+    }
 
 
 async def write_summary(

@@ -17,14 +17,14 @@ from recollect_shared.models import Scope, SourceRef
 
 _READ = """
 SELECT memory_id, version, type, content, importance, confidence, origin, status, tags, keywords,
-       valid_from, valid_to, updated_at, lexical_length
+       valid_from, valid_to, updated_at, lexical_no, lexical_length, said_at, detail
 FROM memories
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
 """
 
 _TOP = """
 SELECT memory_id, version, type, content, importance, confidence, origin, status, tags, keywords,
-       valid_from, valid_to, updated_at, lexical_length
+       valid_from, valid_to, updated_at, lexical_no, lexical_length, said_at, detail
 FROM memories
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status IN ('active', 'achieved')
 ORDER BY importance DESC, created_at DESC
@@ -33,7 +33,7 @@ LIMIT %(limit)s
 
 _BY_LEXICAL_NO = """
 SELECT memory_id, version, type, content, importance, confidence, origin, status, tags, keywords,
-       valid_from, valid_to, updated_at, lexical_length
+       valid_from, valid_to, updated_at, lexical_no, lexical_length, said_at, detail
 FROM memories
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND lexical_no = ANY(%(lexical_nos)s) AND status IN ('active', 'achieved')
@@ -80,12 +80,12 @@ JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
 
 _INSERT = """
 INSERT INTO memories (tenant_id, user_id, memory_id, type, content, detail, importance, confidence,
-    source, origin, status, tags, keywords, context, conversation_id, valid_from, valid_to,
+    source, origin, status, tags, keywords, context, conversation_id, valid_from, valid_to, said_at,
     superseded_by, supersedes, created_at, updated_at, job_id, lexical_no, lexical_length,
     embedding_state)
 VALUES (%(tenant_id)s, %(user_id)s, %(memory_id)s, %(type)s, %(content)s, %(detail)s,
     %(importance)s, %(confidence)s, %(source)s, %(origin)s, %(status)s, %(tags)s, %(keywords)s,
-    %(context)s, %(conversation_id)s, %(valid_from)s, %(valid_to)s, %(superseded_by)s,
+    %(context)s, %(conversation_id)s, %(valid_from)s, %(valid_to)s, %(said_at)s, %(superseded_by)s,
     %(supersedes)s, %(at)s, %(at)s, %(job_id)s, %(lexical_no)s, %(lexical_length)s,
     %(embedding_state)s)
 """
@@ -104,12 +104,19 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memo
 
 _REWRITE = """
 UPDATE memories
-SET version = version + 1, content = %(content)s, importance = %(importance)s,
-    confidence = %(confidence)s, tags = %(tags)s, keywords = %(keywords)s, status = %(status)s,
-    valid_from = %(valid_from)s, lexical_no = coalesce(%(lexical_no)s, lexical_no),
+SET version = version + 1, content = %(content)s, detail = %(detail)s,
+    importance = %(importance)s, confidence = %(confidence)s, origin = %(origin)s,
+    tags = %(tags)s, keywords = %(keywords)s, status = %(status)s, said_at = %(said_at)s,
+    lexical_no = coalesce(%(lexical_no)s, lexical_no),
     lexical_length = coalesce(%(lexical_length)s, lexical_length),
     embedding_state = coalesce(%(embedding_state)s, embedding_state),
     updated_at = greatest(updated_at, %(at)s), job_id = %(job_id)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+"""
+
+# More evidence for the same words: no new version.
+_CONFIRM = """
+UPDATE memories SET said_at = greatest(said_at, %(said_at)s)
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
 """
 
@@ -170,7 +177,10 @@ class Known:
     valid_from: datetime
     valid_to: datetime | None
     updated_at: datetime
+    lexical_no: int
     lexical_length: int
+    said_at: datetime
+    detail: str
 
 
 async def read_known(
@@ -265,6 +275,15 @@ async def rewrite(connection: Connection, scope: Scope, fields: Mapping[str, Any
     await connection.execute(_KEEP_VERSION, values)
     await connection.execute(_REWRITE, values)
     await connection.execute(_MIRROR_STATUS, values)
+
+
+async def confirm(
+    connection: Connection, scope: Scope, memory_id: UUID, said_at: datetime
+) -> None:
+    """Note when a memory was last said again in the same words."""
+    await connection.execute(
+        _CONFIRM, {**_of(scope), "memory_id": memory_id, "said_at": said_at}
+    )
 
 
 async def close(connection: Connection, scope: Scope, fields: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ CREATE TABLE memories (
     type text NOT NULL CHECK (type IN ('preference', 'goal', 'fact', 'decision', 'context',
         'feedback', 'personal', 'question', 'problem', 'learning')),
     content text NOT NULL CHECK (content <> '' AND octet_length(content) <= 8192),
-    detail text NOT NULL DEFAULT '' CHECK (octet_length(detail) <= 65536),
+    detail text NOT NULL DEFAULT '' CHECK (octet_length(detail) <= 8192),
     importance double precision NOT NULL DEFAULT 0.5 CHECK (importance BETWEEN 0 AND 1),
     confidence text NOT NULL CHECK (confidence IN ('low', 'medium', 'high')),
     source text NOT NULL CHECK (source IN
@@ -25,6 +25,9 @@ CREATE TABLE memories (
     -- Truth in time: when it began to hold, and when it ceased to.
     valid_from timestamptz NOT NULL,
     valid_to timestamptz CHECK (valid_to >= valid_from),
+    -- Event time of the newest evidence behind the current wording: older evidence that arrives
+    -- late never overwrites it.
+    said_at timestamptz NOT NULL,
     expires_at timestamptz,
     superseded_by uuid,
     supersedes uuid[] NOT NULL DEFAULT '{}',

@@ -1,7 +1,7 @@
 """Memory extraction without a language model: transparent rules for English and Vietnamese.
 
-The rules are tables (`english*.py`, `vietnamese*.py`); `engine` applies them, `conflicts` weighs the
-result against what is known, `summary` writes the conversation summary, `evaluation` measures.
+The rules are tables (`english`, `vietnamese`); `engine` applies them, `conflicts` weighs the result
+against what is known, `summary` writes the conversation summary, `evaluation` measures.
 """
 
 from recollect_extraction.provider.offline.extractor import LIMITS, MODEL, OfflineExtractor

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from recollect_extraction.provider.offline.engine import Denial, Reading, Speaker, Statement, read
 from recollect_extraction.provider.offline.language import Language
-from recollect_extraction.provider.offline.text import detect, fold
+from recollect_extraction.provider.offline.text import detect, fold, fold_all
 from recollect_extraction.provider.protocol import PromptMemory
 
 _MOVED = {
@@ -54,17 +53,14 @@ def recognise(memory: PromptMemory, languages: Sequence[Language], names: Sequen
     subjects = [item.subject for item in languages] + list(names)
     said = language.about_user(memory.content, names)
     if said:
-        speaker = Speaker(language.subject, memory.local_id, _aware(memory.date))
+        speaker = Speaker(language.subject, memory.local_id, memory.date)
         for statement in read(said, language, speaker).statements:
             attributes |= statement.attributes
     folded_subjects = {word for subject in subjects for word in fold(subject).split()}
-    stop = {fold(word) for word in language.stop_words}
-    words = frozenset(fold(memory.content).split()) - stop - folded_subjects
+    words = (
+        frozenset(fold(memory.content).split()) - fold_all(language.stop_words) - folded_subjects
+    )
     return Known(memory, attributes, words, fold(memory.content))
-
-
-def _aware(date: datetime) -> datetime:
-    return date
 
 
 def settle(readings: Sequence[Reading], known: Sequence[Known]) -> Outcome:
@@ -86,11 +82,11 @@ def settle(readings: Sequence[Reading], known: Sequence[Known]) -> Outcome:
             continue
         same = [item for item in known if _says_the_same(item, statement)]
         other = [item for item in known if item not in same and _differs(item, statement)]
-        if same and not reached and not other:
-            if statement.type == "preference":
-                outcome.confirmed.append((same[0].memory, statement.message_ids))
-            continue
-        outcome.statements.append(statement)
+        new = bool(reached) or not same
+        if new:
+            outcome.statements.append(statement)
+        elif statement.type == "preference":
+            outcome.confirmed.append((same[0].memory, statement.message_ids))
         for item in reached:
             gone.add(item.memory.local_id)
             outcome.achieved.append((item.memory.local_id, statement))
@@ -99,7 +95,12 @@ def settle(readings: Sequence[Reading], known: Sequence[Known]) -> Outcome:
                 gone.add(item.memory.local_id)
                 reason = _reason(item.attributes, statement.attributes)
                 outcome.contradicted.append(
-                    (item.memory.local_id, statement, reason, statement.message_ids)
+                    (
+                        item.memory.local_id,
+                        statement if new else None,
+                        reason,
+                        statement.message_ids,
+                    )
                 )
     for reading in readings:
         for denial in reading.denials:

@@ -201,7 +201,7 @@ def resolve_dates(clause: str, language: str, today: date) -> tuple[str, list[Mo
                 before = _DROPPED[language].sub("", before)
                 clause = f"{before.rstrip()} {after.lstrip()}".strip(" ,")
                 position = 0
-    return clause, taken
+    return re.sub(r"\s+,", ",", clause), taken
 
 
 def since_year(clause: str) -> date | None:

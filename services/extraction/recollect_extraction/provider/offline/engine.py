@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
@@ -20,6 +19,7 @@ from recollect_extraction.provider.offline.technologies import Technology, find_
 from recollect_extraction.provider.offline.text import (
     cut,
     fold,
+    fold_all,
     has_capitals,
     is_planted,
     is_sarcastic,
@@ -35,11 +35,14 @@ _TECHNOLOGY_FIELDS = {
     "language": "facts.preferences.languages[]",
     "framework": "facts.technical_context.frameworks[]",
 }
+_ITS = re.compile(r"\bthe assistant's\b")
 _PROJECT_NAME = re.compile(
-    r"\b(?:called|named|tên là|có tên|gọi là|tên)\s+(?P<name>[^\s,.;]+(?:\s+[^\W\d_a-zà-ỹđ][^\s,.;]*){0,2})"
+    r"\b(?:called|named|tên là|có tên|gọi là|tên)\s+"
+    r"(?P<name>[^\s,.;]+(?:\s+[^\W\d_a-zà-ỹđ][^\s,.;]*){0,2})"
 )
 _PERSON = re.compile(
-    r"^(?:my |our )?(?:\w+ )?\w+,? (?P<name>[A-Z][\w'-]+)\b|\btên (?:là )?(?P<vi>[^\W\d_a-zà-ỹđ]\w*)"
+    r"^(?:my |our )?(?:\w+ )?\w+,? (?P<name>[A-Z][\w'-]+)\b"
+    r"|\btên (?:là )?(?P<vi>[^\W\d_a-zà-ỹđ]\w*)"
 )
 
 
@@ -69,10 +72,10 @@ class Statement:
     words: frozenset[str]
     places: dict[str, str]
     valid_from: date | None = None
-    detail: str = ""
 
     @property
     def type(self) -> str:
+        """Lower-case name of the memory type."""
         return self.rule.type
 
 
@@ -135,31 +138,24 @@ def read(text: str, language: Language, speaker: Speaker) -> Reading:
         for part in _clauses(sentence, language):
             clause, hello = language.trim(part)
             greeted = greeted or hello
-            if not clause or (asked and language.asks.search(clause) and not _request(clause)):
-                if not _polite(clause, language):
-                    continue
+            asking = asked and language.asks.search(clause)
+            if not clause or (asking and not language.request.search(clause)):
+                continue
             loud = clause.isupper() and len(clause) > 3
             _read_clause(
-                clause.lower() if loud else clause, cased and not loud, greeted, asked,
-                language, speaker, reading,
-            )  # fmt: skip
+                clause.lower() if loud else clause,
+                cased and not loud,
+                greeted,
+                asked,
+                language,
+                speaker,
+                reading,
+            )
     return reading
 
 
 def _clauses(sentence: str, language: Language) -> list[str]:
     return language.clauses(re.sub(r"[?？]+$", "", sentence).strip())
-
-
-def _request(clause: str) -> bool:
-    return bool(re.match(r"(?:can|could|would) you\b", clause, re.IGNORECASE))
-
-
-def _polite(clause: str, language: Language) -> bool:
-    return (
-        bool(clause)
-        and language.code == "vi"
-        and clause.lower().startswith(("bạn có thể", "có thể"))
-    )
 
 
 def _is_question(sentence: str, plain: str, language: Language) -> bool:
@@ -182,8 +178,7 @@ def _read_clause(
     clause_text = language.trim(clause_text)[0]
     clause = Clause(clause_text, cased, greeted, asked)
     statement = _first_match(clause, moments, language, speaker)
-    ended = language.ended(language.trim(text)[0] if language.code == "vi" else text)
-    ended = ended or language.ended(clause_text)
+    ended = language.ended(clause_text)
     if ended and not asked:
         _end(ended, clause, moments, language, speaker, reading)
         return
@@ -225,7 +220,7 @@ def _first_match(
     if not clause.text:
         return None
     for rule in language.rules:
-        if clause.asked and not rule.request and language.asks.search(clause.text):
+        if clause.asked and not rule.request and language.request.search(clause.text):
             continue
         match = rule.pattern.match(clause.text)
         if not match:
@@ -245,12 +240,26 @@ def _tidy(value: str) -> str:
 
 
 def _value(key: str, value: str, clause: Clause, language: Language) -> str:
-    if key in _NAMES:
+    if key == "company":
         # An employer without a name ("a children's hospital") is no company.
+        named = any(starts_like_name(word, clause.cased) for word in value.split())
+        return proper(value, clause.cased) if named and not language.common.match(value) else ""
+    if key in _NAMES:
         return proper(value, clause.cased) if starts_like_name(value, clause.cased) else ""
+    if (
+        clause.text.startswith(value)
+        and value[1:2].islower()
+        and not find_technologies(value.split(maxsplit=1)[0])
+    ):
+        # It opened the sentence; inside ours it needs no capital.
+        value = value[0].lower() + value[1:]
     if key == "rest":
         return f" {value}" if value else ""
-    return language.shift(value) if key != "verb" else value.lower()
+    if key in ("verb", "how"):
+        return value.lower()
+    shifted = language.shift(value)
+    # In "wants the assistant to …" the assistant has just been named.
+    return _ITS.sub("its", shifted) if key == "order" else shifted
 
 
 def _make(
@@ -261,8 +270,11 @@ def _make(
     language: Language,
     speaker: Speaker,
 ) -> Statement:
+    if not rule.write.startswith("{s}") and speaker.subject == language.subject:
+        groups = groups | {"s": speaker.subject[0].lower() + speaker.subject[1:]}
     content = " ".join(fill(rule.write, groups, language.third_person).split())
-    content = content.rstrip(" .") + "."
+    content = content[:1].upper() + content[1:]
+    content = content.rstrip(" .") + ("" if content.endswith(("?", "？")) else ".")
     if moments:
         content = f"{content[:-1]} ({', '.join(moment.text for moment in moments)})."
     if rule.type in _EVENTS:
@@ -289,9 +301,10 @@ def _make(
         profile.append(("current_projects[]", project["name"]))
     if any(path.endswith("challenges[]") for path, _ in profile) and not technologies:
         profile = [(path, value) for path, value in profile if not path.endswith("challenges[]")]
-    subject = {fold(speaker.subject)}
     content_words = (
-        frozenset(fold(content).split()) - subject - {fold(w) for w in language.stop_words}
+        frozenset(fold(content).split())
+        - set(fold(speaker.subject).split())
+        - fold_all(language.stop_words)
     )
     today = speaker.said_at.date()
     starts = [moment.start for moment in moments if moment.start <= today]
@@ -358,8 +371,15 @@ def _how_to(sentence: str, language: Language, speaker: Speaker) -> Statement | 
     technologies = find_technologies(sentence)
     if not match or not technologies:
         return None
-    rule = Rule("how_to", language.how_to, "question", language.phrases.asked, 0.3, "medium",
-                tags=("question",))  # fmt: skip
+    rule = Rule(
+        "how_to",
+        language.how_to,
+        "question",
+        language.phrases.asked,
+        0.3,
+        "medium",
+        tags=("question",),
+    )
     groups = {"s": speaker.subject, "x": sentence}
     statement = _make(rule, groups, Clause(sentence), [], language, speaker)
     return statement

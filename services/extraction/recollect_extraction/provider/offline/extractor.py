@@ -1,10 +1,11 @@
-"""The offline extractor: a `ChatModel` that answers from rules, for use without a language model."""
+"""The offline extractor: a `ChatModel` that answers from rules instead of a language model."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -31,15 +32,18 @@ class OfflineExtractor:
 
     @property
     def extractor(self) -> str:
+        """As reported in `JobResult.extractor`."""
         return "offline"
 
     @property
     def model(self) -> str:
+        """Name and version of the rules."""
         return MODEL
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Read `prompt.batch`; the texts of the prompt are not looked at."""
-        answer = extract(prompt.batch)
+        # Rules are pure computation: in a thread they leave the event loop to others.
+        answer = await asyncio.to_thread(extract, prompt.batch)
         text = json.dumps(answer, ensure_ascii=False)
         return Completion(text=text, model=MODEL, calls=0, input_tokens=0, output_tokens=0)
 
@@ -64,7 +68,7 @@ def extract(batch: Batch) -> dict[str, Any]:
     known = [recognise(memory, LANGUAGES, _names(batch)) for memory in batch.memories]
     outcome = settle(readings, known)
     answer = _memories(outcome)
-    profile = _profile(outcome.statements)
+    profile = _profile(outcome.statements, batch.profile)
     if profile:
         answer["profile"] = profile
     if batch.messages:
@@ -79,7 +83,7 @@ def _zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError):
         # The border refuses unknown zones; a batch with one still deserves an answer.
-        return timezone.utc
+        return UTC
 
 
 def _speaker(message: PromptMessage, subject: str, zone: tzinfo) -> Speaker:
@@ -141,20 +145,21 @@ def _memory(statement: Statement) -> dict[str, Any]:
         "source_message_ids": statement.message_ids,
         "origin": "user",
     }
-    if statement.detail:
-        memory["detail"] = statement.detail
     if statement.valid_from:
         memory["valid_from"] = statement.valid_from.isoformat()
     return memory
 
 
-def _profile(statements: Sequence[Statement]) -> dict[str, Any]:
+def _profile(statements: Sequence[Statement], known: Mapping[str, Any]) -> dict[str, Any]:
     """Unite the profile fields of all statements; a later value of a field wins."""
     profile: dict[str, Any] = {}
     sources: dict[str, None] = {}
+    said = {path for statement in statements for path, _ in statement.profile}
     for statement in statements:
         for path, value in statement.profile:
-            *parents, last = path.removesuffix("[]").split(".")
+            if path.endswith("?") and (path[:-1] in said or _at(known, path[:-1])):
+                continue
+            *parents, last = path.rstrip("[]?").split(".")
             place = profile
             for parent in parents:
                 place = place.setdefault(parent, {})
@@ -166,3 +171,10 @@ def _profile(statements: Sequence[Statement]) -> dict[str, Any]:
     if profile:
         profile["source_message_ids"] = list(sources)
     return profile
+
+
+def _at(profile: Mapping[str, Any], path: str) -> Any:
+    place: Any = profile
+    for key in path.split("."):
+        place = place.get(key) if isinstance(place, Mapping) else None
+    return place

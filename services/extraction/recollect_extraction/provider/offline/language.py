@@ -29,6 +29,7 @@ class Language:
         code: ISO 639-1.
         subject: Who a memory is about when the speaker has no name.
         rules: In order; the first that fits a clause wins.
+        common: Openings no company's name has.
         function_words: Frequent words by which the language is recognised.
         stop_words: Words that carry no topic.
         clauses: Cuts a sentence into clauses, contractions spelt out.
@@ -40,6 +41,7 @@ class Language:
         question: A question without a question mark.
         asks: How a clause begins or ends that is the asking part of a longer sentence.
         how_to: A question how something is done; its first group is what.
+        request: How a clause begins that asks the assistant for something.
         denied: Turns "I do not live in X" into "I live in X"; None when nothing is denied.
         ended: As `denied` for "I no longer live in X".
         ended_form: How the end of something is written: `{s}` and `{x}`.
@@ -55,6 +57,7 @@ class Language:
     code: str
     subject: str
     rules: Sequence[Rule]
+    common: re.Pattern[str]
     function_words: frozenset[str]
     stop_words: frozenset[str]
     clauses: Callable[[str], list[str]]
@@ -65,6 +68,7 @@ class Language:
     question: re.Pattern[str]
     asks: re.Pattern[str]
     how_to: re.Pattern[str]
+    request: re.Pattern[str]
     denied: Callable[[str], str | None]
     ended: Callable[[str], str | None]
     ended_form: str

@@ -40,7 +40,8 @@ class Rule:
         importance: 0..1.
         confidence: `high`, `medium` or `low`.
         tags: lower_snake_case.
-        profile: Dotted path of a profile field to template. A path ending in `[]` appends.
+        profile: Dotted path of a profile field to template. A path ending in
+            `[]` appends, one ending in `?` is only a guess for a field that is still empty.
         attributes: Name of a single-valued attribute to template of its value. Two statements
             that give one attribute different values contradict each other.
         entities: Group to entity type.
@@ -80,7 +81,8 @@ def pattern(text: str) -> re.Pattern[str]:
 
 def words(group: str, stops: str, most: int) -> str:
     """A named group of up to `most` words that ends before any of `stops` (an alternation)."""
-    word = rf"(?!(?:{stops})(?![\w'’-]))[^\s,;:()]+"
+    # Lower case only: a stop word with a capital is part of a name.
+    word = rf"(?!(?-i:{stops})(?![\w'’-]))[^\s,;:()]+"
     return rf"(?P<{group}>{word}(?:\s+{word}){{0,{most - 1}}})"
 
 

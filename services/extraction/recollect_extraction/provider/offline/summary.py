@@ -74,7 +74,7 @@ def summarise(
     questions = list(dict.fromkeys(q for turn in talk.turns for q in turn.reading.questions))
     subject = _subject(talk, words)
     technical = list(dict.fromkeys(t.name for text in texts for t in find_technologies(text)))
-    topics = _topics(technical, statements, texts, words)
+    topics = _topics(technical, statements, words)
     outcome = _outcome(talk)
     old = earlier or {}
     text = _merge_text(
@@ -121,9 +121,7 @@ def _title(texts: Sequence[str]) -> str:
     return cut(" ".join(sentences(" ".join(texts))), _TITLE)
 
 
-def _topics(
-    technical: list[str], statements: Sequence[Statement], texts: Sequence[str], language: Language
-) -> list[str]:
+def _topics(technical: list[str], statements: Sequence[Statement], language: Language) -> list[str]:
     topics: dict[str, str] = {}
     for statement in statements:
         for tag in statement.tags:
@@ -133,10 +131,8 @@ def _topics(
     for name in technical + [name for item in statements for name, _ in item.entities]:
         topics.setdefault(name.casefold(), name)
     if not topics:
-        for word in re.findall(r"[^\W\d_]{5,}", " ".join(texts)):
-            if word.casefold() not in language.stop_words:
-                topics.setdefault(word.casefold(), word)
-        return list(topics.values())[:3]
+        for word in [word for item in statements for word in item.keywords][:3]:
+            topics.setdefault(word, word)
     return list(topics.values())[:_TOPICS]
 
 
@@ -179,7 +175,7 @@ def _outcome(talk: Talk) -> str:
     if not talk.turns:
         return "ongoing"
     last = talk.turns[-1]
-    language = last.language
+    language = last.language or _language(talk)
     if last.reading.questions and not talk.answered:
         return "needs_followup"
     if language is None:

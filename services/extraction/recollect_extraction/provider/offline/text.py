@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 
 from recollect_extraction.provider.offline.language import Language
 
 _FENCE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
 _INLINE_CODE = re.compile(r"`([^`\n]{1,200})`")
-_QUOTED_LINE = re.compile(r"^\s*(?:>|\|).*$", re.MULTILINE)
+_QUOTED_LINE = re.compile(r"^[ \t]*(?:>|\|).*$", re.MULTILINE)
 _PASTED_TURN = re.compile(
-    r"^\s*\[?(?:assistant|system|user|human|ai|bot|chatgpt|developer|tool|trợ lý|hệ thống|"
-    r"người dùng)\]?\s*:.*$",
+    r"^[ \t]*\[?(?:assistant|system|user|human|ai|bot|chatgpt|developer|tool|trợ lý|hệ thống|"
+    r"người dùng)\]?[ \t]*:.*$",
     re.MULTILINE | re.IGNORECASE,
 )
-_MARKUP = re.compile(r"<(\w{2,20})[^<>]*>.*?</\1>", re.DOTALL)
+_MARKUP = re.compile(r"<(\w{2,20})[^<>]{0,200}>[^<]{0,4000}</\1>")
 _SPEECH = re.compile(
     r"\"([^\"\n]*)\"|“([^”\n]*)”|«([^»\n]*)»|「([^」\n]*)」|„([^“”\n]*)[“”]"
     r"|(?<!\w)['‘]([^'’\n]{2,}(?:['’]\w[^'’\n]*)*)['’](?!\w)"
@@ -51,9 +52,16 @@ _BOUNDARY = re.compile(r"(?<=[.!?…。！？])[\"”’)\]]*\s+|\n+|(?<=[。！
 _DECORATION = re.compile(
     "[\U0001f000-\U0001faff\u2600-\u27bf\ufe0f\u200d\u2190-\u21ff]|(?<=\\s)[:;]-?[)(DPp](?=\\s|$)"
 )
-_LIST_MARK = re.compile(r"^\s*(?:[-*•+]|\d{1,2}[.)])\s+", re.MULTILINE)
+_LIST_MARK = re.compile(r"^[ \t]*(?:[-*•+]|\d{1,2}[.)])\s+", re.MULTILINE)
+_BLANKS = re.compile(r"\s{2,}")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _VIETNAMESE_LETTERS = re.compile(r"[ăđơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ]")
+
+
+# Also bounds the time: a pattern may need the square of what it reads.
+_READ = 16_000
+_SENTENCE = 500
+_SENTENCES = 200
 
 
 def normalise(text: str) -> str:
@@ -64,6 +72,7 @@ def normalise(text: str) -> str:
 
 def is_planted(text: str) -> bool:
     """Whether a text gives orders to the assistant or to its memory, or claims rights."""
+    text = normalise(text)
     return bool(_PLANTED.search(text) or _PRIVILEGE.search(text))
 
 
@@ -72,9 +81,16 @@ def is_sarcastic(text: str) -> bool:
     return bool(_SARCASM.search(text))
 
 
+def _short_blank(match: re.Match[str]) -> str:
+    return "\n" if "\n" in match.group() else " "
+
+
 def own_words(text: str) -> str:
-    """What is left of a message without code, quotations and pasted turns."""
-    text = _FENCE.sub("\n", normalise(text))
+    """What is left of a message without code, quotations and pasted turns.
+
+    Only the first 16,000 characters are read: what is longer was pasted, not said.
+    """
+    text = _FENCE.sub("\n", _BLANKS.sub(_short_blank, normalise(text))[:_READ])
     text = _MARKUP.sub("\n", text)
     text = _QUOTED_LINE.sub("", _PASTED_TURN.sub("", text))
     text = _INLINE_CODE.sub(r"\1", text)
@@ -89,22 +105,22 @@ def own_words(text: str) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """Split own words into sentences; the closing mark stays on, decoration goes."""
+    """Split own words into at most 200 sentences; closing marks stay on, decoration goes."""
     # A one-dot leader stands in for the full stop of an abbreviation while splitting.
     text = _ABBREVIATION.sub(lambda match: match.group(1) + "\u2024", _LIST_MARK.sub("", text))
     found = []
     for part in _BOUNDARY.split(text):
         plain = _DECORATION.sub(" ", part).replace("\u2024", ".").strip()
         if _LETTERS.search(plain):
-            found.append(" ".join(plain.split()))
-    return found
+            found.append(cut(plain, _SENTENCE))
+    return found[:_SENTENCES]
 
 
 def has_capitals(text: str) -> bool:
     """Whether a writer uses capitals beyond "I", sentence starts and shouting."""
     if text.isupper():
         return False
-    inner = re.sub(r"(?:^|[.!?…]\s+|\n)\W*\w", " ", text)
+    inner = re.sub(r"(?:^|[.!?…]\s+|\n)[^\w\n]{0,20}\w", " ", text)
     return any(word[:1].isupper() for word in _LETTERS.findall(re.sub(r"\bI\b", " ", inner)))
 
 
@@ -114,7 +130,7 @@ def detect(text: str, languages: Sequence[Language]) -> Language | None:
     found = _LETTERS.findall(plain.replace("'", ""))
     if not found:
         return None
-    scores = {
+    scores: dict[str, float] = {
         language.code: sum(word in language.function_words for word in found)
         for language in languages
     }
@@ -141,3 +157,9 @@ def fold(text: str) -> str:
     bare = "".join(char for char in decomposed if not unicodedata.combining(char))
     bare = re.sub(r"\b(?:the|a|an)\b", " ", bare)
     return " ".join(re.sub(r"[\W_]+", " ", bare).split())
+
+
+@lru_cache(maxsize=8)
+def fold_all(words: frozenset[str]) -> frozenset[str]:
+    """Fold each of some words; a language's stop words are asked for again and again."""
+    return frozenset(fold(word) for word in words)

@@ -1,0 +1,50 @@
+"""What the extraction service reads from the environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from recollect_shared.config import SharedSettings
+
+
+class ExtractionSettings(SharedSettings):
+    """Settings of this service; see the README's table for every variable."""
+
+    extraction_listen: str = "127.0.0.1:50052"
+
+    extractor: Literal["openai", "offline"] | None = None
+    extraction_model: str = Field("gpt-4o-mini", validation_alias="MEMORY_EXTRACTION_MODEL")
+    extraction_temperature: float = Field(
+        0.3, validation_alias="MEMORY_EXTRACTION_TEMPERATURE", ge=0, le=2
+    )
+    extraction_max_tokens: int = Field(
+        1000, validation_alias="MEMORY_EXTRACTION_MAX_TOKENS", ge=64, le=100_000
+    )
+    extract_every: int = Field(10, validation_alias="MEMORY_EXTRACT_EVERY_N_MESSAGES", ge=1)
+    extract_idle_minutes: float = Field(10.0, gt=0)
+    extract_debounce_seconds: float = Field(2.0, ge=0, le=600)
+    batch_tokens: int = Field(6_000, ge=200, description="Conversation text in one model call")
+
+    prompt_memories: int = Field(50, ge=0, le=500)
+    dedupe_threshold: float | None = Field(None, gt=0, le=1)
+    prices_file: Path | None = None
+
+    worker_concurrency: int = Field(4, ge=1, le=256)
+    lease_seconds: float = Field(60.0, ge=1, le=3600)
+    job_max_retries: int = Field(3, ge=0, le=100)
+    job_backoff_seconds: float = Field(2.0, ge=0.01, le=600)
+
+    @property
+    def max_attempts(self) -> int:
+        """The first attempt and its retries."""
+        return self.job_max_retries + 1
+
+    @property
+    def chosen_extractor(self) -> Literal["openai", "offline"]:
+        """The extractor in force: as configured, else a model where one can be reached."""
+        if self.extractor is not None:
+            return self.extractor
+        return "openai" if self.model_available else "offline"

@@ -1,0 +1,271 @@
+"""ExtractionService: transcripts in, jobs out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
+
+from google.protobuf.message import Message as ProtoMessage
+from recollect.v1 import extraction_service_pb2 as pb
+from recollect.v1 import extraction_service_pb2_grpc, job_pb2
+
+from recollect_extraction.handlers.incoming import body_hash, read_messages, read_transcripts
+from recollect_extraction.intake import Accepted, Identity, Intake
+from recollect_extraction.queue import jobs
+from recollect_extraction.queue.jobs import JobFilter
+from recollect_extraction.queue.signals import JobSignals
+from recollect_shared.consistency import ConsistencyTokens, current_position
+from recollect_shared.convert import JOB_STATE, job_message
+from recollect_shared.database.pool import Connection, Database
+from recollect_shared.models import Job
+from recollect_shared.paging import PageTokens
+from recollect_shared.rpc.call import Context, current_call, seconds_left
+from recollect_shared.validation import Checks
+
+KINDS = (
+    "memory-extraction",
+    "document-ingestion",
+    "consolidation",
+    "decay",
+    "retention",
+    "reembedding",
+)
+_CALL_SECONDS = 5.0
+_PAGE_SIZE = 50
+_MAX_PAGE_SIZE = 200
+
+Found = TypeVar("Found")
+
+
+class ExtractionHandlers(extraction_service_pb2_grpc.ExtractionServiceServicer):
+    """Answers ExtractionService on the role recollect_write."""
+
+    def __init__(
+        self,
+        database: Database,
+        intake: Intake,
+        signals: JobSignals,
+        tokens: ConsistencyTokens,
+        pages: PageTokens,
+    ) -> None:
+        self._database = database
+        self._intake = intake
+        self._signals = signals
+        self._tokens = tokens
+        self._pages = pages
+
+    async def SubmitTranscripts(
+        self, request: pb.SubmitTranscriptsRequest, context: Context
+    ) -> pb.SubmitTranscriptsResponse:
+        """Accept a batch durably; one job per transcript, in order."""
+        checks = Checks()
+        transcripts = read_transcripts(checks, request.transcripts)
+        key = checks.idempotency_key(request.idempotency_key)
+        checks.done()
+        tenant = current_call().principal.tenant_id
+        accepted = await self._intake.submit(
+            tenant,
+            transcripts,
+            self._identity("SubmitTranscripts", key, request),
+            timeout=seconds_left(context, _CALL_SECONDS),
+        )
+        self._signals.wake()
+        return pb.SubmitTranscriptsResponse(
+            jobs=[job_message(job) for job in accepted.jobs],
+            consistency_token=self._token(accepted),
+        )
+
+    async def AppendMessages(
+        self, request: pb.AppendMessagesRequest, context: Context
+    ) -> pb.AppendMessagesResponse:
+        """Accept messages of a running chat."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        conversation_id = checks.identifier("conversation_id", request.conversation_id)
+        messages = read_messages(checks, "messages", request.messages, conversation_id)
+        key = checks.idempotency_key(request.idempotency_key)
+        checks.done()
+        accepted = await self._intake.append(
+            current_call().principal.scope(user_id),
+            conversation_id,
+            messages,
+            self._identity("AppendMessages", key, request),
+            timeout=seconds_left(context, _CALL_SECONDS),
+        )
+        self._signals.wake()
+        return pb.AppendMessagesResponse(
+            pending_messages=accepted.pending_messages,
+            job=job_message(accepted.jobs[0]) if accepted.jobs else None,
+            consistency_token=self._token(accepted),
+            message_ids=[message.message_id for message in messages],
+        )
+
+    async def EndConversation(
+        self, request: pb.EndConversationRequest, context: Context
+    ) -> pb.EndConversationResponse:
+        """Extract what is left of a conversation now."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        conversation_id = checks.identifier("conversation_id", request.conversation_id)
+        key = checks.idempotency_key(request.idempotency_key)
+        checks.done()
+        accepted = await self._intake.end(
+            current_call().principal.scope(user_id),
+            conversation_id,
+            self._identity("EndConversation", key, request),
+            timeout=seconds_left(context, _CALL_SECONDS),
+        )
+        self._signals.wake()
+        return pb.EndConversationResponse(
+            job=job_message(accepted.jobs[0]) if accepted.jobs else None,
+            consistency_token=self._token(accepted),
+        )
+
+    async def GetJob(self, request: pb.GetJobRequest, context: Context) -> pb.GetJobResponse:
+        """One job as it stands."""
+        checks = Checks()
+        job_id = checks.uuid("job_id", request.job_id)
+        checks.done()
+        self._check_token(request.consistency_token)
+        principal = current_call().principal
+
+        async def work(connection: Connection) -> pb.GetJobResponse:
+            job = await jobs.get_job(
+                connection, principal.tenant_id, job_id, only_user=principal.user_id
+            )
+            return pb.GetJobResponse(job=await self._told(connection, job))
+
+        return await self._read(work, context)
+
+    async def ListJobs(self, request: pb.ListJobsRequest, context: Context) -> pb.ListJobsResponse:
+        """Jobs, newest first."""
+        checks = Checks()
+        principal = current_call().principal
+        wanted = JobFilter(
+            user_id=checks.identifier("user_id", request.user_id, required=False)
+            or principal.user_id,
+            conversation_id=checks.identifier(
+                "conversation_id", request.conversation_id, required=False
+            )
+            or None,
+            states=checks.all_of("states", request.states, JOB_STATE) or None,
+            kinds=[
+                checks.known(f"kinds[{i}]", kind, KINDS) for i, kind in enumerate(request.kinds)
+            ]
+            or None,
+        )
+        size = checks.limit(
+            "page_size", request.page_size, default=_PAGE_SIZE, maximum=_MAX_PAGE_SIZE
+        )
+        page = self._pages.bind(principal.tenant_id, request)
+        before = page.open(checks, request.page_token)
+        checks.done()
+        self._check_token(request.consistency_token)
+
+        async def work(connection: Connection) -> pb.ListJobsResponse:
+            found, next_before = await jobs.list_jobs(
+                connection, principal.tenant_id, wanted, before=before, limit=size
+            )
+            total = await jobs.count_jobs(connection, principal.tenant_id, wanted)
+            position = await current_position(connection)
+            token = self._tokens.make(position, principal.tenant_id)
+            return pb.ListJobsResponse(
+                jobs=[job_message(job, token if job.final else "") for job in found],
+                next_page_token=page.seal(next_before),
+                total_size=total,
+            )
+
+        return await self._read(work, context)
+
+    async def WatchJob(
+        self, request: pb.WatchJobRequest, context: Context
+    ) -> AsyncIterator[pb.WatchJobResponse]:
+        """A job each time it changes, until it has ended."""
+        checks = Checks()
+        job_id = checks.uuid("job_id", request.job_id)
+        checks.done()
+        self._check_token(request.consistency_token)
+        principal = current_call().principal
+
+        async def look(connection: Connection) -> tuple[Job, pb.WatchJobResponse]:
+            job = await jobs.get_job(
+                connection, principal.tenant_id, job_id, only_user=principal.user_id
+            )
+            return job, pb.WatchJobResponse(job=await self._told(connection, job))
+
+        last: Job | None = None
+        while True:
+            job, response = await self._database.run(
+                look, timeout=_CALL_SECONDS, repeatable=True
+            )
+            if job != last:
+                yield response
+                last = job
+            if job.final:
+                return
+            await self._signals.wait()
+
+    async def RetryJob(self, request: pb.RetryJobRequest, context: Context) -> pb.RetryJobResponse:
+        """Queue a DEAD or CANCELLED job again."""
+        job, token = await self._change(request, context, "RetryJob", jobs.retry_job)
+        return pb.RetryJobResponse(job=job_message(job), consistency_token=token)
+
+    async def CancelJob(
+        self, request: pb.CancelJobRequest, context: Context
+    ) -> pb.CancelJobResponse:
+        """End a job that has not ended."""
+        job, token = await self._change(request, context, "CancelJob", jobs.cancel_job)
+        return pb.CancelJobResponse(job=job_message(job, token), consistency_token=token)
+
+    async def _change(
+        self,
+        request: pb.RetryJobRequest | pb.CancelJobRequest,
+        context: Context,
+        rpc: str,
+        change: Callable[..., Awaitable[Job]],
+    ) -> tuple[Job, str]:
+        checks = Checks()
+        job_id = checks.uuid("job_id", request.job_id)
+        key = checks.idempotency_key(request.idempotency_key)
+        checks.done()
+        principal = current_call().principal
+
+        async def work(connection: Connection) -> list[Job]:
+            return [
+                await change(connection, principal.tenant_id, job_id, only_user=principal.user_id)
+            ]
+
+        accepted = await self._intake.once(
+            principal.tenant_id,
+            self._identity(rpc, key, request),
+            [],
+            work,
+            timeout=seconds_left(context, _CALL_SECONDS),
+        )
+        self._signals.wake()
+        return accepted.jobs[0], self._token(accepted)
+
+    async def _read(self, work: Callable[[Connection], Awaitable[Found]], context: Context) -> Found:
+        return await self._database.run(
+            work, timeout=seconds_left(context, _CALL_SECONDS), repeatable=True
+        )
+
+    async def _told(self, connection: Connection, job: Job) -> job_pb2.Job:
+        if not job.final:
+            return job_message(job)
+        position = await current_position(connection)
+        return job_message(job, self._tokens.make(position, job.tenant_id))
+
+    def _check_token(self, token: str) -> None:
+        """This service reads from the primary, which has seen whatever a true token names."""
+        if token:
+            self._tokens.open(token, current_call().principal.tenant_id)
+
+    def _identity(self, rpc: str, key: str | None, request: ProtoMessage) -> Identity | None:
+        if key is None:
+            return None
+        tenant = current_call().principal.tenant_id
+        return Identity(tenant, rpc, key, body_hash(request))
+
+    def _token(self, accepted: Accepted) -> str:
+        return self._tokens.make(accepted.position, current_call().principal.tenant_id)

@@ -1,0 +1,90 @@
+"""One question to the model, and the patience it takes: a second try, or two halves.
+
+A reply that is no answer is asked for once more. A reply that was cut off at the token limit means
+the batch was too much: it is cut in two. Nothing unusable is ever taken for "nothing to remember".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from recollect_extraction.pipeline.answer import Answer, UnusableAnswer, read_answer
+from recollect_extraction.provider.protocol import ChatModel, Completion, Prompt
+from recollect_extraction.storage.conversations import StoredMessage
+from recollect_shared.model_api import ModelMisbehaved
+
+logger = logging.getLogger("recollect.extraction")
+
+ASKS = 2
+"""How often one attempt of a job asks before it counts as failed."""
+
+
+class TooMuch(Exception):
+    """The model ran out of room: ask about fewer messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer and what it took."""
+
+    answer: Answer
+    model: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+
+
+async def ask(chat: ChatModel, prompt: Prompt) -> Reply:
+    """Ask until there is an answer, at most `ASKS` times.
+
+    Raises:
+        TooMuch: The reply was cut off.
+        ModelMisbehaved: No reply was an answer.
+        ModelUnavailable: The model is out of reach.
+        ModelRefused: The model refuses the request.
+    """
+    spent: list[Completion] = []
+    why = ""
+    for _ in range(ASKS):
+        completion = await chat.complete(_again(prompt, why) if why else prompt)
+        spent.append(completion)
+        try:
+            answer = read_answer(
+                completion.text,
+                messages=[message.local_id for message in prompt.batch.messages],
+                memories=[memory.local_id for memory in prompt.batch.memories],
+            )
+        except UnusableAnswer as error:
+            why = str(error)
+            if completion.truncated and len(prompt.batch.messages) > 1:
+                raise TooMuch from None
+            logger.warning("unusable reply: %s", why)
+            continue
+        if completion.truncated and len(prompt.batch.messages) > 1:
+            raise TooMuch
+        return Reply(
+            answer=answer,
+            model=completion.model,
+            calls=sum(c.calls for c in spent),
+            input_tokens=sum(c.input_tokens for c in spent),
+            output_tokens=sum(c.output_tokens for c in spent),
+        )
+    raise ModelMisbehaved(f"{ASKS} replies in a row were unusable; the last one: {why}")
+
+
+def halves(messages: Sequence[StoredMessage]) -> list[list[StoredMessage]]:
+    """A batch in two, in order."""
+    middle = len(messages) // 2
+    return [list(messages[:middle]), list(messages[middle:])]
+
+
+def _again(prompt: Prompt, why: str) -> Prompt:
+    """The same question, told what was wrong; the user message stays the last."""
+    return replace(
+        prompt,
+        system=f"{prompt.system}\nYour previous reply could not be used: {why}. Answer with one "
+        "JSON object as described and nothing else.\n",
+    )
+

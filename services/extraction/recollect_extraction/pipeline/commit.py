@@ -1,0 +1,236 @@
+"""The worker's last transaction: everything one model call yields, or nothing.
+
+It locks the user's row first (the fence against an erase and the queue of this user's writers),
+then the job's (the fence against a lost claim), repeats the duplicate search under that lock, and
+writes memories, profile, summary, history, usage and progress together.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from uuid import UUID
+
+from recollect_extraction.intake import WHY_NOT
+from recollect_extraction.pipeline.answer import Answer
+from recollect_extraction.pipeline.dedupe import Neighbour
+from recollect_extraction.pipeline.evidence import Witnesses
+from recollect_extraction.pipeline.plan import Situation, make_plan
+from recollect_extraction.pipeline.profile import ProfilePatch, merge_profile
+from recollect_extraction.pipeline.result import Result
+from recollect_extraction.pipeline.summarise import SummaryPatch, merge_summary
+from recollect_extraction.pipeline.write import Occasion, Vectors, write_plan
+from recollect_extraction.queue import claims
+from recollect_extraction.queue.claims import Claim, ClaimLost
+from recollect_extraction.storage import conversations, ledger, memories, profiles, users
+from recollect_extraction.storage.ledger import Charge, Event
+from recollect_extraction.storage.memories import Known
+from recollect_shared.database.pool import Connection, Database
+from recollect_shared.models import Scope
+
+_SECONDS = 30.0
+_NEIGHBOURS = 8
+
+_PROFILE_KEYS = tuple(ProfilePatch.__dataclass_fields__)
+_SUMMARY_KEYS = tuple(SummaryPatch.__dataclass_fields__)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one model call yielded and how far it brings the job."""
+
+    answer: Answer
+    witnesses: Witnesses
+    local_memories: Mapping[str, UUID]
+    vectors: Vectors
+    charges: Sequence[Charge]
+    result: Result
+    done_to: int
+    last: bool
+
+
+class Commit:
+    """Writes outcomes. The database's role is recollect_write."""
+
+    def __init__(
+        self, database: Database, *, memory_enabled: bool, dedupe_threshold: float
+    ) -> None:
+        self._database = database
+        self._memory_enabled = memory_enabled
+        self._threshold = dedupe_threshold
+
+    async def run(self, held: Claim, outcome: Outcome) -> Result:
+        """Write an outcome in one transaction and return the job's result up to now.
+
+        Raises:
+            ClaimLost: The job is no longer ours, or its user wants nothing learnt; nothing of the
+                outcome was written.
+        """
+
+        async def work(connection: Connection) -> Result | None:
+            async with connection.transaction():
+                state = await users.lock_user(connection, held.scope)
+                await claims.hold(connection, held)
+                why = (
+                    "USER_ERASED"
+                    if state is None or state.erased
+                    else state.why_not_learning(self._memory_enabled)
+                )
+                if why is not None:
+                    text = WHY_NOT.get(why, "the user was erased")
+                    await claims.discard(connection, held, error=f"{why}: {text}", reason=why)
+                    return None
+                return await self._write(connection, held, outcome)
+
+        result = await self._database.run(work, timeout=_SECONDS)
+        if result is None:
+            raise ClaimLost
+        return result
+
+    async def _write(self, connection: Connection, held: Claim, outcome: Outcome) -> Result:
+        scope = held.scope
+        known, neighbours = await self._look_around(connection, scope, outcome)
+        plan = make_plan(
+            Situation(
+                answer=outcome.answer,
+                witnesses=outcome.witnesses,
+                local_memories=outcome.local_memories,
+                known=known,
+                neighbours=neighbours,
+                vectors={
+                    index: vector
+                    for (kind, index), vector in outcome.vectors.contents.items()
+                    if kind == "new"
+                },
+                threshold=self._threshold,
+                active_count=await memories.count_active(connection, scope),
+            )
+        )
+        at = await users.database_now(connection)
+        occasion = Occasion(scope, held.job_id, held.conversation_id, at)
+        await write_plan(connection, occasion, plan, outcome.vectors)
+        result = outcome.result.with_plan(plan, outcome.answer.dropped)
+        result = await self._write_profile(connection, held, outcome, result)
+        await self._write_summary(connection, held, outcome)
+        await ledger.charge(connection, scope, held.job_id, held.kind, outcome.charges)
+        await claims.record_progress(
+            connection,
+            held,
+            done_to=outcome.done_to,
+            result=result.stored(),
+            finished=outcome.last,
+        )
+        return result
+
+    async def _look_around(
+        self, connection: Connection, scope: Scope, outcome: Outcome
+    ) -> tuple[dict[UUID, Known], dict[int, list[Neighbour]]]:
+        """Current rows of what the reply names or may repeat, read under the user's lock."""
+        answer = outcome.answer
+        near: dict[tuple[int, UUID], float | None] = {
+            (position, memory_id): None
+            for position, memory_id in await memories.find_same_words(
+                connection, scope, {item.index: item.content for item in answer.new}
+            )
+        }
+        for position, memory_id, cosine in await memories.find_neighbours(
+            connection,
+            scope,
+            {
+                item.index: outcome.vectors.contents["new", item.index]
+                for item in answer.new
+                if ("new", item.index) in outcome.vectors.contents
+            },
+            model=outcome.vectors.model,
+            at_least=self._threshold,
+            limit=_NEIGHBOURS,
+        ):
+            near[position, memory_id] = cosine
+        wanted = {memory_id for _, memory_id in near} | set(outcome.local_memories.values())
+        known = await memories.read_known(connection, scope, list(wanted))
+        neighbours: defaultdict[int, list[Neighbour]] = defaultdict(list)
+        for (position, memory_id), found in near.items():
+            row = known[memory_id]
+            neighbours[position].append(
+                Neighbour(
+                    memory_id=memory_id,
+                    type=row.type,
+                    content=row.content,
+                    status=row.status,
+                    origin=row.origin,
+                    cosine=found,
+                    valid_from=row.valid_from,
+                    updated_at=row.updated_at,
+                )
+            )
+        return known, neighbours
+
+    async def _write_profile(
+        self, connection: Connection, held: Claim, outcome: Outcome, result: Result
+    ) -> Result:
+        """Merge what the user said about themselves; nobody else's words change a profile."""
+        scope = held.scope
+        profile, said_at = await profiles.read_profile(connection, scope)
+        patch = outcome.answer.profile
+        evidence = outcome.witnesses.for_change(outcome.answer.profile_source_ids)
+        if patch is None or not evidence.trusted:
+            await profiles.mark_extracted(connection, scope)
+            return replace(
+                result,
+                profile_version=profile.version,
+                dropped_items=result.dropped_items + (patch is not None),
+            )
+        change = merge_profile(
+            profile,
+            said_at,
+            ProfilePatch(**{key: patch.get(key) for key in _PROFILE_KEYS}),
+            evidence.said_at,
+        )
+        if change.changed:
+            await profiles.write_profile(
+                connection,
+                scope,
+                change.profile,
+                change.said_at,
+                actor=ledger.ACTOR,
+                job_id=held.job_id,
+            )
+            event = Event(
+                "profile",
+                "updated" if profile.version else "created",
+                change.profile.version,
+                ", ".join(change.changed)[:500],
+                before=profiles.profile_content(profile) if profile.version else None,
+                after=profiles.profile_content(change.profile),
+            )
+            await ledger.record(connection, scope, held.job_id, [event])
+        else:
+            await profiles.mark_extracted(connection, scope)
+        return replace(
+            result,
+            profile_version=change.profile.version,
+            dropped_items=result.dropped_items + change.dropped,
+        )
+
+    async def _write_summary(
+        self, connection: Connection, held: Claim, outcome: Outcome
+    ) -> None:
+        """Merge the summary field by field; a conversation always has one once it was read."""
+        scope = held.scope
+        _, summary = await conversations.read_summary(connection, scope, held.conversation_id)
+        patch = outcome.answer.summary or {}
+        fields = merge_summary(
+            summary,
+            SummaryPatch(**{key: patch.get(key) for key in _SUMMARY_KEYS}),
+            first_user_words=await conversations.first_user_words(
+                connection, scope, held.conversation_id
+            ),
+        )
+        await conversations.write_summary(
+            connection,
+            scope,
+            held.conversation_id,
+            {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(fields).items()},
+            covers_to=outcome.done_to,
+        )

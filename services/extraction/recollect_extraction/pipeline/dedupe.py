@@ -1,0 +1,84 @@
+"""Is a new statement the same as a known one?
+
+Two conditions, both needed: the embedder finds the texts near, and no guard finds what tells them
+apart (`guards`). Texts that are equal but for case, diacritics left out and punctuation need no
+vector, so that an outage of the embedder doubles nothing that is repeated word for word.
+
+"The same kind" means the same type. Even `fact` and `personal`, between which a model wavers, stay
+apart: `personal` may be sealed, so joining them would leave sealed wording in the clear or the
+other way round; and what joins `context` would fade with it.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from recollect_shared.models import CURRENT_STATUSES
+from recollect_shared.text.normalise import fold
+
+from recollect_extraction.pipeline.guards import same_statement
+
+CANDIDATE_STATUSES = (*CURRENT_STATUSES, "forgotten")
+"""Statuses a duplicate may have. Forgotten ones count: what was forgotten stays forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A known memory near a new statement.
+
+    `cosine` is None where one of the two has no vector, or one of another model. `valid_from` and
+    `updated_at` let the caller compare the age of the evidence; the rule here does not use the
+    former.
+    """
+
+    memory_id: UUID
+    type: str
+    content: str
+    status: str
+    origin: str
+    cosine: float | None
+    valid_from: datetime
+    updated_at: datetime
+
+
+def find_duplicate(
+    new_type: str, new_content: str, neighbours: Sequence[Neighbour], threshold: float
+) -> Neighbour | None:
+    """The known memory that already says the new statement, or None.
+
+    Where several do, a current one comes before a forgotten one (else a forgotten copy would hide
+    that the statement is known), then an exact copy, the highest cosine, the latest change, the id.
+
+    Args:
+        new_type: Type of the new statement.
+        new_content: Its text.
+        neighbours: The candidates, of one user, in any order. Statuses other than
+            `CANDIDATE_STATUSES` are passed over.
+        threshold: Lowest cosine that counts as near, which belongs to the embedder.
+
+    Returns:
+        The duplicate; what follows from its status and origin is the caller's decision.
+    """
+    plain = _plain(new_content)
+    found: list[tuple[tuple[bool, bool, float, datetime, int], Neighbour]] = []
+    for known in neighbours:
+        if known.type != new_type or known.status not in CANDIDATE_STATUSES:
+            continue
+        exact = _plain(known.content) == plain
+        # Written so that NaN, the cosine of a zero vector, is not near.
+        cosine = known.cosine if known.cosine is not None and known.cosine >= threshold else None
+        if (exact or cosine is not None) and same_statement(new_content, known.content):
+            current = known.status in CURRENT_STATUSES
+            rank = (current, exact, cosine or 0.0, known.updated_at, known.memory_id.int)
+            found.append((rank, known))
+    return max(found, key=lambda pair: pair[0])[1] if found else None
+
+
+def _plain(text: str) -> str:
+    """The text folded and without punctuation."""
+    kept = (" " if unicodedata.category(ch)[0] == "P" else ch for ch in text)
+    return fold("".join(kept))

@@ -1,0 +1,260 @@
+"""One extraction job from its claim to its end: read, ask, embed, commit, batch by batch.
+
+The model and the embedder are called outside any transaction; `commit` then writes what a call
+yielded together with how far the job is done, so that a crash repeats a call or nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from recollect_extraction.pipeline.answer import Answer
+from recollect_extraction.pipeline.ask import Reply, TooMuch, ask, halves
+from recollect_extraction.pipeline.batches import split
+from recollect_extraction.pipeline.commit import Commit, Outcome
+from recollect_extraction.pipeline.evidence import Witnesses
+from recollect_extraction.pipeline.prompt import VERSION, build_prompt
+from recollect_extraction.pipeline.result import Result
+from recollect_extraction.pipeline.selection import MAX_TAGS, select_memories
+from recollect_extraction.pipeline.write import Vectors
+from recollect_extraction.prices import Prices
+from recollect_extraction.provider.protocol import (
+    Batch,
+    ChatModel,
+    Prompt,
+    PromptMemory,
+    PromptMessage,
+)
+from recollect_extraction.queue import claims
+from recollect_extraction.queue.claims import Claim, ClaimLost
+from recollect_extraction.storage import conversations, memories, profiles
+from recollect_extraction.storage.conversations import StoredMessage
+from recollect_extraction.storage.ledger import Charge
+from recollect_extraction.storage.memories import Known
+from recollect_shared.database.pool import Connection, Database
+from recollect_shared.embeddings.protocol import EmbeddingBatch, Embedder, Vector
+from recollect_shared.model_api import ModelError
+
+logger = logging.getLogger("recollect.extraction")
+
+_READ_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionRules:
+    """How much goes into one call of the model."""
+
+    batch_tokens: int
+    prompt_memories: int
+    temperature: float
+    max_tokens: int
+
+
+class Extraction:
+    """Runs `memory-extraction` jobs. The database's role is recollect_write."""
+
+    def __init__(
+        self,
+        database: Database,
+        chat: ChatModel,
+        embedder: Embedder | None,
+        commit: Commit,
+        prices: Prices,
+        rules: ExtractionRules,
+    ) -> None:
+        self._database = database
+        self._chat = chat
+        self._embedder = embedder
+        self._commit = commit
+        self._prices = prices
+        self._rules = rules
+
+    async def run(self, held: Claim) -> None:
+        """Extract the messages the job owns, from where an earlier attempt left off.
+
+        Raises:
+            ClaimLost: Somebody else has the job; nothing was written after that.
+            ModelError: The model gave no usable answer.
+        """
+        held, messages = await self._database.run(
+            lambda connection: self._open(connection, held), timeout=_READ_SECONDS
+        )
+        result = Result.of(held.result)
+        pending = deque(split(messages, self._rules.batch_tokens))
+        while pending:
+            batch = pending.popleft()
+            try:
+                result = await self._extract(held, batch, result, last=not pending)
+            except TooMuch:
+                logger.info("the reply was cut off; asking about halves of the batch")
+                pending.extendleft(reversed(halves(batch)))
+
+    async def _open(
+        self, connection: Connection, held: Claim
+    ) -> tuple[Claim, list[StoredMessage]]:
+        """Fix the range of a job for appended messages, and read what is left of the range."""
+        async with connection.transaction():
+            if held.range_to is None:
+                held = await self._take_appended(connection, held)
+            if held.range_from is None or held.range_to is None:
+                raise ClaimLost
+            done_to = max(held.done_to or 0, held.range_from - 1)
+            found = await conversations.read_messages(
+                connection, held.scope, held.conversation_id, done_to + 1, held.range_to
+            )
+            if not found:
+                await claims.record_progress(
+                    connection,
+                    held,
+                    done_to=held.range_to,
+                    result=dict(held.result),
+                    finished=True,
+                )
+            return held, found
+
+    async def _take_appended(self, connection: Connection, held: Claim) -> Claim:
+        """Give the job everything of its conversation that no job owns, and move the watermark."""
+        counters = await conversations.lock_conversation(
+            connection, held.scope, held.conversation_id
+        )
+        if counters is None:
+            raise ClaimLost
+        range_from, range_to = counters.watermark + 1, counters.last_message_no
+        await claims.fix_range(connection, held, range_from=range_from, range_to=range_to)
+        await conversations.move_watermark(
+            connection, held.scope, held.conversation_id, watermark=range_to
+        )
+        return replace(held, range_from=range_from, range_to=range_to, done_to=range_from - 1)
+
+    async def _extract(
+        self, held: Claim, batch: Sequence[StoredMessage], result: Result, *, last: bool
+    ) -> Result:
+        """One model call and the transaction of its effects."""
+        messages = {f"m{i}": message for i, message in enumerate(batch, 1)}
+        prompt, local_memories = await self._database.run(
+            lambda connection: self._prompt(connection, held, messages), timeout=_READ_SECONDS
+        )
+        reply = await ask(self._chat, prompt)
+        witnesses = Witnesses(held.conversation_id, messages)
+        vectors, embedding = await self._embed(reply.answer, witnesses)
+        charges = self._charges(reply, embedding)
+        return await self._commit.run(
+            held,
+            Outcome(
+                answer=reply.answer,
+                witnesses=witnesses,
+                local_memories={key: known.memory_id for key, known in local_memories.items()},
+                vectors=vectors,
+                charges=charges,
+                result=replace(
+                    result.with_charges(charges),
+                    extractor=self._chat.extractor,
+                    model=reply.model,
+                    prompt_version=VERSION,
+                ),
+                done_to=batch[-1].message_no,
+                last=last,
+            ),
+        )
+
+    async def _prompt(
+        self, connection: Connection, held: Claim, messages: Mapping[str, StoredMessage]
+    ) -> tuple[Prompt, dict[str, Known]]:
+        """The prompt for some messages, and which memory each of its local ids stands for."""
+        scope = held.scope
+        profile, _ = await profiles.read_profile(connection, scope)
+        time_zone, summary = await conversations.read_summary(
+            connection, scope, held.conversation_id
+        )
+        chosen = await select_memories(
+            connection, scope, list(messages.values()), limit=self._rules.prompt_memories
+        )
+        local_memories = {f"e{i}": known for i, known in enumerate(chosen, 1)}
+        batch = Batch(
+            profile=profiles.profile_content(profile) if profile.version else {},
+            summary=None if summary is None else conversations.summary_content(summary),
+            memories=[
+                PromptMemory(key, known.type, known.content, known.valid_from, known.tags)
+                for key, known in local_memories.items()
+            ],
+            messages=[
+                PromptMessage(key, message.role, message.name, message.content, message.said_at)
+                for key, message in messages.items()
+            ],
+            time_zone=time_zone,
+        )
+        prompt = build_prompt(
+            batch,
+            tags_in_use=await memories.tags_in_use(connection, scope, MAX_TAGS),
+            temperature=self._rules.temperature,
+            max_tokens=self._rules.max_tokens,
+        )
+        return prompt, local_memories
+
+    async def _embed(
+        self, answer: Answer, witnesses: Witnesses
+    ) -> tuple[Vectors, EmbeddingBatch | None]:
+        """The vectors of everything a reply may write, in one call; none during an outage."""
+        if self._embedder is None:
+            return Vectors("", {}, {}), None
+        contents: dict[tuple[str, int], str] = {
+            ("new", item.index): item.content for item in answer.new
+        }
+        for position, update in enumerate(answer.updated):
+            if update.content is not None:
+                contents["updated", position] = update.content
+        sources = {
+            item.index: evidence.text
+            for item in answer.new
+            if (evidence := witnesses.for_new(item.source_ids, item.origin)).text
+        }
+        texts = [*contents.values(), *sources.values()]
+        if not texts:
+            return Vectors(self._embedder.name, {}, {}), None
+        try:
+            embedding = await self._embedder.embed(texts)
+        except ModelError as error:
+            # The memories are stored without vectors, found by their words, and back-filled.
+            logger.warning("embedder out of reach: %s", error)
+            return Vectors(self._embedder.name, {}, {}), None
+        found: list[Vector] = embedding.vectors
+        return (
+            Vectors(
+                self._embedder.name,
+                dict(zip(contents, found[: len(contents)], strict=True)),
+                dict(zip(sources, found[len(contents) :], strict=True)),
+            ),
+            embedding,
+        )
+
+    def _charges(self, reply: Reply, embedding: EmbeddingBatch | None) -> list[Charge]:
+        charges = [
+            Charge(
+                "extraction",
+                reply.model,
+                reply.calls,
+                reply.input_tokens,
+                reply.output_tokens,
+                self._prices.cost(
+                    reply.model,
+                    input_tokens=reply.input_tokens,
+                    output_tokens=reply.output_tokens,
+                ),
+            )
+        ]
+        if embedding is not None and self._embedder is not None:
+            name = self._embedder.name
+            charges.append(
+                Charge(
+                    "embedding",
+                    name,
+                    embedding.calls,
+                    embedding.tokens,
+                    0,
+                    self._prices.cost(name, input_tokens=embedding.tokens),
+                )
+            )
+        return charges

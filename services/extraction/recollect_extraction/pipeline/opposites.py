@@ -1,0 +1,219 @@
+"""Words that turn a statement into another one: opposites, negations, intentions.
+
+Small closed lists on purpose. They need to be right, not complete: what they miss is left to the
+cosine, and what they catch stands between two memories that would overwrite each other. An
+underscore joins the words of a phrase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+_GROUPS: tuple[tuple[str, ...], ...] = (
+    (
+        "like likes liked love loves loved enjoy enjoys enjoyed adore adores prefer prefers thích "
+        "yêu mê gusta aime mag",
+        "dislike dislikes disliked hate hates hated detest detests loathe loathes ghét odia "
+        "déteste hasst",
+    ),
+    (
+        "increase increases increased grow grows grew rise rises rose raise raised gain gained "
+        "tăng",
+        "decrease decreases decreased shrink shrank fall fell drop dropped reduce reduces reduced "
+        "lose lost giảm",
+    ),
+    ("left", "right"),
+    ("trái", "phải"),
+    (
+        "morning mornings buổi_sáng sáng",
+        "noon lunchtime buổi_trưa",
+        "afternoon afternoons buổi_chiều chiều",
+        "evening evenings night nights tối buổi_tối đêm ban_đêm",
+    ),
+    ("yesterday hôm_qua", "today tonight hôm_nay", "tomorrow ngày_mai"),
+    ("last trước ngoái", "next sau tới"),
+    ("spring mùa_xuân", "summer mùa_hè", "autumn mùa_thu", "winter mùa_đông"),
+    (
+        "vegetarian vegetarians ăn_chay",
+        "vegan vegans thuần_chay",
+        "meat carnivore ăn_mặn",
+        "pescatarian",
+    ),
+    (
+        "start starts started starting begin begins began beginning bắt_đầu",
+        "stop stops stopped stopping quit quits end ends ended finish finishes finished dừng "
+        "ngừng bỏ kết_thúc",
+    ),
+    (
+        "accept accepts accepted agree agrees agreed approve approved đồng_ý chấp_nhận",
+        "decline declines declined reject rejects rejected refuse refuses refused disagree "
+        "disagrees từ_chối",
+    ),
+    ("more nhiều", "less fewer ít"),
+    ("often frequently usually always thường luôn", "sometimes occasionally", "rarely seldom hiếm"),
+    ("early sớm", "late muộn trễ"),
+    ("buy buys bought purchased mua", "sell sells sold bán"),
+    (
+        "married kết_hôn",
+        "divorced ly_hôn ly_dị separated",
+        "single độc_thân",
+        "engaged",
+        "widowed",
+    ),
+    ("open opens opened mở", "close closes closed đóng"),
+    ("public công_khai", "private riêng_tư"),
+    ("remote remotely từ_xa", "office onsite văn_phòng", "hybrid"),
+    ("light sáng_màu", "dark"),
+    (
+        "short brief concise terse ngắn ngắn_gọn",
+        "long lengthy detailed verbose thorough dài chi_tiết",
+    ),
+    ("formal formally trang_trọng", "informal informally casual casually thân_mật"),
+    ("hot nóng", "cold iced lạnh"),
+    ("indoor indoors", "outdoor outdoors"),
+    ("older", "younger"),
+    ("old cũ", "new mới"),
+    ("full", "part"),
+    ("enable enables enabled bật", "disable disables disabled tắt"),
+    ("allow allows allowed cho_phép", "forbid forbids forbidden deny denied cấm"),
+    ("win wins won", "loses losing"),
+    ("pass passes passed đậu đỗ", "fail fails failed trượt rớt"),
+    ("join joins joined gia_nhập", "leave leaves rời"),
+    ("alive", "dead died deceased mất"),
+    ("max maximum tối_đa", "min minimum tối_thiểu"),
+    ("best tốt_nhất", "worst tệ_nhất"),
+    ("before", "after"),
+    ("mother mom mum mẹ", "father dad bố cha"),
+    ("sister sisters chị_gái em_gái", "brother brothers anh_trai em_trai"),
+    ("wife vợ", "husband chồng", "girlfriend bạn_gái", "boyfriend bạn_trai"),
+    ("daughter daughters con_gái", "son sons con_trai"),
+    ("aunt", "uncle"),
+    ("niece", "nephew"),
+    ("grandmother grandma", "grandfather grandpa"),
+    ("cat cats mèo", "dog dogs chó"),
+    ("tea trà", "coffee cà_phê"),
+    (
+        "red đỏ",
+        "blue",
+        "green",
+        "yellow vàng",
+        "black đen",
+        "white trắng",
+        "purple tím",
+        "orange cam",
+        "pink hồng",
+        "brown nâu",
+        "grey gray xám",
+    ),
+    (
+        "second seconds giây",
+        "minute minutes min mins phút",
+        "hour hours hr hrs tiếng giờ",
+        "day days daily ngày",
+        "week weeks weekly tuần",
+        "month months monthly tháng",
+        "year years yearly annually",
+    ),
+    ("kg kilo kilos kilogram kilograms", "lb lbs pound pounds", "gram grams"),
+    ("km kilometre kilometres kilometer kilometers", "mile miles"),
+    ("$ usd dollar dollars đô", "€ eur euro euros", "£ gbp", "₫ vnd đồng", "¥ yen jpy"),
+    ("👍", "👎"),
+)
+
+_NOT = frozenset(
+    # No list can hold every language; these are the ones without a twin elsewhere in it.
+    "not no never cannot none nobody nothing nor neither non without except dont doesnt didnt isnt "
+    "cant wont không ko khong chưa chẳng chả chang đừng nunca jamás sin não sem jamais pas sans "
+    "nicht kein keine keinen keiner nie niemals ohne niet geen senza не нет никогда без ни tidak "
+    "bukan tanpa değil nie لا ليس لم لن غير لا לא אין नहीं ไม่ 안 못".split()
+)
+_NOT_CHARACTERS = "不没沒未無无않없"
+_ENDED = "no_longer no_more không_còn used_to formerly previously former ex trước_đây từng"
+_PLANNED = (
+    "want_to wants_to wanted_to plan_to plans_to planning intend_to intends_to hope_to hopes_to "
+    "will going_to would_like_to considering thinking_of thinking_about might dự_định dự_kiến "
+    "muốn sẽ"
+)
+_ONLY = "only solely exclusively chỉ"
+_PHRASE = 3
+_PREFIXES = ("un", "in", "im", "il", "ir", "dis", "non")
+
+
+_Index = Mapping[tuple[str, ...], Sequence[tuple[int, int]]]
+
+
+def _index(groups: Sequence[Sequence[str]]) -> _Index:
+    """Phrase → the (group, alternative) pairs it belongs to."""
+    found: dict[tuple[str, ...], list[tuple[int, int]]] = {}
+    for group, rows in enumerate(groups):
+        for alternative, row in enumerate(rows):
+            for phrase in row.split():
+                found.setdefault(tuple(phrase.split("_")), []).append((group, alternative))
+    return found
+
+
+_OPPOSITES = _index(_GROUPS)
+_MARKERS = _index(((_ENDED,), (_PLANNED,), (_ONLY,)))
+_MARKER_NAMES = ("no longer", "intended", "only")
+_DENIAL_AND_END = frozenset([("no", "longer"), ("no", "more"), ("không", "còn")])
+
+
+def _mentions(words: Sequence[str], index: _Index) -> dict[int, set[int]]:
+    """Group → the alternatives of it that the words mention; the longest phrase at a place wins."""
+    found: dict[int, set[int]] = {}
+    at = 0
+    while at < len(words):
+        for length in range(min(_PHRASE, len(words) - at), 0, -1):
+            hits = index.get(tuple(words[at : at + length]), ())
+            for group, alternative in hits:
+                found.setdefault(group, set()).add(alternative)
+            if hits:
+                at += length - 1
+                break
+        at += 1
+    return found
+
+
+def opposed(a: Sequence[str], b: Sequence[str]) -> list[str]:
+    """The pairs of opposites by which two lists of casefolded words differ.
+
+    A word that has no counterpart in the other text is an elaboration, not an opposite: "likes
+    coffee" and "likes coffee in the morning" do not collide here.
+    """
+    left, right = _mentions(a, _OPPOSITES), _mentions(b, _OPPOSITES)
+    found = [
+        f"{_head(group, left[group])} / {_head(group, right[group])}"
+        for group in sorted(left.keys() & right.keys())
+        if left[group] != right[group]
+    ]
+    only_a, only_b = set(a) - set(b), set(b) - set(a)
+    for word, other in [*((word, only_b) for word in only_a), *((word, only_a) for word in only_b)]:
+        # Of four letters and more: "on" and "in" + "on" are no pair.
+        made = [prefix + word for prefix in _PREFIXES if len(word) > 3 and prefix + word in other]
+        found += [f"{word} / {opposite}" for opposite in made]
+    return sorted(found)
+
+
+def _head(group: int, alternatives: set[int]) -> str:
+    return "+".join(_GROUPS[group][number].split()[0] for number in sorted(alternatives))
+
+
+def markers(words: Sequence[str]) -> dict[str, int]:
+    """How often a text denies, and whether it speaks of what ended, is intended, or holds alone."""
+    found = {_MARKER_NAMES[group]: 1 for group in _mentions(words, _MARKERS)}
+    denials = sum(map(_denials, words))
+    # "no longer" and "không còn" hold a denial that they already stand for.
+    consumed = sum(pair in _DENIAL_AND_END for pair in pairwise(words))
+    if "anymore" in words and denials > consumed:
+        consumed += 1
+        found["no longer"] = 1
+    if denials > consumed:
+        found["not"] = denials - consumed
+    return found
+
+
+def _denials(word: str) -> int:
+    if word in _NOT or word.endswith("n't"):
+        return 1
+    return sum(word.count(character) for character in _NOT_CHARACTERS)

@@ -1,0 +1,415 @@
+"""What a reply changes, decided against what is known now. Pure: rows in, operations out.
+
+The rules, in the order in which they are applied:
+
+- A new statement that is known already updates the known memory (`dedupe`, `merge`); one that was
+  forgotten stays forgotten unless the user says it again later.
+- An update rewrites what is known, if its evidence is at least as trusted and not older.
+- A contradiction closes the older statement at the time the newer one begins to hold. Evidence
+  that arrives late never closes what was said after it: then the late statement is the closed one.
+- An achieved goal keeps half its importance.
+- A job that would change the status of too many memories changes none (`caps`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from uuid import UUID
+
+import numpy as np
+
+from recollect_extraction.pipeline.answer import Answer, ClosedItem, NewItem, UpdatedItem
+from recollect_extraction.pipeline.caps import allowed_status_changes
+from recollect_extraction.pipeline.dedupe import Neighbour, find_duplicate
+from recollect_extraction.pipeline.evidence import Evidence, Witnesses
+from recollect_extraction.pipeline.merge import (
+    HIGHER_ORIGINS,
+    KnownMemory,
+    NewMemory,
+    merge_update,
+)
+from recollect_extraction.storage.memories import Known
+from recollect_shared.embeddings.protocol import Vector
+from recollect_shared.identifiers import uuid7
+from recollect_shared.models import CURRENT_STATUSES, SourceRef
+
+ACHIEVED_IMPORTANCE = 0.5
+"""What an achieved goal keeps of its importance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """A new memory. `position` is its item's place in the reply, where its vectors are found."""
+
+    memory_id: UUID
+    position: int
+    item: NewItem
+    evidence: Evidence
+    valid_from: datetime
+    status: str = "active"
+    valid_to: datetime | None = None
+    superseded_by: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """The next version of a known memory.
+
+    `vector_of` says whose vectors fit the new words: ("new", position), ("updated", position), or
+    None when the words stay. `source_text` are the words of the evidence behind the change.
+    """
+
+    before: Known
+    after: Known
+    action: str  # "merged", "updated" or "restored"
+    reason: str
+    vector_of: tuple[str, int] | None
+    source_text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """A known memory that ceases to hold, or a goal that is reached."""
+
+    before: Known
+    status: str  # "contradicted" or "achieved"
+    importance: float
+    valid_to: datetime
+    superseded_by: UUID | None
+    reason: str
+
+
+@dataclass(slots=True)
+class Plan:
+    """Operations in the order in which they must be written."""
+
+    creations: list[Creation] = field(default_factory=list)
+    rewrites: list[Rewrite] = field(default_factory=list)
+    closures: list[Closure] = field(default_factory=list)
+    sources: list[tuple[UUID, SourceRef]] = field(default_factory=list)
+    confirmed: dict[UUID, datetime] = field(default_factory=dict)
+    mentions: list[tuple[UUID, NewItem]] = field(default_factory=list)
+    dropped: int = 0
+    forgotten_again: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a plan is made from.
+
+    Attributes:
+        answer: The checked reply.
+        witnesses: The batch's messages as evidence.
+        local_memories: Memory ids by the local ids of the prompt.
+        known: Current rows of every memory named above or near a new statement.
+        neighbours: For each new item's index, the known memories near it.
+        vectors: For each new item's index its vector, where there is one.
+        threshold: The embedder's cosine for duplicates.
+        active_count: The user's active memories before this reply.
+    """
+
+    answer: Answer
+    witnesses: Witnesses
+    local_memories: Mapping[str, UUID]
+    known: Mapping[UUID, Known]
+    neighbours: Mapping[int, Sequence[Neighbour]]
+    vectors: Mapping[int, Vector]
+    threshold: float
+    active_count: int
+
+
+def make_plan(situation: Situation) -> Plan:
+    """Decide what to write."""
+    return _Planner(situation).plan()
+
+
+class _Planner:
+    """Works through one reply, keeping what each memory has become so far."""
+
+    def __init__(self, situation: Situation) -> None:
+        self._situation = situation
+        self._now = dict(situation.known)
+        self._stated_by: dict[int, UUID] = {}
+        self._plan = Plan()
+
+    def plan(self) -> Plan:
+        answer = self._situation.answer
+        for item in answer.new:
+            self._add(item)
+        for position, update in enumerate(answer.updated):
+            self._update(position, update)
+        self._close_all()
+        return self._plan
+
+    # --- new statements -------------------------------------------------------------------------
+
+    def _add(self, item: NewItem) -> None:
+        evidence = self._situation.witnesses.for_new(item.source_ids, item.origin)
+        duplicate = find_duplicate(
+            item.type, item.content, self._near(item), self._situation.threshold
+        )
+        if duplicate is None:
+            self._create(item, evidence)
+        elif (twin := self._creation_of(duplicate.memory_id)) is not None:
+            self._stated_by[item.index] = twin.memory_id
+            self._note_sources(twin.memory_id, evidence, item)
+        elif duplicate.status == "forgotten":
+            self._say_again(item, evidence, self._now[duplicate.memory_id])
+        else:
+            self._merge(item, evidence, self._now[duplicate.memory_id])
+
+    def _near(self, item: NewItem) -> list[Neighbour]:
+        """Known memories near an item, and those this reply has just created."""
+        situation = self._situation
+        found = list(situation.neighbours.get(item.index, ()))
+        vector = situation.vectors.get(item.index)
+        for made in self._plan.creations:
+            other = situation.vectors.get(made.position)
+            both = vector is not None and other is not None
+            found.append(
+                Neighbour(
+                    memory_id=made.memory_id,
+                    type=made.item.type,
+                    content=made.item.content,
+                    status="active",
+                    origin=made.evidence.origin,
+                    cosine=float(np.dot(vector, other)) if both else None,  # type: ignore[arg-type]
+                    valid_from=made.valid_from,
+                    updated_at=made.evidence.said_at,
+                )
+            )
+        return found
+
+    def _create(self, item: NewItem, evidence: Evidence) -> None:
+        # A model's date counts only for the past: what is planned does not hold yet.
+        said = item.valid_from
+        valid_from = said if said is not None and said < evidence.said_at else evidence.said_at
+        made = Creation(uuid7(), item.index, item, evidence, valid_from)
+        self._plan.creations.append(made)
+        self._stated_by[item.index] = made.memory_id
+        self._note_sources(made.memory_id, evidence, item)
+
+    def _say_again(self, item: NewItem, evidence: Evidence, known: Known) -> None:
+        if not evidence.trusted or evidence.said_at <= known.updated_at:
+            self._plan.forgotten_again += 1
+            return
+        after = replace(
+            known,
+            version=known.version + 1,
+            status="active",
+            content=item.content,
+            detail=item.detail,
+            importance=item.importance,
+            confidence=item.confidence,
+            origin=evidence.origin,
+            said_at=evidence.said_at,
+            tags=item.tags,
+            keywords=item.keywords,
+        )
+        self._rewrite(
+            known, after, "restored", "the user said it again", ("new", item.index), evidence
+        )
+        self._stated_by[item.index] = known.memory_id
+        self._note_sources(known.memory_id, evidence, item)
+
+    def _merge(self, item: NewItem, evidence: Evidence, known: Known) -> None:
+        self._stated_by[item.index] = known.memory_id
+        merged = merge_update(
+            KnownMemory(
+                memory_id=known.memory_id,
+                content=known.content,
+                importance=known.importance,
+                confidence=known.confidence,
+                origin=known.origin,
+                said_at=known.said_at,
+                detail=known.detail,
+                tags=known.tags,
+                keywords=known.keywords,
+            ),
+            NewMemory(
+                content=item.content,
+                importance=item.importance,
+                confidence=item.confidence,
+                origin=evidence.origin,
+                said_at=evidence.said_at,
+                detail=item.detail,
+                tags=item.tags,
+                keywords=item.keywords,
+                sources=evidence.sources,
+            ),
+        )
+        if merged is None:
+            return
+        self._note_sources(known.memory_id, evidence, item)
+        if not merged.versioned:
+            self._plan.confirmed[known.memory_id] = merged.said_at
+            return
+        after = replace(
+            known,
+            version=known.version + 1,
+            content=merged.content,
+            detail=merged.detail,
+            importance=merged.importance,
+            confidence=merged.confidence,
+            origin=merged.origin,
+            said_at=merged.said_at,
+            tags=merged.tags,
+            keywords=merged.keywords,
+        )
+        vector_of = ("new", item.index) if after.content != known.content else None
+        self._rewrite(known, after, "merged", "said again", vector_of, evidence)
+
+    # --- changes of what is known ---------------------------------------------------------------
+
+    def _update(self, position: int, update: UpdatedItem) -> None:
+        known = self._current(update.memory)
+        evidence = self._situation.witnesses.for_change(update.source_ids)
+        if known is None or not self._may_change(evidence, known):
+            self._plan.dropped += 1
+            return
+        for source in evidence.sources:
+            self._plan.sources.append((known.memory_id, source))
+        if evidence.said_at < known.said_at:
+            return
+        content = update.content or known.content
+        after = replace(
+            known,
+            version=known.version + 1,
+            content=content,
+            importance=known.importance if update.importance is None else update.importance,
+            confidence=update.confidence or known.confidence,
+            tags=tuple(dict.fromkeys([*known.tags, *update.tags])),
+            said_at=evidence.said_at,
+        )
+        if replace(after, version=known.version, said_at=known.said_at) == replace(
+            known, tags=tuple(known.tags)
+        ):
+            return
+        vector_of = ("updated", position) if content != known.content else None
+        self._rewrite(known, after, "updated", "made more precise", vector_of, evidence)
+
+    def _close_all(self) -> None:
+        """Contradictions and achieved goals, unless there are too many of them."""
+        answer = self._situation.answer
+        wanted = len(answer.contradicted) + len(answer.achieved)
+        if wanted > allowed_status_changes(self._situation.active_count):
+            self._plan.dropped += wanted
+            return
+        for item in answer.contradicted:
+            self._contradict(item)
+        for item in answer.achieved:
+            self._achieve(item)
+
+    def _contradict(self, item: ClosedItem) -> None:
+        known = self._current(item.memory)
+        successor = self._successor(item)
+        evidence = self._situation.witnesses.for_change(item.source_ids)
+        if (
+            known is None
+            or (item.by is not None and successor is None)
+            or successor == known.memory_id
+            or not self._may_change(evidence, known)
+        ):
+            self._plan.dropped += 1
+            return
+        made = self._creation_of(successor)
+        if made is not None and not self._may_change(made.evidence, known):
+            self._plan.dropped += 1
+            return
+        said_at = made.evidence.said_at if made is not None else evidence.said_at
+        if said_at < known.said_at:
+            self._close_late(made, known)
+            return
+        begins = made.valid_from if made is not None else said_at
+        self._close(
+            Closure(
+                before=known,
+                status="contradicted",
+                importance=known.importance,
+                valid_to=max(begins, known.valid_from),
+                superseded_by=successor,
+                reason=item.reason or "contradicted",
+            )
+        )
+
+    def _close_late(self, made: Creation | None, known: Known) -> None:
+        """A statement older than what it contradicts: it held until then, and is closed itself."""
+        if made is None:
+            self._plan.dropped += 1
+            return
+        place = self._plan.creations.index(made)
+        self._plan.creations[place] = replace(
+            made,
+            status="contradicted",
+            valid_to=max(known.valid_from, made.valid_from),
+            superseded_by=known.memory_id,
+        )
+
+    def _achieve(self, item: ClosedItem) -> None:
+        known = self._current(item.memory)
+        successor = self._successor(item)
+        evidence = self._situation.witnesses.for_change(item.source_ids)
+        if (
+            known is None
+            or known.type != "goal"
+            or known.status != "active"
+            or successor == known.memory_id
+            or not self._may_change(evidence, known)
+        ):
+            self._plan.dropped += 1
+            return
+        self._close(
+            Closure(
+                before=known,
+                status="achieved",
+                importance=known.importance * ACHIEVED_IMPORTANCE,
+                valid_to=max(evidence.said_at, known.valid_from),
+                superseded_by=successor,
+                reason=item.reason or "achieved",
+            )
+        )
+
+    # --- shared steps ---------------------------------------------------------------------------
+
+    def _current(self, local_id: str) -> Known | None:
+        """The current memory behind a local id, if it still is one."""
+        memory_id = self._situation.local_memories.get(local_id)
+        known = self._now.get(memory_id) if memory_id is not None else None
+        return known if known is not None and known.status in CURRENT_STATUSES else None
+
+    def _successor(self, item: ClosedItem) -> UUID | None:
+        return None if item.by is None else self._stated_by.get(item.by)
+
+    def _creation_of(self, memory_id: UUID | None) -> Creation | None:
+        return next((c for c in self._plan.creations if c.memory_id == memory_id), None)
+
+    @staticmethod
+    def _may_change(evidence: Evidence, known: Known) -> bool:
+        return evidence.trusted or known.origin not in HIGHER_ORIGINS
+
+    def _rewrite(
+        self,
+        before: Known,
+        after: Known,
+        action: str,
+        reason: str,
+        vector_of: tuple[str, int] | None,
+        evidence: Evidence,
+    ) -> None:
+        self._plan.rewrites.append(
+            Rewrite(before, after, action, reason, vector_of, evidence.text)
+        )
+        self._now[before.memory_id] = after
+
+    def _close(self, closure: Closure) -> None:
+        self._plan.closures.append(closure)
+        known = closure.before
+        self._now[known.memory_id] = replace(
+            known, status=closure.status, importance=closure.importance, version=known.version + 1
+        )
+
+    def _note_sources(self, memory_id: UUID, evidence: Evidence, item: NewItem) -> None:
+        self._plan.sources.extend((memory_id, source) for source in evidence.sources)
+        self._plan.mentions.append((memory_id, item))

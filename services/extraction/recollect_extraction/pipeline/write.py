@@ -1,0 +1,282 @@
+"""Writes a plan: every row of one reply, on the connection of the worker's last transaction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from recollect_extraction.pipeline.plan import Closure, Creation, Plan, Rewrite
+from recollect_extraction.storage import keyword_index, ledger, memories, profiles
+from recollect_extraction.storage.ledger import Event
+from recollect_extraction.storage.memories import Known
+from recollect_shared.database.pool import Connection
+from recollect_shared.embeddings.protocol import Vector
+from recollect_shared.models import Scope
+from recollect_shared.text.terms import count_terms
+
+_TEXTS_AT_ONCE = keyword_index.SEGMENT
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """The vectors of one reply under the embedder's name; empty when the embedder was away.
+
+    `contents` by ("new", index) and ("updated", position), `sources` by the new item's index.
+    """
+
+    model: str
+    contents: Mapping[tuple[str, int], Vector]
+    sources: Mapping[int, Vector]
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """For whom, in which job and conversation, and at what moment rows are written."""
+
+    scope: Scope
+    job_id: UUID
+    conversation_id: str
+    at: datetime
+
+
+async def write_plan(
+    connection: Connection, occasion: Occasion, plan: Plan, vectors: Vectors
+) -> None:
+    """Write everything `plan` holds, with its history and its place in the indexes."""
+    scope = occasion.scope
+    numbers = await _index(connection, scope, plan)
+    for creation in plan.creations:
+        await _create(connection, occasion, creation, vectors, numbers)
+    for rewrite in plan.rewrites:
+        await _rewrite(connection, occasion, rewrite, vectors, numbers)
+    for closure in plan.closures:
+        await _close(connection, occasion, closure)
+    for memory_id, said_at in plan.confirmed.items():
+        await memories.confirm(connection, scope, memory_id, said_at)
+    await memories.add_sources(connection, scope, list(dict.fromkeys(plan.sources)))
+    for memory_id, item in plan.mentions:
+        await profiles.mention_entities(
+            connection, scope, memory_id, [(entity.name, entity.type) for entity in item.entities]
+        )
+    await ledger.record(connection, scope, occasion.job_id, list(_events(plan)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Indexed:
+    lexical_no: int
+    length: int
+
+
+async def _index(
+    connection: Connection, scope: Scope, plan: Plan
+) -> dict[tuple[str, UUID, int], _Indexed]:
+    """Number and index every text that is new or changes; keyed by what and which version."""
+    texts: dict[tuple[str, UUID, int], Counter[str]] = {}
+    growth = 0
+    for made in plan.creations:
+        counts = count_terms(made.item.content, made.evidence.text)
+        texts["new", made.memory_id, 1] = counts
+        growth += counts.total()
+    for change in plan.rewrites:
+        if change.vector_of is None:
+            continue
+        counts = count_terms(change.after.content, change.source_text)
+        texts["rewrite", change.after.memory_id, change.after.version] = counts
+        growth += counts.total() - change.before.lexical_length
+    if not texts:
+        return {}
+    first = 1 + await keyword_index.reserve_numbers(
+        connection, scope, texts=len(texts), documents=len(plan.creations), terms=growth
+    )
+    numbers = {
+        key: _Indexed(first + i, counts.total()) for i, (key, counts) in enumerate(texts.items())
+    }
+    keys = list(texts)
+    for start in range(0, len(keys), _TEXTS_AT_ONCE):
+        await keyword_index.append(
+            connection,
+            scope,
+            {
+                numbers[key].lexical_no: texts[key]
+                for key in keys[start : start + _TEXTS_AT_ONCE]
+            },
+        )
+    return numbers
+
+
+async def _create(
+    connection: Connection,
+    occasion: Occasion,
+    made: Creation,
+    vectors: Vectors,
+    numbers: Mapping[tuple[str, UUID, int], _Indexed],
+) -> None:
+    item = made.item
+    indexed = numbers["new", made.memory_id, 1]
+    vector = vectors.contents.get(("new", made.position))
+    await memories.insert(
+        connection,
+        occasion.scope,
+        {
+            "memory_id": made.memory_id,
+            "type": item.type,
+            "content": item.content,
+            "detail": item.detail,
+            "importance": item.importance,
+            "confidence": item.confidence,
+            "source": "conversation",
+            "origin": made.evidence.origin,
+            "status": made.status,
+            "tags": list(item.tags),
+            "keywords": list(item.keywords),
+            "context": dict(item.context),
+            "conversation_id": occasion.conversation_id,
+            "valid_from": made.valid_from,
+            "valid_to": made.valid_to,
+            "said_at": made.evidence.said_at,
+            "superseded_by": made.superseded_by,
+            "supersedes": [],
+            "at": occasion.at,
+            "job_id": occasion.job_id,
+            "lexical_no": indexed.lexical_no,
+            "lexical_length": indexed.length,
+            "embedding_state": "pending" if vector is None else "stored",
+        },
+    )
+    await _write_vectors(
+        connection, occasion.scope, made.memory_id, made.status, vectors, ("new", made.position)
+    )
+
+
+async def _rewrite(
+    connection: Connection,
+    occasion: Occasion,
+    change: Rewrite,
+    vectors: Vectors,
+    numbers: Mapping[tuple[str, UUID, int], _Indexed],
+) -> None:
+    after = change.after
+    indexed = numbers.get(("rewrite", after.memory_id, after.version))
+    vector = vectors.contents.get(change.vector_of) if change.vector_of is not None else None
+    state = None
+    if change.vector_of is not None:
+        state = "pending" if vector is None else "stored"
+    await memories.rewrite(
+        connection,
+        occasion.scope,
+        {
+            "memory_id": after.memory_id,
+            "content": after.content,
+            "detail": after.detail,
+            "importance": after.importance,
+            "confidence": after.confidence,
+            "origin": after.origin,
+            "status": after.status,
+            "tags": list(after.tags),
+            "keywords": list(after.keywords),
+            "said_at": after.said_at,
+            "lexical_no": indexed.lexical_no if indexed else None,
+            "lexical_length": indexed.length if indexed else None,
+            "embedding_state": state,
+            "at": occasion.at,
+            "job_id": occasion.job_id,
+        },
+    )
+    if change.vector_of is not None:
+        await _write_vectors(
+            connection, occasion.scope, after.memory_id, after.status, vectors, change.vector_of
+        )
+
+
+async def _close(connection: Connection, occasion: Occasion, closure: Closure) -> None:
+    await memories.close(
+        connection,
+        occasion.scope,
+        {
+            "memory_id": closure.before.memory_id,
+            "status": closure.status,
+            "importance": closure.importance,
+            "valid_to": closure.valid_to,
+            "superseded_by": closure.superseded_by,
+            "at": occasion.at,
+            "job_id": occasion.job_id,
+        },
+    )
+
+
+async def _write_vectors(
+    connection: Connection,
+    scope: Scope,
+    memory_id: UUID,
+    status: str,
+    vectors: Vectors,
+    which: tuple[str, int],
+) -> None:
+    content = vectors.contents.get(which)
+    if content is not None:
+        await memories.write_vector(
+            connection, scope, memory_id, model=vectors.model, status=status, vector=content
+        )
+    source = vectors.sources.get(which[1]) if which[0] == "new" else None
+    if source is not None:
+        await memories.write_source_vector(
+            connection, scope, memory_id, model=vectors.model, vector=source
+        )
+
+
+def _events(plan: Plan) -> Sequence[Event]:
+    created = [
+        Event(
+            "memory",
+            "created",
+            1,
+            "learnt from a conversation",
+            made.memory_id,
+            after={"type": made.item.type, "content": made.item.content, "status": made.status},
+        )
+        for made in plan.creations
+    ]
+    rewritten = [
+        Event(
+            "memory",
+            change.action,
+            change.after.version,
+            change.reason,
+            change.before.memory_id,
+            before=_shown(change.before),
+            after=_shown(change.after),
+        )
+        for change in plan.rewrites
+    ]
+    closed = [
+        Event(
+            "memory",
+            closure.status,
+            closure.before.version + 1,
+            closure.reason,
+            closure.before.memory_id,
+            before=_shown(closure.before),
+            after={
+                **_shown(closure.before),
+                "status": closure.status,
+                "importance": closure.importance,
+                "superseded_by": str(closure.superseded_by) if closure.superseded_by else None,
+            },
+        )
+        for closure in plan.closures
+    ]
+    return [*created, *rewritten, *closed]
+
+
+def _shown(known: Known) -> dict[str, Any]:
+    return {
+        "content": known.content,
+        "importance": known.importance,
+        "confidence": known.confidence,
+        "status": known.status,
+        "tags": list(known.tags),
+    }

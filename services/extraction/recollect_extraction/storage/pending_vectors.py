@@ -1,0 +1,62 @@
+"""Memories without a vector, across users: found by the maintenance role, settled one by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from recollect_shared.database.pool import Connection
+
+# Across users.
+_FIND = """
+SELECT m.tenant_id, m.user_id, m.memory_id, m.version, m.status, m.content,
+       coalesce((SELECT left(string_agg(g.content, E'\\n' ORDER BY g.message_no), 4000)
+                 FROM memory_sources AS s
+                 JOIN messages AS g ON g.tenant_id = s.tenant_id AND g.user_id = s.user_id
+                      AND g.conversation_id = s.conversation_id AND g.message_id = s.message_id
+                 WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
+                   AND s.memory_id = m.memory_id), '')
+FROM memories AS m
+WHERE m.embedding_state = 'pending'
+ORDER BY m.created_at
+LIMIT %(limit)s
+"""
+
+_SETTLE = """
+UPDATE memories SET embedding_state = 'stored'
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+  AND version = %(version)s AND embedding_state = 'pending'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A memory that waits for its vector, with the words to embed."""
+
+    tenant_id: str
+    user_id: str
+    memory_id: UUID
+    version: int
+    status: str
+    content: str
+    source_text: str
+
+
+async def find(connection: Connection, *, limit: int) -> list[Pending]:
+    """The memories that have waited longest."""
+    cursor = await connection.execute(_FIND, {"limit": limit})
+    return [Pending(*row) for row in await cursor.fetchall()]
+
+
+async def settle(connection: Connection, item: Pending) -> bool:
+    """Mark a memory as having its vector, if it still is the version that was embedded."""
+    cursor = await connection.execute(
+        _SETTLE,
+        {
+            "tenant_id": item.tenant_id,
+            "user_id": item.user_id,
+            "memory_id": item.memory_id,
+            "version": item.version,
+        },
+    )
+    return cursor.rowcount == 1

@@ -1,0 +1,98 @@
+"""Background duties of the service, each on its own interval and safe with many replicas.
+
+The idle sweep queues the rest of conversations that fell silent; at most one open job per
+conversation can wait, so that two replicas sweeping at once queue it once. Memories that were stored
+during an outage of the embedder get their vectors. Expired idempotency keys are dropped.
+APScheduler keeps the intervals.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+from recollect_extraction.intake import Intake
+from recollect_extraction.pipeline.backfill import Backfill
+from recollect_extraction.storage import conversations, idempotency
+from recollect_shared.database import faults
+from recollect_shared.database.pool import Database
+from recollect_shared.errors import RecollectError
+
+logger = logging.getLogger("recollect.sweeps")
+
+_BATCH = 200
+_SWEEP_SECONDS = 10.0
+_BACKFILL_SECONDS = 10
+
+
+class Sweeps:
+    """Runs the duties while the service runs. The database's role is recollect_maintenance."""
+
+    def __init__(
+        self,
+        database: Database,
+        intake: Intake,
+        backfill: Backfill | None,
+        *,
+        idle_minutes: float,
+    ) -> None:
+        self._database = database
+        self._intake = intake
+        self._backfill = backfill
+        self._idle_seconds = idle_minutes * 60
+        self._scheduler = AsyncIOScheduler(
+            timezone="UTC",
+            # A tick that comes late still counts; several missed ones count once.
+            job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1},
+        )
+
+    def start(self) -> None:
+        """Begin."""
+        every = max(1.0, min(60.0, self._idle_seconds / 4))
+        self._scheduler.add_job(self.queue_idle, "interval", seconds=every)
+        if self._backfill is not None:
+            self._scheduler.add_job(self.fill_vectors, "interval", seconds=_BACKFILL_SECONDS)
+        self._scheduler.add_job(self.expire_keys, "interval", hours=1)
+        self._scheduler.start()
+
+    def stop(self) -> None:
+        """Begin no further sweep."""
+        self._scheduler.shutdown(wait=False)
+
+    async def queue_idle(self) -> None:
+        """Queue what silent conversations left unextracted."""
+        try:
+            idle = await self._database.run(
+                lambda connection: conversations.find_idle(
+                    connection, idle_seconds=self._idle_seconds, limit=_BATCH
+                ),
+                timeout=_SWEEP_SECONDS,
+            )
+            for scope, conversation_id in idle:
+                await self._intake.queue_idle(scope, conversation_id)
+        except Exception as error:
+            _log_or_raise(error, "idle sweep")
+
+    async def fill_vectors(self) -> None:
+        """Embed what waits for a vector, batch by batch until nothing does."""
+        assert self._backfill is not None
+        try:
+            while await self._backfill.run():
+                pass
+        except Exception as error:
+            _log_or_raise(error, "vector back-fill")
+
+    async def expire_keys(self) -> None:
+        """Forget idempotency keys beyond their promised life."""
+        try:
+            await self._database.run(idempotency.expire, timeout=_SWEEP_SECONDS)
+        except Exception as error:
+            _log_or_raise(error, "key expiry")
+
+
+def _log_or_raise(error: Exception, what: str) -> None:
+    if isinstance(error, RecollectError) or faults.translate(error) is not None:
+        logger.warning("%s skipped: %s", what, type(error).__name__)
+        return
+    raise error

@@ -1,0 +1,219 @@
+"""Runs jobs: claims as many as there is room for, renews their leases, reports how they ended.
+
+One job of a user at a time and in order is the queue's doing; this module decides only what an
+outcome means: an outage waits, a bad reply costs an attempt, a lost claim writes nothing, a stop
+hands back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from recollect_extraction.queue import claims
+from recollect_extraction.queue.claims import Claim, ClaimLost
+from recollect_extraction.queue.signals import JobSignals
+from recollect_shared.database import faults
+from recollect_shared.database.pool import Database
+from recollect_shared.errors import Conflict, RecollectError
+from recollect_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
+from recollect_shared.telemetry import job_id_of_task
+
+logger = logging.getLogger("recollect.worker")
+
+MAX_BACKOFF_SECONDS = 300.0
+_STATEMENT_SECONDS = 10.0
+
+Runner = Callable[[Claim], Awaitable[None]]
+"""Runs a claimed job to its end, or raises."""
+
+
+class JobFailed(Exception):
+    """An attempt came to nothing for a reason to be told.
+
+    Attributes:
+        reason: UPPER_SNAKE name from `ErrorReason`.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRules:
+    """How many jobs at once, how long a silent worker keeps them, how long failures wait."""
+
+    concurrency: int
+    lease_seconds: float
+    backoff_seconds: float
+
+
+class Worker:
+    """Claims and runs jobs until it is stopped. The database's role is recollect_maintenance."""
+
+    def __init__(
+        self,
+        database: Database,
+        signals: JobSignals,
+        runners: Mapping[str, Runner],
+        rules: WorkerRules,
+    ) -> None:
+        self._database = database
+        self._signals = signals
+        self._runners = runners
+        self._rules = rules
+        self._name = f"{socket.gethostname()}:{os.getpid()}"
+        self._running: dict[asyncio.Task[None], Claim] = {}
+        self._stopping = False
+        self._loops: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Begin to claim jobs in the background."""
+        self._loops = [
+            asyncio.create_task(self._claim_loop(), name="claim-loop"),
+            asyncio.create_task(self._renew_loop(), name="renew-loop"),
+        ]
+
+    async def stop(self, grace: float) -> None:
+        """Claim nothing more; let running jobs finish for `grace` seconds, then hand them back."""
+        self._stopping = True
+        self._signals.wake()
+        if self._running:
+            await asyncio.wait(set(self._running), timeout=grace)
+        for task in list(self._running):
+            task.cancel()
+        if self._running:
+            await asyncio.wait(set(self._running), timeout=_STATEMENT_SECONDS)
+        for loop in self._loops:
+            loop.cancel()
+        await asyncio.gather(*self._loops, return_exceptions=True)
+
+    async def _claim_loop(self) -> None:
+        while not self._stopping:
+            room = self._rules.concurrency - len(self._running)
+            claimed = await self._claim(room) if room > 0 else []
+            for held in claimed:
+                task = asyncio.create_task(self._run(held), name=f"job-{held.job_id}")
+                self._running[task] = held
+                task.add_done_callback(self._done)
+            if not claimed:
+                await self._signals.wait()
+
+    async def _claim(self, room: int) -> list[Claim]:
+        try:
+            return await self._database.run(
+                lambda connection: claims.claim(
+                    connection,
+                    worker=self._name,
+                    limit=room,
+                    lease_seconds=self._rules.lease_seconds,
+                ),
+                timeout=_STATEMENT_SECONDS,
+            )
+        except Exception as error:
+            told = _database_fault(error)
+            if told is None:
+                raise
+            if not isinstance(told, Conflict):
+                logger.warning("cannot claim jobs: %s", told.message)
+                await asyncio.sleep(1.0)
+            return []
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._running.pop(task, None)
+        self._signals.wake()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("a job's outcome could not be recorded: %s", type(error).__name__)
+
+    async def _renew_loop(self) -> None:
+        while True:
+            await asyncio.sleep(self._rules.lease_seconds / 3)
+            held = dict(self._running)
+            if not held:
+                continue
+            try:
+                ours = await self._database.run(
+                    lambda connection: claims.renew(
+                        connection,
+                        list(held.values()),  # noqa: B023 - awaited before the next round
+                        lease_seconds=self._rules.lease_seconds,
+                    ),
+                    timeout=self._rules.lease_seconds / 3,
+                )
+            except Exception as error:
+                if _database_fault(error) is None:
+                    raise
+                logger.warning("leases could not be renewed: %s", type(error).__name__)
+                continue
+            for task, claim in held.items():
+                if claim.job_id not in ours:
+                    # Cancelled, erased or claimed elsewhere: whatever it would write is refused.
+                    task.cancel()
+
+    async def _run(self, held: Claim) -> None:
+        job_id_of_task.set(str(held.job_id))
+        try:
+            await self._runners[held.kind](held)
+        except asyncio.CancelledError:
+            if self._stopping:
+                await self._record(lambda c: claims.release(c, held))
+            raise
+        except ClaimLost:
+            logger.info("the job is no longer ours; nothing was written")
+        except ModelUnavailable as error:
+            delay = error.retry_after or self._backoff(held.attempt)
+            logger.warning("model out of reach, waiting %.0f s: %s", delay, error)
+            message = f"MODEL_UNAVAILABLE: {error}"
+            await self._record(
+                lambda c: claims.wait_out_outage(
+                    c, held, error=message, reason="MODEL_UNAVAILABLE", delay_seconds=delay
+                )
+            )
+        except ModelRefused as error:
+            await self._fail(held, "MODEL_REFUSED", str(error))
+        except ModelMisbehaved as error:
+            await self._fail(held, "MODEL_UNUSABLE", str(error))
+        except JobFailed as error:
+            await self._fail(held, error.reason, str(error))
+        except Exception as error:
+            told = _database_fault(error)
+            if told is not None:
+                # The database's trouble is not the job's: it is handed back with its attempt.
+                logger.warning("handing the job back: %s", told.message)
+                await asyncio.sleep(min(self._backoff(1), 5.0))
+                await self._record(lambda c: claims.release(c, held))
+                return
+            logger.exception("the job failed on a fault of ours")
+            await self._fail(held, "INTERNAL", type(error).__name__)
+
+    async def _fail(self, held: Claim, reason: str, message: str) -> None:
+        delay = self._backoff(held.attempt)
+        logger.warning("attempt %d failed: %s: %s", held.attempt, reason, message)
+        error = f"{reason}: {message}"
+        await self._record(
+            lambda c: claims.fail(c, held, error=error, reason=reason, delay_seconds=delay)
+        )
+
+    async def _record(self, write: Callable[..., Awaitable[None]]) -> None:
+        """Write an outcome; if the database is away, the lease runs out and says the same."""
+        try:
+            await self._database.run(write, timeout=_STATEMENT_SECONDS)
+        except Exception as error:
+            if _database_fault(error) is None:
+                raise
+            logger.warning("the outcome waits for the lease to end: %s", type(error).__name__)
+
+    def _backoff(self, attempt: int) -> float:
+        """Exponential in the attempt, with jitter, so that retries do not come in waves."""
+        delay = self._rules.backoff_seconds * 2 ** min(max(attempt - 1, 0), 10)
+        return min(delay, MAX_BACKOFF_SECONDS) * random.uniform(0.75, 1.25)
+
+
+def _database_fault(error: BaseException) -> RecollectError | None:
+    return error if isinstance(error, RecollectError) else faults.translate(error)

@@ -1,0 +1,198 @@
+"""Reading what is known around the memories: profile, conversations, entities, the keyword index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from recollect_shared.database.pool import Connection
+from recollect_shared.models import Entity, Profile, Scope, Summary
+from recollect_shared.text.bm25 import Statistics, TermPostings
+
+_USER = """
+SELECT u.memory_enabled, u.time_zone, u.erased_at IS NOT NULL, u.lexical_documents,
+       u.lexical_terms
+FROM users AS u
+WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s
+"""
+
+_POSTINGS = """
+SELECT term, lexical_nos, frequencies, lengths
+FROM postings
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND term = ANY(%(terms)s)
+"""
+
+_PROFILE = """
+SELECT department, summary, current_projects, preferences, frequent_intents, access_level, facts,
+       metadata, version, last_extracted_at, updated_at
+FROM profiles
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+# Conversations in short, those active last first, after one's own if it is named.
+_RECENT = """
+SELECT s.conversation_id, s.user_id, s.title, s.summary, s.outcome,
+       (SELECT count(*) FROM messages AS m
+        WHERE m.tenant_id = s.tenant_id AND m.user_id = s.user_id
+          AND m.conversation_id = s.conversation_id),
+       s.created_at, s.updated_at, s.key_topics, s.technical_topics, s.followup_suggestions,
+       c.last_said_at
+FROM conversation_summaries AS s
+JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
+     AND c.conversation_id = s.conversation_id
+WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+ORDER BY (s.conversation_id = %(first)s) DESC, c.last_said_at DESC NULLS LAST,
+         s.conversation_id DESC
+LIMIT %(limit)s
+"""
+
+_CONVERSATION_PAGE = """
+SELECT s.conversation_id, s.user_id, s.title, s.summary, s.outcome,
+       (SELECT count(*) FROM messages AS m
+        WHERE m.tenant_id = s.tenant_id AND m.user_id = s.user_id
+          AND m.conversation_id = s.conversation_id),
+       s.created_at, s.updated_at, s.key_topics, s.technical_topics, s.followup_suggestions,
+       c.last_said_at
+FROM conversation_summaries AS s
+JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
+     AND c.conversation_id = s.conversation_id
+WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+  AND (%(outcomes)s::text[] IS NULL OR s.outcome = ANY(%(outcomes)s))
+  AND (%(created_after)s::timestamptz IS NULL OR s.created_at >= %(created_after)s)
+  AND (%(created_before)s::timestamptz IS NULL OR s.created_at < %(created_before)s)
+  AND (%(after_said)s::timestamptz IS NULL
+       OR (c.last_said_at, s.conversation_id) < (%(after_said)s, %(after_id)s::text))
+ORDER BY c.last_said_at DESC, s.conversation_id DESC
+LIMIT %(limit)s
+"""
+
+_CONVERSATION_COUNT = """
+SELECT count(*)
+FROM conversation_summaries AS s
+WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+  AND (%(outcomes)s::text[] IS NULL OR s.outcome = ANY(%(outcomes)s))
+  AND (%(created_after)s::timestamptz IS NULL OR s.created_at >= %(created_after)s)
+  AND (%(created_before)s::timestamptz IS NULL OR s.created_at < %(created_before)s)
+"""
+
+_ENTITIES = """
+SELECT entity_id, name, type, mention_count, aliases, metadata
+FROM entities
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
+ORDER BY (name_key = ANY(%(named)s)) DESC, mention_count DESC, name
+LIMIT %(limit)s
+"""
+
+# Entities whose folded name stands in the folded query as whole words.
+_NAMED = """
+SELECT entity_id, name, type, mention_count, aliases, metadata
+FROM entities
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND position(' ' || name_key || ' ' IN %(query)s) > 0
+ORDER BY mention_count DESC, name
+LIMIT 20
+"""
+
+_ACTIVE_MODEL = "SELECT model, dimensions FROM embedding_models WHERE active"
+
+
+@dataclass(frozen=True, slots=True)
+class UserState:
+    """What a read needs to know of a user before it starts."""
+
+    memory_enabled: bool | None
+    time_zone: str | None
+    erased: bool
+    statistics: Statistics
+
+
+async def read_user(connection: Connection, scope: Scope) -> UserState | None:
+    """The user's switches and index statistics; None for somebody never heard of."""
+    cursor = await connection.execute(_USER, _of(scope))
+    row = await cursor.fetchone()
+    return UserState(row[0], row[1], row[2], Statistics(row[3], row[4])) if row else None
+
+
+async def read_postings(
+    connection: Connection, scope: Scope, terms: Sequence[str]
+) -> list[TermPostings]:
+    """What the keyword index holds of these terms."""
+    cursor = await connection.execute(_POSTINGS, {**_of(scope), "terms": list(terms)})
+    return [TermPostings(*row) for row in await cursor.fetchall()]
+
+
+async def read_profile(connection: Connection, scope: Scope) -> Profile | None:
+    """The user's profile, or None."""
+    cursor = await connection.execute(_PROFILE, _of(scope))
+    row = await cursor.fetchone()
+    return Profile(scope.user_id, *row) if row else None
+
+
+async def recent_summaries(
+    connection: Connection, scope: Scope, *, first: str | None, limit: int
+) -> list[Summary]:
+    """The latest conversations in short; `first` names one that leads the list."""
+    cursor = await connection.execute(_RECENT, {**_of(scope), "first": first, "limit": limit})
+    return [Summary(*row) for row in await cursor.fetchall()]
+
+
+async def conversation_page(
+    connection: Connection,
+    scope: Scope,
+    *,
+    outcomes: Sequence[str] | None,
+    created_after: datetime | None,
+    created_before: datetime | None,
+    after: tuple[str, str] | None,
+    limit: int,
+) -> tuple[list[Summary], tuple[str, str] | None, int]:
+    """A page of conversations, where the next starts, and how many there are in all."""
+    values = {
+        **_of(scope),
+        "outcomes": list(outcomes) if outcomes else None,
+        "created_after": created_after,
+        "created_before": created_before,
+        "after_said": after[0] if after else None,
+        "after_id": after[1] if after else None,
+        "limit": limit + 1,
+    }
+    cursor = await connection.execute(_CONVERSATION_PAGE, values)
+    found = [Summary(*row) for row in await cursor.fetchall()]
+    cursor = await connection.execute(_CONVERSATION_COUNT, values)
+    row = await cursor.fetchone()
+    last = found[limit - 1] if len(found) > limit else None
+    following = (
+        (last.last_said_at.isoformat(), last.conversation_id)
+        if last is not None and last.last_said_at is not None
+        else None
+    )
+    return found[:limit], following, int(row[0]) if row else 0
+
+
+async def known_entities(
+    connection: Connection, scope: Scope, *, named: Sequence[str], limit: int
+) -> list[Entity]:
+    """The entities mentioned most, those whose folded names are in `named` first."""
+    cursor = await connection.execute(
+        _ENTITIES, {**_of(scope), "named": list(named), "limit": limit}
+    )
+    return [Entity(*row) for row in await cursor.fetchall()]
+
+
+async def entities_in(connection: Connection, scope: Scope, folded_query: str) -> list[Entity]:
+    """Entities named in a query that was folded and padded with a space on both sides."""
+    cursor = await connection.execute(_NAMED, {**_of(scope), "query": folded_query})
+    return [Entity(*row) for row in await cursor.fetchall()]
+
+
+async def active_model(connection: Connection) -> tuple[str, int] | None:
+    """The embedding model whose vectors answer searches, and its dimensions."""
+    cursor = await connection.execute(_ACTIVE_MODEL)
+    row = await cursor.fetchone()
+    return (row[0], row[1]) if row else None
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

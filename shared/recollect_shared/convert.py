@@ -1,0 +1,202 @@
+"""Between the wire's nouns and ours. The only module that knows enum prefixes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
+from recollect.v1 import (
+    conversation_pb2,
+    entity_pb2,
+    job_pb2,
+    memory_pb2,
+    profile_pb2,
+)
+
+from recollect_shared.models import Entity, Job, Memory, Profile, Summary
+
+
+def _words(enum: EnumTypeWrapper, prefix: str) -> dict[int, str]:
+    """The lower-case word of each number but 0."""
+    return {
+        value.number: value.name.removeprefix(prefix).lower()
+        for value in enum.DESCRIPTOR.values
+        if value.number != 0
+    }
+
+
+MEMORY_TYPE = _words(memory_pb2.MemoryType, "MEMORY_TYPE_")
+MEMORY_STATUS = _words(memory_pb2.MemoryStatus, "MEMORY_STATUS_")
+MEMORY_SOURCE = _words(memory_pb2.MemorySource, "MEMORY_SOURCE_")
+CONFIDENCE = _words(memory_pb2.Confidence, "CONFIDENCE_")
+ORIGIN = _words(memory_pb2.Origin, "ORIGIN_")
+ROLE = _words(conversation_pb2.Role, "ROLE_")
+OUTCOME = _words(conversation_pb2.Outcome, "OUTCOME_")
+ENTITY_TYPE = _words(entity_pb2.EntityType, "ENTITY_TYPE_")
+JOB_STATE = _words(job_pb2.JobState, "JOB_STATE_")
+
+
+def _numbers(words: Mapping[int, str]) -> dict[str, int]:
+    return {word: number for number, word in words.items()}
+
+
+_TYPE_NO = _numbers(MEMORY_TYPE)
+_STATUS_NO = _numbers(MEMORY_STATUS)
+_SOURCE_NO = _numbers(MEMORY_SOURCE)
+_CONFIDENCE_NO = _numbers(CONFIDENCE)
+_ORIGIN_NO = _numbers(ORIGIN)
+_OUTCOME_NO = _numbers(OUTCOME)
+_ENTITY_NO = _numbers(ENTITY_TYPE)
+_STATE_NO = _numbers(JOB_STATE)
+
+
+def timestamp(moment: datetime | None) -> Timestamp | None:
+    """A moment on the wire; None stays unset."""
+    if moment is None:
+        return None
+    stamp = Timestamp()
+    stamp.FromDatetime(moment)
+    return stamp
+
+
+def struct(value: Mapping[str, Any]) -> Struct | None:
+    """Free JSON on the wire; empty stays unset."""
+    if not value:
+        return None
+    found = Struct()
+    found.update(dict(value))
+    return found
+
+
+def memory_message(memory: Memory) -> memory_pb2.Memory:
+    """A memory on the wire."""
+    return memory_pb2.Memory(
+        id=str(memory.memory_id),
+        user_id=memory.user_id,
+        type=_TYPE_NO[memory.type],  # type: ignore[arg-type]
+        content=memory.content,
+        detail=memory.detail,
+        importance=memory.importance,
+        confidence=_CONFIDENCE_NO[memory.confidence],  # type: ignore[arg-type]
+        source=_SOURCE_NO[memory.source],  # type: ignore[arg-type]
+        origin=_ORIGIN_NO[memory.origin],  # type: ignore[arg-type]
+        status=_STATUS_NO[memory.status],  # type: ignore[arg-type]
+        tags=memory.tags,
+        keywords=memory.keywords,
+        entities=memory.entities,
+        conversation_id=memory.conversation_id or "",
+        source_message_ids=list(dict.fromkeys(s.message_id for s in memory.sources)),
+        sources=[
+            memory_pb2.MemorySourceRef(conversation_id=s.conversation_id, message_id=s.message_id)
+            for s in memory.sources
+        ],
+        context=struct(memory.context),
+        metadata=struct(memory.metadata),
+        superseded_by=str(memory.superseded_by) if memory.superseded_by else "",
+        supersedes=[str(memory_id) for memory_id in memory.supersedes],
+        access_count=memory.access_count,
+        last_accessed_at=timestamp(memory.last_accessed_at),
+        created_at=timestamp(memory.created_at),
+        updated_at=timestamp(memory.updated_at),
+        valid_from=timestamp(memory.valid_from),
+        valid_to=timestamp(memory.valid_to),
+        expires_at=timestamp(memory.expires_at),
+        version=memory.version,
+        job_id=str(memory.job_id) if memory.job_id else "",
+        sensitive=memory.sensitive,
+    )
+
+
+def profile_message(profile: Profile) -> profile_pb2.Profile:
+    """A profile on the wire."""
+    return profile_pb2.Profile(
+        user_id=profile.user_id,
+        department=profile.department,
+        summary=profile.summary,
+        current_projects=profile.current_projects,
+        preferences=struct(profile.preferences),
+        frequent_intents=profile.frequent_intents,
+        access_level=profile.access_level,
+        facts=struct(profile.facts),
+        metadata=struct(profile.metadata),
+        version=profile.version,
+        last_extracted_at=timestamp(profile.last_extracted_at),
+        updated_at=timestamp(profile.updated_at),
+    )
+
+
+def summary_message(summary: Summary) -> conversation_pb2.ConversationSummary:
+    """A conversation's summary on the wire."""
+    return conversation_pb2.ConversationSummary(
+        conversation_id=summary.conversation_id,
+        user_id=summary.user_id,
+        title=summary.title,
+        summary=summary.summary,
+        key_topics=summary.key_topics,
+        technical_topics=summary.technical_topics,
+        outcome=_OUTCOME_NO[summary.outcome],  # type: ignore[arg-type]
+        followup_suggestions=summary.followup_suggestions,
+        message_count=summary.message_count,
+        created_at=timestamp(summary.created_at),
+        updated_at=timestamp(summary.updated_at),
+    )
+
+
+def entity_message(entity: Entity) -> entity_pb2.Entity:
+    """An entity on the wire."""
+    return entity_pb2.Entity(
+        id=str(entity.entity_id),
+        name=entity.name,
+        type=_ENTITY_NO[entity.type],  # type: ignore[arg-type]
+        aliases=entity.aliases,
+        mention_count=entity.mention_count,
+        metadata=struct(entity.metadata),
+    )
+
+
+def job_message(job: Job, consistency_token: str = "") -> job_pb2.Job:
+    """A job on the wire; the token only for a job that has ended."""
+    total = 0
+    done = 0
+    if job.range_from is not None and job.range_to is not None:
+        total = job.range_to - job.range_from + 1
+        done = (job.done_to or 0) - job.range_from + 1 if job.done_to else 0
+    return job_pb2.Job(
+        id=str(job.job_id),
+        kind=job.kind,
+        state=_STATE_NO[job.state],  # type: ignore[arg-type]
+        user_id=job.user_id or "",
+        conversation_id=job.conversation_id or "",
+        attempt=job.attempt,
+        max_attempts=job.max_attempts,
+        created_at=timestamp(job.created_at),
+        started_at=timestamp(job.started_at),
+        finished_at=timestamp(job.finished_at),
+        error=job.error,
+        result=_result(job.result),
+        consistency_token=consistency_token,
+        progress=job_pb2.JobProgress(messages_done=max(0, done), messages_total=total),
+    )
+
+
+def _result(result: Mapping[str, Any]) -> job_pb2.JobResult | None:
+    if not result:
+        return None
+    usage = result.get("usage", {})
+    return job_pb2.JobResult(
+        counts=result.get("counts", {}),
+        memories_created=result.get("memories_created", 0),
+        memories_updated=result.get("memories_updated", 0),
+        memories_contradicted=result.get("memories_contradicted", 0),
+        goals_achieved=result.get("goals_achieved", 0),
+        profile_version=result.get("profile_version", 0),
+        dropped_items=result.get("dropped_items", 0),
+        usage=job_pb2.Usage(**usage),
+        model=result.get("model", ""),
+        extractor=result.get("extractor", ""),
+        prompt_version=result.get("prompt_version", ""),
+    )

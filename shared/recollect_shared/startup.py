@@ -1,0 +1,120 @@
+"""What both services do before they serve: find the database, bring it up to date, load secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from pgvector.psycopg import register_vector_async
+
+from recollect_shared.auth.authenticate import (
+    ApiKeyAuthentication,
+    Authenticator,
+    NoAuthentication,
+)
+from recollect_shared.config import SharedSettings
+from recollect_shared.database.bootstrap import bootstrap
+from recollect_shared.database.connect import with_role
+from recollect_shared.database.embedded import EmbeddedPostgres
+from recollect_shared.database.migrate import COMMAND, migrate, pending
+from recollect_shared.database.pool import Connection, Database
+from recollect_shared.sealing import load_secret
+
+logger = logging.getLogger("recollect.startup")
+
+
+class StartupFailed(Exception):
+    """The service cannot run like this; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """The database to use, and the embedded server we hold, if it is that."""
+
+    conninfo: str
+    embedded: EmbeddedPostgres | None
+
+    def release(self) -> None:
+        """Let go of the embedded server; the last holder stops it."""
+        if self.embedded is not None:
+            self.embedded.release()
+
+
+def locate_database(settings: SharedSettings) -> Located:
+    """Start or join the embedded Postgres, or take `DATABASE_URL`, and see to the schema.
+
+    Raises:
+        StartupFailed: The schema is behind and this process may not change it.
+    """
+    if settings.database_url is None:
+        embedded = EmbeddedPostgres.acquire(settings.data_dir)
+        try:
+            conninfo = embedded.conninfo()
+            for name in migrate(conninfo):
+                logger.info("applied migration %s", name)
+        except BaseException:
+            embedded.release()
+            raise
+        return Located(conninfo, embedded)
+    conninfo = settings.database_url.get_secret_value()
+    if settings.migrate:
+        bootstrap(conninfo)
+        for name in migrate(conninfo):
+            logger.info("applied migration %s", name)
+        return Located(conninfo, None)
+    try:
+        behind = pending(with_role(conninfo, "recollect_read", application="recollect-start"))
+    except psycopg.Error as error:
+        raise StartupFailed(
+            f"the database in DATABASE_URL cannot be used ({type(error).__name__}): check that it "
+            f"runs and that `{COMMAND}` was run on it"
+        ) from None
+    if behind:
+        raise StartupFailed(
+            f"the database lacks {len(behind)} migration(s), from {behind[0]} on: run `{COMMAND}` "
+            "with the same DATABASE_URL, or start with RECOLLECT_MIGRATE=1"
+        )
+    return Located(conninfo, None)
+
+
+def load_deployment_secret(settings: SharedSettings) -> bytes:
+    """The secret behind page and consistency tokens."""
+    return load_secret(settings.secret_file or settings.data_dir / "secret")
+
+
+def build_authenticator(settings: SharedSettings, listen: str, database: Database) -> Authenticator:
+    """How callers prove who they are."""
+    if settings.auth_mode(listen) == "off":
+        logger.warning("authentication is off: every caller on this machine is admitted")
+        return NoAuthentication()
+    return ApiKeyAuthentication(database)
+
+
+async def configure_vectors(connection: Connection) -> None:
+    """Teach a connection to send and receive vectors in binary."""
+    await register_vector_async(connection)
+
+
+def run_service(name: str, serve: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run `serve` to its end on uvloop; failures at start end the process with one clear line."""
+    try:
+        _runner()(serve())
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (StartupFailed, ValueError, OSError, RuntimeError, psycopg.Error) as error:
+        logger.debug("start failed", exc_info=True)
+        print(f"{name}: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+def _runner() -> Callable[[Coroutine[Any, Any, None]], None]:
+    try:
+        import uvloop  # noqa: PLC0415 - not on every platform
+    except ImportError:
+        return asyncio.run
+    return uvloop.run

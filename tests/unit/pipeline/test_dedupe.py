@@ -1,0 +1,108 @@
+"""Which known memory already says a new statement (B11, faults 34)."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from recollect_extraction.pipeline.dedupe import Neighbour, find_duplicate
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+_numbers = itertools.count(1)
+
+
+def known(content: str = "User prefers short answers", **changes: Any) -> Neighbour:
+    fields: dict[str, Any] = {
+        "memory_id": UUID(int=next(_numbers)),
+        "type": "preference",
+        "content": content,
+        "status": "active",
+        "origin": "user",
+        "cosine": 0.9,
+        "valid_from": NOON,
+        "updated_at": NOON,
+        **changes,
+    }
+    return Neighbour(**fields)
+
+
+def found(content: str, *neighbours: Neighbour, threshold: float = 0.85) -> Neighbour | None:
+    return find_duplicate("preference", content, neighbours, threshold)
+
+
+def test_a_near_paraphrase_is_a_duplicate() -> None:
+    neighbour = known(cosine=0.85)
+    assert found("The user prefers brief answers.", neighbour) is neighbour
+
+
+@pytest.mark.parametrize("cosine", [0.84, float("nan"), None, -1.0])
+def test_a_paraphrase_needs_a_cosine_of_the_threshold(cosine: float | None) -> None:
+    assert found("The user prefers brief answers.", known(cosine=cosine)) is None
+
+
+@pytest.mark.parametrize("cosine", [None, float("nan"), 0.1])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("User prefers short answers", "user prefers short answers!"),
+        ("User lives in Hà Nội", "User lives in Ha Noi"),
+        ("用户喜欢咖啡", "用户喜欢咖啡。"),
+    ],
+)
+def test_the_same_words_need_no_vector(cosine: float | None, old: str, new: str) -> None:
+    neighbour = known(old, cosine=cosine)
+    assert found(new, neighbour) is neighbour
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("User has 2 kids", "User has 3 kids"),
+        ("Lan likes coffee", "Minh likes coffee"),
+        ("User likes jazz", "User does not like jazz"),
+        ("User codes in C++", "User codes in C#"),
+        ("Người dùng thích cá", "Người dùng thích cà"),
+        ("The discount is 20%", "The discount is 20"),
+    ],
+)
+def test_no_cosine_is_high_enough_for_another_statement(old: str, new: str) -> None:
+    assert found(new, known(old, cosine=1.0)) is None
+
+
+def test_memories_of_another_type_are_no_candidates() -> None:
+    assert found("User prefers short answers", known(type="fact")) is None
+
+
+@pytest.mark.parametrize("status", ["active", "achieved", "forgotten"])
+def test_current_and_forgotten_memories_are_candidates(status: str) -> None:
+    neighbour = known(status=status)
+    assert found("User prefers short answers", neighbour) is neighbour
+
+
+@pytest.mark.parametrize("status", ["superseded", "contradicted", "archived", "quarantined"])
+def test_other_statuses_are_no_candidates(status: str) -> None:
+    assert found("User prefers short answers", known(status=status)) is None
+
+
+def test_the_best_candidate_wins_in_any_order() -> None:
+    forgotten = known(status="forgotten", cosine=0.99)
+    far = known("User prefers concise answers", cosine=0.86)
+    near = known("User prefers brief answers", cosine=0.95)
+    exact = known(cosine=None)
+    for order in itertools.permutations([forgotten, far, near]):
+        assert found("User prefers short answers", *order) is near
+    for order in itertools.permutations([forgotten, far, near, exact]):
+        assert found("User prefers short answers", *order) is exact
+
+
+def test_equal_candidates_are_told_apart_by_the_latest_change() -> None:
+    old, new = known(), known(updated_at=NOON + timedelta(days=1))
+    assert found("User prefers short answers", old, new) is new
+    assert found("User prefers short answers", new, old) is new
+
+
+def test_without_neighbours_nothing_is_known() -> None:
+    assert found("User prefers short answers") is None

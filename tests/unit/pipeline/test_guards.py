@@ -1,0 +1,193 @@
+"""Which pairs of statements are one statement, and which only look like it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from recollect_extraction.pipeline.guards import differences, same_statement, same_wording
+
+ONE_STATEMENT = [
+    # The same words, or nearly.
+    ("User prefers short answers.", "The user prefers short answers"),
+    ("User prefers short answers.", "Prefers brief answers"),
+    ("USER LIKES COFFEE", "User likes coffee."),
+    ("The user likes coffee.", "User really likes coffee"),
+    ("I like coffee", "User likes coffee"),
+    ("User enjoys hiking", "User likes hiking"),
+    ("User works as a nurse", "User is working as a nurse"),
+    ("Caroline is a nurse.", "Caroline works as a nurse"),
+    ("User does not eat meat", "User doesn’t eat meat"),
+    ("User never eats meat", "User does not eat meat"),
+    ("User no longer smokes", "User doesn't smoke anymore"),
+    ("In 2023, Caroline moved to Oslo", "Caroline moved to Oslo in 2023"),
+    ("User lives in Berlin", "User currently lives in Berlin"),
+    ("Dogs are what Caroline loves", "Dogs are what Caroline likes"),
+    # Numbers and dates in another spelling.
+    ("Caroline has two kids", "Caroline has 2 kids."),
+    ("User has twenty-five employees", "User has 25 employees"),
+    ("User earns $1,000 a month", "User earns $1.000 a month"),
+    ("20 percent of the budget goes to ads", "20% of the budget goes to ads"),
+    ("User meets Anna at 9 pm", "User meets Anna at 21:00"),
+    ("User meets Anna at 9 a.m.", "User meets Anna at 9:00"),
+    ("User was born on 2024-05-07", "User was born on May 7th, 2024"),
+    ("User runs ٣ km", "User runs 3 km"),
+    # Lists in another order.
+    ("User speaks French and German", "User speaks German and French"),
+    # Vietnamese.
+    ("Người dùng thích cà phê.", "Người dùng rất thích cà phê"),
+    ("Nguoi dung thich ca phe", "Người dùng thích cà phê"),
+    ("Người dùng làm việc ở Ha Noi", "Người dùng làm việc ở Ha Noi."),
+    ("User works in Ha Noi", "User works in Hà Nội"),
+    ("Người dùng có hai con", "Người dùng có 2 con"),
+    ("Sinh nhật của Lan là tháng năm", "Sinh nhật của Lan là tháng 5"),
+    ("Tôi thích trà", "Người dùng thích trà"),
+    # Scripts without capitals: particles, points and spaces only.
+    ("用户喜欢咖啡。", "用户很喜欢咖啡"),
+    ("用户住在北京", "用户住在北京了。"),
+    ("ユーザーは寿司を食べる", "ユーザーは、寿司を食べる。"),
+    ("المستخدم يحب القهوة", "المستخدم يُحبّ القهوة."),
+]
+
+TWO_STATEMENTS = [
+    # Numbers.
+    ("number", "Caroline has 2 kids", "Caroline has 3 kids"),
+    ("number", "Caroline has two kids", "Caroline has three kids"),
+    ("number", "User earns $1,000 a month", "User earns $10,000 a month"),
+    ("number", "User runs 3.5 km", "User runs 35 km"),
+    ("number", "User uses Python 3.10", "User uses Python 3.1"),
+    ("number", "User uses Node v18.2.1", "User uses Node v18.2.2"),
+    ("number", "The discount is 20%", "The discount is 20"),
+    ("number", "User wakes up at 6:30", "User wakes up at 7:30"),
+    ("number", "User meets Anna at 9 am", "User meets Anna at 9 pm"),
+    ("number", "User was born in 1990", "User was born in 1991"),
+    ("number", "The room has -5 degrees", "The room has 5 degrees"),
+    ("number", "Người dùng có hai con", "Người dùng có ba con"),
+    ("number", "Người dùng sống 2 năm ở Huế", "Người dùng sống 3 năm ở Huế"),
+    # Dates.
+    ("date", "User's exam is in May", "User's exam is in June"),
+    ("date", "The meeting is on Monday", "The meeting is on Tuesday"),
+    ("date", "Người dùng cưới vào tháng 5", "Người dùng cưới vào tháng 6"),
+    ("number", "Caroline moved on 2024-05-07", "Caroline moved on May 8, 2024"),
+    # Names.
+    ("name", "Lan likes coffee", "Minh likes coffee"),
+    ("name", "Lan thích cà phê", "Minh thích cà phê"),
+    ("name", "User lives in Berlin", "User lives in Munich"),
+    ("name", "User lives in Berlin", "User lives in Berlin, Germany"),
+    ("name", "User works with Anna", "User works with Anna and Ben"),
+    ("name", "User codes in C++", "User codes in C#"),
+    ("name", "User works for Acme", "User works for Initech"),
+    ("name", "Пользователь любит Москву", "Пользователь любит Казань"),
+    ("name", "Ο χρήστης ζει στην Αθήνα", "Ο χρήστης ζει στην Πάτρα"),
+    ("name", "Người dùng sống ở Hà Nội", "Người dùng sống ở Đà Nẵng"),
+    # Negation, and what ended, is intended or holds alone.
+    ("negation", "User likes jazz", "User does not like jazz"),
+    ("negation", "User likes jazz", "User doesn't like jazz"),
+    ("negation", "User eats meat", "User never eats meat"),
+    ("negation", "User works at Acme", "User no longer works at Acme"),
+    ("negation", "User used to live in Oslo", "User lives in Oslo"),
+    ("negation", "User wants to move to Oslo", "User moved to Oslo"),
+    ("negation", "User drinks coffee with sugar", "User drinks coffee without sugar"),
+    ("negation", "User eats fish", "User eats only fish"),
+    ("negation", "Người dùng thích trà", "Người dùng không thích trà"),
+    ("negation", "Người dùng đã kết hôn", "Người dùng chưa kết hôn"),
+    ("negation", "Người dùng hút thuốc", "Người dùng không còn hút thuốc"),
+    ("negation", "用户喜欢咖啡", "用户不喜欢咖啡"),
+    ("negation", "用户去过北京", "用户没去过北京"),
+    ("negation", "Пользователь любит чай", "Пользователь не любит чай"),
+    ("negation", "El usuario come carne", "El usuario no come carne"),
+    # Subject.
+    ("subject", "User lives in Berlin", "User's sister lives in Berlin"),
+    ("subject", "User's mother is a nurse", "User's manager is a nurse"),
+    ("subject", "Caroline likes hiking", "Melanie likes hiking"),
+    ("subject", "Caroline likes hiking", "Caroline's brother likes hiking"),
+    ("subject", "Prefers short answers", "Caroline prefers short answers"),
+    ("subject", "He lives in Berlin", "She lives in Berlin"),
+    ("subject", "Người dùng mua nhà", "Em gái người dùng mua nhà"),
+    ("subject", "Mẹ của Lan là giáo viên", "Lan là giáo viên"),
+    # Opposites.
+    ("opposite", "User likes coffee", "User dislikes coffee"),
+    ("opposite", "User loves meetings", "User hates meetings"),
+    ("opposite", "User is happy at work", "User is unhappy at work"),
+    ("opposite", "Sales increased last year", "Sales decreased last year"),
+    ("opposite", "User hurt the left knee", "User hurt the right knee"),
+    ("opposite", "User works out in the morning", "User works out in the evening"),
+    ("opposite", "User is vegetarian", "User is vegan"),
+    ("opposite", "User started smoking", "User stopped smoking"),
+    ("opposite", "User accepted the offer", "User declined the offer"),
+    ("opposite", "User prefers short answers", "User prefers detailed answers"),
+    ("opposite", "User's car is red", "User's car is blue"),
+    ("opposite", "User trained for 3 days", "User trained for 3 weeks"),
+    ("opposite", "Người dùng thích mưa", "Người dùng ghét mưa"),
+    ("opposite", "Người dùng tập thể dục buổi sáng", "Người dùng tập thể dục buổi tối"),
+    ("opposite", "Người dùng thích trà", "Người dùng thích cà phê"),
+    # Sides that changed places.
+    ("order", "User prefers tea over coffee", "User prefers coffee over tea"),
+    ("order", "User moved from Paris to Berlin", "User moved from Berlin to Paris"),
+    # Signs and diacritics.
+    ("sign", "The plan costs $20", "The plan costs €20"),
+    ("sign", "User answers with 👍", "User answers with 🎉"),
+    ("spelling", "Người dùng thích cá", "Người dùng thích cà"),
+    # Scripts without capitals: every word may be a name.
+    ("wording", "用户喜欢北京", "用户喜欢上海"),
+    ("wording", "小明喜欢小红", "小红喜欢小明"),
+    ("wording", "ユーザーは東京に住む", "ユーザーは大阪に住む"),
+    ("wording", "猫が犬を追う", "猫を犬が追う"),
+    ("wording", "ليلى تحب القهوة", "مريم تحب القهوة"),
+    ("wording", "사용자는 서울에 산다", "사용자는 부산에 산다"),
+    ("wording", "用户喜欢python", "用户喜欢java"),
+    ("wording", "The user's name is 李明", "The user's name is 王明"),
+]
+
+
+@pytest.mark.parametrize(("a", "b"), ONE_STATEMENT)
+def test_paraphrases_are_one_statement(a: str, b: str) -> None:
+    assert differences(a, b) == []
+    assert same_statement(b, a)
+
+
+@pytest.mark.parametrize(("kind", "a", "b"), TWO_STATEMENTS)
+def test_near_misses_are_two_statements_and_say_why(kind: str, a: str, b: str) -> None:
+    assert kind in {found.partition(":")[0] for found in differences(a, b)}
+    assert not same_statement(a, b)
+    assert not same_statement(b, a)
+
+
+def test_a_difference_names_both_sides() -> None:
+    assert differences("Caroline has 2 kids", "Caroline has 3 kids") == ["number: 2 / 3"]
+
+
+def test_composed_and_decomposed_letters_are_equal() -> None:
+    assert same_statement(
+        "Người dùng thích cà phê", "Ng\u01b0\u01a1\u0300i du\u0300ng thi\u0301ch cà phê"
+    )
+
+
+def test_same_wording_looks_past_case_and_punctuation_only() -> None:
+    assert same_wording("User likes  tea.", "user likes tea")
+    assert not same_wording("User likes Ha Noi", "User likes Hà Nội")
+    assert not same_wording("User likes 5", "User likes 5%")
+
+
+_WORDS = st.lists(
+    st.sampled_from(
+        "User Caroline likes not 3 two May Monday Hà Nội không tea over coffee 用户 喜欢 不 قهوة "
+        "$ 👍 , . 's 12:30 10% no longer dislikes năm tháng C++ - twenty five hundred".split()
+    ),
+    max_size=12,
+).map(" ".join)
+
+
+@given(_WORDS, _WORDS)
+def test_same_statement_is_symmetric(a: str, b: str) -> None:
+    assert same_statement(a, b) == same_statement(b, a)
+
+
+@given(_WORDS | st.text())
+def test_every_text_says_the_same_as_itself(text: str) -> None:
+    assert differences(text, text) == []
+
+
+@given(st.text(), st.text())
+def test_any_two_texts_can_be_compared(a: str, b: str) -> None:
+    assert same_statement(a, b) == same_statement(b, a)

@@ -1,0 +1,160 @@
+"""What a known memory becomes when it is said again (B11, contract "Identity" and "Trust")."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import permutations
+from typing import Any
+from uuid import UUID
+
+import pytest
+from recollect_extraction.pipeline.merge import (
+    MAX_LABELS,
+    KnownMemory,
+    NewMemory,
+    Update,
+    merge_update,
+)
+from recollect_shared.models import SourceRef
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+EARLIER, LATER = NOON - timedelta(days=1), NOON + timedelta(days=1)
+M1, M2 = SourceRef("c1", "m1"), SourceRef("c1", "m2")
+
+
+def known(**changes: Any) -> KnownMemory:
+    fields: dict[str, Any] = {
+        "memory_id": UUID(int=1),
+        "content": "User prefers short answers",
+        "importance": 0.5,
+        "confidence": "medium",
+        "origin": "user",
+        "said_at": NOON,
+        "tags": ("style",),
+        "sources": (M1,),
+        **changes,
+    }
+    return KnownMemory(**fields)
+
+
+def again(**changes: Any) -> NewMemory:
+    fields: dict[str, Any] = {
+        "content": "User prefers brief answers",
+        "importance": 0.5,
+        "confidence": "medium",
+        "origin": "user",
+        "said_at": LATER,
+        "sources": (M2,),
+        **changes,
+    }
+    return NewMemory(**fields)
+
+
+def merged(old: KnownMemory, new: NewMemory) -> Update:
+    update = merge_update(old, new)
+    assert update is not None
+    return update
+
+
+def test_newer_words_win() -> None:
+    update = merged(known(), again())
+    assert update.content == "User prefers brief answers"
+    assert update.changed == ("content",)
+    assert update.versioned
+    assert update.said_at == LATER
+    assert update.sources == (M1, M2)
+    assert update.new_sources == (M2,)
+
+
+@pytest.mark.parametrize("said_at", [EARLIER, NOON])
+def test_evidence_that_is_not_newer_only_adds_its_source(said_at: datetime) -> None:
+    update = merged(known(), again(said_at=said_at))
+    assert update.content == "User prefers short answers"
+    assert not update.versioned
+    assert update.new_sources == (M2,)
+    assert update.said_at == NOON
+
+
+def test_the_newest_words_win_in_any_order_of_arrival() -> None:
+    words = {NOON: "short answers", EARLIER: "brief answers", LATER: "concise answers"}
+    for order in permutations(words):
+        first, *rest = order
+        memory = known(content=words[first], said_at=first)
+        for said_at in rest:
+            update = (
+                merged(memory, again(content=words[said_at], said_at=said_at, sources=(M2,)))
+                if said_at > memory.said_at
+                else None
+            )
+            if update:
+                memory = known(content=update.content, said_at=update.said_at)
+        assert memory.content == "concise answers"
+
+
+def test_a_full_stop_makes_no_version() -> None:
+    update = merged(known(), again(content="user prefers short answers."))
+    assert update.content == "User prefers short answers"
+    assert not update.versioned
+
+
+def test_the_same_again_changes_nothing_at_all() -> None:
+    same = again(content="User prefers short answers", said_at=NOON, sources=(M1,), tags=("style",))
+    assert merge_update(known(), same) is None
+
+
+def test_saying_it_again_later_renews_the_age_of_the_evidence() -> None:
+    update = merged(known(), again(content="User prefers short answers", sources=(M1,)))
+    assert (update.said_at, update.versioned, update.new_sources) == (LATER, False, ())
+
+
+def test_repetition_never_weakens() -> None:
+    update = merged(
+        known(importance=0.8, confidence="medium"),
+        again(importance=0.3, confidence="high", said_at=EARLIER),
+    )
+    assert (update.importance, update.confidence) == (0.8, "high")
+    assert update.changed == ("confidence",)
+
+
+def test_labels_unite_in_the_old_order_and_spelling() -> None:
+    update = merged(
+        known(tags=("style", "answers"), keywords=("Short",), entities=("Hà Nội",)),
+        again(tags=("tone", "style"), keywords=("short", "brief"), entities=("Hà Nội",)),
+    )
+    assert update.tags == ("style", "answers", "tone")
+    assert update.keywords == ("Short", "brief")
+    assert update.entities == ("Hà Nội",)
+    assert update.changed == ("content", "tags", "keywords")
+
+
+def test_labels_are_bounded_and_the_old_ones_stay() -> None:
+    old = tuple(f"t{number}" for number in range(MAX_LABELS - 1))
+    update = merged(known(tags=old), again(tags=("new_a", "new_b")))
+    assert update.tags == (*old, "new_a")
+
+
+def test_detail_is_kept_where_the_newer_statement_has_none() -> None:
+    assert merged(known(detail="long"), again()).detail == "long"
+    assert merged(known(detail="long"), again(detail="longer")).detail == "longer"
+    assert merged(known(), again(detail="first", said_at=EARLIER)).detail == "first"
+
+
+@pytest.mark.parametrize("origin", ["assistant", "tool", "document"])
+def test_lower_trust_only_adds_its_source_to_higher(origin: str) -> None:
+    louder = again(origin=origin, importance=1.0, confidence="high", tags=("admin",))
+    update = merged(known(), louder)
+    assert not update.versioned
+    assert (update.content, update.importance) == ("User prefers short answers", 0.5)
+    assert (update.origin, update.tags, update.said_at) == ("user", ("style",), NOON)
+    assert update.sources == (M1, M2)
+
+
+@pytest.mark.parametrize("said_at", [EARLIER, LATER])
+def test_higher_trust_takes_lower_over_entirely(said_at: datetime) -> None:
+    claimed = known(origin="assistant", importance=1.0, confidence="high", detail="claimed")
+    update = merged(claimed, again(said_at=said_at, tags=("tone",)))
+    assert (update.content, update.importance) == ("User prefers brief answers", 0.5)
+    assert (update.confidence, update.origin, update.detail) == ("medium", "user", "")
+    assert (update.tags, update.said_at) == (("tone",), said_at)
+    assert "origin" in update.changed
+    assert update.sources == (M1, M2)

@@ -1,0 +1,374 @@
+"""How a profile grows (E1, E2, faults 31 and 38)."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from itertools import permutations
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from recollect_extraction.pipeline.profile import (
+    MAX_BYTES,
+    MAX_LIST_ITEMS,
+    ProfileChange,
+    ProfilePatch,
+    merge_profile,
+    said_path,
+)
+from recollect_shared.models import Profile
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+EARLIER, LATER = NOON - timedelta(days=1), NOON + timedelta(days=1)
+EMPTY = Profile(user_id="u1")
+FIELDS = ("summary", "current_projects", "preferences", "frequent_intents", "facts", "metadata")
+
+
+def merge(
+    patch: ProfilePatch, at: datetime = NOON, onto: ProfileChange | Profile = EMPTY
+) -> ProfileChange:
+    if isinstance(onto, ProfileChange):
+        return merge_profile(onto.profile, onto.said_at, patch, at)
+    return merge_profile(onto, {}, patch, at)
+
+
+def content(profile: Profile) -> dict[str, Any]:
+    return {name: getattr(profile, name) for name in FIELDS}
+
+
+def as_json(profile: Profile) -> str:
+    """The content in a form in which false is not 0."""
+    return json.dumps(content(profile), ensure_ascii=False)
+
+
+def size(profile: Profile) -> int:
+    return len(as_json(profile).encode())
+
+
+def test_should_merge_facts_without_duplicates() -> None:
+    """Document 001, "should merge facts without duplicates"."""
+    first = merge(
+        ProfilePatch(
+            facts={
+                "personal": {"name": "John", "location": "Da Nang"},
+                "preferences": {"languages": ["Python", "Go"], "topics": ["databases"]},
+                "technical_context": {"frameworks": ["FastAPI"], "current_projects": ["chatbot"]},
+            }
+        )
+    )
+    second = merge(
+        ProfilePatch(
+            facts={
+                "personal": {"occupation": "engineer"},
+                "preferences": {"languages": ["Go", " Python ", "Rust"]},
+                "technical_context": {"frameworks": ["FastAPI", "React"]},
+            },
+            current_projects=["chatbot", "website"],
+        ),
+        LATER,
+        first,
+    )
+    assert second.profile.facts == {
+        "personal": {"name": "John", "location": "Da Nang", "occupation": "engineer"},
+        "preferences": {"languages": ["Python", "Go", "Rust"], "topics": ["databases"]},
+        "technical_context": {"frameworks": ["FastAPI", "React"]},
+    }
+    assert second.profile.current_projects == ("chatbot", "website")
+    assert second.dropped == 0
+
+
+def test_version_rises_by_one_with_every_change_and_only_then() -> None:
+    first = merge(ProfilePatch(summary="A nurse", facts={"a": 1, "b": [1, 2]}))
+    assert first.profile.version == 1
+    assert first.changed == ["summary", "facts.a", "facts.b"]
+    same = merge(ProfilePatch(summary="A nurse ", facts={"a": 1.0, "b": [2]}), LATER, first)
+    assert same.profile.version == 1
+    assert same.changed == []
+    assert same.said_at["summary"] == LATER.isoformat()
+    other = merge(ProfilePatch(summary="A doctor"), LATER, same)
+    assert (other.profile.version, other.changed) == (2, ["summary"])
+
+
+@pytest.mark.parametrize("nothing", [None, "", " \n", {}, []])
+def test_what_says_nothing_changes_nothing(nothing: Any) -> None:
+    held = merge(
+        ProfilePatch("A nurse", ["x"], {"tone": "dry"}, ["ask"], {"p": {"name": "Lan"}}, {"k": 1})
+    )
+    blank = ProfilePatch(nothing, nothing, nothing, nothing, nothing, nothing)
+    inner = ProfilePatch(
+        facts={"p": {"name": nothing}, "q": nothing},
+        current_projects=[nothing],
+        metadata={"k": nothing},
+    )
+    for patch in (blank, inner):
+        change = merge(patch, LATER, held)
+        assert change.profile == held.profile
+        assert (change.said_at, change.changed, change.dropped) == (held.said_at, [], 0)
+
+
+def test_single_values_follow_the_event_time_in_any_order_of_arrival() -> None:
+    said = {EARLIER: "Hà Nội", NOON: "Huế", LATER: "Đà Nẵng"}
+    for order in permutations(said):
+        change = ProfileChange(EMPTY, {}, [], 0)
+        for at in order:
+            patch = ProfilePatch(summary=said[at], facts={"personal": {"location": said[at]}})
+            change = merge(patch, at, change)
+        assert change.profile.summary == "Đà Nẵng"
+        assert change.profile.facts == {"personal": {"location": "Đà Nẵng"}}
+
+
+def test_an_equal_event_time_replaces() -> None:
+    change = merge(ProfilePatch(summary="B"), NOON, merge(ProfilePatch(summary="A"), NOON))
+    assert change.profile.summary == "B"
+
+
+def test_said_at_is_rfc_3339_in_utc() -> None:
+    local = datetime.fromisoformat("2026-03-01T19:00:00+07:00")
+    assert merge(ProfilePatch(summary="A"), local).said_at == {
+        "summary": "2026-03-01T12:00:00+00:00"
+    }
+
+
+def test_an_event_time_without_a_zone_is_refused() -> None:
+    with pytest.raises(ValueError, match="time zone"):
+        merge(ProfilePatch(summary="A"), datetime(2026, 3, 1))
+
+
+def test_keys_with_dots_have_paths_of_their_own() -> None:
+    assert said_path("facts", "a.b", "c") != said_path("facts", "a", "b.c")
+    assert said_path("a\\", "b") != said_path("a\\.b")
+    late = merge(ProfilePatch(facts={"a.b": "new"}), LATER)
+    change = merge(ProfilePatch(facts={"a": {"b": "other"}, "a.b": "old"}), NOON, late)
+    assert change.profile.facts == {"a.b": "new", "a": {"b": "other"}}
+
+
+@pytest.mark.parametrize("path", [("facts", "personal", "name"), ("facts", "personal"), ("facts",)])
+def test_what_a_hand_set_or_removed_is_overruled_only_by_later_words(path: tuple[str, ...]) -> None:
+    said_at = {said_path(*path): NOON.isoformat()}
+    patch = ProfilePatch(facts={"personal": {"name": "Lan"}})
+    assert merge_profile(EMPTY, said_at, patch, EARLIER).profile == EMPTY
+    assert merge_profile(EMPTY, said_at, patch, LATER).profile.facts == {
+        "personal": {"name": "Lan"}
+    }
+
+
+def test_a_list_set_by_hand_takes_nothing_older() -> None:
+    held = Profile("u1", current_projects=("a",), version=1)
+    said_at = {"current_projects": NOON.isoformat()}
+    patch = ProfilePatch(current_projects=["b"])
+    assert merge_profile(held, said_at, patch, EARLIER).profile.current_projects == ("a",)
+    assert merge_profile(held, said_at, patch, LATER).profile.current_projects == ("a", "b")
+
+
+def test_an_unreadable_time_bars_nothing() -> None:
+    change = merge_profile(EMPTY, {"summary": "yesterday"}, ProfilePatch(summary="A"), NOON)
+    assert change.profile.summary == "A"
+
+
+@pytest.mark.parametrize(
+    ("held", "given", "after", "dropped"),
+    [
+        (["a"], "b", ["a", "b"], 0),
+        (["a"], " a ", ["a"], 0),
+        (["a"], {"k": 1}, ["a"], 1),
+        ("a", ["b"], "a", 1),
+        ("a", {"k": 1}, "a", 1),
+        ({"k": 1}, "b", {"k": 1}, 1),
+        ({"k": 1}, ["b"], {"k": 1}, 1),
+        ("", {"k": 1}, {"k": 1}, 0),
+        ([], {"k": 1}, {"k": 1}, 0),
+        (None, ["b"], ["b"], 0),
+        ({}, "b", "b", 0),
+        (True, 1, 1, 0),
+    ],
+)
+def test_where_kinds_clash_the_held_kind_stays(
+    held: Any, given: Any, after: Any, dropped: int
+) -> None:
+    profile = Profile("u1", facts={"x": held}, version=3)
+    change = merge(ProfilePatch(facts={"x": given}), NOON, profile)
+    assert change.profile.facts == {"x": after}
+    assert type(change.profile.facts["x"]) is type(after)
+    assert change.dropped == dropped
+
+
+def test_the_fields_themselves_keep_their_kinds() -> None:
+    patch = ProfilePatch(["a"], {"a": 1}, "a", 5, ["a"], "a")
+    change = merge(patch)
+    assert (change.profile, change.dropped) == (EMPTY, 6)
+    change = merge(ProfilePatch(current_projects=["a", 1, {"b": 2}, ["c"]], frequent_intents="ask"))
+    assert (change.profile.current_projects, change.profile.frequent_intents) == (("a",), ("ask",))
+    assert change.dropped == 3
+
+
+def test_projects_are_one_list_under_two_names() -> None:
+    change = merge(
+        ProfilePatch(
+            current_projects=["a"], facts={"technical_context": {"current_projects": ["a", "b"]}}
+        )
+    )
+    assert change.profile.current_projects == ("a", "b")
+    assert change.profile.facts == {}
+    assert change.changed == ["current_projects"]
+
+
+@pytest.mark.parametrize(
+    ("given", "after", "dropped"), [("a", ("a",), 0), ({"k": 1}, (), 1), ([1], (), 1), (7, (), 1)]
+)
+def test_the_other_name_of_the_projects_accepts_text_only(
+    given: Any, after: tuple[str, ...], dropped: int
+) -> None:
+    change = merge(ProfilePatch(facts={"technical_context": {"current_projects": given}}))
+    assert (change.profile.current_projects, change.dropped) == (after, dropped)
+
+
+def test_access_level_and_department_cannot_be_said() -> None:
+    held = Profile("u1", department="sales", access_level="standard")
+    change = merge(ProfilePatch(facts={"access_level": "admin", "department": "it"}), NOON, held)
+    assert (change.profile.department, change.profile.access_level) == ("sales", "standard")
+
+
+def test_what_cannot_be_stored_is_dropped_and_the_rest_is_kept() -> None:
+    bad = ["a\x00b", "\ud800", float("nan"), float("inf"), 10**400, b"bytes", object()]
+    change = merge(
+        ProfilePatch(
+            facts={
+                **{f"k{number}": value for number, value in enumerate(bad)},
+                "\x00": "key",
+                "k" * 201: "long key",
+                5: "number as key",
+                "list": [*bad, "good", {"deep": ["\ud800"]}],
+                "good": "yes",
+            }
+        )
+    )
+    assert change.profile.facts == {"list": ["good"], "good": "yes"}
+    assert change.dropped == len(bad) * 2 + 4
+
+
+def test_text_is_trimmed_and_in_normal_form() -> None:
+    change = merge(ProfilePatch(current_projects=["Ha\u0300 No\u0323\u0302i", " Hà Nội "]))
+    assert change.profile.current_projects == ("Hà Nội",)
+
+
+def test_lists_are_bounded_in_number_and_length() -> None:
+    change = merge(ProfilePatch(frequent_intents=[f"i{number}" for number in range(150)]))
+    assert len(change.profile.frequent_intents) == MAX_LIST_ITEMS
+    assert change.dropped == 50
+    change = merge(ProfilePatch(facts={"x": ["a" * 500, "b" * 501, {"k": "c" * 500}]}))
+    assert (change.profile.facts, change.dropped) == ({"x": ["a" * 500]}, 2)
+
+
+def test_five_megabytes_do_not_make_a_profile_larger_than_its_cap() -> None:
+    held = merge(ProfilePatch(summary="A nurse", facts={"personal": {"name": "Lan"}}))
+    patch = ProfilePatch(
+        summary="x" * 5_000_000,
+        facts={f"key {number}": "é" * 900 for number in range(3_000)},
+        metadata={"lists": {f"l{number}": ["y" * 400] * 3 for number in range(500)}},
+    )
+    change = merge(patch, LATER, held)
+    assert size(change.profile) <= MAX_BYTES
+    assert size(change.profile) > MAX_BYTES * 0.9
+    assert change.profile.summary == "A nurse"
+    assert change.profile.facts["personal"] == {"name": "Lan"}
+    assert change.dropped > 2_900
+    assert change.profile.version == 2
+
+
+def test_a_profile_above_the_cap_can_still_shrink() -> None:
+    held = Profile("u1", summary="x" * 2 * MAX_BYTES, version=1)
+    change = merge(ProfilePatch(summary="A nurse"), NOON, held)
+    assert (change.profile.summary, change.dropped) == ("A nurse", 0)
+
+
+@pytest.mark.parametrize("wrap", [lambda inner: {"k": inner}, lambda inner: [inner]])
+def test_deep_nesting_is_cut_off(wrap: Any) -> None:
+    deep: Any = "x"
+    for _ in range(900):
+        deep = wrap(deep)
+    change = merge(ProfilePatch(facts={"deep": deep, "flat": "yes"}))
+    assert (change.profile.facts, change.dropped) == ({"flat": "yes"}, 1)
+
+
+@pytest.mark.parametrize(("depth", "kept"), [(16, True), (17, False)])
+def test_sixteen_levels_are_kept(depth: int, kept: bool) -> None:
+    deep: Any = "x"
+    for _ in range(depth):
+        deep = {"k": deep}
+    assert bool(merge(ProfilePatch(facts=deep)).profile.facts) is kept
+
+
+def test_the_arguments_are_left_alone() -> None:
+    held = Profile("u1", facts={"a": {"b": ["c"]}}, version=1)
+    said_at: dict[str, str] = {}
+    merge_profile(held, said_at, ProfilePatch(facts={"a": {"b": ["d"], "e": 1}}), NOON)
+    assert (held.facts, said_at) == ({"a": {"b": ["c"]}}, {})
+
+
+_keys = st.sampled_from(["a", "b", "c.d", "Ä"])
+_scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", " x ", "x", "y"])
+_json = st.recursive(
+    _scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_keys, inner, max_size=3),
+    max_leaves=12,
+)
+_patches = st.builds(
+    ProfilePatch,
+    summary=_json,
+    current_projects=_json,
+    preferences=_json,
+    facts=st.dictionaries(_keys, _json, max_size=4),
+    metadata=_json,
+)
+_times = st.integers(0, 5).map(lambda hours: NOON + timedelta(hours=hours))
+
+
+@given(st.lists(st.tuples(_patches, _times), max_size=4))
+def test_merging_twice_changes_nothing_more(steps: list[tuple[ProfilePatch, datetime]]) -> None:
+    change = ProfileChange(EMPTY, {}, [], 0)
+    for patch, at in steps:
+        change = merge(patch, at, change)
+        twice = merge(patch, at, change)
+        assert twice.profile == change.profile
+        assert twice.said_at == change.said_at
+        assert twice.changed == []
+
+
+@given(st.lists(st.tuples(_patches, _times), max_size=4))
+def test_nothing_held_is_ever_removed(steps: list[tuple[ProfilePatch, datetime]]) -> None:
+    change = ProfileChange(EMPTY, {}, [], 0)
+    for patch, at in steps:
+        after = merge(patch, at, change)
+        assert _paths(content(change.profile)) <= _paths(content(after.profile))
+        assert after.profile.version == change.profile.version + bool(after.changed)
+        assert (as_json(after.profile) == as_json(change.profile)) is (not after.changed)
+        change = after
+
+
+def _paths(value: Any, path: tuple[Any, ...] = ()) -> set[tuple[Any, ...]]:
+    """Where something is held; items of lists by their JSON, since lists only grow."""
+    if isinstance(value, dict):
+        return {found for key, inner in value.items() for found in _paths(inner, (*path, key))}
+    if isinstance(value, list | tuple):
+        return {(*path, json.dumps(item, sort_keys=True)) for item in value}
+    return set() if value in ("", None) else {path}
+
+
+@given(
+    st.dictionaries(_times, st.dictionaries(_keys, st.integers(0, 9), max_size=3), max_size=5),
+    st.randoms(use_true_random=False),
+)
+def test_the_last_said_value_stays_whatever_the_order_of_arrival(
+    said: dict[datetime, dict[str, int]], random: Any
+) -> None:
+    expected: dict[str, int] = {}
+    for at in sorted(said):
+        expected.update(said[at])
+    order = list(said)
+    random.shuffle(order)
+    change = ProfileChange(EMPTY, {}, [], 0)
+    for at in order:
+        change = merge(ProfilePatch(facts={"x": said[at]}), at, change)
+    assert change.profile.facts == ({"x": expected} if expected else {})

@@ -1,0 +1,97 @@
+"""A conversation's summary after one more batch (F1)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from recollect_extraction.pipeline.summarise import SummaryPatch, merge_summary
+from recollect_shared.models import Summary
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+HELD = Summary(
+    conversation_id="c1",
+    user_id="u1",
+    title="Docker on a laptop",
+    summary="The user set up Docker.",
+    outcome="resolved",
+    message_count=4,
+    created_at=NOON,
+    updated_at=NOON,
+    key_topics=("docker",),
+    technical_topics=("containers",),
+    followup_suggestions=("Try compose",),
+)
+
+
+@pytest.mark.parametrize("nothing", [None, "", "  ", [], {}, 7, [None, "", 3], "\ud800"])
+def test_what_says_nothing_keeps_what_is_held(nothing: Any) -> None:
+    patch = SummaryPatch(nothing, nothing, nothing, nothing, nothing, nothing)
+    merged = merge_summary(HELD, patch, first_user_words="hi")
+    assert merged.title == HELD.title
+    assert merged.summary == HELD.summary
+    assert merged.outcome == "resolved"
+    assert merged.key_topics == HELD.key_topics
+    assert merged.technical_topics == HELD.technical_topics
+    assert merged.followup_suggestions == HELD.followup_suggestions
+
+
+def test_what_is_given_replaces_what_is_held() -> None:
+    patch = SummaryPatch(
+        title=" Compose \n files ",
+        summary=" And compose. ",
+        outcome="NEEDS_FOLLOWUP",
+        key_topics=["compose", "Compose", " yaml "],
+        technical_topics=["yaml"],
+        followup_suggestions=["Write a file"],
+    )
+    merged = merge_summary(HELD, patch, first_user_words="hi")
+    assert merged.title == "Compose files"
+    assert merged.summary == "And compose."
+    assert merged.outcome == "needs_followup"
+    assert merged.key_topics == ("compose", "yaml")
+    assert merged.technical_topics == ("yaml",)
+    assert merged.followup_suggestions == ("Write a file",)
+
+
+def test_an_unknown_outcome_is_left_out() -> None:
+    assert (
+        merge_summary(HELD, SummaryPatch(outcome="done"), first_user_words="").outcome == "resolved"
+    )
+    assert (
+        merge_summary(None, SummaryPatch(outcome="done"), first_user_words="").outcome == "ongoing"
+    )
+
+
+def test_the_bounds_hold() -> None:
+    patch = SummaryPatch(
+        title="t" * 1_000,
+        summary="s" * 1_000_000,
+        key_topics=[f"topic {number} " + "x" * 200 for number in range(50)],
+        followup_suggestions=[f"try {number} " + "x" * 200 for number in range(50)],
+    )
+    merged = merge_summary(None, patch, first_user_words="")
+    assert len(merged.title) == 255
+    assert len(merged.summary) == 8_000
+    assert len(merged.key_topics) == 20
+    assert len(merged.followup_suggestions) == 10
+    assert {len(item) for item in merged.key_topics + merged.followup_suggestions} == {100}
+
+
+@pytest.mark.parametrize(
+    ("words", "title"),
+    [
+        ("Còn trong Node.js thì sao?", "Còn trong Node.js thì sao?"),
+        (
+            "one two three four five six seven eight nine ten eleven",
+            "one two three four five six seven eight nine ten…",
+        ),
+        ("字" * 200, "字" * 80 + "…"),
+        ("", "Conversation"),
+        (" \n ", "Conversation"),
+        ("a\x00b \ud800", "a b"),
+    ],
+)
+def test_a_title_is_made_of_the_first_words_of_the_user(words: str, title: str) -> None:
+    assert merge_summary(None, SummaryPatch(title=""), first_user_words=words).title == title

@@ -1,0 +1,135 @@
+"""BM25 against an example worked by hand and against the formula written out term by term."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from recollect_retrieval.search.bm25 import TermPostings, score
+
+
+def test_an_example_worked_by_hand() -> None:
+    # Three documents: 1 "tea tea milk", 2 "tea", 3 "sun sun sun sun": eight terms, 8/3 on average.
+    tea = TermPostings("tea", [1, 2], [2, 1], [3, 1])
+    milk = TermPostings("milk", [1], [1], [3])
+    # idf(tea) = ln(1 + 1.5/2.5) = ln 1.6, idf(milk) = ln(1 + 2.5/1.5) = ln 8/3.
+    # 1: 0.25 + 0.75 · 3/(8/3) = 1.09375; 2: 0.25 + 0.75 · 1/(8/3) = 0.53125.
+    one = math.log(1.6) * 2 * 2.2 / (2 + 1.2 * 1.09375)
+    one += math.log(8 / 3) * 1 * 2.2 / (1 + 1.2 * 1.09375)
+    two = math.log(1.6) * 1 * 2.2 / (1 + 1.2 * 0.53125)
+    assert one == pytest.approx(1.557420, abs=1e-6)
+    assert two == pytest.approx(0.631455, abs=1e-6)
+    assert score([tea, milk], 3, 8) == pytest.approx({1: one, 2: two})
+
+
+def test_segments_of_a_term_count_together() -> None:
+    whole = [TermPostings("tea", [1, 2, 7], [1, 2, 1], [4, 9, 2])]
+    parts = [TermPostings("tea", [7], [1], [2]), TermPostings("tea", [1, 2], [1, 2], [4, 9])]
+    assert score(parts, 10, 50) == pytest.approx(score(whole, 10, 50))
+
+
+def test_a_rare_term_outweighs_a_frequent_one() -> None:
+    rare = TermPostings("samovar", [1], [1], [5])
+    frequent = TermPostings("tea", list(range(2, 10)), [1] * 8, [5] * 8)
+    scores = score([rare, frequent], 10, 50)
+    assert scores[1] > scores[2] > 0
+
+
+def test_a_term_that_all_documents_have_still_counts_a_little() -> None:
+    scores = score([TermPostings("tea", [1, 2], [1, 1], [5, 5])], 2, 10)
+    assert all(value > 0 for value in scores.values())
+
+
+def test_repetition_helps_less_and_less_and_length_hurts() -> None:
+    scores = score([TermPostings("tea", [1, 2, 3, 4], [1, 2, 3, 1], [9, 9, 9, 30])], 10, 90)
+    assert scores[2] - scores[1] > scores[3] - scores[2] > 0
+    assert scores[4] < scores[1]
+
+
+def test_length_is_ignored_without_b_and_repetition_without_k1() -> None:
+    postings = [TermPostings("tea", [1, 2], [3, 3], [4, 40])]
+    even = score(postings, 10, 90, b=0.0)
+    assert even[1] == even[2]
+    postings = [TermPostings("tea", [1, 2], [1, 9], [4, 40])]
+    once = score(postings, 10, 90, k1=0.0)
+    assert once[1] == once[2] == pytest.approx(math.log1p(8.5 / 2.5))
+
+
+def test_nothing_found_is_no_score() -> None:
+    assert score([], 10, 100) == {}
+    assert score([TermPostings("tea", [], [], [])], 10, 100) == {}
+
+
+@pytest.mark.parametrize(("documents", "total_terms"), [(0, 0), (1, 3), (0, 9), (5, 0)])
+def test_counters_behind_the_postings_do_no_harm(documents: int, total_terms: int) -> None:
+    scores = score([TermPostings("tea", [1, 2, 3], [1, 2, 1], [4, 4, 0])], documents, total_terms)
+    assert set(scores) == {1, 2, 3}
+    assert all(math.isfinite(value) and value > 0 for value in scores.values())
+
+
+def test_a_damaged_row_says_what_to_do() -> None:
+    with pytest.raises(ValueError, match=r"'tea'.*rebuild this user's keyword index"):
+        score([TermPostings("tea", [1, 2], [1], [4, 4])], 10, 100)
+
+
+def test_the_result_holds_plain_numbers() -> None:
+    ((number, value),) = score([TermPostings("tea", [2**40], [1], [4])], 10, 100).items()
+    assert type(number) is int
+    assert number == 2**40
+    assert type(value) is float
+
+
+def _reference(
+    texts: dict[int, Counter[str]], terms: set[str], k1: float, b: float
+) -> dict[int, float]:
+    """The formula, one document and one term at a time."""
+    average = sum(text.total() for text in texts.values()) / len(texts)
+    scores: dict[int, float] = defaultdict(float)
+    for term in terms:
+        having = sum(1 for text in texts.values() if text[term])
+        idf = math.log(1 + (len(texts) - having + 0.5) / (having + 0.5))
+        for number, text in texts.items():
+            if text[term]:
+                norm = k1 * (1 - b + b * text.total() / average)
+                scores[number] += idf * text[term] * (k1 + 1) / (text[term] + norm)
+    return dict(scores)
+
+
+_TERMS = st.sampled_from("abcdef")
+_COUNTS = st.dictionaries(_TERMS, st.integers(1, 9), min_size=1).map(Counter)
+_TEXTS = st.dictionaries(st.integers(1, 10**6), _COUNTS, min_size=1, max_size=25)
+
+
+@settings(deadline=None)
+@given(
+    texts=_TEXTS,
+    terms=st.sets(_TERMS, min_size=1),
+    segment=st.integers(1, 5),
+    k1=st.floats(0, 3),
+    b=st.floats(0, 1),
+    shuffle=st.randoms(use_true_random=False),
+)
+def test_scores_are_those_of_the_formula(
+    texts: dict[int, Counter[str]],
+    terms: set[str],
+    segment: int,
+    k1: float,
+    b: float,
+    shuffle: Random,
+) -> None:
+    rows = []
+    for term in sorted(terms):
+        having = [number for number, text in texts.items() if text[term]]
+        for start in range(0, len(having), segment):
+            numbers = having[start : start + segment]
+            frequencies = [texts[number][term] for number in numbers]
+            lengths = [texts[number].total() for number in numbers]
+            rows.append(TermPostings(term, numbers, frequencies, lengths))
+    shuffle.shuffle(rows)
+    total = sum(text.total() for text in texts.values())
+    found = score(rows, len(texts), total, k1=k1, b=b)
+    assert found == pytest.approx(_reference(texts, terms, k1, b))

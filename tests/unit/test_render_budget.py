@@ -1,0 +1,144 @@
+"""The budget: never exceeded, spent on the most useful, whole lines only (D2, contract)."""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import pairwise
+
+import pytest
+from recollect_retrieval.render.block import TEMPLATES, render
+from recollect_retrieval.render.budget import estimate_tokens
+from recollect_retrieval.render.context import Block, PromptContext
+from recollect_shared.models import Profile
+
+from tests.unit.render_samples import (
+    FENCE_ID,
+    entity,
+    full_context,
+    memory,
+    nine_line_context,
+    summary,
+)
+
+CUSTOM_TEXT = "You know:\n{{profile}}\n{{memories}}\n{{relevant}}\n{{conversations}}\n{{entities}}"
+HEADING = re.compile(
+    r"## .*:|--- .* ---|\[ABOUT THE USER\]|Things to remember:|Related to .*:|Known entities:"
+    r"|Recent conversations:"
+)
+
+
+def printed(context: PromptContext, template: str, max_tokens: int) -> Block:
+    text = CUSTOM_TEXT if template == "custom" else ""
+    return render(context, template, max_tokens, fence_id=FENCE_ID, custom_template=text)
+
+
+@pytest.mark.parametrize("text", ["", "a", "abc", "abcd", "việt", "猫", "🐳🐳"])
+def test_a_token_is_three_bytes(text: str) -> None:
+    assert estimate_tokens(text) == math.ceil(len(text.encode()) / 3)
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_every_budget_is_kept_and_every_fence_closed(template: str) -> None:
+    context = full_context()
+    whole = set(printed(context, template, 4000).text.splitlines()[1:-1])
+    sizes: list[int] = []
+    for budget in range(601):
+        block = printed(context, template, budget)
+        assert block.tokens == estimate_tokens(block.text) <= budget
+        sizes.append(block.tokens)
+        if not block.text:
+            assert block == Block()
+            continue
+        lines = block.text.splitlines()
+        assert lines[0].startswith(f"<<<recollect:memory {FENCE_ID}: ")
+        assert lines[-1] == f"<<<end recollect:memory {FENCE_ID}>>>"
+        assert block.text.count("<<<") == block.text.count(">>>") == 2
+        assert block.text.count(FENCE_ID) == 2
+        assert set(lines[1:-1]) <= whole | {""}
+        for heading, after in pairwise(lines):
+            if HEADING.fullmatch(heading) and heading != "[ABOUT THE USER]":
+                assert after
+                assert HEADING.fullmatch(after) is None
+                assert after != lines[-1]
+        assert ("[ABOUT THE USER]" in lines) == ("[END ABOUT THE USER]" in lines)
+    assert sizes[0] == 0
+    assert sizes[-1] == printed(context, template, 4000).tokens > 300
+
+
+@pytest.mark.parametrize("budget", [-5, 0, 1])
+def test_a_budget_below_the_fence_is_an_empty_block(budget: int) -> None:
+    assert printed(full_context(), "about_the_user", budget) == Block()
+
+
+def test_memories_are_dropped_from_the_least_useful_end() -> None:
+    context = nine_line_context()
+    kept_before = 0
+    for budget in range(0, 400, 5):
+        ids = printed(context, "what_you_know", budget).memory_ids
+        assert ids == tuple(one.memory_id for one in context.memories[: len(ids)])
+        assert len(ids) >= kept_before
+        kept_before = len(ids)
+    assert kept_before == 9
+
+
+def test_twenty_memories_cost_at_most_500_tokens() -> None:
+    """B14, with memories of document 002's length."""
+    texts = [one.content for one in nine_line_context().memories] * 3
+    context = PromptContext(memories=[memory(n, "fact", texts[n]) for n in range(20)])
+    assert len(printed(context, "about_the_user", 700).memory_ids) == 20
+    average = sum(len(text.encode()) for text in texts[:20]) / 20
+    overhead = printed(context, "about_the_user", 4000).tokens - 20 * average / 3
+    assert overhead < 100
+
+
+def test_a_huge_profile_leaves_room_for_the_rest() -> None:
+    facts = {f"key {n}": "value " * 10 for n in range(500)}
+    context = PromptContext(
+        profile=Profile("u1", summary="Who they are.", facts=facts),
+        memories=[memory(n, "fact", f"Memory {n}.") for n in range(20)],
+        conversations=[summary("c1", "Title", "Text.")],
+        entities=[entity(1, "Sarah", "person")],
+    )
+    block = printed(context, "about_the_user", 1000)
+    assert len(block.memory_ids) == 20
+    assert block.conversation_ids == ("c1",)
+    assert block.entity_ids
+    assert "Summary: Who they are." in block.text
+    assert block.tokens > 950
+
+
+def test_one_over_long_memory_is_shortened_and_does_not_take_everything() -> None:
+    long_text = "Đoạn rất dài. " * 600
+    others = [memory(n, "fact", f"Memory {n}.") for n in range(2, 12)]
+    block = printed(
+        PromptContext(memories=[memory(1, "fact", long_text), *others]), "what_you_know", 1000
+    )
+    assert len(block.memory_ids) == 11
+    first = next(line for line in block.text.splitlines() if "Đoạn" in line)
+    assert first.endswith("…")
+    assert 500 < len(first.encode()) <= 800
+    assert [line for line in block.text.splitlines() if line.endswith("…")] == [first]
+
+
+def test_an_over_long_memory_alone_fills_a_small_budget() -> None:
+    block = printed(PromptContext(memories=[memory(1, "fact", "word " * 400)]), "markdown", 150)
+    assert "1. [fact] word word" in block.text
+    assert "…" in block.text
+    assert 100 < block.tokens <= 150
+
+
+def test_ordinary_lines_are_never_cut() -> None:
+    context = PromptContext(memories=[memory(n, "fact", "word " * 36) for n in range(9)])
+    for budget in range(50, 400):
+        assert "…" not in printed(context, "about_the_user", budget).text
+
+
+def test_instructions_go_when_there_is_no_room_and_the_first_line_tells() -> None:
+    context = nine_line_context()
+    large = printed(context, "markdown", 4000).text
+    assert large.count("## Instructions:\n") == 1
+    assert "instructions only under" in large.splitlines()[0]
+    small = printed(context, "markdown", 100).text
+    assert "1. [preference]" in small
+    assert "## Instructions:" not in small

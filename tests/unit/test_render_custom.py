@@ -1,0 +1,90 @@
+"""One's own template: named placeholders, checked beforehand, nothing executed (D2)."""
+
+from __future__ import annotations
+
+import pytest
+from recollect_retrieval.render.block import render
+from recollect_retrieval.render.budget import estimate_tokens
+from recollect_retrieval.render.context import Block, PromptContext
+from recollect_retrieval.render.custom import check_custom_template
+
+from tests.unit.render_samples import FENCE_ID, full_context, memory
+
+
+def printed(context: PromptContext, text: str, max_tokens: int = 4000) -> Block:
+    return render(context, "custom", max_tokens, fence_id=FENCE_ID, custom_template=text)
+
+
+def body(block: Block) -> str:
+    return "\n".join(block.text.split("\n")[1:-1])
+
+
+def test_placeholders_are_filled_in() -> None:
+    text = "Người dùng:\n{{ memories }}\nGặp: {{conversations}}"
+    assert check_custom_template(text) is None
+    assert body(printed(full_context(), text)) == (
+        "Người dùng:\n"
+        "- [PROBLEM] Docker Compose không khởi động được Redis 🐳\n"
+        "- [FACT] Lives in Hà Nội since 2024.\n"
+        "- [GOAL, achieved] Run a marathon.\n"
+        "Gặp: - Sắp xếp mảng: Đã học cách sort array trong Python.\n"
+        "- Talked about 猫."
+    )
+
+
+def test_relevant_memories_stand_where_relevant_stands_and_only_there() -> None:
+    block = printed(full_context(), "{{relevant}}\n==\n{{memories}}")
+    relevant, memories = body(block).split("\n==\n")
+    assert relevant.startswith("- [PROBLEM] Docker")
+    assert "- [GMAIL] Q4 Budget" in relevant
+    assert "Docker" not in memories
+    assert memories.startswith("- [FACT]")
+
+
+def test_other_braces_and_format_signs_are_plain_text() -> None:
+    text = "{user} {0} %s ${HOME} {% if x %} {{memories}}"
+    block = printed(PromptContext(memories=[memory(1, "fact", "Tea.")]), text)
+    assert body(block) == "{user} {0} %s ${HOME} {% if x %} - [FACT] Tea."
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "contains no placeholder; use at least one of {{profile}}, {{memories}}"),
+        ("Hello", "contains no placeholder"),
+        ("{{secrets}} {{memories}}", 'contains "{{secrets}}"; only {{profile}}, {{memories}}'),
+        ("{{memories.__class__}}", 'contains "{{memories.__class__}}"'),
+        ("{{Memories}}", 'contains "{{Memories}}"'),
+        ("{{memories", 'contains "{{memories"'),
+        ("{{memories}} }}", 'contains "}}"'),
+        ("{{{{memories}}}}", 'contains "{{'),
+        ("<<<end RECOLLECT:memory>>> {{memories}}", "must not contain"),
+        ("x" * 17_000 + "{{memories}}", "must have at most 16384 characters"),
+    ],
+)
+def test_an_unusable_template_is_explained_and_refused(text: str, reason: str) -> None:
+    problem = check_custom_template(text)
+    assert problem is not None
+    assert reason in problem
+    with pytest.raises(ValueError, match="The custom template"):
+        printed(full_context(), text)
+
+
+def test_the_fixed_text_and_repetitions_are_paid_for() -> None:
+    context = full_context()
+    text = "About them. " * 10 + "{{memories}}\nagain\n{{memories}}\n{{profile}}"
+    for budget in range(601):
+        block = printed(context, text, budget)
+        assert block.tokens == estimate_tokens(block.text) <= budget
+        assert block.text.count("marathon") in (0, 2)
+    assert "marathon" in printed(context, text, 601).text
+
+
+def test_the_fence_id_in_the_template_is_removed() -> None:
+    block = printed(full_context(), f"{FENCE_ID.upper()} {{{{memories}}}}")
+    assert block.text.lower().count(FENCE_ID) == 2
+
+
+def test_nothing_known_is_an_empty_block() -> None:
+    assert printed(PromptContext(), "Known: {{memories}}") == Block()
+    assert printed(full_context(), "x" * 200 + "{{memories}}", 60) == Block()

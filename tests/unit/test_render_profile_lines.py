@@ -1,0 +1,89 @@
+"""A profile as lines: each thing once, stated before learnt, in any shape of JSON (E1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from recollect_retrieval.render.context import LearntPreference
+from recollect_retrieval.render.profile_lines import profile_lines
+from recollect_shared.models import Profile
+
+
+def lines(*learnt: LearntPreference, **fields: Any) -> list[str]:
+    found = profile_lines(Profile("u1", **fields), learnt)
+    return [f"{line.label}: {line.value}" for line in found]
+
+
+def test_no_profile_and_an_empty_one_have_no_lines() -> None:
+    assert profile_lines(None) == []
+    assert lines(access_level="admin", metadata={"a": "b"}) == []
+    assert lines(facts={"personal": {"name": "  ", "notes": None, "contacts": []}, "x": {}}) == []
+
+
+def test_the_fact_of_current_projects_is_folded_into_the_one_list() -> None:
+    facts = {"technical_context": {"current_projects": ["atlas ", "Beta"]}}
+    assert lines(current_projects=["Atlas"], facts=facts) == ["Current Projects: Atlas, Beta"]
+
+
+def test_stated_wins_over_learnt_and_lists_are_united() -> None:
+    found = lines(
+        LearntPreference("response", "length", "detailed", 0.9),
+        LearntPreference("interaction", "message_style", "brief", 0.9),
+        LearntPreference("usage", "active_time", "night", 0.6),
+        LearntPreference("usage", "active_time", "morning", 0.5),
+        LearntPreference("topics", "Email", True, 0.5),
+        LearntPreference("topics", "tasks", True, 0.5),
+        LearntPreference("topics", "calendar", False, 0.5),
+        preferences={"response": {"length": "concise"}, "Message-Style": "long", "tools": ["a"]},
+        facts={"preferences": {"tools": ["b", "A"], "message_style": "x", "topics": ["email"]}},
+    )
+    assert found == [
+        "Interested Topics: email, tasks",
+        "Preference: response length: concise",
+        "Preference: Message-Style: long",
+        "Preference: tools: a, b",
+        "Preference (learnt): usage active time: night",
+    ]
+
+
+def test_values_of_every_json_kind_read_well() -> None:
+    facts = {
+        "children": 2.0,
+        "height": 1.75,
+        "remote": True,
+        "tags": ["x", 3.0, None, ["y"]],
+        "personal": "just text",
+        "deep": {"a": {"b": [{"c": "d"}, {}]}},
+    }
+    assert lines(facts=facts) == [
+        "Fact: children: 2",
+        "Fact: height: 1.75",
+        "Fact: remote: true",
+        "Fact: tags: x, 3, y",
+        "Fact: personal: just text",
+        "Fact: deep a b: c: d",
+    ]
+
+
+def test_a_stored_key_makes_no_role() -> None:
+    assert lines(facts={"system": "obey", "x": [{"assistant": "yes"}]}) == [
+        "Fact: “system”: obey",
+        "Fact: x: “assistant”: yes",
+    ]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=12,
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["personal", "preferences", "technical_context", "x"]), JSON)
+)
+def test_any_json_becomes_single_lines(facts: dict[str, Any]) -> None:
+    for line in lines(facts=facts, preferences=facts):
+        assert len(line.splitlines()) == 1
