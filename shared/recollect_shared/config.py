@@ -10,7 +10,7 @@ import ipaddress
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from recollect_shared.database.embedded import default_data_dir
@@ -127,3 +127,11 @@ def is_loopback(listen: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def describe(error: ValidationError) -> str:
+    """What is wrong with the environment, without the values it holds."""
+    return "; ".join(
+        f"{'.'.join(str(part) for part in item['loc']) or 'settings'}: {item['msg']}"
+        for item in error.errors(include_input=False)
+    )

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
+from google.protobuf.descriptor import EnumDescriptor
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
+
 from recollect.v1 import (
     conversation_pb2,
     entity_pb2,
@@ -16,28 +17,27 @@ from recollect.v1 import (
     memory_pb2,
     profile_pb2,
 )
-
 from recollect_shared.models import Entity, Job, Memory, Profile, Summary
 
 
-def _words(enum: EnumTypeWrapper, prefix: str) -> dict[int, str]:
+def _words(enum: EnumDescriptor, prefix: str) -> dict[int, str]:
     """The lower-case word of each number but 0."""
     return {
         value.number: value.name.removeprefix(prefix).lower()
-        for value in enum.DESCRIPTOR.values
+        for value in enum.values
         if value.number != 0
     }
 
 
-MEMORY_TYPE = _words(memory_pb2.MemoryType, "MEMORY_TYPE_")
-MEMORY_STATUS = _words(memory_pb2.MemoryStatus, "MEMORY_STATUS_")
-MEMORY_SOURCE = _words(memory_pb2.MemorySource, "MEMORY_SOURCE_")
-CONFIDENCE = _words(memory_pb2.Confidence, "CONFIDENCE_")
-ORIGIN = _words(memory_pb2.Origin, "ORIGIN_")
-ROLE = _words(conversation_pb2.Role, "ROLE_")
-OUTCOME = _words(conversation_pb2.Outcome, "OUTCOME_")
-ENTITY_TYPE = _words(entity_pb2.EntityType, "ENTITY_TYPE_")
-JOB_STATE = _words(job_pb2.JobState, "JOB_STATE_")
+MEMORY_TYPE = _words(memory_pb2.MemoryType.DESCRIPTOR, "MEMORY_TYPE_")
+MEMORY_STATUS = _words(memory_pb2.MemoryStatus.DESCRIPTOR, "MEMORY_STATUS_")
+MEMORY_SOURCE = _words(memory_pb2.MemorySource.DESCRIPTOR, "MEMORY_SOURCE_")
+CONFIDENCE = _words(memory_pb2.Confidence.DESCRIPTOR, "CONFIDENCE_")
+ORIGIN = _words(memory_pb2.Origin.DESCRIPTOR, "ORIGIN_")
+ROLE = _words(conversation_pb2.Role.DESCRIPTOR, "ROLE_")
+OUTCOME = _words(conversation_pb2.Outcome.DESCRIPTOR, "OUTCOME_")
+ENTITY_TYPE = _words(entity_pb2.EntityType.DESCRIPTOR, "ENTITY_TYPE_")
+JOB_STATE = _words(job_pb2.JobState.DESCRIPTOR, "JOB_STATE_")
 
 
 def _numbers(words: Mapping[int, str]) -> dict[str, int]:

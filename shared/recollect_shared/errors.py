@@ -96,7 +96,6 @@ class NotPermitted(RecollectError):
     code = grpc.StatusCode.PERMISSION_DENIED
 
 
-
 class NotFound(RecollectError):
     """The named thing does not exist, or belongs to another tenant or user."""
 

@@ -47,7 +47,9 @@ class Sealer:
             BrokenToken: Malformed, tampered with, or bound to something else.
         """
         try:
-            sealed = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
+            sealed = base64.b64decode(
+                token + "=" * (-len(token) % 4), altchars=b"-_", validate=True
+            )
             text = self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], _binding(bound_to))
         except (binascii.Error, ValueError, InvalidTag):
             raise BrokenToken from None

@@ -36,9 +36,7 @@ class JsonFormatter(logging.Formatter):
             line["request_id"] = call.request_id
         if (job_id := job_id_of_task.get()) is not None:
             line["job_id"] = job_id
-        line.update(
-            {key: value for key, value in vars(record).items() if key not in _STANDARD}
-        )
+        line.update({key: value for key, value in vars(record).items() if key not in _STANDARD})
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False, default=str)

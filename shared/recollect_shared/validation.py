@@ -98,9 +98,7 @@ class Checks:
             self.add(field, f"must not be negative; leave it out for {default}")
         return min(value, maximum) if value else default
 
-    def optional_limit(
-        self, field: str, value: int | None, *, default: int, maximum: int
-    ) -> int:
+    def optional_limit(self, field: str, value: int | None, *, default: int, maximum: int) -> int:
         """As `limit`, where an explicit 0 means none."""
         if value is None:
             return default
@@ -128,7 +126,9 @@ class Checks:
                 found.append(names[number])
         return found
 
-    def texts(self, field: str, values: Sequence[str], *, maximum: int, max_chars: int) -> list[str]:
+    def texts(
+        self, field: str, values: Sequence[str], *, maximum: int, max_chars: int
+    ) -> list[str]:
         """A list of short texts."""
         if len(values) > maximum:
             self.add(field, f"must have at most {maximum} items, this has {len(values)}")

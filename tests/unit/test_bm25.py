@@ -9,7 +9,8 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recollect_retrieval.search.bm25 import TermPostings, score
+
+from recollect_shared.text.bm25 import TermPostings, score
 
 
 def test_an_example_worked_by_hand() -> None:

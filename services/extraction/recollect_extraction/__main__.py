@@ -7,6 +7,7 @@ import logging
 import sys
 
 from pydantic import ValidationError
+
 from recollect.v1 import (
     extraction_service_pb2,
     extraction_service_pb2_grpc,
@@ -19,7 +20,6 @@ from recollect.v1 import (
     session_service_pb2,
     session_service_pb2_grpc,
 )
-
 from recollect_extraction.config import ExtractionSettings
 from recollect_extraction.handlers.extraction import ExtractionHandlers
 from recollect_extraction.intake import Intake, IntakeRules
@@ -33,6 +33,7 @@ from recollect_extraction.provider.protocol import ChatModel
 from recollect_extraction.queue.signals import JobSignals
 from recollect_extraction.sweeps import Sweeps
 from recollect_extraction.worker import Worker, WorkerRules
+from recollect_shared.config import describe
 from recollect_shared.consistency import ConsistencyTokens
 from recollect_shared.database.pool import Database
 from recollect_shared.embeddings import active
@@ -237,7 +238,9 @@ async def _embedder_in_force(database: Database, configured: Embedder) -> Embedd
         logger.error("memories will be stored without vectors: %s", why)
     elif embedder.name != configured.name:
         logger.warning(
-            "memories are embedded with %s; the configured %s is not used", embedder.name, configured.name
+            "memories are embedded with %s; the configured %s is not used",
+            embedder.name,
+            configured.name,
         )
     return embedder
 
@@ -251,14 +254,6 @@ def main() -> None:
         sys.exit(2)
     configure_logging(NAME, settings.log_level)
     run_service(NAME, lambda: serve(settings))
-
-
-def describe(error: ValidationError) -> str:
-    """What is wrong with the environment, without the values it holds."""
-    return "; ".join(
-        f"{'.'.join(str(part) for part in item['loc']) or 'settings'}: {item['msg']}"
-        for item in error.errors(include_input=False)
-    )
 
 
 if __name__ == "__main__":

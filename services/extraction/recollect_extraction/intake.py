@@ -67,7 +67,7 @@ class IntakeRules:
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """Where messages ended up: the conversation's last number, and theirs from lowest to highest."""
+    """Where messages ended up: the conversation's last number, and their lowest and highest."""
 
     last_message_no: int
     lowest: int

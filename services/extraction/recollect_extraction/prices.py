@@ -20,7 +20,7 @@ class Price:
 
 
 class Prices:
-    """Looks models up by name; a dated variant (`gpt-4o-mini-2024-07-18`) costs what its base does."""
+    """Looks models up by name; a dated variant (`gpt-4o-2024-08-06`) costs what its base does."""
 
     def __init__(self, table: dict[str, Price]) -> None:
         self._table = table

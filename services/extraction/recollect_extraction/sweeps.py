@@ -1,8 +1,8 @@
 """Background duties of the service, each on its own interval and safe with many replicas.
 
 The idle sweep queues the rest of conversations that fell silent; at most one open job per
-conversation can wait, so that two replicas sweeping at once queue it once. Memories that were stored
-during an outage of the embedder get their vectors. Expired idempotency keys are dropped.
+conversation can wait, so that two replicas sweeping at once queue it once. Memories that were
+stored during an outage of the embedder get their vectors. Expired idempotency keys are dropped.
 APScheduler keeps the intervals.
 """
 

@@ -211,7 +211,7 @@ class Worker:
 
     def _backoff(self, attempt: int) -> float:
         """Exponential in the attempt, with jitter, so that retries do not come in waves."""
-        delay = self._rules.backoff_seconds * 2 ** min(max(attempt - 1, 0), 10)
+        delay: float = self._rules.backoff_seconds * 2.0 ** min(max(attempt - 1, 0), 10)
         return min(delay, MAX_BACKOFF_SECONDS) * random.uniform(0.75, 1.25)
 
 

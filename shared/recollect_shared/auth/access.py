@@ -11,8 +11,8 @@ from typing import Any
 
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import Message
-from recollect.v1 import access_pb2
 
+from recollect.v1 import access_pb2
 from recollect_shared.auth.principal import Principal
 from recollect_shared.errors import NotPermitted
 

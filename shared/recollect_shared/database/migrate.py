@@ -75,9 +75,7 @@ def migrate(conninfo: str, *, wait_seconds: float = 120.0) -> list[str]:
     Raises:
         MigrationError: See `pending`; or another process holds the lock for `wait_seconds`.
     """
-    owner = with_role(
-        conninfo, "recollect_owner", application=COMMAND, statement_timeout_ms=0
-    )
+    owner = with_role(conninfo, "recollect_owner", application=COMMAND, statement_timeout_ms=0)
     applied: list[str] = []
     with psycopg.connect(owner, autocommit=True) as connection:
         _take_lock(connection, wait_seconds)
@@ -120,9 +118,7 @@ def _pending(connection: psycopg.Connection) -> list[Migration]:
     found = connection.execute("SELECT to_regclass('schema_migrations')").fetchone()
     ledger: dict[str, str] = {}
     if found is not None and found[0] is not None:
-        ledger = dict(
-            connection.execute("SELECT name, checksum FROM schema_migrations").fetchall()
-        )
+        ledger = dict(connection.execute("SELECT name, checksum FROM schema_migrations").fetchall())
     migrations = all_migrations()
     unknown = sorted(set(ledger) - {m.name for m in migrations})
     if unknown:

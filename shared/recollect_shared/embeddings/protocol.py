@@ -35,16 +35,24 @@ class Embedder(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """See the class."""
+        ...
 
     @property
-    def dimensions(self) -> int: ...
+    def dimensions(self) -> int:
+        """See the class."""
+        ...
 
     @property
-    def dedupe_threshold(self) -> float: ...
+    def dedupe_threshold(self) -> float:
+        """See the class."""
+        ...
 
     @property
-    def offline(self) -> bool: ...
+    def offline(self) -> bool:
+        """See the class."""
+        ...
 
     async def embed(self, texts: Sequence[str], *, timeout: float | None = None) -> EmbeddingBatch:
         """Embed `texts` (possibly none) within `timeout` seconds.

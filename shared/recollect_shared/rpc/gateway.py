@@ -31,6 +31,15 @@ _REFLECTION = "/grpc.reflection."
 _MAX_REQUEST_ID = 128
 
 
+_HANDLERS: dict[tuple[bool, bool], Callable[..., Any]] = {
+    (False, False): grpc.unary_unary_rpc_method_handler,
+    (False, True): grpc.unary_stream_rpc_method_handler,
+    (True, False): grpc.stream_unary_rpc_method_handler,
+    (True, True): grpc.stream_stream_rpc_method_handler,
+}
+"""How gRPC makes a handler, by (request is a stream, response is a stream)."""
+
+
 class _Undecodable:
     """Stands for a request whose bytes are not the message they should be."""
 
@@ -72,16 +81,13 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             except Exception:
                 return _Undecodable()
 
-        shape = (handler.request_streaming, handler.response_streaming)
-        if shape == (False, False):
-            make, answer = grpc.unary_unary_rpc_method_handler, self._unary(handler, method, metadata)
-        elif shape == (True, False):
-            make, answer = grpc.stream_unary_rpc_method_handler, self._unary(handler, method, metadata)
-        elif shape == (False, True):
-            make, answer = grpc.unary_stream_rpc_method_handler, self._stream(handler, method, metadata)
-        else:
-            make, answer = grpc.stream_stream_rpc_method_handler, self._stream(handler, method, metadata)
-        return make(answer, request_deserializer=decode, response_serializer=handler.response_serializer)
+        answers = self._stream if handler.response_streaming else self._unary
+        make = _HANDLERS[handler.request_streaming, handler.response_streaming]
+        return make(
+            answers(handler, method, metadata),
+            request_deserializer=decode,
+            response_serializer=handler.response_serializer,
+        )
 
     def _unary(self, handler: Any, method: str, metadata: Mapping[str, Any]) -> Any:
         behaviour = handler.stream_unary if handler.request_streaming else handler.unary_unary
@@ -119,7 +125,9 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
 
         return answer
 
-    async def _admit(self, method: str, metadata: Mapping[str, Any], request_id: str) -> Rule | None:
+    async def _admit(
+        self, method: str, metadata: Mapping[str, Any], request_id: str
+    ) -> Rule | None:
         """Let the caller in, or raise; the access rule to hold the request against."""
         principal = await self._authenticator.authenticate(metadata.get("authorization"))
         enter(Call(method, request_id, principal))
@@ -163,9 +171,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         self, context: Context, method: str, error: Exception, request_id: str
     ) -> None:
         told: RecollectError = as_recollect_error(error, request_id)
-        logger.info(
-            "%s refused", method, extra={"code": told.code.name, "reason": told.reason}
-        )
+        logger.info("%s refused", method, extra={"code": told.code.name, "reason": told.reason})
         await abort(context, told)
 
 

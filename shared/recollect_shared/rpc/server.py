@@ -110,7 +110,7 @@ class Server:
         await self._server.start()
         await self.say(health_pb2.HealthCheckResponse.SERVING)
 
-    async def say(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
+    async def say(self, status: int) -> None:
         """Set the health of the process and each of its services."""
         for name in self._health_names:
             await self.health.set(name, status)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from types import TracebackType
 from typing import NoReturn
 
 import grpc
@@ -38,9 +39,7 @@ def as_recollect_error(error: BaseException, request_id: str) -> RecollectError:
     if isinstance(error, TimeoutError | asyncio.TimeoutError):
         return TooLate("the call took longer than its deadline", reason="DEADLINE_EXCEEDED")
     # The type and the place, not the text: a driver's message may quote a user's row.
-    logger.error(
-        "unexpected %s", type(error).__name__, exc_info=_without_message(error)
-    )
+    logger.error("unexpected %s", type(error).__name__, exc_info=_without_message(error))
     return InternalError(request_id)
 
 
@@ -86,7 +85,9 @@ def _sqlstate(error: BaseException) -> str:
     return str(getattr(error, "sqlstate", None) or "")
 
 
-def _without_message(error: BaseException) -> tuple[type[BaseException], BaseException, object]:
+def _without_message(
+    error: BaseException,
+) -> tuple[type[BaseException], BaseException, TracebackType | None]:
     """`exc_info` whose traceback is whole and whose text is the type's name alone."""
     silent = RuntimeError(type(error).__name__)
     return (RuntimeError, silent, error.__traceback__)

@@ -17,9 +17,10 @@ from functools import lru_cache
 
 import Stemmer
 
-from recollect_shared.text.normalise import fold
+from recollect_shared.text.normalise import fold, nfc
 
 MAX_TERM = 64
+_MAX_WORD = 4 * MAX_TERM
 MAX_TERMS = 4_000
 """Terms counted per text: the frequencies are 16-bit, and the tail of a long text adds nothing."""
 
@@ -32,10 +33,20 @@ _UNSPACED = (
     "\uac00-\ud7af"  # Hangul
     "\U00020000-\U0003ffff"  # rarer Han
 )
+# Vowel points and signs belong to their word, but are no word characters to `re`.
+_MARKS = "".join(
+    chr(code)
+    for code in (*range(0x0300, 0x2000), *range(0xFE20, 0xFE30))
+    if unicodedata.category(chr(code))[0] == "M" and not re.match(f"[{_UNSPACED}]", chr(code))
+)
+_LETTER = rf"[^\W_{_UNSPACED}]"
+_LETTERS = rf"{_LETTER}+(?:[{_MARKS}]+{_LETTER}*)*"
 _TOKEN = re.compile(
     rf"(?P<run>[{_UNSPACED}]+)"
-    rf"|(?P<word>[^\W_{_UNSPACED}]+(?:['’][^\W_{_UNSPACED}]+)*)"
-    r"|(?P<sign>[\U0001f300-\U0001faff\u2600-\u27bf])"
+    rf"|(?P<word>{_LETTERS}(?:['’]{_LETTERS})*)"
+    r"|(?P<sign>[\U0001f1e6-\U0001f1ff]{2}"  # flags
+    # Skin tones are left out: a plain thumb finds every thumb.
+    r"|[\U0001f300-\U0001f3fa\U0001f400-\U0001faff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff])"
 )
 _STOP_WORDS = frozenset(
     "a about an and are as at be been but by can could did do does for from had has have he her "
@@ -56,7 +67,8 @@ def _stem(word: str) -> str:
 
 @lru_cache(maxsize=16_384)
 def _word_terms(word: str) -> tuple[str, ...]:
-    lowered = word.casefold().replace("’", "'")
+    # Casefolding takes some letters apart ("ǰ"), and a term has one spelling.
+    lowered = nfc(word.casefold()).replace("’", "'")
     if lowered.endswith("'s"):
         lowered = lowered[:-2]
     if lowered.isascii():
@@ -68,7 +80,8 @@ def _word_terms(word: str) -> tuple[str, ...]:
 
 
 def _run_terms(run: str) -> list[str]:
-    return [run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)]
+    pairs = min(len(run) - 1, MAX_TERMS)
+    return [run[i : i + 2] for i in range(pairs)] or [run]
 
 
 def _sequence(text: str, *, keep_stop_words: bool) -> list[str]:
@@ -78,12 +91,12 @@ def _sequence(text: str, *, keep_stop_words: bool) -> list[str]:
             break
         if word := match["word"]:
             if keep_stop_words or word.casefold() not in _STOP_WORDS:
-                found.extend(_word_terms(word))
+                found.extend(_word_terms(word[:_MAX_WORD]))
         elif run := match["run"]:
             found.extend(_run_terms(run))
         else:
             found.append(match["sign"])
-    return found
+    return found[:MAX_TERMS]
 
 
 def count_terms(*texts: str) -> Counter[str]:

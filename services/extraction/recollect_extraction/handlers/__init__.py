@@ -1,1 +1,1 @@
-"""The edge of the service: check a request, call one thing, convert the answer. No SQL, no rules."""
+"""The edge of the service: check a request, call one thing, convert the answer; no rules here."""

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
 from google.protobuf.message import Message as ProtoMessage
+
 from recollect.v1 import extraction_service_pb2 as pb
 from recollect.v1 import extraction_service_pb2_grpc, job_pb2
-
 from recollect_extraction.handlers.incoming import body_hash, read_messages, read_transcripts
 from recollect_extraction.intake import Accepted, Identity, Intake
 from recollect_extraction.queue import jobs
@@ -149,9 +149,7 @@ class ExtractionHandlers(extraction_service_pb2_grpc.ExtractionServiceServicer):
             )
             or None,
             states=checks.all_of("states", request.states, JOB_STATE) or None,
-            kinds=[
-                checks.known(f"kinds[{i}]", kind, KINDS) for i, kind in enumerate(request.kinds)
-            ]
+            kinds=[checks.known(f"kinds[{i}]", kind, KINDS) for i, kind in enumerate(request.kinds)]
             or None,
         )
         size = checks.limit(
@@ -195,9 +193,7 @@ class ExtractionHandlers(extraction_service_pb2_grpc.ExtractionServiceServicer):
 
         last: Job | None = None
         while True:
-            job, response = await self._database.run(
-                look, timeout=_CALL_SECONDS, repeatable=True
-            )
+            job, response = await self._database.run(look, timeout=_CALL_SECONDS, repeatable=True)
             if job != last:
                 yield response
                 last = job
@@ -245,7 +241,9 @@ class ExtractionHandlers(extraction_service_pb2_grpc.ExtractionServiceServicer):
         self._signals.wake()
         return accepted.jobs[0], self._token(accepted)
 
-    async def _read(self, work: Callable[[Connection], Awaitable[Found]], context: Context) -> Found:
+    async def _read(
+        self, work: Callable[[Connection], Awaitable[Found]], context: Context
+    ) -> Found:
         return await self._database.run(
             work, timeout=seconds_left(context, _CALL_SECONDS), repeatable=True
         )

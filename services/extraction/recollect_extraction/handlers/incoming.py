@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from google.protobuf.message import Message as ProtoMessage
-from recollect.v1 import conversation_pb2
 
+from recollect.v1 import conversation_pb2
 from recollect_extraction.intake import IncomingTranscript
 from recollect_extraction.storage.conversations import IncomingMessage
 from recollect_shared.convert import ROLE
@@ -117,7 +117,10 @@ def _read_message(
         said_at=checks.moment(f"{field}.created_at", message, "created_at"),
         context_items=_context_items(checks, field, message),
         pending_action_ids=checks.texts(
-            f"{field}.pending_action_ids", message.pending_action_ids, maximum=200, max_chars=_MAX_NAME
+            f"{field}.pending_action_ids",
+            message.pending_action_ids,
+            maximum=200,
+            max_chars=_MAX_NAME,
         ),
         metadata=checks.struct(f"{field}.metadata", message.metadata),
     )

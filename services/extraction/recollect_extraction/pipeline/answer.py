@@ -145,7 +145,9 @@ def read_answer(text: str, *, messages: Sequence[str], memories: Sequence[str]) 
         check.drop()
         summary = None
     return Answer(
-        new=_each(enumerate(items[:MAX_ITEMS]), lambda pair: _new_item(*pair, check), check),
+        new=_each(
+            enumerate(items[:MAX_ITEMS]), lambda pair: _new_item(pair[0], pair[1], check), check
+        ),
         updated=_each(
             _list(reply, "updated_memories", check), lambda raw: _updated_item(raw, check), check
         ),

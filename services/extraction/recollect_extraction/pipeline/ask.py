@@ -87,4 +87,3 @@ def _again(prompt: Prompt, why: str) -> Prompt:
         system=f"{prompt.system}\nYour previous reply could not be used: {why}. Answer with one "
         "JSON object as described and nothing else.\n",
     )
-

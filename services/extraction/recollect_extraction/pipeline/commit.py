@@ -128,12 +128,11 @@ class Commit:
     ) -> tuple[dict[UUID, Known], dict[int, list[Neighbour]]]:
         """Current rows of what the reply names or may repeat, read under the user's lock."""
         answer = outcome.answer
-        near: dict[tuple[int, UUID], float | None] = {
-            (position, memory_id): None
-            for position, memory_id in await memories.find_same_words(
+        near: dict[tuple[int, UUID], float | None] = dict.fromkeys(
+            await memories.find_same_words(
                 connection, scope, {item.index: item.content for item in answer.new}
             )
-        }
+        )
         for position, memory_id, cosine in await memories.find_neighbours(
             connection,
             scope,
@@ -213,9 +212,7 @@ class Commit:
             dropped_items=result.dropped_items + change.dropped,
         )
 
-    async def _write_summary(
-        self, connection: Connection, held: Claim, outcome: Outcome
-    ) -> None:
+    async def _write_summary(self, connection: Connection, held: Claim, outcome: Outcome) -> None:
         """Merge the summary field by field; a conversation always has one once it was read."""
         scope = held.scope
         _, summary = await conversations.read_summary(connection, scope, held.conversation_id)

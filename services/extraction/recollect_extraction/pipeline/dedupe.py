@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from recollect_extraction.pipeline.guards import same_statement
 from recollect_shared.models import CURRENT_STATUSES
 from recollect_shared.text.normalise import fold
-
-from recollect_extraction.pipeline.guards import same_statement
 
 CANDIDATE_STATUSES = (*CURRENT_STATUSES, "forgotten")
 """Statuses a duplicate may have. Forgotten ones count: what was forgotten stays forgotten."""

@@ -1,6 +1,6 @@
 """Who said it and when: what the messages behind an item make of its origin and event time.
 
-Origin is bound here, from the roles of real messages. A model's own word about it can only lower it.
+Origin is bound here, from the roles of real messages; a model's word about it can only lower it.
 """
 
 from __future__ import annotations

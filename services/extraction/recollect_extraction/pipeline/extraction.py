@@ -35,7 +35,7 @@ from recollect_extraction.storage.conversations import StoredMessage
 from recollect_extraction.storage.ledger import Charge
 from recollect_extraction.storage.memories import Known
 from recollect_shared.database.pool import Connection, Database
-from recollect_shared.embeddings.protocol import EmbeddingBatch, Embedder, Vector
+from recollect_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
 from recollect_shared.model_api import ModelError
 
 logger = logging.getLogger("recollect.extraction")
@@ -92,9 +92,7 @@ class Extraction:
                 logger.info("the reply was cut off; asking about halves of the batch")
                 pending.extendleft(reversed(halves(batch)))
 
-    async def _open(
-        self, connection: Connection, held: Claim
-    ) -> tuple[Claim, list[StoredMessage]]:
+    async def _open(self, connection: Connection, held: Claim) -> tuple[Claim, list[StoredMessage]]:
         """Fix the range of a job for appended messages, and read what is left of the range."""
         async with connection.transaction():
             if held.range_to is None:

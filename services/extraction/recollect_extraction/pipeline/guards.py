@@ -15,8 +15,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from recollect_shared.text.normalise import fold
-
 from recollect_extraction.pipeline.opposites import markers, opposed
 from recollect_extraction.pipeline.quantities import quantities
 from recollect_extraction.pipeline.subjects import names, small_words, subject
@@ -30,6 +28,7 @@ from recollect_extraction.pipeline.tokens import (
     key,
     tokenise,
 )
+from recollect_shared.text.normalise import fold
 
 _COMPARATORS = frozenset("over than to instead rather before hơn thay sang đến".split())
 _FILLERS = frozenset("the a an of in on at and or is are user user's".split())

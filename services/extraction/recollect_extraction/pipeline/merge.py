@@ -16,10 +16,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
+from recollect_extraction.pipeline.guards import same_wording
 from recollect_shared.models import CONFIDENCES, SourceRef
 from recollect_shared.text.normalise import nfc
-
-from recollect_extraction.pipeline.guards import same_wording
 
 HIGHER_ORIGINS = ("user", "operator")
 MAX_LABELS = 32

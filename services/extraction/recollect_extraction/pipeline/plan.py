@@ -398,9 +398,7 @@ class _Planner:
         vector_of: tuple[str, int] | None,
         evidence: Evidence,
     ) -> None:
-        self._plan.rewrites.append(
-            Rewrite(before, after, action, reason, vector_of, evidence.text)
-        )
+        self._plan.rewrites.append(Rewrite(before, after, action, reason, vector_of, evidence.text))
         self._now[before.memory_id] = after
 
     def _close(self, closure: Closure) -> None:

@@ -100,10 +100,7 @@ async def _index(
         await keyword_index.append(
             connection,
             scope,
-            {
-                numbers[key].lexical_no: texts[key]
-                for key in keys[start : start + _TEXTS_AT_ONCE]
-            },
+            {numbers[key].lexical_no: texts[key] for key in keys[start : start + _TEXTS_AT_ONCE]},
         )
     return numbers
 

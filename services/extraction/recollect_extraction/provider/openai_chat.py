@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from recollect_extraction.provider.protocol import ChatModel, Completion, Prompt
 from recollect_shared.model_api import ModelMisbehaved
 from recollect_shared.openai_client import OpenAIServer, RequestRejected
-
-from recollect_extraction.provider.protocol import ChatModel, Completion, Prompt
 
 DEFAULT_TIMEOUT = 60.0
 _MAX_TOKENS_REPORTED = 10**9

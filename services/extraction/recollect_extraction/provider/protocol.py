@@ -79,10 +79,14 @@ class ChatModel(Protocol):
     """
 
     @property
-    def extractor(self) -> str: ...
+    def extractor(self) -> str:
+        """See the class."""
+        ...
 
     @property
-    def model(self) -> str: ...
+    def model(self) -> str:
+        """See the class."""
+        ...
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Ask once.

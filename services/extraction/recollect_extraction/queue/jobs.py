@@ -1,4 +1,4 @@
-"""What callers do with jobs. Each function takes the caller's connection, and so its transaction."""
+"""What callers do with jobs, each on the caller's connection and so in its transaction."""
 
 from __future__ import annotations
 

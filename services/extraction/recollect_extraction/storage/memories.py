@@ -261,9 +261,7 @@ async def find_same_words(
 
 async def insert(connection: Connection, scope: Scope, fields: Mapping[str, Any]) -> None:
     """Store a new memory; `fields` are the columns, `at` the moment of writing."""
-    await connection.execute(
-        _INSERT, {**_of(scope), **fields, "context": Jsonb(fields["context"])}
-    )
+    await connection.execute(_INSERT, {**_of(scope), **fields, "context": Jsonb(fields["context"])})
 
 
 async def rewrite(connection: Connection, scope: Scope, fields: Mapping[str, Any]) -> None:
@@ -277,13 +275,9 @@ async def rewrite(connection: Connection, scope: Scope, fields: Mapping[str, Any
     await connection.execute(_MIRROR_STATUS, values)
 
 
-async def confirm(
-    connection: Connection, scope: Scope, memory_id: UUID, said_at: datetime
-) -> None:
+async def confirm(connection: Connection, scope: Scope, memory_id: UUID, said_at: datetime) -> None:
     """Note when a memory was last said again in the same words."""
-    await connection.execute(
-        _CONFIRM, {**_of(scope), "memory_id": memory_id, "said_at": said_at}
-    )
+    await connection.execute(_CONFIRM, {**_of(scope), "memory_id": memory_id, "said_at": said_at})
 
 
 async def close(connection: Connection, scope: Scope, fields: Mapping[str, Any]) -> None:
@@ -319,7 +313,13 @@ async def add_sources(
 
 
 async def write_vector(
-    connection: Connection, scope: Scope, memory_id: UUID, *, model: str, status: str, vector: Vector
+    connection: Connection,
+    scope: Scope,
+    memory_id: UUID,
+    *,
+    model: str,
+    status: str,
+    vector: Vector,
 ) -> None:
     """Store the vector of a memory's content."""
     await connection.execute(

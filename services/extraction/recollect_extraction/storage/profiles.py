@@ -66,9 +66,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = %(enti
 """
 
 
-async def read_profile(
-    connection: Connection, scope: Scope
-) -> tuple[Profile, dict[str, str]]:
+async def read_profile(connection: Connection, scope: Scope) -> tuple[Profile, dict[str, str]]:
     """The profile (version 0 if there is none) and when each of its single values was said."""
     cursor = await connection.execute(_READ, _of(scope))
     row = await cursor.fetchone()

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from recollect_shared.models import Entity, Memory, Summary
-
 from recollect_retrieval.render.budget import Entry, Section, Step
 from recollect_retrieval.render.context import PromptContext, RelevantItem
 from recollect_retrieval.render.profile_lines import LEARNT, PREFERENCE, ProfileLine, profile_lines
 from recollect_retrieval.render.values import beginning, clean, labelled, shortened, source_word
+from recollect_shared.models import Entity, Memory, Summary
 
 MAX_CONTEXT_ITEMS = 5
 MAX_CONTEXT_ENTITIES = 10

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from recollect_shared.models import Profile
-
 from recollect_retrieval.render.context import LearntPreference
 from recollect_retrieval.render.values import clean, labelled
+from recollect_shared.models import Profile
 
 PREFERENCE = "Preference"
 LEARNT = "Preference (learnt)"

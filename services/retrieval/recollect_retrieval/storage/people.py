@@ -1,4 +1,4 @@
-"""Reading what is known around the memories: profile, conversations, entities, the keyword index."""
+"""Reading what is known around memories: profile, conversations, entities, the keyword index."""
 
 from __future__ import annotations
 
@@ -95,8 +95,6 @@ ORDER BY mention_count DESC, name
 LIMIT 20
 """
 
-_ACTIVE_MODEL = "SELECT model, dimensions FROM embedding_models WHERE active"
-
 
 @dataclass(frozen=True, slots=True)
 class UserState:
@@ -185,13 +183,6 @@ async def entities_in(connection: Connection, scope: Scope, folded_query: str) -
     """Entities named in a query that was folded and padded with a space on both sides."""
     cursor = await connection.execute(_NAMED, {**_of(scope), "query": folded_query})
     return [Entity(*row) for row in await cursor.fetchall()]
-
-
-async def active_model(connection: Connection) -> tuple[str, int] | None:
-    """The embedding model whose vectors answer searches, and its dimensions."""
-    cursor = await connection.execute(_ACTIVE_MODEL)
-    row = await cursor.fetchone()
-    return (row[0], row[1]) if row else None
 
 
 def _of(scope: Scope) -> dict[str, Any]:

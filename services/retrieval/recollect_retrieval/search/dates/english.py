@@ -83,7 +83,8 @@ _MODAL = spaced(
 )
 _DATE_WORD = spaced(r"\b(?:on|since|before|after|until|till|by|from|of|between)(?: the)? \Z")
 _STRONG = spaced(
-    r"(?:\b(?:up to|in|during|since|until|till|before|after|early|late|mid|throughout|around)[ -]"
+    r"(?:\b(?:up to|in|during|since|until|till|before|after|early|late|mid|throughout"
+    r"|around)(?: |-)"
     r"|\b(?:start|beginning|end|middle|month|week|weekend|day) of )\Z"
 )
 _RANGE_OPENS = spaced(r"\b(?:from|between) \Z")
@@ -91,7 +92,7 @@ _MONTH_TO_MONTH = spaced(rf" ?(?:-|–|—|to|until|till|through|thru) ?{_MONTH}
 _RANGE_GOES_ON = spaced(rf"{_TO}(?:{_MONTH}|\d)")
 _YEAR_WORD = spaced(
     r"\b(?:in|since|before|after|during|until|till|by|for|of|throughout|year|around|from|between"
-    r"|early|mid|late|and)[ -](?:early |mid-?|late )?\Z"
+    r"|early|mid|late|and)(?: |-)(?:early |mid-?|late )?\Z"
 )
 _YEAR_GAP = spaced(r",? ?(?:of |in )?")
 _COUNTED = spaced(
@@ -113,8 +114,8 @@ def _capital(reading: Reading, at: int) -> bool:
     """Whether a word is capitalised for itself, not as all its text or the first of a sentence."""
     if not reading.text[at : at + 1].isupper() or reading.text[at + 1 : at + 2].isupper():
         return False
-    ahead = reading.text[:at].rstrip(" \"'“‘(")
-    return bool(ahead) and ahead[-1] not in ".?!:\n"
+    ahead = reading.text[:at].rstrip(" \t\n\u00a0\"'“‘(")
+    return bool(ahead) and ahead[-1] not in ".?!:"
 
 
 def _is_date(match: re.Match[str], month: str, reading: Reading, ordinal: bool) -> bool:
@@ -389,7 +390,7 @@ _ENGLISH = Language(
         r"|(?P<week_of>week of)"
         r"|(?P<weekend_of>weekend of)"
         r"|(?P<nth>(?P<ordinal>first|second|third|fourth|fifth|last|1st|2nd|3rd|4th|5th)"
-        r" (?P<unit>weekend|week|day) (?:of|in)))[ -](?:the )?(?:year )?\Z"
+        r" (?P<unit>weekend|week|day) (?:of|in)))(?: |-)(?:the )?(?:year )?\Z"
     ),
     onward=r" (?:on|onwards?|to now|until now|till now|up to now|to date|to the present)\b",
     ordinals=_ORDINALS,

@@ -188,7 +188,9 @@ class Language:
             if prefix["side"] in _AFTER:
                 return Span(shift_days(span.last, 1), shift_days(span.last, days))
             return Span(shift_days(span.first, -days), shift_days(span.first, -1))
-        return nth(span, self._units[prefix["unit"]], self._ordinals[prefix["ordinal"]])
+        # Blanks between the words of one name may be several.
+        unit, ordinal = (" ".join(prefix[group].split()) for group in ("unit", "ordinal"))
+        return nth(span, self._units[unit], self._ordinals[ordinal])
 
 
 def _unite_two(left: Phrase, right: Phrase) -> Phrase | None:

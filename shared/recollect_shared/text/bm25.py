@@ -35,6 +35,13 @@ class TermPostings(NamedTuple):
     lengths: Sequence[int]
 
 
+class Statistics(NamedTuple):
+    """What the formula needs of a user's index as a whole: documents, and terms in all of them."""
+
+    documents: int
+    terms: int
+
+
 def score(
     postings: Iterable[TermPostings],
     documents: int,

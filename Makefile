@@ -1,0 +1,64 @@
+# Everything a developer does here, by name. `make` alone lists it.
+#
+# Needs Python >= 3.11 and make, and a package index for the first `make install`; git only for
+# `make breaking`, Docker only for compose. Everything it makes lies in this folder, except the
+# embedded database (RECOLLECT_DATA_DIR).
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/recollect-installed
+
+# Tests run on every core; those that share something slow say so with xdist_group.
+PYTEST_ARGS ?= -n auto --dist loadgroup
+TRANSCRIPTS ?=
+
+include proto.mk
+
+.PHONY: help install lock demo run test faults lint format eval bench migrate docs compose-env clean
+
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(INSTALLED) ## Make .venv with this project and everything its development needs
+
+# `python -m pip`, not `pip`: scripts in a path with spaces or a long one cannot name their interpreter.
+$(INSTALLED): pyproject.toml requirements.lock
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Python 3.11 or newer is needed: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	"$(PYTHON)" -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
+	touch $@
+
+lock: | install ## Resolve requirements.lock anew from pyproject.toml
+	$(BIN)/python -m uv pip compile --quiet --no-config --upgrade --universal --python-version 3.11 \
+		--extra retrieval --extra extraction --extra onnx --extra cli --extra dev \
+		--no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+		--output-file requirements.lock pyproject.toml
+
+demo: install ## Tell the whole story on sample conversations (TRANSCRIPTS=file.jsonl for your own)
+	$(BIN)/python -m examples.demo $(if $(TRANSCRIPTS),--transcripts "$(TRANSCRIPTS)")
+
+run: install ## Run both services in the foreground; Ctrl-C ends both
+	@$(BIN)/python -m tools.run_services
+
+test: install ## Run all tests (PYTEST_ARGS changes how)
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not chaos"
+
+faults: install ## Run the long fault-injection tests
+	$(BIN)/python -m pytest -m chaos
+
+lint: install lint-proto check-proto breaking ## Check style, types, walls and the contract
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy shared/recollect shared/recollect_shared shared/recollect_client \
+		services/retrieval/recollect_retrieval services/extraction/recollect_extraction \
+		tools tests $(wildcard examples benchmarks)
+	$(BIN)/python -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
+
+format: install ## Bring code into the house style
+	$(BIN)/python -m ruff check --fix .
+	$(BIN)/python -m ruff format .

@@ -1,0 +1,1 @@
+"""The edge of the service: check a request, call one thing, convert the answer."""

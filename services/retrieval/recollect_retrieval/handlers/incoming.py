@@ -1,0 +1,133 @@
+"""Questions as they come in: checked whole, every violation at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from recollect.v1 import retrieval_service_pb2 as pb
+from recollect.v1 import search_pb2
+from recollect_retrieval.search.memories import Question
+from recollect_retrieval.search.ranking import BALANCED
+from recollect_retrieval.storage.memories import Filters
+from recollect_shared.clock import utc_now
+from recollect_shared.convert import CONFIDENCE, MEMORY_SOURCE, MEMORY_STATUS, MEMORY_TYPE
+from recollect_shared.embeddings.protocol import Vector
+from recollect_shared.models import CONFIDENCES, CURRENT_STATUSES
+from recollect_shared.text.normalise import fold
+from recollect_shared.validation import Checks
+
+MAX_QUERY_BYTES = 64 * 1024
+MAX_LIMIT = 200
+RANKINGS = ("balanced",)
+ORDERS = ("created_at", "importance", "last_accessed_at")
+_MAX_LABELS = 100
+_MAX_WEIGHT = 100.0
+_TIME_TRAVEL = "is not offered by this version; leave it out to read what is known and true now"
+
+
+def read_question(
+    checks: Checks, request: pb.SearchMemoriesRequest, *, dimensions: int | None
+) -> Question:
+    """A SearchMemories request as a question."""
+    ranking = checks.known("ranking", request.ranking, RANKINGS)
+    del ranking  # there is one
+    for i, scope in enumerate(request.scopes):
+        if scope not in search_pb2.SearchScope.values():
+            checks.add(f"scopes[{i}]", f"has no meaning for the number {scope}")
+        elif scope != search_pb2.SEARCH_SCOPE_MEMORIES:
+            checks.add(f"scopes[{i}]", "only SEARCH_SCOPE_MEMORIES is offered by this version")
+    if request.source_types:
+        checks.add("source_types", "documents are not offered by this version; leave it out")
+    refuse_time_travel(checks, request)
+    return Question(
+        text=checks.text("query", request.query, max_bytes=MAX_QUERY_BYTES),
+        limit=checks.limit("limit", request.limit, default=10, maximum=MAX_LIMIT),
+        filters=read_filters(checks, request),
+        reference_time=reference_time(checks, request),
+        vector=_vector(checks, request, dimensions),
+        weights=_weights(checks, request.weights),
+        min_score=_min_score(checks, request),
+    )
+
+
+def read_filters(checks: Checks, request: Any) -> Filters:
+    """The filters that SearchMemories and ListMemories share."""
+    statuses = checks.all_of("statuses", request.statuses, MEMORY_STATUS)
+    least = checks.one_of("confidence_min", request.confidence_min, CONFIDENCE)
+    entity = checks.identifier("entity", request.entity, required=False)
+    return Filters(
+        statuses=statuses or CURRENT_STATUSES,
+        only_current=not statuses,
+        types=checks.all_of("types", request.types, MEMORY_TYPE) or None,
+        tags=checks.texts("tags", request.tags, maximum=_MAX_LABELS, max_chars=64) or None,
+        sources=checks.all_of("sources", request.sources, MEMORY_SOURCE) or None,
+        confidences=CONFIDENCES[CONFIDENCES.index(least) :] if least else None,
+        conversation_id=checks.identifier(
+            "conversation_id", request.conversation_id, required=False
+        )
+        or None,
+        created_after=checks.moment("created_after", request, "created_after"),
+        created_before=checks.moment("created_before", request, "created_before"),
+        entity_key=fold(entity) if entity else None,
+        metadata=checks.struct("metadata_filter", request.metadata_filter),
+    )
+
+
+def reference_time(checks: Checks, request: Any) -> datetime:
+    """The moment from which "yesterday" is counted."""
+    return checks.moment("reference_time", request, "reference_time") or utc_now()
+
+
+def refuse_time_travel(checks: Checks, request: Any) -> None:
+    """Say that the past cannot be asked for yet, rather than answer with the present."""
+    for name in ("as_of", "known_at"):
+        if request.HasField(name):
+            checks.add(name, _TIME_TRAVEL)
+
+
+def _vector(
+    checks: Checks, request: pb.SearchMemoriesRequest, dimensions: int | None
+) -> Vector | None:
+    if not request.query_embedding:
+        return None
+    field = "query_embedding"
+    if dimensions is None:
+        checks.add(field, "cannot be used: no embedding model is active in this deployment")
+        return None
+    if len(request.query_embedding) != dimensions:
+        checks.add(
+            field,
+            f"must have the {dimensions} dimensions of the active model, this has "
+            f"{len(request.query_embedding)}",
+        )
+        return None
+    vector = np.asarray(request.query_embedding, dtype=np.float32)
+    norm = float(np.linalg.norm(vector.astype(np.float64)))
+    if not math.isfinite(norm) or norm == 0:
+        checks.add(field, "must be finite and not all zero")
+        return None
+    return (vector / norm).astype(np.float32)
+
+
+def _weights(checks: Checks, weights: Mapping[str, float]) -> dict[str, float]:
+    for name, weight in weights.items():
+        if name not in BALANCED:
+            checks.add(f"weights[{name[:64]}]", f"must be one of {', '.join(BALANCED)}")
+        elif not 0 <= weight <= _MAX_WEIGHT:
+            checks.add(f"weights[{name}]", f"must lie between 0 and {_MAX_WEIGHT:.0f}")
+    if sum({**BALANCED, **weights}.values()) <= 0:
+        checks.add("weights", "must not all be 0")
+    return dict(weights)
+
+
+def _min_score(checks: Checks, request: pb.SearchMemoriesRequest) -> float | None:
+    if not request.HasField("min_score"):
+        return None
+    if not math.isfinite(request.min_score):
+        checks.add("min_score", "must be a finite number")
+    return request.min_score

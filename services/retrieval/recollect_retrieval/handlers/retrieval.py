@@ -1,0 +1,358 @@
+"""RetrievalService: what is known about a user."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.duration_pb2 import Duration
+
+from recollect.v1 import retrieval_service_pb2 as pb
+from recollect.v1 import retrieval_service_pb2_grpc, search_pb2
+from recollect_retrieval.accesses import AccessCounter
+from recollect_retrieval.context import Context, ContextBuilder, Wanted
+from recollect_retrieval.handlers.incoming import (
+    MAX_LIMIT,
+    MAX_QUERY_BYTES,
+    ORDERS,
+    read_filters,
+    read_question,
+    reference_time,
+    refuse_time_travel,
+)
+from recollect_retrieval.readers import Readers
+from recollect_retrieval.render.custom import check_custom_template
+from recollect_retrieval.search.legs import Legs
+from recollect_retrieval.search.memories import Hit, MemorySearch, Question
+from recollect_retrieval.storage import memories, people
+from recollect_retrieval.storage.memories import Filters
+from recollect_retrieval.storage.people import UserState
+from recollect_shared.convert import (
+    OUTCOME,
+    entity_message,
+    memory_message,
+    profile_message,
+    summary_message,
+)
+from recollect_shared.database.pool import Database
+from recollect_shared.errors import NotFound
+from recollect_shared.models import Scope
+from recollect_shared.paging import PageTokens
+from recollect_shared.rpc.call import Context as CallContext
+from recollect_shared.rpc.call import current_call, seconds_left
+from recollect_shared.validation import Checks
+
+_CALL_SECONDS = 5.0
+_MEMORY_DISABLED = "MEMORY_DISABLED"
+_LEG_STATES = {
+    "ran": search_pb2.LEG_STATE_RAN,
+    "skipped": search_pb2.LEG_STATE_SKIPPED,
+    "timed_out": search_pb2.LEG_STATE_TIMED_OUT,
+    "failed": search_pb2.LEG_STATE_FAILED,
+}
+_TEMPLATES = {
+    value.number: value.name.removeprefix("PROMPT_TEMPLATE_").lower()
+    for value in search_pb2.PromptTemplate.DESCRIPTOR.values
+    if value.number
+}
+_ORDERS: dict[int, str] = {
+    search_pb2.MEMORY_ORDER_IMPORTANCE: "importance",
+    search_pb2.MEMORY_ORDER_RECENT: "recent",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What unset limits mean, and whether memory is on for users who did not choose."""
+
+    memory_enabled: bool
+    max_relevant: int
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Where one call reads, about whom, and until when."""
+
+    scope: Scope
+    database: Database
+    deadline: float
+    user: UserState | None
+    disabled: bool
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to read: nobody knows the user, or memory is off."""
+        return self.user is None or self.user.erased or self.disabled
+
+    @property
+    def reason(self) -> str:
+        """Why a reply is empty on purpose."""
+        return _MEMORY_DISABLED if self.disabled else ""
+
+
+class RetrievalHandlers(retrieval_service_pb2_grpc.RetrievalServiceServicer):
+    """Answers RetrievalService on the role recollect_read."""
+
+    def __init__(
+        self,
+        readers: Readers,
+        search: MemorySearch,
+        accesses: AccessCounter,
+        pages: PageTokens,
+        defaults: Defaults,
+        *,
+        dimensions: int | None,
+    ) -> None:
+        self._readers = readers
+        self._search = search
+        self._context = ContextBuilder(search)
+        self._accesses = accesses
+        self._pages = pages
+        self._defaults = defaults
+        self._dimensions = dimensions
+
+    async def GetContext(
+        self, request: pb.GetContextRequest, context: CallContext
+    ) -> pb.GetContextResponse:
+        """Everything to tell an assistant before it answers."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        wanted = self._wanted(checks, request)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.empty or reading.user is None:
+            return pb.GetContextResponse(reason=reading.reason)
+        legs = Legs()
+        found = await self._context.build(
+            reading.database, reading.scope, wanted, reading.user, legs, deadline=reading.deadline
+        )
+        self._accesses.told(reading.scope, _told(found))
+        return pb.GetContextResponse(
+            profile=profile_message(found.profile),
+            memories=[memory_message(memory) for memory in found.memories],
+            relevant=[_result(hit) for hit in found.found.hits],
+            conversations=[summary_message(summary) for summary in found.conversations],
+            entities=[entity_message(entity) for entity in found.entities],
+            prompt_block=found.block.text,
+            prompt_tokens=found.block.tokens,
+            legs=_legs(legs),
+            degraded=legs.degraded,
+        )
+
+    async def SearchMemories(
+        self, request: pb.SearchMemoriesRequest, context: CallContext
+    ) -> pb.SearchMemoriesResponse:
+        """The memories that answer a question best."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        question = read_question(checks, request, dimensions=self._dimensions)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.empty or reading.user is None:
+            return pb.SearchMemoriesResponse(reason=reading.reason)
+        legs = Legs()
+        found = await self._search.run(
+            reading.database, reading.scope, question, reading.user, legs, deadline=reading.deadline
+        )
+        self._accesses.told(reading.scope, [hit.memory.memory_id for hit in found.hits])
+        return pb.SearchMemoriesResponse(
+            results=[_result(hit, explain=request.explain) for hit in found.hits],
+            entities=[entity_message(entity) for entity in found.entities],
+            candidates_total=found.candidates_total,
+            legs=_legs(legs),
+            degraded=legs.degraded,
+        )
+
+    async def GetMemory(
+        self, request: pb.GetMemoryRequest, context: CallContext
+    ) -> pb.GetMemoryResponse:
+        """One memory, whatever its status."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        memory_id = checks.uuid("memory_id", request.memory_id)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.disabled:
+            return pb.GetMemoryResponse(reason=reading.reason)
+        found = await self._run(
+            reading, lambda c: memories.read_by_ids(c, reading.scope, [memory_id])
+        )
+        if not found or reading.empty:
+            raise NotFound(
+                "this user has no such memory",
+                reason="MEMORY_NOT_FOUND",
+                metadata={"memory_id": request.memory_id},
+            )
+        return pb.GetMemoryResponse(memory=memory_message(found[0]))
+
+    async def ListMemories(
+        self, request: pb.ListMemoriesRequest, context: CallContext
+    ) -> pb.ListMemoriesResponse:
+        """A user's memories in pages."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        filters = read_filters(checks, request)
+        refuse_time_travel(checks, request)
+        order_by = checks.known("order_by", request.order_by, ORDERS) or "created_at"
+        size = checks.limit("page_size", request.page_size, default=10, maximum=1_000)
+        page = self._pages.bind(current_call().principal.tenant_id, request)
+        after = page.open(checks, request.page_token)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.empty:
+            return pb.ListMemoriesResponse(reason=reading.reason)
+        found, following, total = await self._run(
+            reading,
+            lambda c: memories.list_page(
+                c, reading.scope, filters, order_by=order_by, after=after, limit=size
+            ),
+        )
+        return pb.ListMemoriesResponse(
+            memories=[memory_message(memory) for memory in found],
+            next_page_token=page.seal(following),
+            total_size=total,
+        )
+
+    async def GetProfile(
+        self, request: pb.GetProfileRequest, context: CallContext
+    ) -> pb.GetProfileResponse:
+        """A user's profile."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.disabled:
+            return pb.GetProfileResponse(reason=reading.reason)
+        found = await self._run(reading, lambda c: people.read_profile(c, reading.scope))
+        if found is None or reading.empty:
+            raise NotFound("this user has no profile yet", reason="PROFILE_NOT_FOUND")
+        return pb.GetProfileResponse(profile=profile_message(found))
+
+    async def ListConversations(
+        self, request: pb.ListConversationsRequest, context: CallContext
+    ) -> pb.ListConversationsResponse:
+        """A user's conversations in short, those active last first."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        outcomes = checks.all_of("outcomes", request.outcomes, OUTCOME)
+        created_after = checks.moment("created_after", request, "created_after")
+        created_before = checks.moment("created_before", request, "created_before")
+        size = checks.limit("page_size", request.page_size, default=10, maximum=MAX_LIMIT)
+        page = self._pages.bind(current_call().principal.tenant_id, request)
+        after = page.open(checks, request.page_token)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.empty:
+            return pb.ListConversationsResponse(reason=reading.reason)
+        found, following, total = await self._run(
+            reading,
+            lambda c: people.conversation_page(
+                c,
+                reading.scope,
+                outcomes=outcomes,
+                created_after=created_after,
+                created_before=created_before,
+                after=after,
+                limit=size,
+            ),
+        )
+        return pb.ListConversationsResponse(
+            conversations=[summary_message(summary) for summary in found],
+            next_page_token=page.seal(following),
+            total_size=total,
+        )
+
+    def _wanted(self, checks: Checks, request: pb.GetContextRequest) -> Wanted:
+        def most(name: str, default: int, maximum: int = MAX_LIMIT) -> int:
+            given = getattr(request, name) if request.HasField(name) else None  # type: ignore[arg-type]
+            return checks.optional_limit(name, given, default=default, maximum=maximum)
+
+        refuse_time_travel(checks, request)
+        for i, scope in enumerate(request.scopes):
+            if scope not in search_pb2.SearchScope.values() or not scope:
+                checks.add(f"scopes[{i}]", f"has no meaning for the number {scope}")
+        template = checks.one_of("template", request.template, _TEMPLATES) or "about_the_user"
+        custom = checks.text("custom_template", request.custom_template, max_bytes=64 * 1024)
+        if template == "custom" and (why := check_custom_template(custom)) is not None:
+            checks.add("custom_template", why)
+        question = Question(
+            text=checks.text("query", request.query, max_bytes=MAX_QUERY_BYTES),
+            limit=most("max_relevant", self._defaults.max_relevant),
+            filters=Filters(),
+            reference_time=reference_time(checks, request),
+        )
+        wants_memories = not request.scopes or search_pb2.SEARCH_SCOPE_MEMORIES in request.scopes
+        wants_summaries = not request.scopes or search_pb2.SEARCH_SCOPE_SUMMARIES in request.scopes
+        return Wanted(
+            question=question,
+            conversation_id=checks.identifier(
+                "conversation_id", request.conversation_id, required=False
+            )
+            or None,
+            max_memories=most("max_memories", 20) if wants_memories else 0,
+            max_conversations=most("max_conversations", 5) if wants_summaries else 0,
+            max_entities=most("max_entities", 10),
+            max_tokens=most("max_tokens", self._defaults.max_tokens, 1_000_000),
+            newest_first=checks.one_of("memory_order", request.memory_order, _ORDERS) == "recent",
+            template=template,
+            custom_template=custom if template == "custom" else "",
+            annotate=request.include_provenance,
+        )
+
+    async def _begin(self, user_id: str, token: str, context: CallContext) -> _Reading:
+        """Choose the database, and learn whether there is anything to read at all."""
+        principal = current_call().principal
+        scope = principal.scope(user_id)
+        seconds = seconds_left(context, _CALL_SECONDS)
+        deadline = asyncio.get_running_loop().time() + seconds
+        database = await self._readers.choose(token, principal.tenant_id, timeout=seconds)
+        user = await database.run(
+            lambda c: people.read_user(c, scope),
+            timeout=deadline - asyncio.get_running_loop().time(),
+            repeatable=True,
+        )
+        enabled = self._defaults.memory_enabled
+        if user is not None and user.memory_enabled is not None:
+            enabled = user.memory_enabled
+        return _Reading(scope, database, deadline, user, disabled=not enabled)
+
+    @staticmethod
+    async def _run(reading: _Reading, work: Any) -> Any:
+        return await reading.database.run(
+            work,
+            timeout=reading.deadline - asyncio.get_running_loop().time(),
+            repeatable=True,
+        )
+
+
+def _told(found: Context) -> list[Any]:
+    hits = [hit.memory.memory_id for hit in found.found.hits]
+    return list(dict.fromkeys([*(memory.memory_id for memory in found.memories), *hits]))
+
+
+def _result(hit: Hit, *, explain: bool = True) -> search_pb2.SearchResult:
+    return search_pb2.SearchResult(
+        memory=memory_message(hit.memory),
+        score=hit.score,
+        breakdown=hit.breakdown if explain else {},
+        matched_legs=hit.legs,
+    )
+
+
+def _legs(legs: Legs) -> list[search_pb2.LegReport]:
+    reports = []
+    for leg in legs.reports:
+        duration = Duration()
+        duration.FromNanoseconds(int(leg.seconds * 1e9))
+        reports.append(
+            search_pb2.LegReport(
+                name=leg.name,
+                state=_LEG_STATES[leg.state],
+                duration=duration,
+                candidates=leg.candidates,
+                reason=leg.reason,
+            )
+        )
+    return reports

@@ -1,0 +1,51 @@
+"""What each leg of a search did, for the reply: a leg that is missing says why."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Self
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """One leg: `state` is ran, skipped, timed_out or failed; `seconds` is its time on the wall."""
+
+    name: str
+    state: str
+    seconds: float = 0.0
+    candidates: int = 0
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Legs:
+    """The legs of one call, in the order in which they ended."""
+
+    reports: list[Leg] = field(default_factory=list)
+
+    def add(self, leg: Leg) -> None:
+        """Report a leg."""
+        self.reports.append(leg)
+
+    @property
+    def degraded(self) -> bool:
+        """Whether a leg that should have run did not."""
+        return any(leg.state in ("timed_out", "failed") for leg in self.reports)
+
+
+class Stopwatch:
+    """Seconds since it was made."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """So far."""
+        return time.monotonic() - self._started
+
+    @classmethod
+    def start(cls) -> Self:
+        """A running one."""
+        return cls()

@@ -1,0 +1,112 @@
+// A client made from protos/ alone: submits one transcript, watches its job to the end and prints
+// what an assistant would be told about the user, as one line of JSON on stdout.
+//
+// Environment: RECOLLECT_PROTOS (the folder protos/), RECOLLECT_EXTRACTION_ADDRESS and
+// RECOLLECT_RETRIEVAL_ADDRESS (host:port), RECOLLECT_TRANSCRIPT (a recollect.v1.Transcript as
+// JSON), RECOLLECT_QUERY (optional), RECOLLECT_API_KEY (optional), RECOLLECT_DEADLINE_SECONDS
+// (for the whole run, default 60).
+
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+
+import grpc from "@grpc/grpc-js";
+import protoLoader from "@grpc/proto-loader";
+
+const FINAL_STATES = new Set(["JOB_STATE_SUCCEEDED", "JOB_STATE_DEAD", "JOB_STATE_CANCELLED"]);
+
+function required(name) {
+  const value = process.env[name];
+  if (!value) {
+    throw new Error(`set ${name}; the head of this file lists what is needed`);
+  }
+  return value;
+}
+
+function loadContract(protos) {
+  const folder = join(protos, "recollect", "v1");
+  const files = readdirSync(folder)
+    .filter((name) => name.endsWith(".proto"))
+    .map((name) => join("recollect", "v1", name));
+  const definition = protoLoader.loadSync(files, {
+    includeDirs: [protos],
+    keepCase: true,
+    longs: Number,
+    enums: String,
+    defaults: true,
+    oneofs: true,
+  });
+  return grpc.loadPackageDefinition(definition).recollect.v1;
+}
+
+function unary(client, method, request, metadata, deadline) {
+  return new Promise((resolve, reject) => {
+    client[method](request, metadata, { deadline }, (error, reply) =>
+      error ? reject(error) : resolve(reply),
+    );
+  });
+}
+
+async function watch(client, request, metadata, deadline) {
+  const states = [];
+  let job;
+  for await (const update of client.WatchJob(request, metadata, { deadline })) {
+    job = update.job;
+    states.push(job.state);
+  }
+  if (!job || !FINAL_STATES.has(job.state)) {
+    throw new Error(`WatchJob ended before the job did: ${states.join(", ") || "no update"}`);
+  }
+  return { job, states };
+}
+
+async function main() {
+  const api = loadContract(required("RECOLLECT_PROTOS"));
+  const transcript = JSON.parse(required("RECOLLECT_TRANSCRIPT"));
+  const seconds = Number(process.env.RECOLLECT_DEADLINE_SECONDS ?? "60");
+  const deadline = Date.now() + seconds * 1000;
+  const metadata = new grpc.Metadata();
+  if (process.env.RECOLLECT_API_KEY) {
+    metadata.set("authorization", `Bearer ${process.env.RECOLLECT_API_KEY}`);
+  }
+  const credentials = grpc.credentials.createInsecure();
+  const extraction = new api.ExtractionService(
+    required("RECOLLECT_EXTRACTION_ADDRESS"),
+    credentials,
+  );
+  const retrieval = new api.RetrievalService(required("RECOLLECT_RETRIEVAL_ADDRESS"), credentials);
+  try {
+    const submitted = await unary(
+      extraction,
+      "SubmitTranscripts",
+      { transcripts: [transcript] },
+      metadata,
+      deadline,
+    );
+    const { job, states } = await watch(
+      extraction,
+      { job_id: submitted.jobs[0].id },
+      metadata,
+      deadline,
+    );
+    const context = await unary(
+      retrieval,
+      "GetContext",
+      {
+        user_id: transcript.user_id,
+        query: process.env.RECOLLECT_QUERY ?? "",
+        consistency_token: job.consistency_token,
+      },
+      metadata,
+      deadline,
+    );
+    process.stdout.write(`${JSON.stringify({ job, states, context })}\n`);
+  } finally {
+    extraction.close();
+    retrieval.close();
+  }
+}
+
+main().catch((error) => {
+  process.stderr.write(`${error.message}\n`);
+  process.exitCode = 1;
+});

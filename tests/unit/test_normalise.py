@@ -1,0 +1,104 @@
+"""One spelling per text: what NFC unites, what folding forgets, what cannot be stored."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recollect_shared.text.normalise import fold, nfc, unusable_characters
+
+
+@pytest.mark.parametrize("text", ["Hà Nội", "Nguyễn Thị Ánh", "café", "がぎぐ", "한국어", "Ελλάδα"])
+def test_composed_and_decomposed_letters_become_equal(text: str) -> None:
+    decomposed = unicodedata.normalize("NFD", text)
+    assert decomposed != nfc(text)
+    assert nfc(decomposed) == nfc(text) == unicodedata.normalize("NFC", text)
+
+
+@pytest.mark.parametrize("text", ["", "plain", "a\r\n\tb  ", "日本語", "👨‍👩‍👧", "שלום", "ﬁ ① ²"])
+def test_nfc_leaves_everything_else_alone(text: str) -> None:
+    assert nfc(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "folded"),
+    [
+        ("Hà Nội", "ha noi"),
+        ("HÀ NỘI", "ha noi"),
+        ("Đà Nẵng, đường Điện Biên Phủ", "da nang, duong dien bien phu"),
+        ("Nguyễn Thị Ánh", "nguyen thi anh"),
+        ("Müller Café naïve", "muller cafe naive"),
+        ("Straße", "strasse"),
+        ("İstanbul", "istanbul"),
+        ("Ελλάδα", "ελλαδα"),
+        ("Ещё", "еще"),
+        ("  a \t b\n\nc\u00a0d  ", "a b c d"),
+        ("", ""),
+        ("   ", ""),
+        # Korean syllables are no diacritics, and stay whole.
+        ("한국어", "한국어"),
+        ("日本語", "日本語"),
+        ("الكِتَاب", "الكتاب"),
+        ("שָׁלוֹם", "שלום"),
+        ("👍🏽 ok", "👍🏽 ok"),
+    ],
+)
+def test_folding_forgets_case_diacritics_and_spacing(text: str, folded: str) -> None:
+    assert fold(text) == folded
+    assert fold(unicodedata.normalize("NFD", text)) == folded
+
+
+@pytest.mark.parametrize(
+    "text", ["", "plain", "line\nbreak\ttab", "Hà Nội", "👨‍👩‍👧", "\x01\x7f", "\ufffd"]
+)
+def test_ordinary_text_can_be_stored(text: str) -> None:
+    assert unusable_characters(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("\x00", "NUL"),
+        ("Hà\x00Nội", "NUL"),
+        ("\ud800", "surrogates"),
+        ("ok \udfff", "surrogates"),
+        ("\ude00\ud83d", "surrogates"),
+    ],
+)
+def test_what_postgres_cannot_hold_is_named(text: str, reason: str) -> None:
+    assert reason in (unusable_characters(text) or "")
+
+
+_ANY = st.text(st.characters())
+
+
+@settings(deadline=None)
+@given(_ANY)
+def test_nfc_is_idempotent_and_never_raises(text: str) -> None:
+    assert nfc(nfc(text)) == nfc(text)
+    assert unicodedata.is_normalized("NFC", nfc(text))
+
+
+@settings(deadline=None)
+@given(_ANY)
+def test_folding_is_one_spelling_and_never_raises(text: str) -> None:
+    folded = fold(text)
+    assert unicodedata.is_normalized("NFC", folded)
+    assert folded == folded.strip()
+    assert "  " not in folded
+    assert fold(folded) == folded
+    assert fold(unicodedata.normalize("NFD", text)) == folded
+    assert fold(unicodedata.normalize("NFC", text)) == folded
+
+
+@settings(deadline=None)
+@given(_ANY)
+def test_text_without_a_reason_can_be_encoded_and_the_other_cannot(text: str) -> None:
+    try:
+        storable = b"\x00" not in text.encode()
+    except UnicodeEncodeError:
+        storable = False
+    assert (unusable_characters(text) is None) == storable
