@@ -7,8 +7,9 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 
-PYTHON ?= python3
-VENV := .venv
+# Sets PYTHON (make PYTHON=python3.13 takes another interpreter) and VENV.
+include proto.mk
+
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/recollect-installed
 
@@ -16,36 +17,39 @@ INSTALLED := $(VENV)/recollect-installed
 PYTEST_ARGS ?= -n auto --dist loadgroup
 TRANSCRIPTS ?=
 
-include proto.mk
+# The folders that hold Python of ours; one without any is left out, which mypy would refuse.
+TYPED := shared/recollect shared/recollect_shared shared/recollect_client \
+	services/retrieval/recollect_retrieval services/extraction/recollect_extraction tools tests \
+	$(patsubst %/,%,$(sort $(dir $(wildcard examples/*/*.py benchmarks/*.py))))
 
-.PHONY: help install lock demo run test faults lint format eval bench migrate docs compose-env clean
+.PHONY: help install lock demo run test faults lint format eval migrate docs compose-env clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(INSTALLED) ## Make .venv with this project and everything its development needs
 
-# `python -m pip`, not `pip`: scripts in a path with spaces or a long one cannot name their interpreter.
 $(INSTALLED): pyproject.toml requirements.lock
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-		echo "Python 3.11 or newer is needed: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+		echo "Python 3.11 or newer is needed, for example: make PYTHON=python3.12 $(MAKECMDGOALS)"; \
+		exit 1; }
 	"$(PYTHON)" -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
-	touch $@
+	@touch $@
 
-lock: | install ## Resolve requirements.lock anew from pyproject.toml
+lock: install ## Resolve requirements.lock anew from pyproject.toml
 	$(BIN)/python -m uv pip compile --quiet --no-config --upgrade --universal --python-version 3.11 \
 		--extra retrieval --extra extraction --extra onnx --extra cli --extra dev \
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links \
 		--output-file requirements.lock pyproject.toml
 
-demo: install ## Tell the whole story on sample conversations (TRANSCRIPTS=file.jsonl for your own)
+demo: install ## Tell the whole story on sample conversations (TRANSCRIPTS=file.jsonl: on yours)
 	$(BIN)/python -m examples.demo $(if $(TRANSCRIPTS),--transcripts "$(TRANSCRIPTS)")
 
 run: install ## Run both services in the foreground; Ctrl-C ends both
 	@$(BIN)/python -m tools.run_services
 
-test: install ## Run all tests (PYTEST_ARGS changes how)
+test: install ## Run all tests but the long fault runs (PYTEST_ARGS says how)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not chaos"
 
 faults: install ## Run the long fault-injection tests
@@ -54,11 +58,28 @@ faults: install ## Run the long fault-injection tests
 lint: install lint-proto check-proto breaking ## Check style, types, walls and the contract
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
-	$(BIN)/python -m mypy shared/recollect shared/recollect_shared shared/recollect_client \
-		services/retrieval/recollect_retrieval services/extraction/recollect_extraction \
-		tools tests $(wildcard examples benchmarks)
-	$(BIN)/python -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
+	$(BIN)/python -m mypy $(TYPED)
+	$(BIN)/lint-imports
 
-format: install ## Bring code into the house style
+# Their tools come with the development install.
+lint-proto breaking: install
+
+format: install ## Bring the code into the house style
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
+
+eval: install ## Measure what is found on the LoCoMo questions
+	$(BIN)/python -m benchmarks.locomo
+
+migrate: install ## Bring the database in DATABASE_URL up to date
+	$(BIN)/python -m recollect_shared.database.migrate
+
+docs: proto ## Generate docs/api.md from the comments in protos/ (with the stubs)
+
+compose-env: ## Write .env with generated passwords for docker compose
+	@"$(PYTHON)" docker/make_env.py .env
+
+clean: ## Remove everything that can be made again, the environments included
+	rm -rf $(VENV) $(PROTO_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+		.import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -114,7 +114,9 @@ def install_client(node: Node, cache: Path) -> Path:
         except subprocess.TimeoutExpired:
             _unavailable(f"`npm ci` did not end within {INSTALL_SECONDS} s: is there a network?")
         if done.returncode:
-            _unavailable(f"`npm ci` cannot install the client's packages: {done.stderr.strip()[:500]}")
+            _unavailable(
+                f"`npm ci` cannot install the client's packages: {done.stderr.strip()[:500]}"
+            )
         try:
             building.rename(ready)
         except OSError:
@@ -187,11 +189,13 @@ def a_transcript(user_id: str) -> dict[str, Any]:
     }
 
 
-def test_a_node_client_submits_a_transcript_and_reads_the_context(
+async def test_a_node_client_submits_a_transcript_and_reads_the_context(
     client: list[str], services: Services
 ) -> None:
     user_id = f"người dùng {uuid.uuid4()}"
-    done = run_client(
+    # In a thread: the services may run in the loop of this test.
+    done = await asyncio.to_thread(
+        run_client,
         client,
         services.extraction_address,
         services.retrieval_address,

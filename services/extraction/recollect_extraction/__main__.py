@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from pydantic import ValidationError
 
@@ -59,52 +61,50 @@ async def serve(settings: ExtractionSettings) -> None:
     """Run the service until it is told to end."""
     end = end_signal()
     settings.auth_mode(settings.extraction_listen)
-    chat = build_chat(settings)
-    configured = build_embedder(
-        settings.chosen_embedder,
-        model=settings.embedding_model,
-        dimensions=settings.embedding_dimensions,
-        base_url=settings.openai_base_url,
-        api_key=settings.api_key,
-        onnx_model_dir=str(settings.onnx_model_dir or ""),
-        timeout=settings.model_timeout_seconds,
-    )
     located = await asyncio.to_thread(locate_database, settings)
     try:
-        await _serve_on(settings, located.conninfo, chat, configured, end)
+        async with running(settings, located.conninfo):
+            await end.wait()
     finally:
-        await chat.close()
-        await configured.close()
         await asyncio.to_thread(located.release)
 
 
-async def _serve_on(
-    settings: ExtractionSettings,
-    conninfo: str,
-    chat: ChatModel,
-    configured: Embedder,
-    end: asyncio.Event,
-) -> None:
-    write = Database(
-        conninfo,
-        "recollect_write",
-        application=NAME,
-        max_size=settings.worker_concurrency + 8,
-        configure=configure_vectors,
-    )
-    maintenance = Database(
-        conninfo,
-        "recollect_maintenance",
-        application=NAME,
-        max_size=4,
-        configure=configure_vectors,
-    )
-    await write.open()
-    await maintenance.open()
-    signals = JobSignals(maintenance.conninfo)
-    try:
+@asynccontextmanager
+async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[Server]:
+    """The service at work on a database whose schema is up to date; leaving drains it."""
+    async with AsyncExitStack() as stack:
+        chat = build_chat(settings)
+        stack.push_async_callback(chat.close)
+        configured = build_embedder(
+            settings.chosen_embedder,
+            model=settings.embedding_model,
+            dimensions=settings.embedding_dimensions,
+            base_url=settings.openai_base_url,
+            api_key=settings.api_key,
+            onnx_model_dir=str(settings.onnx_model_dir or ""),
+            timeout=settings.model_timeout_seconds,
+        )
+        stack.push_async_callback(configured.close)
+        write = Database(
+            conninfo,
+            "recollect_write",
+            application=NAME,
+            max_size=settings.worker_concurrency + 8,
+            configure=configure_vectors,
+        )
+        maintenance = Database(
+            conninfo,
+            "recollect_maintenance",
+            application=NAME,
+            max_size=4,
+            configure=configure_vectors,
+        )
+        for database in (write, maintenance):
+            stack.push_async_callback(database.close)
+            await database.open()
         embedder = await _embedder_in_force(maintenance, configured)
         secret = load_deployment_secret(settings)
+        signals = JobSignals(maintenance.conninfo)
         intake = Intake(
             write,
             IntakeRules(
@@ -114,11 +114,10 @@ async def _serve_on(
                 max_attempts=settings.max_attempts,
             ),
         )
-        extraction = build_extraction(settings, write, chat, embedder)
         worker = Worker(
             maintenance,
             signals,
-            {"memory-extraction": extraction.run},
+            {"memory-extraction": build_extraction(settings, write, chat, embedder).run},
             WorkerRules(
                 concurrency=settings.worker_concurrency,
                 lease_seconds=settings.lease_seconds,
@@ -140,13 +139,14 @@ async def _serve_on(
             servicers(handlers),
             build_authenticator(settings, settings.extraction_listen, write),
         )
+        stack.push_async_callback(signals.stop)
         await signals.start()
         await worker.start()
         sweeps.start()
         await server.start()
         logger.info(
-            "serving on %s",
-            settings.extraction_listen,
+            "serving on port %d",
+            server.port,
             extra={
                 "extractor": chat.extractor,
                 "model": chat.model,
@@ -154,16 +154,14 @@ async def _serve_on(
                 "database": "embedded" if settings.embedded else "DATABASE_URL",
             },
         )
-        await end.wait()
-        sweeps.stop()
-        # Calls and jobs drain side by side, within the same time.
-        await asyncio.gather(
-            server.stop(settings.drain_seconds), worker.stop(settings.drain_seconds)
-        )
-    finally:
-        await signals.stop()
-        await maintenance.close()
-        await write.close()
+        try:
+            yield server
+        finally:
+            sweeps.stop()
+            # Calls and jobs drain side by side, within the same time.
+            await asyncio.gather(
+                server.stop(settings.drain_seconds), worker.stop(settings.drain_seconds)
+            )
 
 
 def build_chat(settings: ExtractionSettings) -> ChatModel:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from pydantic import ValidationError
 
@@ -20,7 +22,6 @@ from recollect_shared.consistency import ConsistencyTokens
 from recollect_shared.database.pool import Database
 from recollect_shared.embeddings import active
 from recollect_shared.embeddings.factory import build_embedder
-from recollect_shared.embeddings.protocol import Embedder
 from recollect_shared.paging import PageTokens
 from recollect_shared.rpc.server import Server, Servicer, end_signal
 from recollect_shared.startup import (
@@ -41,58 +42,49 @@ async def serve(settings: RetrievalSettings) -> None:
     """Run the service until it is told to end."""
     end = end_signal()
     settings.auth_mode(settings.retrieval_listen)
-    configured = build_embedder(
-        settings.chosen_embedder,
-        model=settings.embedding_model,
-        dimensions=settings.embedding_dimensions,
-        base_url=settings.openai_base_url,
-        api_key=settings.api_key,
-        onnx_model_dir=str(settings.onnx_model_dir or ""),
-        timeout=settings.model_timeout_seconds,
-    )
     located = await asyncio.to_thread(locate_database, settings)
     try:
-        await _serve_on(settings, located.conninfo, configured, end)
+        async with running(settings, located.conninfo):
+            await end.wait()
     finally:
-        await configured.close()
         await asyncio.to_thread(located.release)
 
 
-async def _serve_on(
-    settings: RetrievalSettings, conninfo: str, configured: Embedder, end: asyncio.Event
-) -> None:
-    primary = Database(
-        conninfo,
-        "recollect_read",
-        application=NAME,
-        max_size=settings.read_pool_size,
-        configure=configure_vectors,
-    )
-    # Counters have connections of their own, so that they never stand in a reader's way.
-    counters = Database(conninfo, "recollect_read", application=f"{NAME}-counters", max_size=1)
-    replica = None
-    if settings.read_database_url is not None:
-        replica = Database(
-            settings.read_database_url.get_secret_value(),
-            "recollect_read",
-            application=NAME,
-            max_size=settings.read_pool_size,
-            configure=configure_vectors,
+@asynccontextmanager
+async def running(settings: RetrievalSettings, conninfo: str) -> AsyncIterator[Server]:
+    """The service at work on a database whose schema is up to date; leaving drains it."""
+    async with AsyncExitStack() as stack:
+        configured = build_embedder(
+            settings.chosen_embedder,
+            model=settings.embedding_model,
+            dimensions=settings.embedding_dimensions,
+            base_url=settings.openai_base_url,
+            api_key=settings.api_key,
+            onnx_model_dir=str(settings.onnx_model_dir or ""),
+            timeout=settings.model_timeout_seconds,
         )
-    databases = [database for database in (primary, counters, replica) if database is not None]
-    for database in databases:
-        await database.open()
-    accesses = AccessCounter(counters)
-    queries = None
-    try:
+        stack.push_async_callback(configured.close)
+        primary = _pool(settings, conninfo)
+        # Counters have a connection of their own, so that they never stand in a reader's way.
+        counters = Database(conninfo, "recollect_read", application=f"{NAME}-counters", max_size=1)
+        replica = None
+        if settings.read_database_url is not None:
+            replica = _pool(settings, settings.read_database_url.get_secret_value())
+        for database in (primary, counters, replica):
+            if database is not None:
+                stack.push_async_callback(database.close)
+                await database.open()
         secret = load_deployment_secret(settings)
         async with primary.connection() as connection:
             model = await active.active_model(connection)
         embedder, why_not = active.fitting(configured, model)
+        queries = None
         if embedder is None:
             logger.warning("searches run without the semantic leg: %s", why_not)
         else:
             queries = QueryEmbedder(embedder, cache_size=settings.embedding_cache_size)
+            stack.push_async_callback(queries.close)
+        accesses = AccessCounter(counters)
         handlers = RetrievalHandlers(  # type: ignore[abstract]
             Readers(primary, replica, ConsistencyTokens(secret)),
             MemorySearch(queries, why_not, embedding_seconds=settings.embedding_deadline_ms / 1000),
@@ -117,24 +109,31 @@ async def _serve_on(
             ],
             build_authenticator(settings, settings.retrieval_listen, primary),
         )
+        stack.push_async_callback(accesses.stop)
         await accesses.start()
         await server.start()
         logger.info(
-            "serving on %s",
-            settings.retrieval_listen,
+            "serving on port %d",
+            server.port,
             extra={
                 "embedder": embedder.name if embedder is not None else "none",
                 "database": "embedded" if settings.embedded else "DATABASE_URL",
             },
         )
-        await end.wait()
-        await server.stop(settings.drain_seconds)
-    finally:
-        if queries is not None:
-            await queries.close()
-        await accesses.stop()
-        for database in databases:
-            await database.close()
+        try:
+            yield server
+        finally:
+            await server.stop(settings.drain_seconds)
+
+
+def _pool(settings: RetrievalSettings, conninfo: str) -> Database:
+    return Database(
+        conninfo,
+        "recollect_read",
+        application=NAME,
+        max_size=settings.read_pool_size,
+        configure=configure_vectors,
+    )
 
 
 def main() -> None:

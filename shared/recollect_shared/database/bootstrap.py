@@ -30,8 +30,8 @@ class BootstrapError(PermissionError):
 class _Step:
     """One statement, and the same as an administrator may read it (without a password)."""
 
-    statement: sql.Composable
-    shown: sql.Composable
+    statement: sql.Composed
+    shown: sql.Composed
 
 
 def bootstrap(

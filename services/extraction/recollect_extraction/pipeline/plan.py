@@ -286,6 +286,7 @@ class _Planner:
         if replace(after, version=known.version, said_at=known.said_at) == replace(
             known, tags=tuple(known.tags)
         ):
+            self._plan.confirmed[known.memory_id] = evidence.said_at
             return
         vector_of = ("updated", position) if content != known.content else None
         self._rewrite(known, after, "updated", "made more precise", vector_of, evidence)

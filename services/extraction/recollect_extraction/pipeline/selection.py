@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from recollect_shared.text.bm25 import score
-
 from recollect_extraction.storage import keyword_index, memories
 from recollect_extraction.storage.conversations import StoredMessage
 from recollect_extraction.storage.memories import Known
 from recollect_shared.database.pool import Connection
 from recollect_shared.models import Scope
+from recollect_shared.text.bm25 import score
 from recollect_shared.text.terms import query_terms
 
 MAX_TERMS = 400

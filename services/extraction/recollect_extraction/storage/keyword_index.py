@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from recollect_shared.text.bm25 import Statistics, TermPostings
-
 from recollect_shared.database.pool import Connection
 from recollect_shared.models import Scope
+from recollect_shared.text.bm25 import Statistics, TermPostings
 
 SEGMENT = 256
 """Postings per row, as the schema's CHECK has it."""

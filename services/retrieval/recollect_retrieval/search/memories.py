@@ -94,7 +94,7 @@ class MemorySearch:
         loop = asyncio.get_running_loop()
         remaining = deadline - loop.time()
         # The words are looked up while the question is embedded.
-        embedding = asyncio.create_task(self._embed(question, legs, remaining))
+        embedding = asyncio.create_task(self._embed(question, user, legs, remaining))
         try:
             words = await database.run(
                 lambda connection: self._words(connection, scope, question, user, legs),
@@ -111,7 +111,9 @@ class MemorySearch:
             repeatable=True,
         )
 
-    async def _embed(self, question: Question, legs: Legs, remaining: float) -> QueryVector:
+    async def _embed(
+        self, question: Question, user: UserState, legs: Legs, remaining: float
+    ) -> QueryVector:
         watch = Stopwatch.start()
         if question.vector is not None:
             return QueryVector(question.vector, "ran")
@@ -119,6 +121,10 @@ class MemorySearch:
             return QueryVector(None, "skipped", "there is no query")
         if self._embedder is None:
             found = QueryVector(None, "skipped", self._why_not)
+        elif user.active_model != self._embedder.embedder.name:
+            # The deployment's model was chosen or switched after this process began.
+            reason = f"the active embedding model is {user.active_model}: restart this service"
+            found = QueryVector(None, "skipped", reason)
         else:
             share = max(0.0, min(self._embedding_seconds, remaining / 2 - _ANSWER_SECONDS))
             found = await self._embedder.embed(question.text, timeout=share)

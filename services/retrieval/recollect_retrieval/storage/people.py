@@ -13,7 +13,7 @@ from recollect_shared.text.bm25 import Statistics, TermPostings
 
 _USER = """
 SELECT u.memory_enabled, u.time_zone, u.erased_at IS NOT NULL, u.lexical_documents,
-       u.lexical_terms
+       u.lexical_terms, (SELECT model FROM embedding_models WHERE active)
 FROM users AS u
 WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s
 """
@@ -104,13 +104,14 @@ class UserState:
     time_zone: str | None
     erased: bool
     statistics: Statistics
+    active_model: str | None
 
 
 async def read_user(connection: Connection, scope: Scope) -> UserState | None:
     """The user's switches and index statistics; None for somebody never heard of."""
     cursor = await connection.execute(_USER, _of(scope))
     row = await cursor.fetchone()
-    return UserState(row[0], row[1], row[2], Statistics(row[3], row[4])) if row else None
+    return UserState(row[0], row[1], row[2], Statistics(row[3], row[4]), row[5]) if row else None
 
 
 async def read_postings(

@@ -69,7 +69,7 @@ class Cluster:
         """Make the cluster at the first start; a crash midway leaves nothing that counts."""
         found = self._layout.cluster / "PG_VERSION"
         if self._layout.cluster.exists():
-            version = found.read_text("ascii").strip() if found.exists() else "unknown"
+            version = found.read_text("utf-8").strip() if found.exists() else "unknown"
             if version != str(MAJOR):
                 raise EmbeddedPostgresError(
                     f"{self._layout.cluster} was made by PostgreSQL {version} and this program has"
@@ -89,7 +89,7 @@ class Cluster:
     def _initdb(self, draft: Path) -> None:
         password = draft / "password"
         password.touch(mode=0o600)
-        password.write_text(self._credentials.superuser_password, "ascii")
+        password.write_text(self._credentials.superuser_password, "utf-8")
         self._account.own(password)
         command = [str(programs(self._layout, self._account) / "initdb")]
         command += ["--pgdata", str(draft / "cluster"), "--username", "postgres"]

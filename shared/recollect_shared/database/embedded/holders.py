@@ -113,7 +113,7 @@ def _note(descriptor: int, text: str) -> None:
 
 
 def _read(descriptor: int) -> str:
-    return os.pread(descriptor, 32, 0).decode("ascii", errors="replace") or "(unknown)"
+    return os.pread(descriptor, 32, 0).decode("utf-8", errors="replace") or "(unknown)"
 
 
 def _forget_in_child() -> None:

@@ -1,0 +1,93 @@
+"""Prepares the database of docker-compose.yml: roles, schema, secret, one API key.
+
+Runs once per `docker compose up`, before the services, and changes nothing that is there already.
+It alone holds the administrator's password; the services log in as `SERVICE_LOGIN`, which is no
+superuser.
+
+    python prepare.py            prepare
+    python prepare.py show-key   print the API key that was made
+
+Environment: DATABASE_URL (of an administrator), RECOLLECT_SERVICE_PASSWORD,
+RECOLLECT_SECRET_FILE, RECOLLECT_API_KEY_FILE.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from pathlib import Path
+
+import psycopg
+
+from recollect_shared.auth.api_keys import SCOPES, create_key
+from recollect_shared.auth.principal import DEFAULT_TENANT
+from recollect_shared.database.bootstrap import bootstrap
+from recollect_shared.database.connect import with_role
+from recollect_shared.database.migrate import MigrationError, migrate
+from recollect_shared.sealing import load_secret
+
+SERVICE_LOGIN = "recollect_service"
+
+logger = logging.getLogger("recollect.prepare")
+
+
+def prepare(conninfo: str, *, service_password: str, secret_file: Path, api_key_file: Path) -> None:
+    """Do what is still missing.
+
+    Args:
+        conninfo: The database and an administrator's login.
+        service_password: For the login of the services, when that is created.
+        secret_file: Secret behind the tokens that both services hand out; made if missing.
+        api_key_file: Receives a new API key (mode 0600) if it does not exist.
+    """
+    bootstrap(conninfo, login_role=SERVICE_LOGIN, login_password=service_password)
+    for name in migrate(conninfo):
+        logger.info("applied %s", name)
+    load_secret(secret_file)
+    if not api_key_file.exists():
+        _write_key(api_key_file, asyncio.run(_create_key(conninfo)))
+        logger.info("made an API key: docker compose run --rm migrate show-key")
+
+
+async def _create_key(conninfo: str) -> str:
+    maintenance = with_role(conninfo, "recollect_maintenance", application="recollect-prepare")
+    async with await psycopg.AsyncConnection.connect(maintenance, autocommit=True) as connection:
+        return await create_key(
+            connection, tenant_id=DEFAULT_TENANT, name="compose", scopes=list(SCOPES)
+        )
+
+
+def _write_key(path: Path, key: str) -> None:
+    # Complete or not there: a half-written file would be taken for a key at the next start.
+    draft = path.with_name(f"{path.name}.new")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(key + "\n")
+    draft.rename(path)
+
+
+def main() -> None:
+    """Entry point; see the module docstring."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    key_file = Path(os.environ["RECOLLECT_API_KEY_FILE"])
+    if sys.argv[1:] == ["show-key"]:
+        print(key_file.read_text("ascii").strip())
+        return
+    if sys.argv[1:]:
+        raise SystemExit("usage: prepare.py [show-key]")
+    try:
+        prepare(
+            os.environ["DATABASE_URL"],
+            service_password=os.environ["RECOLLECT_SERVICE_PASSWORD"],
+            secret_file=Path(os.environ["RECOLLECT_SECRET_FILE"]),
+            api_key_file=key_file,
+        )
+    except (MigrationError, psycopg.Error, PermissionError, ValueError) as error:
+        raise SystemExit(f"the database cannot be prepared: {error}") from None
+
+
+if __name__ == "__main__":
+    main()

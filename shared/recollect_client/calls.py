@@ -1,0 +1,233 @@
+"""What every call gets on its way out: deadline, credential, ids, and retries where they are safe."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import grpc
+from google.protobuf import descriptor_pb2, descriptor_pool
+from google.protobuf.message import Message
+
+from recollect_client.errors import RecollectCallError, read_error
+
+READ_SECONDS = 10.0
+"""The default deadline of calls that change nothing, retries included."""
+WRITE_SECONDS = 30.0
+"""The default deadline of calls that change something, retries included."""
+MODEL_SECONDS = 75.0
+"""The default deadline of PreviewExtraction, which asks a language model."""
+
+_RETRYABLE = frozenset(
+    {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        grpc.StatusCode.ABORTED,
+    }
+)
+
+Metadata = Sequence[tuple[str, str | bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How failed calls are repeated, always within the deadline of the call.
+
+    An error with RetryInfo is repeated until the deadline, after the time that the service names.
+    One without, as when a connection breaks, is repeated `attempts` times at most, and only if the
+    call reads or carries an idempotency key. An error in which the service gives a reason and no
+    RetryInfo is final.
+    """
+
+    attempts: int = 4
+    """How often a call is made at most, the first time included; 1 switches retries off."""
+    first_wait: float = 0.2
+    """Seconds before the second attempt; doubled for each one after that."""
+    longest_wait: float = 5.0
+    """Seconds that the wait grows to at most; RetryInfo may name a longer one."""
+
+    def wait_before_retry(
+        self, error: RecollectCallError, failures: int, *, repeatable: bool
+    ) -> float | None:
+        """Seconds to wait before the next attempt; None if there should be none.
+
+        Args:
+            error: How the last attempt ended.
+            failures: How many attempts have failed, at least 1.
+            repeatable: The call reads, or its idempotency key makes a repetition harmless.
+        """
+        if error.code not in _RETRYABLE or self.attempts <= 1:
+            return None
+        backoff = min(self.longest_wait, self.first_wait * 2.0 ** min(failures - 1, 30))
+        # Clients that failed together should not come back together.
+        backoff *= random.uniform(0.75, 1.25)
+        if error.retry_after is not None:
+            return max(error.retry_after, backoff)
+        if error.reason or not repeatable or failures >= self.attempts:
+            return None
+        return backoff
+
+
+@dataclass
+class _CallDetails(grpc.ClientCallDetails):
+    method: str
+    timeout: float | None
+    metadata: Any
+    credentials: grpc.CallCredentials | None
+    wait_for_ready: bool | None
+    compression: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a channel leads: the service's name for messages, and its address."""
+
+    service: str
+    address: str
+
+
+class Calls(
+    grpc.UnaryUnaryClientInterceptor,
+    grpc.UnaryStreamClientInterceptor,
+    grpc.StreamUnaryClientInterceptor,
+):
+    """Interceptor of one channel; safe to use from several threads.
+
+    Calls with one request and one reply end with RecollectCallError. Streams get the metadata only:
+    they end with `grpc.RpcError`, and `read_error` tells what it says.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        api_key: str | None,
+        timeout: float | None,
+        retry: RetryPolicy,
+    ) -> None:
+        self._endpoint = endpoint
+        self._api_key = api_key
+        self._timeout = timeout
+        self._retry = retry
+
+    def intercept_unary_unary(
+        self,
+        continuation: Callable[[grpc.ClientCallDetails, Any], Any],
+        client_call_details: grpc.ClientCallDetails,
+        request: Any,
+    ) -> Any:
+        """Make the call, again where that is safe, until it succeeds or its deadline nears.
+
+        Raises:
+            RecollectCallError: The last attempt's error.
+        """
+        method = client_call_details.method
+        reads = changes_nothing(method)
+        request = request if reads else with_idempotency_key(request)
+        repeatable = reads or bool(getattr(request, "idempotency_key", ""))
+        request_id, metadata = self._metadata(client_call_details.metadata)
+        deadline = time.monotonic() + self._seconds(client_call_details, method, reads=reads)
+        failures = 0
+        while True:
+            remaining = max(deadline - time.monotonic(), 0.001)
+            call = continuation(
+                _changed(client_call_details, timeout=remaining, metadata=metadata), request
+            )
+            raised = call.exception()
+            if not isinstance(raised, grpc.RpcError):
+                return call
+            failures += 1
+            error = read_error(
+                call,
+                service=self._endpoint.service,
+                address=self._endpoint.address,
+                request_id=request_id,
+            )
+            wait = self._retry.wait_before_retry(error, failures, repeatable=repeatable)
+            if wait is None or time.monotonic() + wait >= deadline:
+                raise error from raised
+            time.sleep(wait)
+
+    def intercept_unary_stream(
+        self,
+        continuation: Callable[[grpc.ClientCallDetails, Any], Any],
+        client_call_details: grpc.ClientCallDetails,
+        request: Any,
+    ) -> Any:
+        """Add the credential and the ids."""
+        return continuation(self._with_metadata(client_call_details), request)
+
+    def intercept_stream_unary(
+        self,
+        continuation: Callable[[grpc.ClientCallDetails, Any], Any],
+        client_call_details: grpc.ClientCallDetails,
+        request_iterator: Any,
+    ) -> Any:
+        """Add the credential and the ids."""
+        return continuation(self._with_metadata(client_call_details), request_iterator)
+
+    def _seconds(self, details: grpc.ClientCallDetails, method: str, *, reads: bool) -> float:
+        if details.timeout is not None:
+            return details.timeout
+        if self._timeout is not None:
+            return self._timeout
+        if method.endswith("/PreviewExtraction"):
+            return MODEL_SECONDS
+        return READ_SECONDS if reads else WRITE_SECONDS
+
+    def _with_metadata(self, details: grpc.ClientCallDetails) -> _CallDetails:
+        _, metadata = self._metadata(details.metadata)
+        return _changed(details, timeout=details.timeout, metadata=metadata)
+
+    def _metadata(self, given: Any) -> tuple[str, Metadata]:
+        """The request id in force, and the caller's metadata with what it lacks."""
+        metadata: list[tuple[str, str | bytes]] = list(given or ())
+        named = dict(metadata)
+        if self._api_key is not None and "authorization" not in named:
+            metadata.append(("authorization", f"Bearer {self._api_key}"))
+        request_id = str(named.get("x-request-id") or uuid.uuid4())
+        if "x-request-id" not in named:
+            metadata.append(("x-request-id", request_id))
+        return request_id, metadata
+
+
+@lru_cache(maxsize=256)
+def changes_nothing(method: str) -> bool:
+    """True if the contract says of the RPC at this path that it has no side effects."""
+    name = method.lstrip("/").replace("/", ".")
+    try:
+        # The type stubs promise FindMethodByName on no pool, and every pool has it.
+        found: Any = descriptor_pool.Default().FindMethodByName(name)  # type: ignore[no-untyped-call]
+    except KeyError:
+        return False
+    level = found.GetOptions().idempotency_level
+    return bool(level == descriptor_pb2.MethodOptions.NO_SIDE_EFFECTS)
+
+
+def with_idempotency_key(request: Any) -> Any:
+    """The request with a new idempotency key if it has a field for one and none is set."""
+    if not isinstance(request, Message) or getattr(request, "idempotency_key", None) != "":
+        return request
+    # A copy: the caller may send the same object again and mean a new call.
+    keyed: Any = type(request)()
+    keyed.CopyFrom(request)
+    keyed.idempotency_key = uuid.uuid4().hex
+    return keyed
+
+
+def _changed(
+    details: grpc.ClientCallDetails, *, timeout: float | None, metadata: Metadata
+) -> _CallDetails:
+    return _CallDetails(
+        method=details.method,
+        timeout=timeout,
+        metadata=metadata,
+        credentials=details.credentials,
+        wait_for_ready=getattr(details, "wait_for_ready", None),
+        compression=getattr(details, "compression", None),
+    )

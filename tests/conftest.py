@@ -1,0 +1,86 @@
+"""Fixtures for every test that needs a database: one embedded server a run, one database a test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from recollect_shared.database.embedded import EmbeddedPostgres
+from recollect_shared.database.migrate import migrate
+
+for name in list(os.environ):
+    # A developer's own settings must not reach the tests.
+    if name.startswith(("RECOLLECT_", "OPENAI_", "MEMORY_", "EMBEDDING_")) or name in (
+        "DATABASE_URL",
+        "MAX_CONTEXT_ITEMS",
+        "MAX_CONTEXT_TOKENS",
+    ):
+        if name != "RECOLLECT_TEST_ONNX_MODEL_DIR":
+            del os.environ[name]
+
+
+@pytest.fixture(scope="session")
+def data_dir(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A data folder of this run, the same for all of its worker processes."""
+    base = tmp_path_factory.getbasetemp()
+    return (base if worker_id == "master" else base.parent) / "recollect"
+
+
+@pytest.fixture(scope="session")
+def worker_id() -> str:
+    """The name of this pytest-xdist worker, or `master` without it."""
+    return os.environ.get("PYTEST_XDIST_WORKER", "master")
+
+
+@pytest.fixture(scope="session")
+def postgres(data_dir: Path) -> Iterator[EmbeddedPostgres]:
+    """The embedded server, shared by all workers of this run; its database `recollect` is migrated
+    and serves as the template of every test's own."""
+    # Postgres runs as another account when tests run as root, and must be able to enter.
+    for folder in (data_dir.parent, *data_dir.parent.parents):
+        if folder.name.startswith("pytest-"):
+            folder.chmod(0o711)
+    with EmbeddedPostgres.acquire(data_dir) as server:
+        migrate(server.conninfo())
+        yield server
+
+
+@pytest.fixture
+def conninfo(postgres: EmbeddedPostgres) -> Iterator[str]:
+    """A migrated database of this test's own, as the services' login sees it."""
+    name = f"test_{uuid4().hex}"
+    admin = postgres.superuser_conninfo()
+    with psycopg.connect(admin, autocommit=True) as connection:
+        # The migrating of another worker may still hold the template for a moment.
+        for attempt in range(100):
+            try:
+                connection.execute(
+                    sql.SQL("CREATE DATABASE {} TEMPLATE recollect OWNER recollect_owner").format(
+                        sql.Identifier(name)
+                    )
+                )
+                break
+            except psycopg.errors.ObjectInUse:
+                if attempt == 99:
+                    raise
+    yield postgres.conninfo(name)
+    with psycopg.connect(admin, autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+        )
+
+
+@pytest.fixture
+def superuser_conninfo(postgres: EmbeddedPostgres, conninfo: str) -> str:
+    """The same database as its administrator sees it, to look behind the services' backs."""
+    name = psycopg.conninfo.conninfo_to_dict(conninfo)["dbname"]
+    return make_conninfo(
+        postgres.superuser_conninfo(str(name)), options="-c search_path=recollect,public"
+    )

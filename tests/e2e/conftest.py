@@ -1,0 +1,113 @@
+"""Both services over real ports, in this process's loop, on a database of the test's own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from recollect.v1 import (
+    extraction_service_pb2_grpc,
+    retrieval_service_pb2_grpc,
+)
+from recollect_extraction import __main__ as extraction
+from recollect_extraction.config import ExtractionSettings
+from recollect_retrieval import __main__ as retrieval
+from recollect_retrieval.config import RetrievalSettings
+from tests.scripted_model import ScriptedModel, canary_script
+
+
+@dataclass(frozen=True)
+class Services:
+    """Where the two services are and stubs to call them with."""
+
+    retrieval_address: str
+    extraction_address: str
+    retrieval: retrieval_service_pb2_grpc.RetrievalServiceAsyncStub
+    extraction: extraction_service_pb2_grpc.ExtractionServiceAsyncStub
+    retrieval_channel: grpc.aio.Channel
+    extraction_channel: grpc.aio.Channel
+
+
+StartServices = Callable[..., AbstractAsyncContextManager[Services]]
+
+
+@pytest.fixture
+def start_services(conninfo: str, tmp_path: Path) -> StartServices:
+    """Starts both services with settings of one's own: `async with start_services(**settings)`.
+
+    Keyword arguments are fields of the settings classes and reach whichever service has them.
+    """
+
+    @asynccontextmanager
+    async def start(**given: Any) -> AsyncIterator[Services]:
+        common: dict[str, Any] = {
+            "database_url": conninfo,
+            "data_dir": tmp_path / "data",
+            "auth": "off",
+            "extract_debounce_seconds": 0.0,
+            "job_backoff_seconds": 0.05,
+            "drain_seconds": 5.0,
+            **given,
+        }
+        async with AsyncExitStack() as stack:
+            extraction_server = await stack.enter_async_context(
+                extraction.running(
+                    ExtractionSettings(extraction_listen="127.0.0.1:0", **common), conninfo
+                )
+            )
+            retrieval_server = await stack.enter_async_context(
+                retrieval.running(
+                    RetrievalSettings(retrieval_listen="127.0.0.1:0", **common), conninfo
+                )
+            )
+            addresses = [
+                f"127.0.0.1:{server.port}" for server in (retrieval_server, extraction_server)
+            ]
+            channels = [
+                await stack.enter_async_context(grpc.aio.insecure_channel(address))
+                for address in addresses
+            ]
+            yield Services(
+                *addresses,
+                retrieval_service_pb2_grpc.RetrievalServiceStub(channels[0]),
+                extraction_service_pb2_grpc.ExtractionServiceStub(channels[1]),
+                *channels,
+            )
+
+    return start
+
+
+@pytest.fixture
+async def services(start_services: StartServices) -> AsyncIterator[Services]:
+    """Both services with the offline extractor and embedder."""
+    async with start_services() as running:
+        yield running
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[ScriptedModel]:
+    """A scripted OpenAI-compatible server that finds one memory per `canary:<word>`."""
+    async with ScriptedModel(canary_script) as server:
+        yield server
+
+
+@pytest.fixture
+async def modelled(start_services: StartServices, model: ScriptedModel) -> AsyncIterator[Services]:
+    """Both services with the scripted model behind them."""
+    async with start_services(**model_settings(model)) as running:
+        yield running
+
+
+def model_settings(model: ScriptedModel) -> dict[str, Any]:
+    """Settings that send chat and embeddings to `model`."""
+    return {
+        "openai_base_url": model.base_url,
+        "openai_api_key": "test",
+        "embedding_dimensions": 64,
+    }

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.embedded.processes import Holder, postgres_processes, wait_until
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder for data folders. Not tmp_path: pytest closes it to the user Postgres runs as."""
+    folder = Path(tempfile.mkdtemp(prefix="recollect-test-"))
+    folder.chmod(0o711)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def data_dir(place: Path) -> Iterator[Path]:
+    """A data folder that does not exist yet; no server survives the test."""
+    folder = place / "data"
+    yield folder
+    for pid in postgres_processes(folder):
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not postgres_processes(folder), "the end of Postgres")
+
+
+@pytest.fixture
+def hold(data_dir: Path) -> Iterator[Callable[..., Holder]]:
+    """Starts holder processes of `data_dir` and ends those that are left."""
+    holders: list[Holder] = []
+
+    def start(folder: Path = data_dir, **options: object) -> Holder:
+        holders.append(Holder(folder, **options))  # type: ignore[arg-type]
+        return holders[-1]
+
+    yield start
+    for holder in holders:
+        holder.kill()

@@ -1,0 +1,125 @@
+"""Roles and extension, in the embedded server and as on a server of somebody else."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from recollect_shared.database.bootstrap import GROUP_ROLES, BootstrapError, bootstrap
+from recollect_shared.database.connect import with_role
+from recollect_shared.database.embedded import EmbeddedPostgres
+
+
+def test_what_services_find(data_dir: Path) -> None:
+    with EmbeddedPostgres.acquire(data_dir) as server:
+        owner = with_role(server.conninfo(), "recollect_owner", application="test")
+        with psycopg.connect(owner) as connection:
+            connection.execute("CREATE SCHEMA recollect")
+            row = connection.execute(
+                "SELECT current_user::text, session_user::text, '[1,2]'::halfvec::text"
+            ).fetchone()
+            assert row == ("recollect_owner", "recollect", "[1,2]")
+            bare = connection.execute(
+                "SELECT rolsuper, rolinherit, rolcreatedb, rolcreaterole"
+                " FROM pg_roles WHERE rolname = 'recollect'"
+            ).fetchone()
+            assert bare == (False, False, False, False)
+            may_log_in = connection.execute(
+                "SELECT bool_or(rolcanlogin OR rolsuper) FROM pg_roles WHERE rolname = ANY (%s)",
+                [list(GROUP_ROLES)],
+            ).fetchone()
+            assert may_log_in == (False,)
+        with (
+            psycopg.connect(server.conninfo()) as connection,
+            pytest.raises(psycopg.errors.InsufficientPrivilege),
+        ):
+            connection.execute("CREATE TABLE public.mine (id int)")
+
+
+def test_only_the_password_opens_the_socket(data_dir: Path) -> None:
+    with EmbeddedPostgres.acquire(data_dir) as server:
+        for conninfo in (server.conninfo(), server.superuser_conninfo()):
+            with pytest.raises(psycopg.OperationalError, match="password"):
+                psycopg.connect(make_conninfo(conninfo, password="wrong"))
+        with psycopg.connect(server.superuser_conninfo()) as connection:
+            shown = [
+                connection.execute(f"SHOW {name}").fetchone()
+                for name in ("listen_addresses", "data_checksums", "synchronous_commit")
+            ]
+            assert shown == [("",), ("on",), ("on",)]
+            row = connection.execute(
+                "SELECT pg_encoding_to_char(encoding), datlocale FROM pg_database"
+                " WHERE datname = 'recollect'"
+            ).fetchone()
+            assert row == ("UTF8", "C.UTF-8")
+
+
+def test_what_a_crash_left_undone_is_done_by_the_next(data_dir: Path) -> None:
+    with EmbeddedPostgres.acquire(data_dir) as server:
+        with psycopg.connect(server.superuser_conninfo("recollect"), autocommit=True) as admin:
+            admin.execute("REVOKE recollect_write FROM recollect")
+            admin.execute("DROP EXTENSION vector")
+            admin.execute("GRANT CONNECT ON DATABASE recollect TO PUBLIC")
+        EmbeddedPostgres.acquire(data_dir).release()
+        write = with_role(server.conninfo(), "recollect_write", application="test")
+        with psycopg.connect(write) as connection:
+            row = connection.execute(
+                "SELECT '[1]'::vector::text, datacl::text FROM pg_database"
+                " WHERE datname = 'recollect'"
+            ).fetchone()
+            assert row is not None
+            assert row[0] == "[1]"
+            assert "{=c/" not in row[1]
+            assert ",=c/" not in row[1]
+
+
+def test_a_server_of_somebody_else(data_dir: Path) -> None:
+    with EmbeddedPostgres.acquire(data_dir) as server:
+        with psycopg.connect(server.superuser_conninfo(), autocommit=True) as admin:
+            admin.execute("CREATE ROLE app LOGIN NOINHERIT PASSWORD 'app-secret'")
+            admin.execute("CREATE DATABASE theirs")
+        app = make_conninfo(server.superuser_conninfo("theirs"), user="app", password="app-secret")
+        with pytest.raises(BootstrapError) as caught:
+            bootstrap(app)
+        script = str(caught.value).split("\n", 1)[1]
+        assert 'GRANT "recollect_owner" TO "app"' in script
+        assert "CREATE EXTENSION" in script
+        with psycopg.connect(server.superuser_conninfo("theirs"), autocommit=True) as admin:
+            admin.execute(script.encode())
+        bootstrap(app)
+        for role in ("recollect_owner", "recollect_read", "recollect_write"):
+            with psycopg.connect(with_role(app, role, application="test")) as connection:
+                assert connection.execute("SELECT current_user::text").fetchone() == (role,)
+
+
+def test_the_text_for_an_administrator_has_no_password(data_dir: Path) -> None:
+    with EmbeddedPostgres.acquire(data_dir) as server:
+        with pytest.raises(BootstrapError) as caught:
+            bootstrap(server.conninfo(), login_role="newcomer", login_password="hush-hush")
+        assert "newcomer" in str(caught.value)
+        assert "hush-hush" not in str(caught.value)
+        assert "SCRAM-SHA-256" not in str(caught.value)
+
+
+def test_at_once_from_several_processes(data_dir: Path) -> None:
+    with EmbeddedPostgres.acquire(data_dir) as server:
+        conninfo = server.superuser_conninfo("recollect")
+        failures: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                bootstrap(conninfo, login_role="several", login_password="x")
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert failures == []
+        assert not any(thread.is_alive() for thread in threads)

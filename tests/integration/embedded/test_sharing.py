@@ -1,0 +1,136 @@
+"""Several processes share one server, however they die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from recollect_shared.database.embedded import EmbeddedPostgres
+from tests.integration.embedded.processes import Holder, postgres_processes, runs, wait_until
+
+Hold = Callable[..., Holder]
+
+
+def test_cold_start_then_a_second_process_adopts(hold: Hold, data_dir: Path) -> None:
+    first, second = hold(), hold()
+    ready = [first.answer(), second.answer()]
+    assert ready[0]["postmaster"] == ready[1]["postmaster"]
+    first.finish()
+    assert runs(ready[0]["postmaster"])
+    with psycopg.connect(ready[1]["conninfo"]) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    second.finish()
+    assert postgres_processes(data_dir) == []
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_one_holder_is_killed_and_the_other_one_stops_the_server(
+    hold: Hold, data_dir: Path, victim: int
+) -> None:
+    holders = [hold()]
+    postmaster = holders[0].answer()["postmaster"]
+    holders.append(hold())
+    holders[1].answer()
+    holders.pop(victim).kill()
+    assert runs(postmaster)
+    holders[0].finish()
+    assert postgres_processes(data_dir) == []
+
+
+def test_a_newcomer_adopts_the_server_whose_holders_were_all_killed(
+    hold: Hold, data_dir: Path
+) -> None:
+    holders = [hold(), hold()]
+    postmaster = holders[0].answer()["postmaster"]
+    holders[1].answer()
+    for holder in holders:
+        holder.kill()
+    assert runs(postmaster)
+    newcomer = hold()
+    assert newcomer.answer()["postmaster"] == postmaster
+    newcomer.finish()
+    assert postgres_processes(data_dir) == []
+
+
+def test_a_signal_to_the_holders_group_does_not_reach_postgres(hold: Hold) -> None:
+    holder, other = hold(), hold()
+    postmaster = holder.answer()["postmaster"]
+    other.answer()
+    for process in (holder, other):
+        assert os.getsid(postmaster) != os.getsid(process.process.pid)
+        assert os.getpgid(postmaster) != os.getpgid(process.process.pid)
+    os.killpg(holder.process.pid, signal.SIGTERM)
+    holder.process.wait(60)
+    assert runs(postmaster)
+    other.finish()
+    assert not runs(postmaster)
+
+
+def test_postgres_inherits_no_lock(hold: Hold, data_dir: Path) -> None:
+    holder = hold()
+    postmaster = holder.answer()["postmaster"]
+    descriptors = Path(f"/proc/{postmaster}/fd")
+    if descriptors.exists():
+        targets = {os.readlink(entry) for entry in descriptors.iterdir()}
+        assert not any(target.endswith(".lock") for target in targets)
+    holder.kill()
+    with EmbeddedPostgres.acquire(data_dir) as server:
+        assert server.pid == postmaster
+    assert not runs(postmaster)
+
+
+def test_data_survive_a_stop_and_a_stale_pid_file(data_dir: Path) -> None:
+    with EmbeddedPostgres.acquire(data_dir) as server:
+        with psycopg.connect(server.superuser_conninfo("recollect")) as connection:
+            connection.execute("CREATE TABLE kept AS SELECT 'còn đây 🌱'::text AS words")
+        pid_file = data_dir / "postgres" / "postmaster.pid"
+        text = pid_file.read_text()
+        first = server.pid
+    # A process of Postgres's own user that lives and is no postmaster: the pid was used again.
+    owner = (data_dir / "postgres").stat().st_uid
+    with subprocess.Popen(["sleep", "600"], user=owner if os.geteuid() == 0 else None) as other:
+        try:
+            pid_file.write_text(text.replace(str(first), str(other.pid), 1))
+            os.chown(pid_file, owner, -1)
+            with EmbeddedPostgres.acquire(data_dir) as server:
+                assert server.pid not in {None, first, other.pid}
+                with psycopg.connect(server.superuser_conninfo("recollect")) as connection:
+                    row = connection.execute("SELECT words FROM kept").fetchone()
+            assert row == ("còn đây 🌱",)
+            assert runs(other.pid)
+        finally:
+            other.kill()
+
+
+def test_release_twice_does_nothing_more(data_dir: Path) -> None:
+    one, two = EmbeddedPostgres.acquire(data_dir), EmbeddedPostgres.acquire(data_dir)
+    one.release()
+    one.release()
+    assert two.pid is not None
+    two.release()
+    assert two.pid is None
+
+
+def test_a_forked_child_is_no_holder(data_dir: Path) -> None:
+    server = EmbeddedPostgres.acquire(data_dir, supervise=False)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        server.release()
+        os.close(write)
+        os.read(read, 1)
+        os._exit(0)
+    os.close(read)
+    try:
+        assert server.pid is not None
+        server.release()
+        wait_until(lambda: not postgres_processes(data_dir), "the server's end beside a child")
+    finally:
+        os.close(write)
+        os.waitpid(child, 0)

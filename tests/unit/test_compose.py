@@ -1,0 +1,136 @@
+"""docker-compose.yml and the Dockerfile keep their promises: nothing public, nothing by default."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from recollect_extraction.config import ExtractionSettings
+from recollect_retrieval.config import RetrievalSettings
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+SERVICES: dict[str, Any] = COMPOSE["services"]
+DOCKERFILE = (ROOT / "docker" / "Dockerfile").read_text("utf-8")
+OURS = {"retrieval": 50051, "extraction": 50052}
+
+
+def stages() -> dict[str, str]:
+    """The instructions of every build stage of the Dockerfile by its name."""
+    parts = re.split(r"^FROM \S+ AS (\w+)$", DOCKERFILE, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_the_services_are_there_in_their_order() -> None:
+    assert set(SERVICES) == {"postgres", "migrate", *OURS}
+    assert SERVICES["migrate"]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
+    for name in OURS:
+        assert SERVICES[name]["depends_on"] == {
+            "migrate": {"condition": "service_completed_successfully"}
+        }
+
+
+@pytest.mark.parametrize("name", ["postgres", *OURS])
+def test_what_keeps_running_has_a_health_check(name: str) -> None:
+    check = SERVICES[name]["healthcheck"]
+    assert check["test"][0] == "CMD"
+    assert SERVICES[name]["restart"] == "unless-stopped"
+    assert check["retries"] >= 1
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_image_and_compose_probe_the_port_that_is_served(name: str) -> None:
+    port = OURS[name]
+    probe = ["python", "-m", "recollect_shared.rpc.probe", f"127.0.0.1:{port}"]
+    assert SERVICES[name]["healthcheck"]["test"] == ["CMD", *probe]
+    stage = stages()[name]
+    assert str(probe).replace("'", '"') in stage
+    assert f"RECOLLECT_{name.upper()}_LISTEN=0.0.0.0:{port}" in stage
+    assert f'CMD ["recollect-{name}"]' in stage
+
+
+def test_ports_are_published_on_loopback_only() -> None:
+    published = {name: service.get("ports", []) for name, service in SERVICES.items()}
+    assert published == {
+        "postgres": [],
+        "migrate": [],
+        **{name: [f"127.0.0.1:{port}:{port}"] for name, port in OURS.items()},
+    }
+
+
+def test_no_password_has_a_default() -> None:
+    text = (ROOT / "docker-compose.yml").read_text("utf-8")
+    uses = re.findall(r"\$\{(\w*PASSWORD\w*)([^}]*)\}", text)
+    assert {name for name, _ in uses} == {"POSTGRES_PASSWORD", "RECOLLECT_SERVICE_PASSWORD"}
+    assert {rest for _, rest in uses} == {":?run make compose-env first"}
+    # Every place that takes a password takes it from there.
+    assert not re.search(r"PASSWORD: (?!\$\{)", text)
+    assert not re.search(r"://\w+:(?!\$\{)", text)
+
+
+def test_only_the_one_shot_holds_the_administrators_password() -> None:
+    for name in OURS:
+        environment = str(SERVICES[name]["environment"])
+        assert "recollect_service:" in environment
+        assert "POSTGRES_PASSWORD" not in environment
+        assert "recollect_admin" not in environment
+
+
+def test_both_services_share_one_secret_and_neither_sees_the_api_key() -> None:
+    for name in OURS:
+        assert SERVICES[name]["volumes"] == ["deployment:/var/lib/recollect"]
+        secret = SERVICES[name]["environment"]["RECOLLECT_SECRET_FILE"]
+        assert secret == SERVICES["migrate"]["environment"]["RECOLLECT_SECRET_FILE"]
+    assert "keys:/var/lib/recollect-keys" in SERVICES["migrate"]["volumes"]
+
+
+def test_containers_can_do_little() -> None:
+    for name in ["migrate", *OURS]:
+        assert SERVICES[name]["read_only"] is True
+        assert SERVICES[name]["cap_drop"] == ["ALL"]
+        assert SERVICES[name]["security_opt"] == ["no-new-privileges:true"]
+        assert SERVICES[name]["build"]["target"] == name
+    runtime = stages()["runtime"]
+    assert "\nUSER recollect\n" in runtime
+    assert "pip" not in runtime
+    assert not re.search(r"^USER ", "".join(stages()[name] for name in OURS), flags=re.MULTILINE)
+
+
+def test_the_image_is_built_from_the_lock() -> None:
+    assert "-c requirements.lock" in stages()["build"]
+    assert "--no-binary recollect" in stages()["build"]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings_class", "field"),
+    [
+        ("retrieval", RetrievalSettings, "retrieval_listen"),
+        ("extraction", ExtractionSettings, "extraction_listen"),
+    ],
+)
+def test_the_environment_is_one_the_service_starts_with(
+    name: str,
+    settings_class: type[RetrievalSettings] | type[ExtractionSettings],
+    field: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for key, value in SERVICES[name]["environment"].items():
+        monkeypatch.setenv(key, _interpolated(value))
+    monkeypatch.setenv(f"RECOLLECT_{name.upper()}_LISTEN", f"0.0.0.0:{OURS[name]}")
+    settings = settings_class()
+    listen = getattr(settings, field)
+    settings.check_listen(listen)
+    assert settings.auth_mode(listen) == "api-key"
+    assert not settings.embedded
+    assert settings.openai_api_key is None
+    assert settings.chosen_embedder == "offline"
+
+
+def _interpolated(text: str) -> str:
+    """`text` as compose passes it on when only the passwords are set."""
+    text = re.sub(r"\$\{\w+:\?[^}]*\}", "generated", text)
+    return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text)
