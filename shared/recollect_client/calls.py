@@ -1,4 +1,4 @@
-"""What every call gets on its way out: deadline, credential, ids, and retries where they are safe."""
+"""What every call gets on its way: deadline, credential, ids, and retries where they are safe."""
 
 from __future__ import annotations
 
@@ -201,8 +201,7 @@ def changes_nothing(method: str) -> bool:
     """True if the contract says of the RPC at this path that it has no side effects."""
     name = method.lstrip("/").replace("/", ".")
     try:
-        # The type stubs promise FindMethodByName on no pool, and every pool has it.
-        found: Any = descriptor_pool.Default().FindMethodByName(name)  # type: ignore[no-untyped-call]
+        found: Any = descriptor_pool.Default().FindMethodByName(name)
     except KeyError:
         return False
     level = found.GetOptions().idempotency_level

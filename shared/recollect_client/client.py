@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+
 from recollect.v1 import conversation_pb2, job_pb2
 from recollect.v1 import extraction_service_pb2 as extraction_pb2
 from recollect.v1 import retrieval_service_pb2 as retrieval_pb2
@@ -20,7 +21,6 @@ from recollect.v1.memory_service_pb2_grpc import MemoryServiceStub
 from recollect.v1.privacy_service_pb2_grpc import PrivacyServiceStub
 from recollect.v1.retrieval_service_pb2_grpc import RetrievalServiceStub
 from recollect.v1.session_service_pb2_grpc import SessionServiceStub
-
 from recollect_client.calls import Calls, Endpoint, RetryPolicy
 from recollect_client.channel import open_channel
 from recollect_client.errors import RecollectCallError, read_error
@@ -290,9 +290,8 @@ class RecollectClient:
 def _check(channel: grpc.Channel, service: str, address: str, seconds: float) -> Health:
     started = time.monotonic()
     try:
-        reply = health_pb2_grpc.HealthStub(channel).Check(
-            health_pb2.HealthCheckRequest(), timeout=seconds
-        )
+        stub: Any = health_pb2_grpc.HealthStub(channel)
+        reply = stub.Check(health_pb2.HealthCheckRequest(), timeout=seconds)
     except grpc.RpcError as error:
         status = read_error(error).code.name
     else:

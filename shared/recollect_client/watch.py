@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator
 
 import grpc
+
 from recollect.v1 import job_pb2
 from recollect.v1.extraction_service_pb2 import WatchJobRequest
 from recollect.v1.extraction_service_pb2_grpc import ExtractionServiceStub
-
 from recollect_client.calls import Endpoint, RetryPolicy
 from recollect_client.errors import RecollectCallError, read_error
 

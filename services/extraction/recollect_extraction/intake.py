@@ -129,10 +129,8 @@ class Intake:
             WrongState: The user was erased, or a known message id came with other content.
             AlreadyExists: The idempotency key was used for another body.
         """
-        pending = 0
 
         async def work(connection: Connection) -> list[Job]:
-            nonlocal pending
             state = await users.enter_user(connection, scope)
             if why := state.why_not_learning(self._rules.memory_enabled):
                 return [await self._refuse(connection, scope, conversation_id, why)]
@@ -158,8 +156,7 @@ class Intake:
                 return []
             return [await self._enqueue_open(connection, scope, conversation_id)]
 
-        accepted = await self.once(scope.tenant_id, identity, [scope.user_id], work, timeout)
-        return Accepted(accepted.jobs, accepted.position, pending)
+        XX
 
     async def end(
         self, scope: Scope, conversation_id: str, identity: Identity | None, *, timeout: float

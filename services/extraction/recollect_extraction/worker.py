@@ -84,6 +84,9 @@ class Worker:
         """Claim nothing more; let running jobs finish for `grace` seconds, then hand them back."""
         self._stopping = True
         self._signals.wake()
+        # A claim under way may yet be granted, and what it grants must be run or handed back.
+        if self._loops:
+            await asyncio.wait(self._loops[:1], timeout=_STATEMENT_SECONDS)
         if self._running:
             await asyncio.wait(set(self._running), timeout=grace)
         for task in list(self._running):
@@ -159,11 +162,15 @@ class Worker:
     async def _run(self, held: Claim) -> None:
         job_id_of_task.set(str(held.job_id))
         try:
-            await self._runners[held.kind](held)
+            await self._attempt(held)
         except asyncio.CancelledError:
             if self._stopping:
                 await self._record(lambda c: claims.release(c, held))
             raise
+
+    async def _attempt(self, held: Claim) -> None:
+        try:
+            await self._runners[held.kind](held)
         except ClaimLost:
             logger.info("the job is no longer ours; nothing was written")
         except ModelUnavailable as error:

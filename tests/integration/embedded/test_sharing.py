@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from recollect_shared.database.embedded import EmbeddedPostgres
-from tests.integration.embedded.processes import Holder, postgres_processes, runs, wait_until
+from tests.integration.embedded.processes import Holder, postgres_processes, runs
 
 Hold = Callable[..., Holder]
 
@@ -117,20 +117,21 @@ def test_release_twice_does_nothing_more(data_dir: Path) -> None:
     assert two.pid is None
 
 
-def test_a_forked_child_is_no_holder(data_dir: Path) -> None:
-    server = EmbeddedPostgres.acquire(data_dir, supervise=False)
+def test_a_dead_holder_does_not_live_on_in_its_forked_child(data_dir: Path) -> None:
     read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        server.release()
-        os.close(write)
-        os.read(read, 1)
+    holder = os.fork()
+    if holder == 0:
+        server = EmbeddedPostgres.acquire(data_dir, supervise=False)
+        if os.fork() == 0:
+            server.release()
+            os.close(write)
+            os.read(read, 1)
         os._exit(0)
     os.close(read)
     try:
-        assert server.pid is not None
-        server.release()
-        wait_until(lambda: not postgres_processes(data_dir), "the server's end beside a child")
+        assert os.waitpid(holder, 0)[1] == 0
+        assert postgres_processes(data_dir) != []
+        EmbeddedPostgres.acquire(data_dir).release()
+        assert postgres_processes(data_dir) == []
     finally:
         os.close(write)
-        os.waitpid(child, 0)

@@ -170,12 +170,13 @@ async def claim(
     connection: Connection, *, worker: str, limit: int, lease_seconds: float
 ) -> list[Claim]:
     """Claim up to `limit` jobs; those whose every attempt lost its worker end as DEAD here."""
-    cursor = await connection.execute(
-        _CLAIM, {"worker": worker, "limit": limit, "lease": lease_seconds}
-    )
-    rows = await cursor.fetchall()
-    for row in rows:
-        await announce(connection, str(row[0]))
+    async with connection.transaction():
+        cursor = await connection.execute(
+            _CLAIM, {"worker": worker, "limit": limit, "lease": lease_seconds}
+        )
+        rows = await cursor.fetchall()
+        for row in rows:
+            await announce(connection, str(row[0]))
     return [Claim(*row[:2], *row[3:]) for row in rows if row[2] == "running"]
 
 

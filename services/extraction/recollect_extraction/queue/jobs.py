@@ -30,7 +30,8 @@ INSERT INTO jobs (job_id, tenant_id, user_id, kind, conversation_id, max_attempt
 VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, 'memory-extraction', %(conversation_id)s,
         %(max_attempts)s, clock_timestamp() + make_interval(secs => %(debounce)s))
 ON CONFLICT (tenant_id, user_id, conversation_id)
-    WHERE state IN ('queued', 'failed') AND range_to IS NULL AND kind = 'memory-extraction'
+    WHERE state IN ('queued', 'failed', 'running') AND range_to IS NULL
+      AND kind = 'memory-extraction'
 DO UPDATE SET run_after = CASE WHEN jobs.state = 'queued'
     THEN least(jobs.created_at + make_interval(secs => 10 * %(debounce)s), EXCLUDED.run_after)
     ELSE jobs.run_after END

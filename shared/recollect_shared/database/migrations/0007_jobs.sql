@@ -47,9 +47,11 @@ CREATE INDEX jobs_unfinished ON jobs (sequence_no) WHERE state IN ('queued', 'fa
 CREATE INDEX jobs_by_conversation ON jobs (tenant_id, user_id, conversation_id, range_from);
 CREATE INDEX jobs_newest ON jobs (tenant_id, sequence_no DESC);
 
--- At most one job per conversation waits for appended messages.
+-- At most one job per conversation has yet to take the messages appended to it. One that runs and
+-- has not taken them counts too: it may be handed back.
 CREATE UNIQUE INDEX jobs_one_open ON jobs (tenant_id, user_id, conversation_id)
-    WHERE state IN ('queued', 'failed') AND range_to IS NULL AND kind = 'memory-extraction';
+    WHERE state IN ('queued', 'failed', 'running') AND range_to IS NULL
+      AND kind = 'memory-extraction';
 
 -- First answers of mutating calls, by the caller's key: ids only, never contents.
 CREATE TABLE idempotency_keys (

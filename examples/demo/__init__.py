@@ -1,0 +1,1 @@
+"""The demo behind `make demo`; see README.md beside this file."""

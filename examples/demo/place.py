@@ -1,0 +1,66 @@
+"""Where the demo keeps its data, and which of one's settings it listens to."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from recollect_shared.config import SharedSettings
+from recollect_shared.database.embedded import default_data_dir
+from recollect_shared.database.embedded.account import account_for
+from recollect_shared.database.embedded.layout import Layout
+
+_OURS = ("RECOLLECT_", "MAX_CONTEXT_", "DATABASE_URL")
+_HEARD = frozenset(
+    {
+        "RECOLLECT_EXTRACTOR",
+        "RECOLLECT_EMBEDDER",
+        "RECOLLECT_ONNX_MODEL_DIR",
+        "RECOLLECT_MODEL_TIMEOUT_SECONDS",
+        "RECOLLECT_PRICES_FILE",
+    }
+)
+
+
+def demo_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for the services: which models to use is heard, everything else is ours.
+
+    One's own database, credentials and limits belong to another installation: the demo neither
+    writes there nor lets them change its story.
+    """
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in _HEARD or not name.startswith(_OURS)
+    }
+
+
+def choose_data_dir(settings: SharedSettings) -> Path:
+    """The demo's own data folder: below the current folder if the database can live there.
+
+    Each embedding model has a folder: vectors of two models cannot be compared, so that a database
+    keeps to the one that it began with.
+    """
+    name = Path("demo") / _slug(settings)
+    here = Path.cwd() / ".recollect"
+    return (here if _suits(here / name) else default_data_dir()) / name
+
+
+def _slug(settings: SharedSettings) -> str:
+    chosen = settings.chosen_embedder
+    parts = [chosen]
+    if chosen == "openai":
+        parts += [settings.embedding_model, str(settings.embedding_dimensions or "")]
+    elif chosen == "onnx":
+        parts.append(settings.onnx_model_dir.name if settings.onnx_model_dir else "")
+    return re.sub(r"[^\w.-]+", "_", "-".join(part for part in parts if part))
+
+
+def _suits(folder: Path) -> bool:
+    """True when we can write there and Postgres, for root another user, can reach it."""
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    return os.access(existing, os.W_OK | os.X_OK) and account_for(Layout(folder)).can_enter(
+        existing
+    )

@@ -1,0 +1,176 @@
+"""Both services as child processes on free ports, ended whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from recollect_client import RecollectClient
+from recollect_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgresError
+from recollect_shared.database.embedded.layout import Layout
+
+_START_SECONDS = 120.0
+_STOP_SECONDS = 40.0
+_LOOK_SECONDS = 0.05
+_LAST_LINES = 12
+_SERVING = "serving on port "
+
+
+class ServiceFailed(Exception):
+    """A service did not start or ended by itself; the text has its last log lines."""
+
+
+@dataclass
+class _Service:
+    """One child process and the file with its log."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+    ready: Mapping[str, Any] = field(default_factory=dict)
+    """What it logged when it began to serve."""
+
+    @property
+    def address(self) -> str:
+        return "127.0.0.1:" + str(self.ready["message"]).removeprefix(_SERVING)
+
+    def failed(self, what: str) -> ServiceFailed:
+        lines = self.log.read_text("utf-8", errors="replace").splitlines()[-_LAST_LINES:]
+        last = "\n".join(f"  {_plain(line)}" for line in lines) or "  (it logged nothing)"
+        return ServiceFailed(f"the {self.name} service {what}. Its last log lines:\n{last}")
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The two services while they run."""
+
+    client: RecollectClient
+    start_seconds: float
+    extractor: str
+    """`openai` or `offline`."""
+    model: str
+    embedder: str
+
+
+@contextlib.contextmanager
+def running(data_dir: Path, environment: Mapping[str, str]) -> Iterator[Running]:
+    """Start both services on `data_dir`; leaving ends them and with them their database.
+
+    Raises:
+        ServiceFailed: One of them does not start, or has ended when the block is left.
+        EmbeddedPostgresError: There can be no database in this folder.
+    """
+    started = time.monotonic()
+    folder = Layout.prepare(data_dir).folder
+    services: list[_Service] = []
+    whole = False
+    try:
+        for name in ("retrieval", "extraction"):
+            services.append(_start(name, folder, environment))
+        for service in services:
+            _await_ready(service)
+        reads, writes = services
+        with RecollectClient(reads.address, writes.address) as client:
+            yield Running(
+                client,
+                time.monotonic() - started,
+                str(writes.ready["extractor"]),
+                str(writes.ready["model"]),
+                str(writes.ready["embedder"]),
+            )
+        for service in services:
+            if service.process.poll() is not None:
+                raise service.failed(f"ended with code {service.process.returncode}")
+        whole = True
+    except BaseException as error:
+        for service in services:
+            code = service.process.poll()
+            if code is not None and isinstance(error, Exception):
+                raise service.failed(f"ended with code {code}") from error
+        raise
+    finally:
+        _stop(services, folder)
+        if whole:
+            for service in services:
+                service.log.unlink(missing_ok=True)
+
+
+def _start(name: str, folder: Path, environment: Mapping[str, str]) -> _Service:
+    # Named after this process: two demos may share a folder.
+    log = folder / f"{name}-{os.getpid()}.log"
+    settings = {
+        "RECOLLECT_DATA_DIR": str(folder),
+        f"RECOLLECT_{name.upper()}_LISTEN": "127.0.0.1:0",
+    }
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", f"recollect_{name}"],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env={**environment, **settings},
+            # A group of its own: Ctrl-C is for us, and we end the services in good order.
+            process_group=0,
+        )
+    return _Service(name, process, log)
+
+
+def _await_ready(service: _Service) -> None:
+    give_up = time.monotonic() + _START_SECONDS
+    while True:
+        for line in service.log.read_text("utf-8", errors="replace").splitlines():
+            with contextlib.suppress(ValueError):
+                entry = json.loads(line)
+                if str(entry.get("message", "")).startswith(_SERVING):
+                    service.ready = entry
+                    return
+        if service.process.poll() is not None:
+            raise service.failed("did not start")
+        if time.monotonic() > give_up:
+            raise service.failed(f"was not ready within {_START_SECONDS:.0f} seconds")
+        time.sleep(_LOOK_SECONDS)
+
+
+def _stop(services: list[_Service], folder: Path) -> None:
+    """End the services; where one had to be killed, end the database in its place."""
+    before = {
+        number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        for service in services:
+            if service.process.poll() is None:
+                service.process.terminate()
+        give_up = time.monotonic() + _STOP_SECONDS
+        for service in services:
+            try:
+                service.process.wait(max(0.0, give_up - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                service.process.kill()
+                service.process.wait()
+        if any(service.process.returncode != 0 for service in services):
+            # Whoever holds the database last stops it, and these may have died holding it.
+            with contextlib.suppress(EmbeddedPostgresError, OSError):
+                EmbeddedPostgres.acquire(folder, supervise=False).release()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _plain(line: str) -> str:
+    """A log line for people: level, message and exception without the JSON around it."""
+    try:
+        entry = json.loads(line)
+        told = f"{entry['level']} {entry['message']}"
+    except (ValueError, KeyError, TypeError):
+        return line
+    exception = str(entry.get("exception", "")).strip().splitlines()
+    return f"{told}: {exception[-1]}" if exception else told
