@@ -58,7 +58,7 @@ faults: install ## Run the long fault-injection tests
 lint: install lint-proto check-proto breaking ## Check style, types, walls and the contract
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
-	$(BIN)/python -m mypy $(TYPED)
+	$(BIN)/python -m mypy $(TYPED) docker/make_env.py docker/prepare.py
 	$(BIN)/lint-imports
 
 # Their tools come with the development install.

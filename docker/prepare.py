@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psycopg
 
-from recollect_shared.auth.api_keys import SCOPES, create_key
+from recollect_shared.auth.api_keys import create_key
 from recollect_shared.auth.principal import DEFAULT_TENANT
 from recollect_shared.database.bootstrap import bootstrap
 from recollect_shared.database.connect import with_role
@@ -29,6 +29,7 @@ from recollect_shared.database.migrate import MigrationError, migrate
 from recollect_shared.sealing import load_secret
 
 SERVICE_LOGIN = "recollect_service"
+KEY_SCOPES = ("read", "write")
 
 logger = logging.getLogger("recollect.prepare")
 
@@ -55,7 +56,7 @@ async def _create_key(conninfo: str) -> str:
     maintenance = with_role(conninfo, "recollect_maintenance", application="recollect-prepare")
     async with await psycopg.AsyncConnection.connect(maintenance, autocommit=True) as connection:
         return await create_key(
-            connection, tenant_id=DEFAULT_TENANT, name="compose", scopes=list(SCOPES)
+            connection, tenant_id=DEFAULT_TENANT, name="compose", scopes=list(KEY_SCOPES)
         )
 
 

@@ -15,15 +15,12 @@ from psycopg.conninfo import make_conninfo
 from recollect_shared.database.embedded import EmbeddedPostgres
 from recollect_shared.database.migrate import migrate
 
-for name in list(os.environ):
-    # A developer's own settings must not reach the tests.
-    if name.startswith(("RECOLLECT_", "OPENAI_", "MEMORY_", "EMBEDDING_")) or name in (
-        "DATABASE_URL",
-        "MAX_CONTEXT_ITEMS",
-        "MAX_CONTEXT_TOKENS",
-    ):
-        if name != "RECOLLECT_TEST_ONNX_MODEL_DIR":
-            del os.environ[name]
+_SETTINGS = ("RECOLLECT_", "OPENAI_", "MEMORY_", "EMBEDDING_", "MAX_CONTEXT_", "DATABASE_URL")
+
+for name in [name for name in os.environ if name.startswith(_SETTINGS)]:
+    # A developer's own settings must not reach the tests; where the local model lies may.
+    if name != "RECOLLECT_TEST_ONNX_MODEL_DIR":
+        del os.environ[name]
 
 
 @pytest.fixture(scope="session")

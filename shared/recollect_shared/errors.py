@@ -21,6 +21,7 @@ Handlers raise these; `recollect_shared.rpc` alone turns them into a status.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -32,10 +33,19 @@ DOMAIN = "recollect"
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One thing wrong with a request, in the caller's field names (`transcripts[3].user_id`)."""
+    """One thing wrong with a request, in the caller's field names (`transcripts[3].user_id`).
+
+    Attributes:
+        field: Path of the field.
+        description: What it must be instead.
+        reason: Name from `ErrorReason`.
+        metadata: What `ErrorReason` documents for the reason, besides the field.
+    """
 
     field: str
     description: str
+    reason: str = "INVALID_FIELD"
+    metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 class RecollectError(Exception):
@@ -71,10 +81,22 @@ class InvalidRequest(RecollectError):
 
     code = grpc.StatusCode.INVALID_ARGUMENT
 
-    def __init__(self, violations: Sequence[Violation], *, reason: str = "INVALID_FIELD") -> None:
+    def __init__(self, violations: Sequence[Violation], *, uncounted: int = 0) -> None:
+        """All that is wrong.
+
+        Args:
+            violations: At least one. They share a reason, or it is `INVALID_FIELD`.
+            uncounted: How many more there were than are listed.
+        """
         first = violations[0]
-        more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
-        super().__init__(f"{first.field}: {first.description}{more}", reason=reason)
+        self.total = len(violations) + uncounted
+        more = f" (and {self.total - 1} more)" if self.total > 1 else ""
+        alike = {violation.reason for violation in violations} == {first.reason}
+        super().__init__(
+            f"{first.field}: {first.description}{more}",
+            reason=first.reason if alike else "INVALID_FIELD",
+            metadata=(first.metadata if alike else {}) or {"field": first.field},
+        )
         self.violations = list(violations)
 
 
@@ -153,10 +175,16 @@ class InternalError(RecollectError):
         super().__init__(
             f"internal error; the service's log has the details under request id {request_id}",
             reason="INTERNAL",
-            metadata={"request_id": request_id},
+            metadata={"error_id": request_id},
         )
 
 
-def invalid(field: str, description: str, *, reason: str = "INVALID_FIELD") -> InvalidRequest:
+def invalid(
+    field: str,
+    description: str,
+    *,
+    reason: str = "INVALID_FIELD",
+    metadata: Mapping[str, str] | None = None,
+) -> InvalidRequest:
     """One violation as an error, for checks that stand alone."""
-    return InvalidRequest([Violation(field, description)], reason=reason)
+    return InvalidRequest([Violation(field, description, reason, metadata or {})])

@@ -47,6 +47,7 @@ class Page:
                 "page_token",
                 "is not the next_page_token of a call with the same filters: send it unchanged, "
                 "or leave it out to start again",
+                reason="INVALID_PAGE_TOKEN",
             )
             return None
 

@@ -70,7 +70,8 @@ def load_secret(path: Path) -> bytes:
         ValueError: The file exists and holds something else.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    # Not the process id: two containers that share a volume may both be process 1.
+    draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
     if not path.exists():
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as file:

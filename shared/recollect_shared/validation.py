@@ -24,6 +24,10 @@ MAX_ID = 256
 MAX_KEY = 128
 MAX_STRUCT_BYTES = 64 * 1024
 MAX_STRUCT_DEPTH = 16
+MAX_ITEMS = 100
+"""Items in a list of words of ours, such as statuses: more than there are."""
+_MAX_VIOLATIONS = 1_000
+"""Kept; no reply has room for more, and a bad request should not cost more than a good one."""
 _ZONES = frozenset(available_timezones())
 
 
@@ -32,10 +36,21 @@ class Checks:
 
     def __init__(self) -> None:
         self._violations: list[Violation] = []
+        self._uncounted = 0
 
-    def add(self, field: str, description: str) -> None:
+    def add(
+        self,
+        field: str,
+        description: str,
+        *,
+        reason: str = "INVALID_FIELD",
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
         """Note a violation."""
-        self._violations.append(Violation(field, description))
+        if len(self._violations) < _MAX_VIOLATIONS:
+            self._violations.append(Violation(field, description, reason, metadata or {}))
+        else:
+            self._uncounted += 1
 
     def done(self) -> None:
         """End the checks.
@@ -44,7 +59,7 @@ class Checks:
             InvalidRequest: There were violations.
         """
         if self._violations:
-            raise InvalidRequest(self._violations)
+            raise InvalidRequest(self._violations, uncounted=self._uncounted)
 
     def identifier(self, field: str, value: str, *, required: bool = True) -> str:
         """An id chosen by a caller: 1 to 256 printable characters."""
@@ -118,6 +133,9 @@ class Checks:
 
     def all_of(self, field: str, numbers: Sequence[int], names: Mapping[int, str]) -> list[str]:
         """The words for a list of enum numbers."""
+        if len(numbers) > MAX_ITEMS:
+            self.add(field, f"must have at most {MAX_ITEMS} items, this has {len(numbers)}")
+            return []
         found = []
         for i, number in enumerate(numbers):
             if number not in names:
@@ -176,6 +194,16 @@ class Checks:
             self.add(field, "must be an IANA time zone such as Europe/Berlin")
             return None
         return value
+
+    def all_known(self, field: str, values: Sequence[str], names: Collection[str]) -> list[str]:
+        """A list of such words."""
+        if len(values) > MAX_ITEMS:
+            self.add(field, f"must have at most {MAX_ITEMS} items, this has {len(values)}")
+            return []
+        for i, value in enumerate(values):
+            if value not in names:
+                self.add(f"{field}[{i}]", f"must be one of {', '.join(sorted(names))}")
+        return list(values)
 
     def known(self, field: str, value: str, names: Collection[str]) -> str:
         """One of a few words."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import grpc
+import pytest
 
 from recollect.v1 import (
     conversation_pb2,
@@ -80,11 +81,8 @@ async def test_memories_carry_their_source_messages(
 
 
 async def test_unknown_job_is_not_found(services: Services) -> None:
-    try:
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
         await services.extraction.GetJob(
             extraction_service_pb2.GetJobRequest(job_id="01890000-0000-7000-8000-000000000000")
         )
-    except grpc.aio.AioRpcError as error:
-        assert error.code() == grpc.StatusCode.NOT_FOUND
-    else:
-        raise AssertionError("a job that does not exist was found")
+    assert refused.value.code() == grpc.StatusCode.NOT_FOUND

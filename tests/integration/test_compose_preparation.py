@@ -15,7 +15,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from recollect_shared.auth.api_keys import SCOPES, find_principal
+from recollect_shared.auth.api_keys import find_principal
 from recollect_shared.auth.principal import Principal
 from recollect_shared.database.connect import with_role
 from recollect_shared.database.embedded import EmbeddedPostgres
@@ -91,7 +91,7 @@ def test_an_empty_database_is_ready_after_it_and_a_second_run_changes_nothing(
     principal = find(with_role(service, "recollect_read", application="test"), first[1].strip())
     assert principal is not None
     assert principal.tenant_id == "default"
-    assert principal.scopes == set(SCOPES)
+    assert principal.scopes == {"read", "write"}
 
 
 def test_passwords_are_generated_once(tmp_path: Path) -> None:

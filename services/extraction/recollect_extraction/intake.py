@@ -129,8 +129,13 @@ class Intake:
             WrongState: The user was erased, or a known message id came with other content.
             AlreadyExists: The idempotency key was used for another body.
         """
+        pending: int | None = None
+
+        async def count(connection: Connection) -> int:
+            return await conversations.count_pending(connection, scope, conversation_id)
 
         async def work(connection: Connection) -> list[Job]:
+            nonlocal pending
             state = await users.enter_user(connection, scope)
             if why := state.why_not_learning(self._rules.memory_enabled):
                 return [await self._refuse(connection, scope, conversation_id, why)]
@@ -149,14 +154,15 @@ class Intake:
                 last_said_at=_latest(messages),
                 ended=False,
             )
-            pending = await conversations.count_pending(
-                connection, scope, conversation_id, counters.watermark
-            )
+            pending = await count(connection)
             if pending < self._rules.extract_every:
                 return []
             return [await self._enqueue_open(connection, scope, conversation_id)]
 
-        XX
+        accepted = await self.once(scope.tenant_id, identity, [scope.user_id], work, timeout)
+        if pending is None:
+            pending = await self._database.run(count, timeout=timeout, repeatable=True)
+        return Accepted(accepted.jobs, accepted.position, pending)
 
     async def end(
         self, scope: Scope, conversation_id: str, identity: Identity | None, *, timeout: float
@@ -173,7 +179,9 @@ class Intake:
             counters = await conversations.lock_conversation(connection, scope, conversation_id)
             if counters is None:
                 raise NotFound(
-                    "this user has no such conversation", reason="CONVERSATION_NOT_FOUND"
+                    "this user has no such conversation",
+                    reason="CONVERSATION_NOT_FOUND",
+                    metadata={"conversation_id": conversation_id},
                 )
             job = await self._hand_out(connection, scope, conversation_id, counters)
             await conversations.advance(
@@ -222,8 +230,12 @@ class Intake:
             transcript.messages,
             f"transcripts[{index}].messages",
         )
-        after = Counters(stored.last_message_no, before.watermark)
-        job = await self._hand_out(connection, scope, conversation_id, after)
+        job = None
+        watermark = before.watermark
+        if transcript.ended or stored.highest > watermark:
+            after = Counters(stored.last_message_no, watermark)
+            job = await self._hand_out(connection, scope, conversation_id, after)
+            watermark = stored.last_message_no
         if job is None:
             job = await jobs.find_covering(connection, scope, conversation_id, stored.highest)
         if job is None:
@@ -241,7 +253,7 @@ class Intake:
             scope,
             conversation_id,
             last_message_no=stored.last_message_no,
-            watermark=stored.last_message_no,
+            watermark=watermark,
             last_said_at=_latest(transcript.messages),
             ended=transcript.ended,
         )
@@ -272,7 +284,11 @@ class Intake:
                     f"{field}[{i}].id: a message with this id and other content is already part "
                     "of the conversation; a message never changes, send the new one under a new id",
                     reason="MESSAGE_ID_REUSED",
-                    metadata={"field": f"{field}[{i}].id", "message_id": message.message_id},
+                    metadata={
+                        "conversation_id": conversation_id,
+                        "message_id": message.message_id,
+                        "field": f"{field}[{i}].id",
+                    },
                 )
             else:
                 numbers.append(held.message_no)

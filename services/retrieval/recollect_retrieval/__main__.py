@@ -34,6 +34,7 @@ from recollect_shared.startup import (
 from recollect_shared.telemetry import configure_logging
 
 NAME = "recollect-retrieval"
+_POOL_WAIT_SECONDS = 1.0
 
 logger = logging.getLogger("recollect.retrieval")
 
@@ -82,7 +83,11 @@ async def running(settings: RetrievalSettings, conninfo: str) -> AsyncIterator[S
         if embedder is None:
             logger.warning("searches run without the semantic leg: %s", why_not)
         else:
-            queries = QueryEmbedder(embedder, cache_size=settings.embedding_cache_size)
+            queries = QueryEmbedder(
+                embedder,
+                cache_size=settings.embedding_cache_size,
+                call_seconds=2 * settings.embedding_deadline_ms / 1000,
+            )
             stack.push_async_callback(queries.close)
         accesses = AccessCounter(counters)
         handlers = RetrievalHandlers(  # type: ignore[abstract]
@@ -95,7 +100,7 @@ async def running(settings: RetrievalSettings, conninfo: str) -> AsyncIterator[S
                 max_relevant=settings.max_context_items,
                 max_tokens=settings.max_context_tokens,
             ),
-            dimensions=embedder.dimensions if embedder is not None else None,
+            dimensions=configured.dimensions,
         )
         server = Server(
             settings,
@@ -132,6 +137,8 @@ def _pool(settings: RetrievalSettings, conninfo: str) -> Database:
         "recollect_read",
         application=NAME,
         max_size=settings.read_pool_size,
+        # A reader that waits longer for its turn is better told to come back.
+        wait_seconds=_POOL_WAIT_SECONDS,
         configure=configure_vectors,
     )
 

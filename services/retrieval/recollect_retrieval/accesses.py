@@ -68,7 +68,10 @@ class AccessCounter:
                 )
             except Exception as error:
                 if not isinstance(error, RecollectError) and faults.translate(error) is None:
-                    raise
+                    # A count that cannot be written must not end the counting. The type alone: a
+                    # driver's message may quote a row.
+                    logger.error("access counts dropped: %s", type(error).__name__)
+                    continue
                 self._waiting.update(batch)
                 logger.info("access counts wait: %s", type(error).__name__)
                 return

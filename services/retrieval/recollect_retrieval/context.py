@@ -11,11 +11,11 @@ from recollect_retrieval.render.block import render
 from recollect_retrieval.render.context import Block, PromptContext, RelevantItem
 from recollect_retrieval.search.legs import Leg, Legs, Stopwatch
 from recollect_retrieval.search.memories import Found, MemorySearch, Question
+from recollect_retrieval.search.names import names_in
 from recollect_retrieval.storage import memories, people
 from recollect_retrieval.storage.people import UserState
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.models import Entity, Memory, Profile, Scope, Summary
-from recollect_shared.text.normalise import fold
 
 FRESH_PLACES = 5
 """Places of the top list that go to the newest memories of the last week."""
@@ -54,6 +54,7 @@ class _Known:
     profile: Profile | None
     memories: Sequence[Memory]
     conversations: Sequence[Summary]
+    entities: Sequence[Entity]
 
 
 class ContextBuilder:
@@ -74,31 +75,29 @@ class ContextBuilder:
     ) -> Context:
         """The context for one request; `deadline` is the loop's time."""
         remaining = deadline - asyncio.get_running_loop().time()
-        known = asyncio.create_task(
+        gathering = asyncio.create_task(
             database.run(
                 lambda connection: self._gather(connection, scope, wanted, legs),
                 timeout=remaining,
                 repeatable=True,
             )
         )
-        found = Found([], [], 0)
+        searching = asyncio.create_task(
+            self._search_for(database, scope, wanted, user, legs, deadline)
+        )
         try:
-            if wanted.question.text.strip() and wanted.question.limit:
-                found = await self._search.run(
-                    database, scope, wanted.question, user, legs, deadline=deadline
-                )
-            gathered = await known
+            gathered, found = await asyncio.gather(gathering, searching)
         except BaseException:
-            known.cancel()
+            gathering.cancel()
+            searching.cancel()
             raise
-        entities = await self._entities(database, scope, wanted, found, deadline)
         block = render(
             PromptContext(
                 profile=gathered.profile,
                 memories=gathered.memories,
                 relevant=[RelevantItem.of_memory(hit.memory) for hit in found.hits],
                 conversations=gathered.conversations,
-                entities=entities,
+                entities=gathered.entities,
             ),
             wanted.template,
             wanted.max_tokens,
@@ -111,27 +110,37 @@ class ContextBuilder:
             memories=gathered.memories,
             found=found,
             conversations=gathered.conversations,
-            entities=entities,
+            entities=gathered.entities,
             block=block,
+        )
+
+    async def _search_for(
+        self,
+        database: Database,
+        scope: Scope,
+        wanted: Wanted,
+        user: UserState,
+        legs: Legs,
+        deadline: float,
+    ) -> Found:
+        if not wanted.question.text.strip() or not wanted.question.limit:
+            return Found([], [], 0)
+        return await self._search.run(
+            database, scope, wanted.question, user, legs, deadline=deadline
         )
 
     async def _gather(
         self, connection: Connection, scope: Scope, wanted: Wanted, legs: Legs
     ) -> _Known:
-        """Profile, top memories and recent conversations."""
+        """Profile, top memories, recent conversations and known entities."""
         watch = Stopwatch.start()
         profile = await people.read_profile(connection, scope)
         legs.add(Leg("profile", "ran", watch.seconds, int(profile is not None)))
         watch = Stopwatch.start()
-        if not wanted.max_memories:
-            ids = []
-        elif wanted.newest_first:
-            ids = await memories.newest_ids(connection, scope, limit=wanted.max_memories)
-        else:
-            fresh = min(FRESH_PLACES, wanted.max_memories // 2)
-            ids = await memories.top_ids(connection, scope, limit=wanted.max_memories, fresh=fresh)
-        top = await memories.read_by_ids(connection, scope, ids)
-        legs.add(Leg("recent", "ran", watch.seconds, len(top)))
+        top: Sequence[Memory] = []
+        if wanted.max_memories:
+            top = await self._top(connection, scope, wanted)
+            legs.add(Leg("recent", "ran", watch.seconds, len(top)))
         watch = Stopwatch.start()
         conversations: Sequence[Summary] = []
         if wanted.max_conversations:
@@ -139,19 +148,20 @@ class ContextBuilder:
                 connection, scope, first=wanted.conversation_id, limit=wanted.max_conversations
             )
             legs.add(Leg("episodic", "ran", watch.seconds, len(conversations)))
-        return _Known(profile, top, conversations)
+        entities: Sequence[Entity] = []
+        if wanted.max_entities:
+            entities = await people.known_entities(
+                connection,
+                scope,
+                named=names_in(wanted.question.text),
+                limit=wanted.max_entities,
+            )
+        return _Known(profile, top, conversations, entities)
 
-    async def _entities(
-        self, database: Database, scope: Scope, wanted: Wanted, found: Found, deadline: float
-    ) -> Sequence[Entity]:
-        """The entities mentioned most, those the question names first."""
-        if not wanted.max_entities:
-            return []
-        named = [fold(entity.name) for entity in found.entities]
-        return await database.run(
-            lambda connection: people.known_entities(
-                connection, scope, named=named, limit=wanted.max_entities
-            ),
-            timeout=deadline - asyncio.get_running_loop().time(),
-            repeatable=True,
-        )
+    async def _top(self, connection: Connection, scope: Scope, wanted: Wanted) -> Sequence[Memory]:
+        if wanted.newest_first:
+            ids = await memories.newest_ids(connection, scope, limit=wanted.max_memories)
+        else:
+            fresh = min(FRESH_PLACES, wanted.max_memories // 2)
+            ids = await memories.top_ids(connection, scope, limit=wanted.max_memories, fresh=fresh)
+        return await memories.read_by_ids(connection, scope, ids)

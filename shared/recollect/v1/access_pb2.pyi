@@ -83,8 +83,8 @@ class AccessRule(_message.Message):
     it is found; a resource of another user answers NOT_FOUND.
     """
     user_optional: _builtins.bool
-    """user_optional, true if `user_field` may be left out to mean every user of the tenant. Leaving it
-    out needs a credential that is not bound to certain users.
+    """user_optional, true if `user_field` may be left out to mean every user of the tenant. For a
+    credential that is bound to one user it then means that user.
     """
     department_field: _builtins.str
     """department_field, the path of the request field that names a department. A credential bound to

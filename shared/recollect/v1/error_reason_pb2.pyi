@@ -26,7 +26,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """Do not use. No error carries it."""
     ERROR_REASON_INVALID_FIELD: _ErrorReason.ValueType  # 1
     """INVALID_ARGUMENT: fields of the request are missing, out of range, too long or malformed. The
-    BadRequest lists them all.
+    BadRequest lists them all, as far as a status has room; `omitted` then tells how many are not listed.
+    The `field` is the first one.
 
         {"reason": "INVALID_FIELD", "domain": "recollect", "metadata": {"field": "user_id"}}
     """
@@ -43,6 +44,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ERROR_REASON_UNDECODABLE_REQUEST: _ErrorReason.ValueType  # 4
     """INVALID_ARGUMENT: the bytes of the request are not the message that the call expects, or not UTF-8.
+    The BadRequest names the text that is not, else `request`.
 
         {"reason": "UNDECODABLE_REQUEST", "domain": "recollect",
          "metadata": {"method": "/recollect.v1.RetrievalService/GetContext"}}
@@ -51,7 +53,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """INVALID_ARGUMENT: `query_embedding` has another size than the vectors of the active embedding model.
 
         {"reason": "EMBEDDING_SIZE_MISMATCH", "domain": "recollect",
-         "metadata": {"field": "query_embedding", "model": "text-embedding-3-small", "expected": "1536", "actual": "384"}}
+         "metadata": {"field": "query_embedding", "expected": "1536", "actual": "384"}}
     """
     ERROR_REASON_CREDENTIAL_INVALID: _ErrorReason.ValueType  # 6
     """UNAUTHENTICATED: there is no valid credential. The text is the same whatever is wrong with it.
@@ -297,7 +299,8 @@ ERROR_REASON_UNSPECIFIED: ErrorReason.ValueType  # 0
 """Do not use. No error carries it."""
 ERROR_REASON_INVALID_FIELD: ErrorReason.ValueType  # 1
 """INVALID_ARGUMENT: fields of the request are missing, out of range, too long or malformed. The
-BadRequest lists them all.
+BadRequest lists them all, as far as a status has room; `omitted` then tells how many are not listed.
+The `field` is the first one.
 
     {"reason": "INVALID_FIELD", "domain": "recollect", "metadata": {"field": "user_id"}}
 """
@@ -314,6 +317,7 @@ ERROR_REASON_INVALID_CONSISTENCY_TOKEN: ErrorReason.ValueType  # 3
 """
 ERROR_REASON_UNDECODABLE_REQUEST: ErrorReason.ValueType  # 4
 """INVALID_ARGUMENT: the bytes of the request are not the message that the call expects, or not UTF-8.
+The BadRequest names the text that is not, else `request`.
 
     {"reason": "UNDECODABLE_REQUEST", "domain": "recollect",
      "metadata": {"method": "/recollect.v1.RetrievalService/GetContext"}}
@@ -322,7 +326,7 @@ ERROR_REASON_EMBEDDING_SIZE_MISMATCH: ErrorReason.ValueType  # 5
 """INVALID_ARGUMENT: `query_embedding` has another size than the vectors of the active embedding model.
 
     {"reason": "EMBEDDING_SIZE_MISMATCH", "domain": "recollect",
-     "metadata": {"field": "query_embedding", "model": "text-embedding-3-small", "expected": "1536", "actual": "384"}}
+     "metadata": {"field": "query_embedding", "expected": "1536", "actual": "384"}}
 """
 ERROR_REASON_CREDENTIAL_INVALID: ErrorReason.ValueType  # 6
 """UNAUTHENTICATED: there is no valid credential. The text is the same whatever is wrong with it.

@@ -137,7 +137,8 @@ class ProgressView:
         done, total = measure(jobs.values())
         final = sum(job.state in FINAL for job in jobs.values())
         # Totals grow while jobs start; only when all have ended is everything done.
-        share = 1.0 if final == len(jobs) else min(done / total if total else 0.0, 0.99)
+        share = done / total if total else final / max(len(jobs), 1)
+        share = 1.0 if final == len(jobs) else min(share, 0.99)
         counts = f"{final} of {len(jobs)} jobs"
         if total:
             counts = f"{done} of {total} messages, {counts}"

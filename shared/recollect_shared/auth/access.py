@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 from recollect.v1 import access_pb2
 from recollect_shared.auth.principal import Principal
 from recollect_shared.errors import NotPermitted
+from recollect_shared.text.normalise import nfc
 
 _SCOPE_NAMES = {
     access_pb2.ACCESS_SCOPE_READ: "read",
@@ -31,12 +32,14 @@ class Rule:
     Attributes:
         scope: read, write, maintenance or admin.
         user_path: Field names leading to the user the request is about; empty if it names none.
+        user_optional: The user may be left out, meaning everybody the caller may act for.
     """
 
     scope: str
     user_path: tuple[str, ...]
+    user_optional: bool = False
 
-    def check(self, principal: Principal) -> None:
+    def check(self, principal: Principal, method: str) -> None:
         """Refuse a caller whose credential lacks the scope.
 
         Raises:
@@ -46,19 +49,26 @@ class Rule:
             raise NotPermitted(
                 f"this call needs a credential with scope `{self.scope}`",
                 reason="SCOPE_MISSING",
-                metadata={"scope": self.scope},
+                metadata={"scope": self.scope.upper(), "method": method},
             )
 
     def check_request(self, principal: Principal, request: Message) -> None:
         """Refuse a caller bound to one user who names another.
+
+        Where the user may be left out, the caller's own is filled in, so that no handler can
+        forget to.
 
         Raises:
             NotPermitted: The request is about somebody else.
         """
         if principal.user_id is None or not self.user_path:
             return
+        if self.user_optional and not getattr(request, self.user_path[0]):
+            setattr(request, self.user_path[0], principal.user_id)
+            return
         for user_id in _values(request, self.user_path):
-            principal.scope(user_id)
+            # Handlers compare in normal form too.
+            principal.scope(nfc(user_id))
 
 
 def rules_of(services: Iterable[ServiceDescriptor]) -> dict[str, Rule]:
@@ -70,7 +80,7 @@ def rules_of(services: Iterable[ServiceDescriptor]) -> dict[str, Rule]:
             if declared.scope in _SCOPE_NAMES:
                 path = tuple(declared.user_field.split(".")) if declared.user_field else ()
                 found[f"/{service.full_name}/{method.name}"] = Rule(
-                    _SCOPE_NAMES[declared.scope], path
+                    _SCOPE_NAMES[declared.scope], path, declared.user_optional
                 )
     return found
 

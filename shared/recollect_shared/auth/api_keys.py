@@ -12,6 +12,7 @@ from datetime import datetime
 
 from recollect_shared.auth.principal import Principal
 from recollect_shared.database.pool import Connection
+from recollect_shared.text.normalise import nfc
 
 SCOPES = ("read", "write", "maintenance", "admin")
 
@@ -65,6 +66,8 @@ def split_key(text: str) -> tuple[str, bytes] | None:
     key_id, _, secret = rest.partition("_")
     if prefix != "mk" or len(key_id) != _ID_LENGTH or not secret:
         return None
+    if not set(key_id) <= set(_ID_ALPHABET):
+        return None
     return key_id, hashlib.sha256(secret.encode()).digest()
 
 
@@ -104,7 +107,7 @@ async def create_key(
             "name": name,
             "secret_hash": hashlib.sha256(secret.encode()).digest(),
             "scopes": scopes,
-            "user_id": user_id,
+            "user_id": nfc(user_id) if user_id is not None else None,
             "expires_at": expires_at,
         },
     )

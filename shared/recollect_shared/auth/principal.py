@@ -34,7 +34,9 @@ class Principal:
         """
         if self.user_id is not None and self.user_id != user_id:
             raise NotPermitted(
-                "this credential is bound to another user", reason="USER_NOT_ALLOWED"
+                "this credential is bound to another user",
+                reason="USER_NOT_ALLOWED",
+                metadata={"field": "user_id"},
             )
         return Scope(self.tenant_id, user_id)
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, errors
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
@@ -21,6 +21,9 @@ from recollect_shared.database.faults import is_lost_connection
 from recollect_shared.errors import TooLate
 
 logger = logging.getLogger("recollect.database")
+
+_NOTICE_ABANDONED = "SET client_connection_check_interval = '1s'"
+"""Has Postgres end a statement whose connection was cut, where its platform can tell."""
 
 Connection = AsyncConnection[TupleRow]
 Result = TypeVar("Result")
@@ -57,7 +60,7 @@ class Database:
             max_idle=300,
             reconnect_timeout=30,
             kwargs={"autocommit": True},
-            configure=configure,
+            configure=_configuring(configure),
             # Without the check, the first borrowers after a restart of Postgres get dead sockets.
             check=AsyncConnectionPool.check_connection,
             name=role,
@@ -137,3 +140,17 @@ class Database:
         self._detached.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.debug("abandoned database work ended: %s", type(error).__name__)
+
+
+def _configuring(
+    also: Callable[[Connection], Awaitable[None]] | None,
+) -> Callable[[Connection], Awaitable[None]]:
+    """What is done to every new connection, and then `also`."""
+
+    async def configure(connection: Connection) -> None:
+        with suppress(errors.InvalidParameterValue):
+            await connection.execute(_NOTICE_ABANDONED)
+        if also is not None:
+            await also(connection)
+
+    return configure

@@ -37,6 +37,7 @@ _NATIVE_DIMENSIONS = {
     "text-embedding-3-large": 3072,
     "text-embedding-ada-002": 1536,
 }
+_MAX_TOKENS_REPORTED = 10**9
 _SHORTENABLE = "text-embedding-3"
 # JSON of one number takes at most 26 bytes; a reply above what was asked for is cut off.
 _BYTES_PER_NUMBER = 26
@@ -217,4 +218,6 @@ def _parts(inputs: list[str]) -> Iterator[list[str]]:
 
 def _tokens(usage: object) -> int:
     count = usage.get("prompt_tokens") if isinstance(usage, dict) else None
-    return count if isinstance(count, int) and not isinstance(count, bool) and count > 0 else 0
+    if isinstance(count, bool) or not isinstance(count, int):
+        return 0
+    return count if 0 <= count <= _MAX_TOKENS_REPORTED else 0

@@ -8,21 +8,29 @@ refused here too, so that there is one place to look.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from typing import Any
 
 import grpc
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 from recollect_shared.auth.access import Rule
 from recollect_shared.auth.authenticate import Authenticator
-from recollect_shared.errors import NotPermitted, NotYetAvailable, RecollectError, invalid
+from recollect_shared.errors import (
+    InvalidRequest,
+    NotPermitted,
+    NotYetAvailable,
+    RecollectError,
+    Violation,
+)
 from recollect_shared.identifiers import uuid7
 from recollect_shared.rpc.call import Call, Context, current_call, enter
 from recollect_shared.rpc.status import abort, as_recollect_error
+from recollect_shared.rpc.undecodable import undecodable_field
 
 logger = logging.getLogger("recollect.rpc")
 
@@ -43,6 +51,9 @@ _HANDLERS: dict[tuple[bool, bool], Callable[..., Any]] = {
 class _Undecodable:
     """Stands for a request whose bytes are not the message they should be."""
 
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
 
 class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-ignore]
     """Wraps every handler of a server; see the module's docstring."""
@@ -52,10 +63,12 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         authenticator: Authenticator,
         rules: Mapping[str, Rule],
         planned: Mapping[str, str],
+        requests: Mapping[str, Descriptor],
     ) -> None:
         self._authenticator = authenticator
         self._rules = rules
         self._planned = planned
+        self._requests = requests
 
     async def intercept_service(
         self,
@@ -79,7 +92,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             try:
                 return deserialize(data)
             except Exception:
-                return _Undecodable()
+                return _Undecodable(data)
 
         answers = self._stream if handler.response_streaming else self._unary
         make = _HANDLERS[handler.request_streaming, handler.response_streaming]
@@ -97,9 +110,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             request_id = _request_id(metadata)
             try:
                 rule = await self._admit(method, metadata, request_id)
-                response = await behaviour(self._checked(request, rule), context)
-            except asyncio.CancelledError:
-                raise
+                response = await behaviour(self._checked(request, method, rule), context)
             except Exception as error:
                 await self._refuse(context, method, error, request_id)
             _log_answer(method, started)
@@ -115,10 +126,11 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             request_id = _request_id(metadata)
             try:
                 rule = await self._admit(method, metadata, request_id)
-                async for response in behaviour(self._checked(request, rule), context):
-                    yield response
-            except asyncio.CancelledError:
-                raise
+                responses = behaviour(self._checked(request, method, rule), context)
+                # A caller who leaves between two answers must end the handler's generator too.
+                async with aclosing(responses):
+                    async for response in responses:
+                        yield response
             except Exception as error:
                 await self._refuse(context, method, error, request_id)
             _log_answer(method, started)
@@ -138,8 +150,9 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             raise NotPermitted(
                 "this call declares no access rule and is denied to everybody",
                 reason="SCOPE_MISSING",
+                metadata={"scope": "UNSPECIFIED", "method": method},
             )
-        rule.check(principal)
+        rule.check(principal, method)
         if (why := self._planned.get(method)) is not None:
             raise NotYetAvailable(
                 f"{method.rpartition('/')[2]} is part of the contract and not offered by this "
@@ -149,23 +162,32 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             )
         return rule
 
-    def _checked(self, request: Any, rule: Rule | None) -> Any:
+    def _checked(self, request: Any, method: str, rule: Rule | None) -> Any:
         """The request, or the stream of requests, each held against the rule."""
         if isinstance(request, AsyncIterator) or hasattr(request, "__aiter__"):
-            return self._checked_stream(request, rule)
+            return self._checked_stream(request, method, rule)
         if isinstance(request, _Undecodable):
-            raise invalid(
-                "request",
-                "is not the protobuf message this call takes, or its text is not UTF-8",
-                reason="UNDECODABLE_REQUEST",
-            )
+            raise self._undecodable(request.data, method)
         if rule is not None and isinstance(request, Message):
             rule.check_request(current_call().principal, request)
         return request
 
-    async def _checked_stream(self, requests: Any, rule: Rule | None) -> AsyncIterator[Any]:
+    async def _checked_stream(
+        self, requests: Any, method: str, rule: Rule | None
+    ) -> AsyncIterator[Any]:
         async for request in requests:
-            yield self._checked(request, rule)
+            yield self._checked(request, method, rule)
+
+    def _undecodable(self, data: bytes, method: str) -> InvalidRequest:
+        declared = self._requests.get(method)
+        found = (
+            undecodable_field(declared, data)
+            if declared is not None
+            else Violation("request", "is not the protobuf message this call takes")
+        )
+        return InvalidRequest(
+            [Violation(found.field, found.description, "UNDECODABLE_REQUEST", {"method": method})]
+        )
 
     async def _refuse(
         self, context: Context, method: str, error: Exception, request_id: str

@@ -51,7 +51,7 @@ class Servicer:
     add_to_server: Callable[[Any, Any], None]
 
 
-class ServerFailed(Exception):
+class ServerFailed(RuntimeError):
     """The server cannot listen; the message says where and why."""
 
 
@@ -68,7 +68,12 @@ class Server:
         settings.check_listen(listen)
         servicers = list(servicers)
         descriptors = [servicer.descriptor for servicer in servicers]
-        gateway = Gateway(authenticator, rules_of(descriptors), planned_of(descriptors))
+        requests = {
+            f"/{descriptor.full_name}/{method.name}": method.input_type
+            for descriptor in descriptors
+            for method in descriptor.methods
+        }
+        gateway = Gateway(authenticator, rules_of(descriptors), planned_of(descriptors), requests)
         self._settings = settings
         self._server = grpc.aio.server(
             interceptors=[gateway],
@@ -88,22 +93,30 @@ class Server:
         self.port = self._bind(listen)
 
     def _bind(self, listen: str) -> int:
+        credentials = self._credentials()
         try:
-            if self._settings.tls_key_file and self._settings.tls_certificate_file:
-                credentials = grpc.ssl_server_credentials(
-                    [
-                        (
-                            self._settings.tls_key_file.read_bytes(),
-                            self._settings.tls_certificate_file.read_bytes(),
-                        )
-                    ]
-                )
-                return int(self._server.add_secure_port(listen, credentials))
-            return int(self._server.add_insecure_port(listen))
-        except (RuntimeError, OSError) as error:
+            if credentials is None:
+                return int(self._server.add_insecure_port(listen))
+            return int(self._server.add_secure_port(listen, credentials))
+        except RuntimeError as error:
+            why = "is another service there already?"
+            if credentials is not None:
+                why += " If not, the certificate and key may not be PEM, or not belong together."
+            raise ServerFailed(f"cannot listen on {listen}: {why} ({error})") from None
+
+    def _credentials(self) -> grpc.ServerCredentials | None:
+        key_file = self._settings.tls_key_file
+        certificate_file = self._settings.tls_certificate_file
+        if key_file is None or certificate_file is None:
+            return None
+        try:
+            pair = (key_file.read_bytes(), certificate_file.read_bytes())
+        except OSError as error:
             raise ServerFailed(
-                f"cannot listen on {listen}: is another service there already? ({error})"
+                f"cannot read {error.filename}, named by RECOLLECT_TLS_KEY_FILE or "
+                f"RECOLLECT_TLS_CERTIFICATE_FILE: {error.strerror}"
             ) from None
+        return grpc.ssl_server_credentials([pair])
 
     async def start(self) -> None:
         """Begin to answer and say so in the health service."""

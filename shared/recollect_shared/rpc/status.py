@@ -6,6 +6,7 @@ import asyncio
 import logging
 from types import TracebackType
 from typing import NoReturn
+from urllib.parse import quote
 
 import grpc
 from google.protobuf import any_pb2, duration_pb2
@@ -20,13 +21,17 @@ from recollect_shared.errors import (
     InvalidRequest,
     RecollectError,
     TooLate,
+    Violation,
 )
 from recollect_shared.rpc.call import Context
 
 logger = logging.getLogger("recollect.rpc")
 
-_MAX_VIOLATIONS = 100
-"""Details travel in trailing metadata, which is small."""
+_MAX_TRAILER_BYTES = 6_500
+"""What a status may take in trailing metadata, of which gRPC clients accept 8 KiB by default: above
+that a caller would learn nothing but that the trailer was too large."""
+_MAX_MESSAGE_CHARS = 300
+_MAX_FIELD_CHARS = 200
 
 
 def as_recollect_error(error: BaseException, request_id: str) -> RecollectError:
@@ -39,36 +44,64 @@ def as_recollect_error(error: BaseException, request_id: str) -> RecollectError:
     if isinstance(error, TimeoutError | asyncio.TimeoutError):
         return TooLate("the call took longer than its deadline", reason="DEADLINE_EXCEEDED")
     # The type and the place, not the text: a driver's message may quote a user's row.
-    logger.error("unexpected %s", type(error).__name__, exc_info=_without_message(error))
+    # The id stands here for calls that failed before they had a caller, too.
+    logger.error(
+        "unexpected %s",
+        type(error).__name__,
+        exc_info=_without_message(error),
+        extra={"request_id": request_id},
+    )
     return InternalError(request_id)
 
 
 def to_status(error: RecollectError) -> status_pb2.Status:
     """`error` as a `google.rpc.Status` with ErrorInfo and, where they fit, the other details."""
-    details: list[Message] = [
-        error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=error.metadata)
-    ]
+    message = _cut(error.message, _MAX_MESSAGE_CHARS)
+    metadata = {key: _cut(value, _MAX_MESSAGE_CHARS) for key, value in error.metadata.items()}
+    status = status_pb2.Status(code=_code_number(error.code), message=message)
+    bad_request = None
     if isinstance(error, InvalidRequest):
-        details.append(
-            error_details_pb2.BadRequest(
-                field_violations=[
-                    error_details_pb2.BadRequest.FieldViolation(
-                        field=violation.field, description=violation.description
-                    )
-                    for violation in error.violations[:_MAX_VIOLATIONS]
-                ]
-            )
-        )
+        bad_request = error_details_pb2.BadRequest()
+        room = _MAX_TRAILER_BYTES - len(quote(message)) - _in_base64(status.ByteSize() + 600)
+        for violation in error.violations:
+            told = _violation(violation)
+            room -= _in_base64(told.ByteSize() + 4)
+            if room < 0 and bad_request.field_violations:
+                break
+            bad_request.field_violations.append(told)
+        if (omitted := error.total - len(bad_request.field_violations)) > 0:
+            metadata["omitted"] = str(omitted)
+    details: list[Message] = [
+        error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=metadata)
+    ]
+    if bad_request is not None:
+        details.append(bad_request)
     if error.retry_after is not None:
         delay = duration_pb2.Duration()
         delay.FromMilliseconds(round(error.retry_after * 1000))
         details.append(error_details_pb2.RetryInfo(retry_delay=delay))
-    status = status_pb2.Status(code=_code_number(error.code), message=error.message)
     for detail in details:
         packed = any_pb2.Any()
         packed.Pack(detail)
         status.details.append(packed)
     return status
+
+
+def _violation(violation: Violation) -> error_details_pb2.BadRequest.FieldViolation:
+    return error_details_pb2.BadRequest.FieldViolation(
+        field=_cut(violation.field, _MAX_FIELD_CHARS),
+        description=_cut(violation.description, _MAX_MESSAGE_CHARS),
+        reason=violation.reason,
+    )
+
+
+def _cut(text: str, most: int) -> str:
+    """`text` with its middle left out where it is too long: both ends of a path tell something."""
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 3 :]}"
+
+
+def _in_base64(size: int) -> int:
+    return (size + 2) // 3 * 4
 
 
 async def abort(context: Context, error: RecollectError) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
@@ -59,7 +60,8 @@ class ExtractionHandlers(extraction_service_pb2_grpc.ExtractionServiceServicer):
     ) -> pb.SubmitTranscriptsResponse:
         """Accept a batch durably; one job per transcript, in order."""
         checks = Checks()
-        transcripts = read_transcripts(checks, request.transcripts)
+        # A full batch takes seconds to check; the loop has other callers.
+        transcripts = await asyncio.to_thread(read_transcripts, checks, request.transcripts)
         key = checks.idempotency_key(request.idempotency_key)
         checks.done()
         tenant = current_call().principal.tenant_id
@@ -149,8 +151,7 @@ class ExtractionHandlers(extraction_service_pb2_grpc.ExtractionServiceServicer):
             )
             or None,
             states=checks.all_of("states", request.states, JOB_STATE) or None,
-            kinds=[checks.known(f"kinds[{i}]", kind, KINDS) for i, kind in enumerate(request.kinds)]
-            or None,
+            kinds=checks.all_known("kinds", request.kinds, KINDS) or None,
         )
         size = checks.limit(
             "page_size", request.page_size, default=_PAGE_SIZE, maximum=_MAX_PAGE_SIZE
@@ -238,8 +239,12 @@ class ExtractionHandlers(extraction_service_pb2_grpc.ExtractionServiceServicer):
             work,
             timeout=seconds_left(context, _CALL_SECONDS),
         )
+        # A replayed answer was made for whoever sent the key first.
+        own = [job for job in accepted.jobs if principal.user_id in (None, job.user_id)]
+        if not own:
+            raise jobs.job_not_found(str(job_id))
         self._signals.wake()
-        return accepted.jobs[0], self._token(accepted)
+        return own[0], self._token(accepted)
 
     async def _read(
         self, work: Callable[[Connection], Awaitable[Found]], context: Context

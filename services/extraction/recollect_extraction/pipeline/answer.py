@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
@@ -34,6 +35,8 @@ MAX_STRUCT_BYTES = 64 * 1024
 MAX_STRUCT_DEPTH = 16
 _MAX_LABELS = 32
 _LABEL_CHARACTERS = 64
+_MAX_NUMBER = sys.float_info.max
+"""On the wire every number is a finite double."""
 _EVENT_TYPES = ("question", "problem", "learning")
 _FENCED = re.compile(r"^\s*```[a-zA-Z]*\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
 _NOT_LABEL = re.compile(r"[^\w]+", re.UNICODE)
@@ -80,7 +83,7 @@ class UpdatedItem:
     importance: float | None
     confidence: str | None
     tags: tuple[str, ...]
-    source_ids: tuple[str, ...]
+    source_ids: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +93,23 @@ class ClosedItem:
     memory: str
     by: int | None
     reason: str
-    source_ids: tuple[str, ...]
+    source_ids: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole reply after the checks."""
+    """A whole reply after the checks.
+
+    Source ids of a change are None where the reply names none; an empty tuple means that it names
+    some and none of them was in the prompt.
+    """
 
     new: Sequence[NewItem] = ()
     updated: Sequence[UpdatedItem] = ()
     contradicted: Sequence[ClosedItem] = ()
     achieved: Sequence[ClosedItem] = ()
     profile: Mapping[str, Any] | None = None
-    profile_source_ids: tuple[str, ...] = ()
+    profile_source_ids: tuple[str, ...] | None = None
     summary: Mapping[str, Any] | None = None
     dropped: int = 0
 
@@ -181,6 +188,9 @@ def _load(text: str) -> dict[str, Any]:
     shapes = {"profile": dict, "conversation_summary": dict}
     if not any(isinstance(reply.get(key), shapes.get(key, list)) for key in KEYS):
         raise UnusableAnswer("every key of the reply holds the wrong kind of value")
+    if fenced and not any(reply.get(key) for key in KEYS):
+        # Who did not keep to the form is believed what they found, not that there is nothing.
+        raise UnusableAnswer("the reply is not bare JSON and says nothing")
     return reply
 
 
@@ -225,14 +235,14 @@ def _new_item(index: int, raw: Any, check: _Check) -> NewItem | None:
         type=raw["type"],
         content=content,
         detail=detail if len(detail.encode()) <= MAX_CONTENT_BYTES else "",
-        importance=_importance(raw.get("importance"), 0.5),
+        importance=_importance(raw.get("importance"), 0.5, check),
         confidence=confidence if confidence in CONFIDENCES else "medium",
         tags=_labels(raw.get("tags"), snake=True),
         keywords=_labels(raw.get("keywords"), snake=False),
         entities=_entities(raw.get("entities")),
         context=context if isinstance(context, dict) and fits_struct(context) else {},
-        source_ids=_source_ids(raw, check),
-        valid_from=_moment(raw.get("valid_from")),
+        source_ids=_source_ids(raw, check) or (),
+        valid_from=_moment(raw.get("valid_from"), check),
         origin=raw.get("origin") if raw.get("origin") in ORIGINS else None,
     )
 
@@ -249,7 +259,7 @@ def _updated_item(raw: Any, check: _Check) -> UpdatedItem | None:
     return UpdatedItem(
         memory=memory,
         content=content,
-        importance=None if importance is None else _importance(importance, None),
+        importance=_importance(importance, None, check),
         confidence=confidence if confidence in CONFIDENCES else None,
         tags=_labels(raw.get("tags"), snake=True),
         source_ids=_source_ids(raw, check),
@@ -281,9 +291,13 @@ def _known(raw: Any, how: str, check: _Check) -> str | None:
     return memory
 
 
-def _source_ids(raw: Mapping[str, Any], check: _Check) -> tuple[str, ...]:
+def _source_ids(raw: Mapping[str, Any], check: _Check) -> tuple[str, ...] | None:
+    """The valid ones of the message ids an item names; None if it names none at all."""
     given = raw.get("source_message_ids")
+    if given is None or given == []:
+        return None
     if not isinstance(given, list):
+        check.drop()
         return ()
     known = [item for item in given if isinstance(item, str) and item in check.messages]
     check.dropped += len(given) - len(known)
@@ -299,10 +313,18 @@ def _content(value: Any) -> str | None:
     return text if text and len(text.encode()) <= MAX_CONTENT_BYTES else None
 
 
-def _importance(value: Any, default: float | None) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+def _importance(value: Any, default: float | None, check: _Check) -> Any:
+    """A number in 0..1; one outside is clamped, anything else is `default`, and both count."""
+    if value is None:
         return default
-    return min(1.0, max(0.0, float(value)))
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or (isinstance(value, float) and not math.isfinite(value)):
+        check.drop()
+        return default
+    clamped = float(min(1, max(0, value)))
+    if clamped != value:
+        check.drop()
+    return clamped
 
 
 def _labels(value: Any, *, snake: bool) -> tuple[str, ...]:
@@ -333,8 +355,17 @@ def _entities(value: Any) -> tuple[EntityName, ...]:
     return tuple(found.values())[:_MAX_LABELS]
 
 
-def _moment(value: Any) -> datetime | None:
-    """A date or time as the model writes it; None for anything outside the years 1900 to 2200."""
+def _moment(value: Any, check: _Check) -> datetime | None:
+    """A date or time as the model writes it; one outside the years 1900 to 2200 is dropped."""
+    if value is None or value == "":
+        return None
+    found = _parsed(value)
+    if found is None:
+        check.drop()
+    return found
+
+
+def _parsed(value: Any) -> datetime | None:
     if not isinstance(value, str):
         return None
     try:
@@ -355,8 +386,8 @@ def _clean(value: Any, depth: int = 0) -> Any:
         return None
     if isinstance(value, str):
         return _text(value)
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
+    if isinstance(value, int | float):
+        return value if -_MAX_NUMBER <= value <= _MAX_NUMBER else None
     if isinstance(value, list):
         return [_clean(item, depth + 1) for item in value]
     if isinstance(value, dict):

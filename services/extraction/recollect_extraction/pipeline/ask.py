@@ -22,7 +22,15 @@ ASKS = 2
 
 
 class TooMuch(Exception):
-    """The model ran out of room: ask about fewer messages."""
+    """The model ran out of room: ask about fewer messages.
+
+    Attributes:
+        spent: What was asked in vain, which costs all the same.
+    """
+
+    def __init__(self, spent: Sequence[Completion]) -> None:
+        super().__init__("the reply was cut off")
+        self.spent = spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +67,13 @@ async def ask(chat: ChatModel, prompt: Prompt) -> Reply:
         except UnusableAnswer as error:
             why = str(error)
             if completion.truncated and len(prompt.batch.messages) > 1:
-                raise TooMuch from None
+                raise TooMuch(spent) from None
+            if completion.truncated:
+                why = "it was cut off; raise MEMORY_EXTRACTION_MAX_TOKENS if this lasts"
             logger.warning("unusable reply: %s", why)
             continue
         if completion.truncated and len(prompt.batch.messages) > 1:
-            raise TooMuch
+            raise TooMuch(spent)
         return Reply(
             answer=answer,
             model=completion.model,

@@ -105,6 +105,7 @@ class Commit:
                 },
                 threshold=self._threshold,
                 active_count=await memories.count_active(connection, scope),
+                status_changes=outcome.result.memories_contradicted + outcome.result.goals_achieved,
             )
         )
         at = await users.database_now(connection)

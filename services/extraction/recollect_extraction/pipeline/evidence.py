@@ -50,12 +50,16 @@ class Witnesses:
         heard = named or list(self._speaking.values())
         return self._evidence(heard, named, declared)
 
-    def for_change(self, source_ids: Sequence[str]) -> Evidence:
-        """Evidence of a change of something known: the messages named, else what the user said."""
-        named = self._named(source_ids)
+    def for_change(self, source_ids: Sequence[str] | None) -> Evidence:
+        """Evidence of a change of something known: the messages named, else what the user said.
+
+        Whoever names messages and not one that exists (an empty list here, not None) has the least
+        trusted of the batch for a witness, as a new memory has.
+        """
+        if source_ids is not None:
+            return self.for_new(source_ids, None)
         by_user = [m for m in self._speaking.values() if m.role == "user"]
-        heard = named or by_user or list(self._speaking.values())
-        return self._evidence(heard, named, None)
+        return self._evidence(by_user or list(self._speaking.values()), [], None)
 
     def _named(self, source_ids: Sequence[str]) -> list[StoredMessage]:
         return [self._speaking[i] for i in source_ids if i in self._speaking]

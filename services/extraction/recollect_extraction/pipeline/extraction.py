@@ -24,6 +24,7 @@ from recollect_extraction.prices import Prices
 from recollect_extraction.provider.protocol import (
     Batch,
     ChatModel,
+    Completion,
     Prompt,
     PromptMemory,
     PromptMessage,
@@ -84,12 +85,15 @@ class Extraction:
         )
         result = Result.of(held.result)
         pending = deque(split(messages, self._rules.batch_tokens))
+        wasted: list[Completion] = []
         while pending:
             batch = pending.popleft()
             try:
-                result = await self._extract(held, batch, result, last=not pending)
-            except TooMuch:
+                result = await self._extract(held, batch, result, wasted, last=not pending)
+                wasted = []
+            except TooMuch as error:
                 logger.info("the reply was cut off; asking about halves of the batch")
+                wasted += error.spent
                 pending.extendleft(reversed(halves(batch)))
 
     async def _open(self, connection: Connection, held: Claim) -> tuple[Claim, list[StoredMessage]]:
@@ -128,9 +132,15 @@ class Extraction:
         return replace(held, range_from=range_from, range_to=range_to, done_to=range_from - 1)
 
     async def _extract(
-        self, held: Claim, batch: Sequence[StoredMessage], result: Result, *, last: bool
+        self,
+        held: Claim,
+        batch: Sequence[StoredMessage],
+        result: Result,
+        wasted: Sequence[Completion],
+        *,
+        last: bool,
     ) -> Result:
-        """One model call and the transaction of its effects."""
+        """One model call and the transaction of its effects; `wasted` calls are charged with it."""
         messages = {f"m{i}": message for i, message in enumerate(batch, 1)}
         prompt, local_memories = await self._database.run(
             lambda connection: self._prompt(connection, held, messages), timeout=_READ_SECONDS
@@ -138,7 +148,10 @@ class Extraction:
         reply = await ask(self._chat, prompt)
         witnesses = Witnesses(held.conversation_id, messages)
         vectors, embedding = await self._embed(reply.answer, witnesses)
-        charges = self._charges(reply, embedding)
+        charges = [
+            *(self._charge(c.model, c.calls, c.input_tokens, c.output_tokens) for c in wasted),
+            *self._charges(reply, embedding),
+        ]
         return await self._commit.run(
             held,
             Outcome(
@@ -228,21 +241,12 @@ class Extraction:
             embedding,
         )
 
+    def _charge(self, model: str, calls: int, input_tokens: int, output_tokens: int) -> Charge:
+        cost = self._prices.cost(model, input_tokens=input_tokens, output_tokens=output_tokens)
+        return Charge("extraction", model, calls, input_tokens, output_tokens, cost)
+
     def _charges(self, reply: Reply, embedding: EmbeddingBatch | None) -> list[Charge]:
-        charges = [
-            Charge(
-                "extraction",
-                reply.model,
-                reply.calls,
-                reply.input_tokens,
-                reply.output_tokens,
-                self._prices.cost(
-                    reply.model,
-                    input_tokens=reply.input_tokens,
-                    output_tokens=reply.output_tokens,
-                ),
-            )
-        ]
+        charges = [self._charge(reply.model, reply.calls, reply.input_tokens, reply.output_tokens)]
         if embedding is not None and self._embedder is not None:
             name = self._embedder.name
             charges.append(

@@ -8,7 +8,7 @@ The rules, in the order in which they are applied:
 - A contradiction closes the older statement at the time the newer one begins to hold. Evidence
   that arrives late never closes what was said after it: then the late statement is the closed one.
 - An achieved goal keeps half its importance.
-- A job that would change the status of too many memories changes none (`caps`).
+- A reply that would bring its job above the cap of status changes makes none of them (`caps`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from recollect_extraction.pipeline.dedupe import Neighbour, find_duplicate
 from recollect_extraction.pipeline.evidence import Evidence, Witnesses
 from recollect_extraction.pipeline.merge import (
     HIGHER_ORIGINS,
+    MAX_LABELS,
     KnownMemory,
     NewMemory,
     merge_update,
@@ -108,6 +109,7 @@ class Situation:
         vectors: For each new item's index its vector, where there is one.
         threshold: The embedder's cosine for duplicates.
         active_count: The user's active memories before this reply.
+        status_changes: How many memories earlier replies of the same job closed.
     """
 
     answer: Answer
@@ -118,6 +120,7 @@ class Situation:
     vectors: Mapping[int, Vector]
     threshold: float
     active_count: int
+    status_changes: int = 0
 
 
 def make_plan(situation: Situation) -> Plan:
@@ -153,6 +156,9 @@ class _Planner:
         if duplicate is None:
             self._create(item, evidence)
         elif (twin := self._creation_of(duplicate.memory_id)) is not None:
+            if evidence.trusted and not twin.evidence.trusted:
+                # What the user says is the user's, also if the assistant's words came first.
+                twin = self._take_over(twin, item, evidence)
             self._stated_by[item.index] = twin.memory_id
             self._note_sources(twin.memory_id, evidence, item)
         elif duplicate.status == "forgotten":
@@ -183,13 +189,15 @@ class _Planner:
         return found
 
     def _create(self, item: NewItem, evidence: Evidence) -> None:
-        # A model's date counts only for the past: what is planned does not hold yet.
-        said = item.valid_from
-        valid_from = said if said is not None and said < evidence.said_at else evidence.said_at
-        made = Creation(uuid7(), item.index, item, evidence, valid_from)
+        made = Creation(uuid7(), item.index, item, evidence, _begins(item, evidence))
         self._plan.creations.append(made)
         self._stated_by[item.index] = made.memory_id
         self._note_sources(made.memory_id, evidence, item)
+
+    def _take_over(self, twin: Creation, item: NewItem, evidence: Evidence) -> Creation:
+        made = Creation(twin.memory_id, item.index, item, evidence, _begins(item, evidence))
+        self._plan.creations[self._plan.creations.index(twin)] = made
+        return made
 
     def _say_again(self, item: NewItem, evidence: Evidence, known: Known) -> None:
         if not evidence.trusted or evidence.said_at <= known.updated_at:
@@ -280,7 +288,7 @@ class _Planner:
             content=content,
             importance=known.importance if update.importance is None else update.importance,
             confidence=update.confidence or known.confidence,
-            tags=tuple(dict.fromkeys([*known.tags, *update.tags])),
+            tags=tuple(dict.fromkeys([*known.tags, *update.tags]))[:MAX_LABELS],
             said_at=evidence.said_at,
         )
         if replace(after, version=known.version, said_at=known.said_at) == replace(
@@ -295,7 +303,8 @@ class _Planner:
         """Contradictions and achieved goals, unless there are too many of them."""
         answer = self._situation.answer
         wanted = len(answer.contradicted) + len(answer.achieved)
-        if wanted > allowed_status_changes(self._situation.active_count):
+        before = self._situation.status_changes
+        if before + wanted > allowed_status_changes(self._situation.active_count + before):
             self._plan.dropped += wanted
             return
         for item in answer.contradicted:
@@ -311,6 +320,7 @@ class _Planner:
             known is None
             or (item.by is not None and successor is None)
             or successor == known.memory_id
+            or not self._holds(successor)
             or not self._may_change(evidence, known)
         ):
             self._plan.dropped += 1
@@ -337,7 +347,7 @@ class _Planner:
 
     def _close_late(self, made: Creation | None, known: Known) -> None:
         """A statement older than what it contradicts: it held until then, and is closed itself."""
-        if made is None:
+        if made is None or made.status != "active" or not self._may_close(known, made):
             self._plan.dropped += 1
             return
         place = self._plan.creations.index(made)
@@ -357,7 +367,9 @@ class _Planner:
             or known.type != "goal"
             or known.status != "active"
             or successor == known.memory_id
+            or not self._holds(successor)
             or not self._may_change(evidence, known)
+            or evidence.said_at < known.said_at
         ):
             self._plan.dropped += 1
             return
@@ -386,9 +398,18 @@ class _Planner:
     def _creation_of(self, memory_id: UUID | None) -> Creation | None:
         return next((c for c in self._plan.creations if c.memory_id == memory_id), None)
 
+    def _holds(self, successor: UUID | None) -> bool:
+        """Whether a successor has not been closed itself: two memories never replace each other."""
+        known = self._now.get(successor) if successor is not None else None
+        return known is None or known.status in CURRENT_STATUSES
+
     @staticmethod
     def _may_change(evidence: Evidence, known: Known) -> bool:
         return evidence.trusted or known.origin not in HIGHER_ORIGINS
+
+    @staticmethod
+    def _may_close(known: Known, made: Creation) -> bool:
+        return known.origin in HIGHER_ORIGINS or not made.evidence.trusted
 
     def _rewrite(
         self,
@@ -412,3 +433,9 @@ class _Planner:
     def _note_sources(self, memory_id: UUID, evidence: Evidence, item: NewItem) -> None:
         self._plan.sources.extend((memory_id, source) for source in evidence.sources)
         self._plan.mentions.append((memory_id, item))
+
+
+def _begins(item: NewItem, evidence: Evidence) -> datetime:
+    # A model's date counts only for the past: what is planned does not hold yet.
+    said = item.valid_from
+    return said if said is not None and said < evidence.said_at else evidence.said_at

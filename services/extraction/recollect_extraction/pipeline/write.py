@@ -144,6 +144,10 @@ async def _create(
             "embedding_state": "pending" if vector is None else "stored",
         },
     )
+    if made.superseded_by is not None:
+        await memories.add_superseded(
+            connection, occasion.scope, made.memory_id, by=made.superseded_by
+        )
     await _write_vectors(
         connection, occasion.scope, made.memory_id, made.status, vectors, ("new", made.position)
     )

@@ -142,7 +142,10 @@ class OpenAIChatModel(ChatModel):
         name = reply.get("model")
         return Completion(
             text=_text(message),
-            model=name[:200] if isinstance(name, str) and name else self._model,
+            # It is stored with the job: what is no plain name is not believed.
+            model=name[:200]
+            if isinstance(name, str) and name and name.isprintable()
+            else self._model,
             calls=calls,
             input_tokens=_tokens(usage, "prompt_tokens"),
             output_tokens=_tokens(usage, "completion_tokens"),

@@ -290,7 +290,7 @@ async def retry_job(
             f"only a DEAD or CANCELLED job that owns messages can be retried; this one is "
             f"{job.state.upper()}",
             reason="JOB_STATE_CONFLICT",
-            metadata={"state": job.state.upper()},
+            metadata={"job_id": str(job_id), "state": job.state.upper()},
         )
     await announce(connection, "queued")
     return await get_job(connection, tenant_id, job_id)
@@ -301,17 +301,21 @@ async def cancel_job(
 ) -> Job:
     """End a job that has not ended; what it committed so far stays.
 
+    A cancelled job stays as it is.
+
     Raises:
         NotFound: There is no such job.
-        WrongState: It has ended already.
+        WrongState: It has ended in another way.
     """
     job = await get_job(connection, tenant_id, job_id, only_user=only_user)
+    if job.state == "cancelled":
+        return job
     cursor = await connection.execute(_CANCEL, {"tenant_id": tenant_id, "job_id": job_id})
     if cursor.rowcount == 0:
         raise WrongState(
             f"the job has already ended: it is {job.state.upper()}",
             reason="JOB_STATE_CONFLICT",
-            metadata={"state": job.state.upper()},
+            metadata={"job_id": str(job_id), "state": job.state.upper()},
         )
     await announce(connection, str(job_id))
     return await get_job(connection, tenant_id, job_id)

@@ -76,7 +76,11 @@ SELECT count(*)
 FROM messages
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s
-  AND message_no > %(watermark)s AND role IN ('user', 'assistant')
+  AND role IN ('user', 'assistant')
+  AND message_no > (
+      SELECT watermark FROM conversations
+      WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+        AND conversation_id = %(conversation_id)s)
 """
 
 _READ_RANGE = """
@@ -264,13 +268,9 @@ async def move_watermark(
     )
 
 
-async def count_pending(
-    connection: Connection, scope: Scope, conversation_id: str, watermark: int
-) -> int:
+async def count_pending(connection: Connection, scope: Scope, conversation_id: str) -> int:
     """How many user and assistant messages no job owns yet."""
-    cursor = await connection.execute(
-        _COUNT_PENDING, {**_key(scope, conversation_id), "watermark": watermark}
-    )
+    cursor = await connection.execute(_COUNT_PENDING, _key(scope, conversation_id))
     row = await cursor.fetchone()
     return int(row[0]) if row else 0
 

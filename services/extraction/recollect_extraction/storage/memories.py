@@ -287,10 +287,14 @@ async def close(connection: Connection, scope: Scope, fields: Mapping[str, Any])
     await connection.execute(_CLOSE, values)
     await connection.execute(_MIRROR_STATUS, values)
     if fields["superseded_by"] is not None:
-        await connection.execute(
-            _ADD_SUPERSEDES,
-            {**_of(scope), "memory_id": fields["memory_id"], "by": fields["superseded_by"]},
-        )
+        await add_superseded(connection, scope, fields["memory_id"], by=fields["superseded_by"])
+
+
+async def add_superseded(
+    connection: Connection, scope: Scope, memory_id: UUID, *, by: UUID
+) -> None:
+    """Let the newer of two memories name the older one, as the older names the newer."""
+    await connection.execute(_ADD_SUPERSEDES, {**_of(scope), "memory_id": memory_id, "by": by})
 
 
 async def add_sources(

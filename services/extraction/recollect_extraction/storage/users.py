@@ -66,6 +66,7 @@ async def enter_user(connection: Connection, scope: Scope) -> UserState:
         raise WrongState(
             "this user was erased; an administrator may call ReinstateUser",
             reason="USER_ERASED",
+            metadata={"user_id": scope.user_id},
         )
     return state
 

@@ -17,6 +17,7 @@ from recollect_retrieval.storage.memories import Filters
 from recollect_shared.clock import utc_now
 from recollect_shared.convert import CONFIDENCE, MEMORY_SOURCE, MEMORY_STATUS, MEMORY_TYPE
 from recollect_shared.embeddings.protocol import Vector
+from recollect_shared.errors import invalid
 from recollect_shared.models import CONFIDENCES, CURRENT_STATUSES
 from recollect_shared.text.normalise import fold
 from recollect_shared.validation import Checks
@@ -30,9 +31,7 @@ _MAX_WEIGHT = 100.0
 _TIME_TRAVEL = "is not offered by this version; leave it out to read what is known and true now"
 
 
-def read_question(
-    checks: Checks, request: pb.SearchMemoriesRequest, *, dimensions: int | None
-) -> Question:
+def read_question(checks: Checks, request: pb.SearchMemoriesRequest) -> Question:
     """A SearchMemories request as a question."""
     ranking = checks.known("ranking", request.ranking, RANKINGS)
     del ranking  # there is one
@@ -49,7 +48,7 @@ def read_question(
         limit=checks.limit("limit", request.limit, default=10, maximum=MAX_LIMIT),
         filters=read_filters(checks, request),
         reference_time=reference_time(checks, request),
-        vector=_vector(checks, request, dimensions),
+        vector=_vector(checks, request),
         weights=_weights(checks, request.weights),
         min_score=_min_score(checks, request),
     )
@@ -90,26 +89,33 @@ def refuse_time_travel(checks: Checks, request: Any) -> None:
             checks.add(name, _TIME_TRAVEL)
 
 
-def _vector(
-    checks: Checks, request: pb.SearchMemoriesRequest, dimensions: int | None
-) -> Vector | None:
+def check_size(question: Question, dimensions: int) -> None:
+    """Hold the caller's own vector against the model in force, which only the database knows.
+
+    Raises:
+        InvalidRequest: It has another number of dimensions.
+    """
+    if question.vector is not None and len(question.vector) != dimensions:
+        raise invalid(
+            "query_embedding",
+            f"must have the {dimensions} dimensions of the active model, this has "
+            f"{len(question.vector)}",
+            reason="EMBEDDING_SIZE_MISMATCH",
+            metadata={
+                "field": "query_embedding",
+                "expected": str(dimensions),
+                "actual": str(len(question.vector)),
+            },
+        )
+
+
+def _vector(checks: Checks, request: pb.SearchMemoriesRequest) -> Vector | None:
     if not request.query_embedding:
         return None
-    field = "query_embedding"
-    if dimensions is None:
-        checks.add(field, "cannot be used: no embedding model is active in this deployment")
-        return None
-    if len(request.query_embedding) != dimensions:
-        checks.add(
-            field,
-            f"must have the {dimensions} dimensions of the active model, this has "
-            f"{len(request.query_embedding)}",
-        )
-        return None
-    vector = np.asarray(request.query_embedding, dtype=np.float32)
-    norm = float(np.linalg.norm(vector.astype(np.float64)))
+    vector = np.asarray(request.query_embedding, dtype=np.float64)
+    norm = float(np.linalg.norm(vector))
     if not math.isfinite(norm) or norm == 0:
-        checks.add(field, "must be finite and not all zero")
+        checks.add("query_embedding", "must be finite and not all zero")
         return None
     return (vector / norm).astype(np.float32)
 

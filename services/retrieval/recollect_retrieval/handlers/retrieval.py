@@ -16,6 +16,7 @@ from recollect_retrieval.handlers.incoming import (
     MAX_LIMIT,
     MAX_QUERY_BYTES,
     ORDERS,
+    check_size,
     read_filters,
     read_question,
     reference_time,
@@ -78,13 +79,13 @@ class _Reading:
     scope: Scope
     database: Database
     deadline: float
-    user: UserState | None
+    user: UserState
     disabled: bool
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to read: nobody knows the user, or memory is off."""
-        return self.user is None or self.user.erased or self.disabled
+        return not self.user.known or self.user.erased or self.disabled
 
     @property
     def reason(self) -> str:
@@ -103,7 +104,7 @@ class RetrievalHandlers(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         pages: PageTokens,
         defaults: Defaults,
         *,
-        dimensions: int | None,
+        dimensions: int,
     ) -> None:
         self._readers = readers
         self._search = search
@@ -122,7 +123,7 @@ class RetrievalHandlers(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         wanted = self._wanted(checks, request)
         checks.done()
         reading = await self._begin(user_id, request.consistency_token, context)
-        if reading.empty or reading.user is None:
+        if reading.empty:
             return pb.GetContextResponse(reason=reading.reason)
         legs = Legs()
         found = await self._context.build(
@@ -147,10 +148,12 @@ class RetrievalHandlers(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         """The memories that answer a question best."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
-        question = read_question(checks, request, dimensions=self._dimensions)
+        question = read_question(checks, request)
         checks.done()
         reading = await self._begin(user_id, request.consistency_token, context)
-        if reading.empty or reading.user is None:
+        active = reading.user.active_model
+        check_size(question, active[1] if active is not None else self._dimensions)
+        if reading.empty:
             return pb.SearchMemoriesResponse(reason=reading.reason)
         legs = Legs()
         found = await self._search.run(
@@ -227,7 +230,11 @@ class RetrievalHandlers(retrieval_service_pb2_grpc.RetrievalServiceServicer):
             return pb.GetProfileResponse(reason=reading.reason)
         found = await self._run(reading, lambda c: people.read_profile(c, reading.scope))
         if found is None or reading.empty:
-            raise NotFound("this user has no profile yet", reason="PROFILE_NOT_FOUND")
+            raise NotFound(
+                "this user has no profile yet",
+                reason="PROFILE_NOT_FOUND",
+                metadata={"user_id": user_id},
+            )
         return pb.GetProfileResponse(profile=profile_message(found))
 
     async def ListConversations(
@@ -275,7 +282,10 @@ class RetrievalHandlers(retrieval_service_pb2_grpc.RetrievalServiceServicer):
                 checks.add(f"scopes[{i}]", f"has no meaning for the number {scope}")
         template = checks.one_of("template", request.template, _TEMPLATES) or "about_the_user"
         custom = checks.text("custom_template", request.custom_template, max_bytes=64 * 1024)
-        if template == "custom" and (why := check_custom_template(custom)) is not None:
+        if template != "custom":
+            if custom:
+                checks.add("custom_template", "is used with PROMPT_TEMPLATE_CUSTOM only")
+        elif (why := check_custom_template(custom)) is not None:
             checks.add("custom_template", why)
         question = Question(
             text=checks.text("query", request.query, max_bytes=MAX_QUERY_BYTES),
@@ -314,7 +324,7 @@ class RetrievalHandlers(retrieval_service_pb2_grpc.RetrievalServiceServicer):
             repeatable=True,
         )
         enabled = self._defaults.memory_enabled
-        if user is not None and user.memory_enabled is not None:
+        if user.memory_enabled is not None:
             enabled = user.memory_enabled
         return _Reading(scope, database, deadline, user, disabled=not enabled)
 

@@ -20,13 +20,18 @@ class Leg:
 
 @dataclass(slots=True)
 class Legs:
-    """The legs of one call, in the order in which they ended."""
+    """The legs of one call, in the order in which they first ended."""
 
-    reports: list[Leg] = field(default_factory=list)
+    _by_name: dict[str, Leg] = field(default_factory=dict)
 
     def add(self, leg: Leg) -> None:
-        """Report a leg."""
-        self.reports.append(leg)
+        """Report a leg; a read that is repeated on a new connection reports it again."""
+        self._by_name[leg.name] = leg
+
+    @property
+    def reports(self) -> list[Leg]:
+        """One report per leg."""
+        return list(self._by_name.values())
 
     @property
     def degraded(self) -> bool:

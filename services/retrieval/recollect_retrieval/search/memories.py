@@ -9,8 +9,9 @@ from datetime import datetime
 
 from recollect_retrieval.search.dates.find import find_window
 from recollect_retrieval.search.legs import Leg, Legs, Stopwatch
+from recollect_retrieval.search.names import names_in
 from recollect_retrieval.search.query import QueryEmbedder, QueryVector
-from recollect_retrieval.search.ranking import Ranked, rank
+from recollect_retrieval.search.ranking import BALANCED, Ranked, rank
 from recollect_retrieval.storage import memories, people
 from recollect_retrieval.storage.memories import Filters
 from recollect_retrieval.storage.people import UserState
@@ -18,7 +19,6 @@ from recollect_shared.database.pool import Connection, Database
 from recollect_shared.embeddings.protocol import Vector
 from recollect_shared.models import Entity, Memory, Scope
 from recollect_shared.text.bm25 import score
-from recollect_shared.text.normalise import fold
 from recollect_shared.text.terms import query_terms
 
 CANDIDATES = 60
@@ -27,6 +27,7 @@ MAX_LEXICAL = 5_000
 """Texts with a word of the query that are handed to the candidates' statement, best first."""
 _ANSWER_SECONDS = 0.05
 """What is kept of the deadline for ranking and the reply."""
+_NO_QUERY = "there is no query"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class MemorySearch:
     def __init__(
         self, query_embedder: QueryEmbedder | None, why_not: str, *, embedding_seconds: float
     ) -> None:
-        self._embedder = query_embedder
+        self._queries = query_embedder
         self._why_not = why_not
         self._embedding_seconds = embedding_seconds
 
@@ -92,6 +93,12 @@ class MemorySearch:
     ) -> Found:
         """Search; `deadline` is the loop's time by which the answer must be there."""
         loop = asyncio.get_running_loop()
+        if not question.text.strip() and question.vector is None:
+            return await database.run(
+                lambda connection: self._list(connection, scope, question, legs),
+                timeout=deadline - loop.time(),
+                repeatable=True,
+            )
         remaining = deadline - loop.time()
         # The words are looked up while the question is embedded.
         embedding = asyncio.create_task(self._embed(question, user, legs, remaining))
@@ -111,23 +118,46 @@ class MemorySearch:
             repeatable=True,
         )
 
+    async def _list(
+        self, connection: Connection, scope: Scope, question: Question, legs: Legs
+    ) -> Found:
+        """What counts most when nothing is asked: by importance, then recency of use."""
+        for name in ("semantic", "keyword"):
+            legs.add(Leg(name, "skipped", reason=_NO_QUERY))
+        listed, _, total = await memories.list_page(
+            connection,
+            scope,
+            question.filters,
+            order_by="usefulness",
+            after=None,
+            limit=question.limit,
+        )
+        unscored = dict.fromkeys(BALANCED, 0.0)
+        asked_too_much = question.min_score is not None and question.min_score > 0
+        hits = [] if asked_too_much else [Hit(memory, 0.0, unscored, ()) for memory in listed]
+        return Found(hits, [], total)
+
     async def _embed(
         self, question: Question, user: UserState, legs: Legs, remaining: float
     ) -> QueryVector:
         watch = Stopwatch.start()
-        if question.vector is not None:
-            return QueryVector(question.vector, "ran")
-        if not question.text.strip():
-            return QueryVector(None, "skipped", "there is no query")
-        if self._embedder is None:
+        if user.active_model is None:
+            found = QueryVector(None, "skipped", "no memory has a vector yet")
+        elif question.vector is not None:
+            found = QueryVector(question.vector, "ran")
+        elif not question.text.strip():
+            found = QueryVector(None, "skipped", _NO_QUERY)
+        elif self._queries is None:
             found = QueryVector(None, "skipped", self._why_not)
-        elif user.active_model != self._embedder.embedder.name:
+        elif user.active_model != self._queries.model:
             # The deployment's model was chosen or switched after this process began.
-            reason = f"the active embedding model is {user.active_model}: restart this service"
+            name, dimensions = user.active_model
+            reason = f"the active embedding model is {name} ({dimensions} dimensions), this "
+            reason += "service began with another: restart it"
             found = QueryVector(None, "skipped", reason)
         else:
             share = max(0.0, min(self._embedding_seconds, remaining / 2 - _ANSWER_SECONDS))
-            found = await self._embedder.embed(question.text, timeout=share)
+            found = await self._queries.embed(question.text, timeout=share)
         if found.vector is None:
             legs.add(Leg("semantic", found.state, watch.seconds, reason=found.reason))
         return found
@@ -144,12 +174,12 @@ class MemorySearch:
         watch = Stopwatch.start()
         terms = query_terms(question.text)
         if not terms:
-            reason = "the query has no word to look up" if question.text else "there is no query"
+            reason = "the query has no word to look up" if question.text.strip() else _NO_QUERY
             legs.add(Leg("keyword", "skipped", watch.seconds, reason=reason))
             return _Words({}, [])
         postings = await people.read_postings(connection, scope, terms)
         scores = score(postings, user.statistics.documents, user.statistics.terms)
-        entities = await people.entities_in(connection, scope, f" {_words_of(question.text)} ")
+        entities = await people.entities_named(connection, scope, names_in(question.text))
         legs.add(Leg("keyword", "ran", watch.seconds, len(scores)))
         best = sorted(scores, key=scores.__getitem__, reverse=True)[:MAX_LEXICAL]
         return _Words({number: scores[number] for number in best}, entities)
@@ -171,7 +201,7 @@ class MemorySearch:
             scope,
             question.filters,
             vector=query.vector,
-            model=self._embedder.embedder.name if self._embedder is not None else "",
+            model=user.active_model[0] if user.active_model is not None else "",
             bm25=words.bm25,
             wanted=max(CANDIDATES, question.limit),
         )
@@ -181,6 +211,8 @@ class MemorySearch:
         window = find_window(
             question.text, question.reference_time, question.time_zone or user.time_zone or "UTC"
         )
+        if window is not None:
+            legs.add(Leg("temporal", "ran"))
         ranked = rank(candidates, window, question.weights)[: question.limit]
         if question.min_score is not None:
             ranked = [item for item in ranked if item.score >= question.min_score]
@@ -207,11 +239,6 @@ def _legs_of(item: Ranked) -> list[str]:
         found.append("semantic")
     if item.candidate.bm25 > 0:
         found.append("keyword")
-    if item.breakdown["date"] > 0:
+    if item.timely:
         found.append("temporal")
     return found
-
-
-def _words_of(text: str) -> str:
-    """The folded query with everything but letters and digits as single spaces."""
-    return " ".join("".join(ch if ch.isalnum() else " " for ch in fold(text)).split())

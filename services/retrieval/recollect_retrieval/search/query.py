@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from recollect_shared.embeddings.protocol import Embedder, Vector
-from recollect_shared.model_api import ModelError
+from recollect_shared.model_api import ModelError, ModelUnavailable
 from recollect_shared.text.normalise import nfc
 
 _MAX_CHARACTERS = 4_000
 """Of a question; what is longer adds nothing to its direction."""
+_MAX_CALLS = 4
+_MAX_BATCH = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +28,30 @@ class QueryVector:
 class QueryEmbedder:
     """Embeds questions with the active model.
 
-    Calls that come while one is on its way wait and travel together in the next, so that a slow
-    server is asked for batches and not for a queue of single texts.
+    A question that somebody already asks for is not asked for again. A few calls run at once; what
+    comes while all of them are on their way travels together in the next, so that a slow server is
+    asked for batches, and a call that hangs holds up nobody but its own askers.
+
+    Args:
+        embedder: The model.
+        cache_size: How many vectors are kept, those used last.
+        call_seconds: How long one call may take. Longer than askers wait, so that an answer too
+            late for them is there for the next one who asks.
     """
 
-    def __init__(self, embedder: Embedder, *, cache_size: int) -> None:
-        self.embedder = embedder
+    def __init__(self, embedder: Embedder, *, cache_size: int, call_seconds: float) -> None:
+        self._embedder = embedder
         self._cache: OrderedDict[str, Vector] = OrderedDict()
         self._cache_size = cache_size
-        self._waiting: dict[str, asyncio.Future[Vector]] = {}
-        self._sender: asyncio.Task[None] | None = None
+        self._call_seconds = call_seconds
+        self._asked: dict[str, asyncio.Future[Vector]] = {}
+        self._queue: list[str] = []
+        self._calls: set[asyncio.Task[None]] = set()
+
+    @property
+    def model(self) -> tuple[str, int]:
+        """Name and dimensions of the model."""
+        return self._embedder.name, self._embedder.dimensions
 
     async def embed(self, query: str, *, timeout: float) -> QueryVector:
         """The vector of `query` within `timeout` seconds, or why there is none."""
@@ -45,14 +60,7 @@ class QueryEmbedder:
         if known is not None:
             self._cache.move_to_end(text)
             return QueryVector(known, "ran")
-        future = self._waiting.get(text)
-        if future is None:
-            future = asyncio.get_running_loop().create_future()
-            # Nobody may be left to hear of a failure when everybody's time was up.
-            future.add_done_callback(lambda f: f.cancelled() or f.exception())
-            self._waiting[text] = future
-        if self._sender is None or self._sender.done():
-            self._sender = asyncio.create_task(self._send(), name="query-embedder")
+        future = self._asked.get(text) or self._ask(text)
         try:
             async with asyncio.timeout(timeout):
                 return QueryVector(await asyncio.shield(future), "ran")
@@ -63,29 +71,45 @@ class QueryEmbedder:
 
     async def close(self) -> None:
         """Stop asking."""
-        if self._sender is not None:
-            self._sender.cancel()
-            await asyncio.gather(self._sender, return_exceptions=True)
-        await self.embedder.close()
+        self._queue.clear()
+        for call in self._calls:
+            call.cancel()
+        await asyncio.gather(*self._calls, return_exceptions=True)
+        for future in self._asked.values():
+            future.cancel()
+        await self._embedder.close()
 
-    async def _send(self) -> None:
-        while self._waiting:
-            batch, self._waiting = self._waiting, {}
-            texts = list(batch)
+    def _ask(self, text: str) -> asyncio.Future[Vector]:
+        future: asyncio.Future[Vector] = asyncio.get_running_loop().create_future()
+        # Nobody may be left to hear of a failure when everybody's time was up.
+        future.add_done_callback(lambda f: f.cancelled() or f.exception())
+        self._asked[text] = future
+        self._queue.append(text)
+        if len(self._calls) < _MAX_CALLS:
+            call = asyncio.create_task(self._call_until_empty(), name="query-embedder")
+            self._calls.add(call)
+            call.add_done_callback(self._calls.discard)
+        return future
+
+    async def _call_until_empty(self) -> None:
+        while self._queue:
+            texts, self._queue = self._queue[:_MAX_BATCH], self._queue[_MAX_BATCH:]
             try:
-                vectors: Sequence[Vector] = (await self.embedder.embed(texts)).vectors
+                batch = await self._embedder.embed(texts, timeout=self._call_seconds)
             except BaseException as error:
-                for future in batch.values():
-                    if not future.done():
-                        failure = error if isinstance(error, ModelError) else ModelError("stopped")
-                        future.set_exception(failure)
+                failure = (
+                    error
+                    if isinstance(error, ModelError)
+                    else ModelUnavailable("the embedder stopped in the middle of the call")
+                )
+                for text in texts:
+                    self._asked.pop(text).set_exception(failure)
                 if not isinstance(error, ModelError):
                     raise
                 continue
-            for text, vector in zip(texts, vectors, strict=True):
+            for text, vector in zip(texts, batch.vectors, strict=True):
                 self._remember(text, vector)
-                if not batch[text].done():
-                    batch[text].set_result(vector)
+                self._asked.pop(text).set_result(vector)
 
     def _remember(self, text: str, vector: Vector) -> None:
         self._cache[text] = vector

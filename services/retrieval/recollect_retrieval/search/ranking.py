@@ -20,15 +20,21 @@ from recollect_retrieval.storage.memories import Candidate
 BALANCED: Mapping[str, float] = {"semantic": 1.0, "source": 0.5, "keyword": 1.0, "date": 0.4}
 _BM25_HALF = 8.0
 """The BM25 score that counts half."""
+_TIMELY = 0.05
+"""The closeness to the window from which on a memory was found by its time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A candidate with its score and what it is made of; the parts add up to the score."""
+    """A candidate with its score and what it is made of; the parts add up to the score.
+
+    `timely` is True where the memory lies in the time the question names, or near it.
+    """
 
     candidate: Candidate
     score: float
     breakdown: Mapping[str, float]
+    timely: bool
 
 
 def rank(
@@ -62,4 +68,4 @@ def _ranked(
         "date": closeness(window, candidate.valid_from) if window is not None else 0.0,
     }
     breakdown = {name: weight[name] * value / scale for name, value in features.items()}
-    return Ranked(candidate, sum(breakdown.values()), breakdown)
+    return Ranked(candidate, sum(breakdown.values()), breakdown, timely=features["date"] >= _TIMELY)

@@ -42,41 +42,31 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND m.memory_id = ANY(%(memory_ids)s)
 """
 
-# The most important current memories, then those told last; up to `fresh` places go to the newest
-# of the last seven days, so that what was just learnt is seen.
+# The newest `fresh` memories of the last seven days have a place, so that what was just learnt is
+# seen; the other places go to the most important, then to those told last. One order for all.
 _TOP = """
-WITH top AS (
-    SELECT m.memory_id, m.importance, a.last_accessed_at, m.created_at
+WITH known AS (
+    SELECT m.memory_id, m.importance, m.created_at,
+           coalesce(a.last_accessed_at, m.created_at) AS used_at
     FROM memories AS m
     LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
          AND a.memory_id = m.memory_id
     WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
       AND m.status IN ('active', 'achieved')
       AND (m.expires_at IS NULL OR m.expires_at > now())
-    ORDER BY m.importance DESC, coalesce(a.last_accessed_at, m.created_at) DESC, m.memory_id DESC
-    LIMIT %(limit)s
 ), fresh AS (
-    SELECT m.memory_id, m.importance, NULL::timestamptz AS last_accessed_at, m.created_at
-    FROM memories AS m
-    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-      AND m.status IN ('active', 'achieved')
-      AND (m.expires_at IS NULL OR m.expires_at > now())
-      AND m.created_at > now() - interval '7 days'
-      AND m.memory_id NOT IN (SELECT memory_id FROM top)
-    ORDER BY m.created_at DESC, m.memory_id DESC
+    SELECT memory_id FROM known
+    WHERE created_at > now() - interval '7 days'
+    ORDER BY created_at DESC, memory_id DESC
     LIMIT %(fresh)s
-), kept AS (
-    SELECT memory_id, row_number() OVER () AS place
-    FROM (SELECT memory_id FROM top
-          ORDER BY importance DESC, coalesce(last_accessed_at, created_at) DESC, memory_id DESC
-          LIMIT greatest(%(limit)s - (SELECT count(*) FROM fresh), 0)) AS first
+), placed AS (
+    SELECT * FROM known
+    ORDER BY memory_id IN (SELECT memory_id FROM fresh) DESC,
+             importance DESC, used_at DESC, memory_id DESC
+    LIMIT %(limit)s
 )
-SELECT memory_id FROM (
-    SELECT memory_id, place FROM kept
-    UNION ALL
-    SELECT memory_id, 1000000 + row_number() OVER (ORDER BY created_at DESC) FROM fresh
-) AS listed
-ORDER BY place
+SELECT memory_id FROM placed
+ORDER BY importance DESC, used_at DESC, memory_id DESC
 """
 
 _NEWEST = """
@@ -88,10 +78,38 @@ ORDER BY created_at DESC, memory_id DESC
 LIMIT %(limit)s
 """
 
+# What the filters of a search and of a list let through.
+_LET_THROUGH = """
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+      AND m.status = ANY(%(statuses)s)
+      AND (m.expires_at IS NULL OR m.expires_at > now() OR NOT %(only_current)s)
+      AND (%(types)s::text[] IS NULL OR m.type = ANY(%(types)s))
+      AND (%(tags)s::text[] IS NULL OR m.tags && %(tags)s)
+      AND (%(sources)s::text[] IS NULL OR m.source = ANY(%(sources)s))
+      AND (%(confidences)s::text[] IS NULL OR m.confidence = ANY(%(confidences)s))
+      AND (%(created_after)s::timestamptz IS NULL OR m.created_at >= %(created_after)s)
+      AND (%(created_before)s::timestamptz IS NULL OR m.created_at < %(created_before)s)
+      AND (%(conversation_id)s::text IS NULL OR m.conversation_id = %(conversation_id)s
+           OR EXISTS (SELECT FROM memory_sources AS ms
+                      WHERE ms.tenant_id = m.tenant_id AND ms.user_id = m.user_id
+                        AND ms.memory_id = m.memory_id
+                        AND ms.conversation_id = %(conversation_id)s))
+      AND (%(metadata)s::jsonb IS NULL OR NOT EXISTS (
+            SELECT FROM jsonb_each(%(metadata)s) AS wanted
+            WHERE m.metadata -> wanted.key IS DISTINCT FROM wanted.value))
+      AND (%(entity_key)s::text IS NULL OR EXISTS (
+            SELECT FROM entity_mentions AS em
+            JOIN entities AS en ON en.tenant_id = em.tenant_id AND en.user_id = em.user_id
+                 AND en.entity_id = em.entity_id
+            WHERE em.tenant_id = m.tenant_id AND em.user_id = m.user_id
+              AND em.memory_id = m.memory_id AND en.name_key = %(entity_key)s))
+"""
+
 # The candidates of a search: the `wanted` nearest to the query among everything the filters let
 # through, and the `wanted` best of those that hold a word of it, each with all features the
 # ranking adds up. Memories that have no vector yet come after those that have.
-_CANDIDATES = """
+_CANDIDATES = (
+    """
 WITH lexical AS (
     SELECT * FROM unnest(%(lexical_nos)s::int[], %(bm25)s::real[]) AS l (lexical_no, bm25)
 ), allowed AS (
@@ -103,23 +121,9 @@ WITH lexical AS (
     LEFT JOIN memory_embeddings AS e ON e.tenant_id = m.tenant_id AND e.user_id = m.user_id
          AND e.memory_id = m.memory_id AND e.model = %(model)s
     LEFT JOIN lexical AS l ON l.lexical_no = m.lexical_no
-    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-      AND m.status = ANY(%(statuses)s)
-      AND (m.expires_at IS NULL OR m.expires_at > now() OR NOT %(only_current)s)
-      AND (%(types)s::text[] IS NULL OR m.type = ANY(%(types)s))
-      AND (%(tags)s::text[] IS NULL OR m.tags && %(tags)s)
-      AND (%(sources)s::text[] IS NULL OR m.source = ANY(%(sources)s))
-      AND (%(confidences)s::text[] IS NULL OR m.confidence = ANY(%(confidences)s))
-      AND (%(conversation_id)s::text IS NULL OR m.conversation_id = %(conversation_id)s)
-      AND (%(created_after)s::timestamptz IS NULL OR m.created_at >= %(created_after)s)
-      AND (%(created_before)s::timestamptz IS NULL OR m.created_at < %(created_before)s)
-      AND (%(metadata)s::jsonb IS NULL OR m.metadata @> %(metadata)s)
-      AND (%(entity_key)s::text IS NULL OR EXISTS (
-            SELECT FROM entity_mentions AS em
-            JOIN entities AS en ON en.tenant_id = em.tenant_id AND en.user_id = em.user_id
-                 AND en.entity_id = em.entity_id
-            WHERE em.tenant_id = m.tenant_id AND em.user_id = m.user_id
-              AND em.memory_id = m.memory_id AND en.name_key = %(entity_key)s))
+"""
+    + _LET_THROUGH
+    + """
 ), nearest AS (
     SELECT memory_id FROM allowed
     ORDER BY cosine DESC NULLS LAST, importance DESC, created_at DESC
@@ -138,38 +142,31 @@ LEFT JOIN memory_source_embeddings AS s ON s.tenant_id = %(tenant_id)s
      AND s.user_id = %(user_id)s AND s.memory_id = c.memory_id AND s.model = %(model)s
 WHERE c.memory_id IN (SELECT memory_id FROM nearest UNION SELECT memory_id FROM wordiest)
 """
+)
 
-# A page of memories in one of three orders; `after` is the last row of the page before. The key is
-# text that sorts as its value does, so that one cursor fits every order.
-_PAGE = """
+# A page of memories in one of four orders (`usefulness` is importance, then recency of use);
+# `after` is the last row of the page before. The key is text that sorts as its value does, so that
+# one cursor fits every order.
+_PAGE = (
+    """
 WITH listed AS MATERIALIZED (
     SELECT m.memory_id,
            (CASE %(order_by)s
                 WHEN 'importance' THEN to_char(m.importance, 'FM0.0000000000')
-                WHEN 'last_accessed_at' THEN to_char(coalesce(a.last_accessed_at, m.created_at),
+                WHEN 'usefulness' THEN to_char(m.importance, 'FM0.0000000000') || to_char(
+                     coalesce(a.last_accessed_at, m.created_at) AT TIME ZONE 'UTC',
                      'YYYY-MM-DD"T"HH24:MI:SS.US')
-                ELSE to_char(m.created_at, 'YYYY-MM-DD"T"HH24:MI:SS.US')
+                WHEN 'last_accessed_at' THEN to_char(
+                     coalesce(a.last_accessed_at, m.created_at) AT TIME ZONE 'UTC',
+                     'YYYY-MM-DD"T"HH24:MI:SS.US')
+                ELSE to_char(m.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US')
             END) COLLATE "C" AS sort_key
     FROM memories AS m
     LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
          AND a.memory_id = m.memory_id
-    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-      AND m.status = ANY(%(statuses)s)
-      AND (m.expires_at IS NULL OR m.expires_at > now() OR NOT %(only_current)s)
-      AND (%(types)s::text[] IS NULL OR m.type = ANY(%(types)s))
-      AND (%(tags)s::text[] IS NULL OR m.tags && %(tags)s)
-      AND (%(sources)s::text[] IS NULL OR m.source = ANY(%(sources)s))
-      AND (%(confidences)s::text[] IS NULL OR m.confidence = ANY(%(confidences)s))
-      AND (%(conversation_id)s::text IS NULL OR m.conversation_id = %(conversation_id)s)
-      AND (%(created_after)s::timestamptz IS NULL OR m.created_at >= %(created_after)s)
-      AND (%(created_before)s::timestamptz IS NULL OR m.created_at < %(created_before)s)
-      AND (%(metadata)s::jsonb IS NULL OR m.metadata @> %(metadata)s)
-      AND (%(entity_key)s::text IS NULL OR EXISTS (
-            SELECT FROM entity_mentions AS em
-            JOIN entities AS en ON en.tenant_id = em.tenant_id AND en.user_id = em.user_id
-                 AND en.entity_id = em.entity_id
-            WHERE em.tenant_id = m.tenant_id AND em.user_id = m.user_id
-              AND em.memory_id = m.memory_id AND en.name_key = %(entity_key)s))
+"""
+    + _LET_THROUGH
+    + """
 )
 SELECT memory_id, sort_key, (SELECT count(*) FROM listed)
 FROM listed
@@ -177,6 +174,7 @@ WHERE %(after_key)s::text IS NULL OR (sort_key, memory_id) < (%(after_key)s, %(a
 ORDER BY sort_key DESC, memory_id DESC
 LIMIT %(limit)s
 """
+)
 
 
 @dataclass(frozen=True, slots=True)

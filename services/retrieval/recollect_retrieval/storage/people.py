@@ -11,11 +11,13 @@ from recollect_shared.database.pool import Connection
 from recollect_shared.models import Entity, Profile, Scope, Summary
 from recollect_shared.text.bm25 import Statistics, TermPostings
 
+# One row always: the model in force counts for people nobody has heard of as well.
 _USER = """
-SELECT u.memory_enabled, u.time_zone, u.erased_at IS NOT NULL, u.lexical_documents,
-       u.lexical_terms, (SELECT model FROM embedding_models WHERE active)
-FROM users AS u
-WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s
+SELECT u.user_id IS NOT NULL, u.memory_enabled, u.time_zone, u.erased_at IS NOT NULL,
+       coalesce(u.lexical_documents, 0), coalesce(u.lexical_terms, 0), e.model, e.dimensions
+FROM (SELECT %(tenant_id)s::text AS tenant_id, %(user_id)s::text AS user_id) AS asked
+LEFT JOIN users AS u ON u.tenant_id = asked.tenant_id AND u.user_id = asked.user_id
+LEFT JOIN embedding_models AS e ON e.active
 """
 
 _POSTINGS = """
@@ -85,12 +87,10 @@ ORDER BY (name_key = ANY(%(named)s)) DESC, mention_count DESC, name
 LIMIT %(limit)s
 """
 
-# Entities whose folded name stands in the folded query as whole words.
 _NAMED = """
 SELECT entity_id, name, type, mention_count, aliases, metadata
 FROM entities
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND position(' ' || name_key || ' ' IN %(query)s) > 0
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND name_key = ANY(%(named)s)
 ORDER BY mention_count DESC, name
 LIMIT 20
 """
@@ -98,20 +98,33 @@ LIMIT 20
 
 @dataclass(frozen=True, slots=True)
 class UserState:
-    """What a read needs to know of a user before it starts."""
+    """What a read needs to know before it starts: of the user, and which model's vectors count.
 
+    `known` is False for somebody never heard of; `active_model` is its name and dimensions, None
+    before the first memory of the deployment.
+    """
+
+    known: bool
     memory_enabled: bool | None
     time_zone: str | None
     erased: bool
     statistics: Statistics
-    active_model: str | None
+    active_model: tuple[str, int] | None
 
 
-async def read_user(connection: Connection, scope: Scope) -> UserState | None:
-    """The user's switches and index statistics; None for somebody never heard of."""
+async def read_user(connection: Connection, scope: Scope) -> UserState:
+    """The user's switches and index statistics, and the model in force."""
     cursor = await connection.execute(_USER, _of(scope))
     row = await cursor.fetchone()
-    return UserState(row[0], row[1], row[2], Statistics(row[3], row[4]), row[5]) if row else None
+    assert row is not None
+    return UserState(
+        known=row[0],
+        memory_enabled=row[1],
+        time_zone=row[2],
+        erased=row[3],
+        statistics=Statistics(row[4], row[5]),
+        active_model=None if row[6] is None else (row[6], row[7]),
+    )
 
 
 async def read_postings(
@@ -180,9 +193,11 @@ async def known_entities(
     return [Entity(*row) for row in await cursor.fetchall()]
 
 
-async def entities_in(connection: Connection, scope: Scope, folded_query: str) -> list[Entity]:
-    """Entities named in a query that was folded and padded with a space on both sides."""
-    cursor = await connection.execute(_NAMED, {**_of(scope), "query": folded_query})
+async def entities_named(
+    connection: Connection, scope: Scope, named: Sequence[str]
+) -> list[Entity]:
+    """The entities whose folded names are in `named`, most mentioned first."""
+    cursor = await connection.execute(_NAMED, {**_of(scope), "named": list(named)})
     return [Entity(*row) for row in await cursor.fetchall()]
 
 

@@ -21,10 +21,11 @@ GRANT INSERT ON
     history, idempotency_keys
     TO recollect_write;
 
--- Across users: the queue's claims and leases, sweeps, registries.
+-- Across users: the queue's claims and leases, sweeps, registries. Of the memories it may only say
+-- that a vector has come.
 GRANT SELECT ON ALL TABLES IN SCHEMA recollect TO recollect_maintenance;
-GRANT INSERT, UPDATE ON jobs, conversations, embedding_models, memories, memory_embeddings,
-    memory_source_embeddings
+GRANT INSERT, UPDATE ON
+    jobs, embedding_models, memory_embeddings, memory_source_embeddings, api_keys
     TO recollect_maintenance;
+GRANT UPDATE (embedding_state) ON memories TO recollect_maintenance;
 GRANT DELETE ON idempotency_keys TO recollect_maintenance;
-GRANT INSERT, UPDATE ON api_keys TO recollect_maintenance;

@@ -1,0 +1,31 @@
+"""How single values are shown to people."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC
+
+from google.protobuf import json_format
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
+
+
+def day(time: Timestamp) -> str:
+    """The date in UTC, or nothing for an unset time."""
+    return minute(time)[:10]
+
+
+def minute(time: Timestamp) -> str:
+    """Date and time in UTC to the minute, or nothing for an unset time."""
+    if not time.seconds and not time.nanos:
+        return ""
+    try:
+        return time.ToDatetime(tzinfo=UTC).strftime("%Y-%m-%d %H:%MZ")
+    except (ValueError, OverflowError):
+        return "(out of range)"
+
+
+def free_json(value: Struct) -> str:
+    """Free JSON in readable lines, or nothing for an empty object."""
+    found = json_format.MessageToDict(value)
+    return json.dumps(found, ensure_ascii=False, indent=2) if found else ""

@@ -1,0 +1,340 @@
+"""Durable acceptance of transcripts: requirements B1, B3, B4; faults.md rows 3, 36, 38."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import psycopg
+import pytest
+
+from recollect_extraction.storage import idempotency
+from recollect_shared.database.faults import translate
+from recollect_shared.database.pool import Connection
+from recollect_shared.errors import AlreadyExists, Exhausted, NotFound, WrongState
+from tests.integration.queue.chat import CanaryChat
+from tests.integration.queue.stage import (
+    ANA,
+    BOUND,
+    TENANT,
+    Stage,
+    identity,
+    message,
+    staged,
+    transcript,
+)
+
+
+async def stored(stage: Stage) -> tuple[int, int, int]:
+    """Numbers of conversations, messages and jobs."""
+    found = await stage.rows(
+        "SELECT (SELECT count(*) FROM conversations), (SELECT count(*) FROM messages),"
+        " (SELECT count(*) FROM jobs)"
+    )
+    return found[0][0], found[0][1], found[0][2]
+
+
+async def test_an_accepted_batch_is_committed_with_its_jobs_in_order(stage: Stage) -> None:
+    """B1: whatever the order in which locks are taken, jobs stand in the order of the batch."""
+    batch = [
+        transcript(user="zoe", conversation="c9"),
+        transcript(user="ana", conversation="c2"),
+        transcript(user="ana", conversation="c1"),
+    ]
+    accepted = await stage.submit(*batch)
+    assert [(job.user_id, job.conversation_id) for job in accepted.jobs] == [
+        ("zoe", "c9"),
+        ("ana", "c2"),
+        ("ana", "c1"),
+    ]
+    assert {job.state for job in accepted.jobs} == {"queued"}
+    assert [(job.range_from, job.range_to) for job in accepted.jobs] == [(1, 2)] * 3
+    assert await stored(stage) == (3, 6, 3)
+
+
+async def test_a_reply_waits_for_the_commit_to_reach_the_disk(stage: Stage) -> None:
+    """Promise 1: an acknowledged batch survives a crash of Postgres."""
+    for database in (stage.write, stage.maintenance):
+        async with database.connection() as connection:
+            cursor = await connection.execute("SHOW synchronous_commit")
+            assert await cursor.fetchone() == ("on",)
+
+
+async def test_one_refused_transcript_refuses_the_batch(stage: Stage) -> None:
+    """B1: all or nothing, also for what only the database can tell."""
+    await stage.submit(transcript(user="zoe"))
+    await stage.rows("UPDATE users SET erased_at = now() WHERE user_id = 'zoe'")
+    before = await stored(stage)
+    with pytest.raises(WrongState) as refused:
+        await stage.submit(transcript(user="ana"), transcript(user="bob"), transcript(user="zoe"))
+    assert refused.value.reason == "USER_ERASED"
+    assert await stored(stage) == before
+    assert await stage.value("SELECT count(*) FROM users WHERE user_id IN ('ana', 'bob')") == 0
+
+
+async def test_a_full_disk_leaves_nothing_half_written(stage: Stage) -> None:
+    """faults.md row 20, at the border: SQLSTATE 53100 in the middle of a batch."""
+    await stage.rows(
+        "CREATE FUNCTION public.full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$"
+    )
+    await stage.rows(
+        "CREATE TRIGGER full_disk BEFORE INSERT ON jobs FOR EACH ROW"
+        " EXECUTE FUNCTION public.full_disk()"
+    )
+    with pytest.raises(psycopg.errors.DiskFull) as failed:
+        await stage.submit(transcript())
+    assert isinstance(translate(failed.value), Exhausted)
+    assert await stored(stage) == (0, 0, 0)
+    await stage.rows("DROP TRIGGER full_disk ON jobs")
+    await stage.submit(transcript())
+    assert await stored(stage) == (1, 2, 1)
+
+
+async def test_the_same_transcript_again_returns_the_job_that_covers_it(stage: Stage) -> None:
+    """B4, faults.md row 36 "same body, no key": nothing is doubled, whatever became of the job."""
+    first = await stage.submit(transcript(1, 4))
+    again = await stage.submit(transcript(1, 4))
+    assert [job.job_id for job in again.jobs] == [job.job_id for job in first.jobs]
+    (held,) = await stage.claim()
+    await stage.finish(held)
+    later = await stage.submit(transcript(1, 4))
+    assert [(job.job_id, job.state) for job in later.jobs] == [(first.jobs[0].job_id, "succeeded")]
+    part = await stage.submit(transcript(2, 3))
+    assert part.jobs[0].job_id == first.jobs[0].job_id
+    assert await stored(stage) == (1, 4, 1)
+
+
+async def test_the_same_transcript_twenty_times_at_once_makes_one_job(stage: Stage) -> None:
+    """faults.md row 36 "same body, no key", at the same moment."""
+    accepted = await asyncio.gather(*(stage.submit(transcript(1, 4)) for _ in range(20)))
+    assert len({each.jobs[0].job_id for each in accepted}) == 1
+    assert await stored(stage) == (1, 4, 1)
+
+
+async def test_a_known_transcript_leaves_appended_messages_alone(stage: Stage) -> None:
+    """A transcript that adds nothing returns its own job, not one for what was appended since."""
+    first = await stage.submit(transcript(1, 2))
+    await stage.intake().append(ANA, "c1", [message(3)], None, timeout=BOUND)
+    again = await stage.submit(transcript(1, 2))
+    assert again.jobs[0].job_id == first.jobs[0].job_id
+    assert await stage.rows("SELECT last_message_no, watermark FROM conversations") == [(3, 2)]
+    ended = await stage.submit(transcript(1, 2, ended=True))
+    assert (ended.jobs[0].range_from, ended.jobs[0].range_to) == (3, 3)
+    assert await stage.rows("SELECT last_message_no, watermark FROM conversations") == [(3, 3)]
+
+
+async def test_an_overlap_of_ten_messages_is_extracted_once(stage: Stage) -> None:
+    """faults.md row 38: the overlap belongs to the first job; the model is asked once about it."""
+    chat = CanaryChat()
+    first = await stage.submit(transcript(1, 20))
+    second = await stage.submit(transcript(11, 30))
+    assert [(job.range_from, job.range_to) for job in first.jobs + second.jobs] == [
+        (1, 20),
+        (21, 30),
+    ]
+    await stage.worker(stage.extraction(chat).run).start()
+    await stage.settled()
+    assert chat.asked == {f"canary:w{n}": 1 for n in range(1, 31)}
+    assert await stage.memories() == sorted(
+        ("ana", f"The user mentioned canary:w{n}.", 1) for n in range(1, 31, 2)
+    )
+
+
+async def test_messages_whose_job_is_no_longer_kept_are_run_again(stage: Stage) -> None:
+    """A transcript always gets a job to follow, even after old jobs were cleared away."""
+    await stage.submit(transcript(1, 6))
+    await stage.rows("DELETE FROM jobs")
+    again = await stage.submit(transcript(2, 4))
+    assert [(job.state, job.range_from, job.range_to) for job in again.jobs] == [("queued", 2, 4)]
+
+
+async def test_a_known_message_with_other_content_is_refused(stage: Stage) -> None:
+    """Contract: MESSAGE_ID_REUSED names the place, and nothing of the batch is stored."""
+    await stage.submit(transcript(1, 2))
+    before = await stored(stage)
+    changed = replace(transcript(3, 4), messages=[message(3), message(1, "something else")])
+    with pytest.raises(WrongState) as refused:
+        await stage.submit(transcript(conversation="c0"), changed)
+    assert refused.value.reason == "MESSAGE_ID_REUSED"
+    assert refused.value.metadata == {
+        "field": "transcripts[1].messages[1].id",
+        "message_id": "m1",
+    }
+    with pytest.raises(WrongState):
+        await stage.submit(replace(changed, messages=[message(1, role="assistant")]))
+    assert await stored(stage) == before
+
+
+async def test_message_ids_are_a_conversations_own(stage: Stage) -> None:
+    """The same ids in another conversation, or of another user, are other messages."""
+    await stage.submit(
+        transcript(1, 2),
+        transcript(1, 2, conversation="c2"),
+        transcript(1, 2, user="bob"),
+    )
+    assert await stored(stage) == (3, 6, 3)
+
+
+async def test_one_key_a_hundred_times_at_once_makes_one_job(
+    stage: Stage, conninfo: str, superuser_conninfo: str
+) -> None:
+    """faults.md row 36: two replicas, a hundred concurrent calls, one answer."""
+    async with staged(conninfo, superuser_conninfo) as replica:
+        accepted = await asyncio.gather(
+            *(
+                (stage, replica)[i % 2]
+                .intake()
+                .submit(TENANT, [transcript(1, 2)], identity("k1"), timeout=BOUND)
+                for i in range(100)
+            )
+        )
+    assert len(accepted) == 100
+    assert len({tuple(job.job_id for job in each.jobs) for each in accepted}) == 1
+    assert await stored(stage) == (1, 2, 1)
+    assert await stage.value("SELECT count(*) FROM idempotency_keys") == 1
+
+
+async def test_one_key_with_two_bodies_at_once_lets_one_in(stage: Stage) -> None:
+    """faults.md row 36: whichever commits first owns the key; the other leaves nothing behind."""
+    outcomes = await asyncio.gather(
+        *(
+            stage.intake().submit(
+                TENANT,
+                [transcript(conversation=f"c{i % 2}")],
+                identity("k1", b"body %d" % (i % 2)),
+                timeout=BOUND,
+            )
+            for i in range(20)
+        ),
+        return_exceptions=True,
+    )
+    refused = [outcome for outcome in outcomes if isinstance(outcome, AlreadyExists)]
+    assert len(refused) == 10
+    assert {error.reason for error in refused} == {"IDEMPOTENCY_KEY_REUSED"}
+    assert await stored(stage) == (1, 2, 1)
+
+
+async def test_a_replay_shows_the_job_as_it_is_now(stage: Stage) -> None:
+    """Contract, idempotency: the same ids, the resources in their present state."""
+    intake = stage.intake()
+    first = await intake.submit(TENANT, [transcript()], identity("k1"), timeout=BOUND)
+    (held,) = await stage.claim()
+    await stage.finish(held)
+    again = await intake.submit(TENANT, [transcript()], identity("k1"), timeout=BOUND)
+    assert [(job.job_id, job.state) for job in again.jobs] == [(first.jobs[0].job_id, "succeeded")]
+
+
+async def test_a_replayed_append_tells_what_is_pending_now(stage: Stage) -> None:
+    """Contract, idempotency: the first outcome again, not an empty one."""
+    intake = stage.intake()
+    key = identity("k1", rpc="AppendMessages")
+    sent = [message(1), message(2)]
+    first = await intake.append(ANA, "c1", sent, key, timeout=BOUND)
+    again = await intake.append(ANA, "c1", sent, key, timeout=BOUND)
+    assert (first.pending_messages, again.pending_messages) == (2, 2)
+    assert await stored(stage) == (1, 2, 0)
+
+
+async def test_a_refused_call_does_not_use_its_key_up(stage: Stage) -> None:
+    """A key remembers outcomes, not failures: what was refused may be tried again."""
+    intake = stage.intake()
+    key = identity("k1", rpc="EndConversation")
+    with pytest.raises(NotFound):
+        await intake.end(ANA, "c1", key, timeout=BOUND)
+    await intake.append(ANA, "c1", [message(1)], None, timeout=BOUND)
+    ended = await intake.end(ANA, "c1", key, timeout=BOUND)
+    assert (ended.jobs[0].range_from, ended.jobs[0].range_to) == (1, 1)
+
+
+async def test_keys_are_kept_for_a_day_at_least(stage: Stage) -> None:
+    """Contract: a key replays for at least 24 hours; the sweep takes only what is older."""
+    for key, hours in (("young", 25), ("old", 49)):
+        await stage.intake().submit(TENANT, [transcript()], identity(key), timeout=BOUND)
+        await stage.rows(
+            "UPDATE idempotency_keys SET created_at = now() - make_interval(hours => %s)"
+            " WHERE key = %s",
+            hours,
+            key,
+        )
+
+    async def expire(connection: Connection) -> int:
+        return await idempotency.expire(connection)
+
+    assert await stage.maintenance.run(expire, timeout=BOUND) == 1
+    assert await stage.rows("SELECT key FROM idempotency_keys") == [("young",)]
+
+
+async def test_memory_off_stores_nothing_and_says_so(stage: Stage) -> None:
+    """Contract, "Submitting": a CANCELLED job with MEMORY_DISABLED; nothing of what was said."""
+    off = stage.intake(memory_enabled=False)
+    submitted = await off.submit(TENANT, [transcript()], None, timeout=BOUND)
+    appended = await off.append(ANA, "c1", [message(3)], None, timeout=BOUND)
+    for job in submitted.jobs + appended.jobs:
+        assert job.state == "cancelled"
+        assert job.error.startswith("MEMORY_DISABLED")
+    assert appended.pending_messages == 0
+    assert await stored(stage) == (0, 0, 2)
+
+
+async def test_a_users_own_setting_overrides_the_default(stage: Stage) -> None:
+    """A user may have memory where the deployment has it off, and the other way round."""
+    await stage.submit(transcript(conversation="c0"))
+    await stage.rows("UPDATE users SET memory_enabled = true")
+    on = await stage.intake(memory_enabled=False).submit(TENANT, [transcript()], None, timeout=5)
+    assert on.jobs[0].state == "queued"
+    await stage.rows("UPDATE users SET memory_enabled = false")
+    off = await stage.submit(transcript(conversation="c2"))
+    assert off.jobs[0].error.startswith("MEMORY_DISABLED")
+
+
+async def test_learning_off_learns_nothing(stage: Stage) -> None:
+    """Transcripts of a user who pauses learning end as CANCELLED jobs that say why."""
+    await stage.submit(transcript(conversation="c0"))
+    await stage.rows("UPDATE users SET learning_enabled = false")
+    before = await stored(stage)
+    accepted = await stage.submit(transcript())
+    assert accepted.jobs[0].state == "cancelled"
+    assert accepted.jobs[0].error.startswith("LEARNING_DISABLED")
+    assert await stored(stage) == (before[0], before[1], before[2] + 1)
+
+
+async def test_learning_switched_off_on_the_way_writes_nothing(stage: Stage) -> None:
+    """The commit asks once more: a job that was queued before is cancelled, not applied."""
+    await stage.submit(transcript())
+    await stage.rows("UPDATE users SET learning_enabled = false")
+    await stage.worker(stage.extraction(CanaryChat()).run).start()
+    await stage.settled()
+    assert await stage.rows("SELECT state, error_reason FROM jobs") == [
+        ("cancelled", "LEARNING_DISABLED")
+    ]
+    assert await stage.memories() == []
+
+
+async def test_an_erased_user_is_refused_everywhere(stage: Stage) -> None:
+    """Contract, "After erase": every write answers USER_ERASED."""
+    await stage.submit(transcript())
+    await stage.rows("UPDATE users SET erased_at = now()")
+    intake = stage.intake()
+    calls = [
+        stage.submit(transcript(1, 2)),
+        intake.append(ANA, "c1", [message(3)], None, timeout=BOUND),
+        intake.end(ANA, "c1", None, timeout=BOUND),
+    ]
+    for outcome in await asyncio.gather(*calls, return_exceptions=True):
+        assert isinstance(outcome, WrongState)
+        assert outcome.reason == "USER_ERASED"
+
+
+async def test_batches_that_cross_each_other_never_deadlock(stage: Stage) -> None:
+    """faults.md row 22: the same two conversations in opposite order, at the same moment."""
+    for n in range(1, 21):
+        one = [
+            transcript(n, n, user="ana", conversation="c1"),
+            transcript(n, n, user="bob", conversation="c2"),
+        ]
+        await asyncio.gather(stage.submit(*one), stage.submit(*reversed(one)), stage.submit(*one))
+    assert await stored(stage) == (2, 40, 40)
+    assert (
+        await stage.value(
+    )

@@ -1,0 +1,340 @@
+"""The model's reply is untrusted: checked item by item, never fatal as a whole (B8).
+
+faults.md rows 26, 28, 30, 31, 45.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from recollect_extraction.pipeline.answer import (
+    KEYS,
+    MAX_ITEMS,
+    Answer,
+    UnusableAnswer,
+    fits_struct,
+    read_answer,
+)
+
+from tests.scripted_model import CONTENT_FAULTS
+
+
+def item(**changes: Any) -> dict[str, Any]:
+    return {"type": "fact", "content": "Anna likes tea", "source_message_ids": ["m1"]} | changes
+
+
+def read(text: str) -> Answer:
+    return read_answer(text, messages=["m1", "m2"], memories=["e1", "e2", "e3"])
+
+
+def answered(**keys: Any) -> Answer:
+    return read(json.dumps(keys))
+
+
+@pytest.mark.parametrize("kind", CONTENT_FAULTS)
+def test_row_26_what_is_no_answer_is_never_taken_for_nothing(kind: str) -> None:
+    with pytest.raises(UnusableAnswer):
+        read(CONTENT_FAULTS[kind])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "null",
+        "3",
+        '"new_memories"',
+        '{"memories": []}',
+        '{"new_memories": null}',
+        '{"new_memories": "none", "profile": []}',
+        "[" * 100_000,
+        '{"new_memories": ' + "[" * 100_000 + "]" * 100_000 + "}",
+        '{"new_memories": [' + "9" * 10_000 + "]}",
+    ],
+)
+def test_row_26_other_shapes_that_say_nothing(text: str) -> None:
+    with pytest.raises(UnusableAnswer):
+        read(text)
+
+
+def test_row_26_a_list_that_is_empty_is_an_answer() -> None:
+    assert answered(new_memories=[]) == Answer(
+        new=[], updated=[], contradicted=[], achieved=[], dropped=0
+    )
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_key_is_optional_and_one_is_enough(key: str) -> None:
+    value: Any = {} if key in ("profile", "conversation_summary") else []
+    assert answered(**{key: value}).dropped == 0
+
+
+def test_a_fence_around_an_answer_that_says_something_does_no_harm() -> None:
+    text = "```json\n" + json.dumps({"new_memories": [item()]}) + "\n```"
+    assert [new.content for new in read(text).new] == ["Anna likes tea"]
+
+
+def test_one_wrong_key_does_not_cost_the_others() -> None:
+    found = answered(
+        new_memories=[item()],
+        updated_memories="none",
+        profile=[1],
+        conversation_summary="it went well",
+    )
+    assert len(found.new) == 1
+    assert (found.profile, found.summary, found.dropped) == (None, None, 3)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        5,
+        None,
+        "text",
+        ["fact", "Anna likes tea"],
+        {},
+        item(type="prophecy"),
+        item(type=None),
+        item(type=["fact"]),
+        item(type={"a": 1}),
+        item(content=None),
+        item(content=["list"]),
+        item(content=7),
+        item(content="  \n "),
+        item(content="\x00\ud800"),
+        item(content="x" * 2**20),
+        item(content="é" * 4097),
+    ],
+)
+def test_row_30_a_bad_item_is_dropped_alone_and_counted(bad: Any) -> None:
+    found = answered(new_memories=[item(content="before"), bad, item(content="after")])
+    assert [(new.index, new.content) for new in found.new] == [(0, "before"), (2, "after")]
+    assert found.dropped == 1
+
+
+@pytest.mark.parametrize(
+    ("importance", "kept", "dropped"),
+    [
+        ("0.4", 0.4, 0),
+        ("0", 0.0, 0),
+        ("1", 1.0, 0),
+        ("null", 0.5, 0),
+        ("7", 1.0, 1),
+        ("-1", 0.0, 1),
+        ("NaN", 0.5, 1),
+        ("Infinity", 0.5, 1),
+        ("-Infinity", 0.5, 1),
+        ('"high"', 0.5, 1),
+        ("true", 0.5, 1),
+        ("[1]", 0.5, 1),
+        ("1" + "0" * 400, 1.0, 1),
+    ],
+)
+def test_row_30_importance_is_clamped_or_replaced(
+    importance: str, kept: float, dropped: int
+) -> None:
+    found = read(f'{{"new_memories": [{{"type":"fact","content":"a","importance":{importance}}}]}}')
+    assert [new.importance for new in found.new] == [kept]
+    assert found.dropped == dropped
+
+
+@pytest.mark.parametrize(
+    ("valid_from", "kept"),
+    [
+        ("2026-03-01", datetime(2026, 3, 1, tzinfo=UTC)),
+        ("2026-03-01T12:00:00+02:00", datetime(2026, 3, 1, 10, tzinfo=UTC)),
+        ("2026-03-01T12:00:00Z", datetime(2026, 3, 1, 12, tzinfo=UTC)),
+        ("2026-03-01T12:00:00", datetime(2026, 3, 1, 12, tzinfo=UTC)),
+        ("1900-01-01", datetime(1900, 1, 1, tzinfo=UTC)),
+    ],
+)
+def test_dates_are_read_as_the_contract_writes_them(valid_from: str, kept: datetime) -> None:
+    found = answered(new_memories=[item(valid_from=valid_from)])
+    assert [new.valid_from for new in found.new] == [kept]
+    assert found.dropped == 0
+
+
+@pytest.mark.parametrize(
+    "valid_from",
+    [
+        "10000-01-01T00:00:00Z",
+        "9999-12-31T23:59:59Z",
+        "9999-12-31T23:59:59-14:00",
+        "0001-01-01T00:00:00+14:00",
+        "1899-12-31",
+        "2026-02-30",
+        "soon",
+        20260301,
+        {"year": 2026},
+        True,
+    ],
+)
+def test_row_30_a_date_out_of_this_world_is_dropped_and_counted(valid_from: Any) -> None:
+    found = answered(new_memories=[item(valid_from=valid_from)])
+    assert [new.valid_from for new in found.new] == [None]
+    assert found.dropped == 1
+
+
+def test_row_30_ten_thousand_memories_are_cut_and_counted() -> None:
+    found = answered(new_memories=[item(content=f"fact {n}") for n in range(10_000)])
+    assert len(found.new) == MAX_ITEMS
+    assert found.dropped == 10_000 - MAX_ITEMS
+
+
+@pytest.mark.parametrize("tags", ["a,b", 5, {"a": 1}, True])
+def test_row_30_tags_that_are_no_list_are_left_out(tags: Any) -> None:
+    assert answered(new_memories=[item(tags=tags)]).new[0].tags == ()
+
+
+def test_row_30_unhashable_and_wild_labels_cost_only_themselves() -> None:
+    found = answered(
+        new_memories=[
+            item(
+                tags=[{"a": 1}, ["b"], None, 5, " Ho Chi-Minh City ", "ho_chi_minh_city", "cà phê"],
+                keywords=[{"a": 1}, "Ho Chi Minh", "k" * 65, ""],
+                entities=["Anna", {"name": 5}, {"type": "PERSON"}, {"name": " An  na ", "type": []}],
+            )
+        ]
+    )
+    new = found.new[0]
+    assert new.tags == ("ho_chi_minh_city", "cà_phê")
+    assert new.keywords == ("Ho Chi Minh",)
+    assert [(entity.name, entity.type) for entity in new.entities] == [("An na", "other")]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "kept"),
+    [
+        ("confidence", 11, "medium"),
+        ("confidence", ["high"], "medium"),
+        ("confidence", "high", "high"),
+        ("origin", "emperor", None),
+        ("origin", {"a": 1}, None),
+        ("origin", "assistant", "assistant"),
+        ("detail", 7, ""),
+        ("detail", "d" * 8193, ""),
+        ("context", [1, 2], {}),
+        ("context", "text", {}),
+    ],
+)
+def test_other_types_fall_back(field: str, value: Any, kept: Any) -> None:
+    assert getattr(answered(new_memories=[item(**{field: value})]).new[0], field) == kept
+
+
+def test_row_45_nul_and_lone_surrogates_are_stripped_everywhere() -> None:
+    found = read(
+        '{"new_memories": [{"type": "fact", "content": "Anna\\u0000 likes\\ud800 tea \\ud83d\\ude00",'
+        ' "tags": ["t\\u0000ea"], "context": {"k\\u0000": "v\\udc00", "\\ud800": 1}}],'
+        ' "profile": {"summary": "a\\u0000b"}, "conversation_summary": {"title": "\\udc00t"}}'
+    )
+    assert found.new[0].content == "Anna likes tea 😀"
+    assert found.new[0].tags == ("tea",)
+    assert found.new[0].context == {"k": "v"}
+    assert found.profile == {"summary": "ab"}
+    assert found.summary == {"title": "t"}
+
+
+def test_row_46_text_is_composed() -> None:
+    assert answered(new_memories=[item(content="To\u0302i thi\u0301ch tra\u0300")]).new[0].content == (
+        "Tôi thích trà"
+    )
+
+
+def test_numbers_that_cannot_travel_are_left_out_of_free_json() -> None:
+    found = read(
+        '{"new_memories": [{"type": "fact", "content": "a", "context":'
+        ' {"nan": NaN, "huge": 1' + "0" * 400 + ', "fine": 7, "flag": true}}]}'
+    )
+    assert found.new[0].context == {"nan": None, "huge": None, "fine": 7, "flag": True}
+
+
+def test_row_31_deep_nesting_is_cut_and_size_is_bounded() -> None:
+    deep: Any = 1
+    for _ in range(500):
+        deep = {"a": deep}
+    found = answered(
+        new_memories=[item(context=deep), item(context={"k": "v" * 70_000})],
+        profile={"preferences": deep},
+    )
+    assert [fits_struct(new.context) for new in found.new] == [True, True]
+    assert found.new[1].context == {}
+    assert json.dumps(found.profile).count("{") <= 18
+
+
+@pytest.mark.parametrize("kind", ["question", "problem", "learning"])
+def test_b9_a_long_event_is_cut_and_its_text_kept_as_detail(kind: str) -> None:
+    text = "Why does " + "the deployment fail " * 20
+    new = answered(new_memories=[item(type=kind, content=text)]).new[0]
+    assert len(new.content) <= 200
+    assert new.content.endswith("…")
+    assert new.detail == text.strip()
+
+
+def test_row_28_ids_that_were_never_shown_are_dropped_and_counted() -> None:
+    found = answered(
+        new_memories=[item(source_message_ids=["m1", "m999", 1, None, {"id": "m1"}, "m1"])],
+        updated_memories=[
+            {"id": "e999", "content": "hijacked"},
+            {"id": "0190b3a4-7c1e-7000-8000-000000000001", "content": "hijacked"},
+            {"id": 1, "content": "hijacked"},
+            {"id": ["e1"], "content": "hijacked"},
+            "e1",
+        ],
+        contradicted_memories=[{"id": "e0"}, {"by": 0}],
+        achieved_goals=[{"id": None}],
+    )
+    assert found.new[0].source_ids == ("m1",)
+    assert (found.updated, found.contradicted, found.achieved) == ([], [], [])
+    assert found.dropped == 4 + 5 + 2 + 1
+
+
+def test_row_28_an_id_twice_counts_once() -> None:
+    found = answered(
+        updated_memories=[{"id": "e1", "content": "first"}, {"id": "e1", "content": "second"}],
+        contradicted_memories=[{"id": "e1"}, {"id": "e1"}],
+    )
+    assert [update.content for update in found.updated] == ["first"]
+    assert [closed.memory for closed in found.contradicted] == ["e1"]
+    assert found.dropped == 2
+
+
+@pytest.mark.parametrize("by", [-1, 1, 77, True, False, 0.0, "0", [0], {}])
+def test_row_28_a_successor_that_is_no_place_in_the_reply_drops_the_item(by: Any) -> None:
+    found = answered(new_memories=[item()], contradicted_memories=[{"id": "e1", "by": by}])
+    assert (found.contradicted, found.dropped) == ([], 1)
+
+
+@pytest.mark.parametrize(("given", "kept"), [({}, None), ({"by": None}, None), ({"by": 0}, 0)])
+def test_a_successor_is_a_place_in_the_reply_or_nothing(given: dict[str, Any], kept: Any) -> None:
+    found = answered(new_memories=[item()], contradicted_memories=[{"id": "e1", **given}])
+    assert [closed.by for closed in found.contradicted] == [kept]
+
+
+@pytest.mark.parametrize(
+    ("given", "kept", "dropped"),
+    [
+        ({}, None, 0),
+        ({"source_message_ids": None}, None, 0),
+        ({"source_message_ids": []}, None, 0),
+        ({"source_message_ids": ["m2"]}, ("m2",), 0),
+        ({"source_message_ids": ["m9"]}, (), 1),
+        ({"source_message_ids": "m1"}, (), 1),
+    ],
+)
+def test_sources_that_are_absent_differ_from_sources_that_do_not_exist(
+    given: dict[str, Any], kept: Any, dropped: int
+) -> None:
+    found = answered(
+        contradicted_memories=[{"id": "e1", **given}], profile={"summary": "a", **given}
+    )
+    assert found.contradicted[0].source_ids == kept
+    assert found.profile_source_ids == kept
+    assert found.dropped == 2 * dropped
+
+
+def test_an_update_that_says_nothing_is_dropped() -> None:
+    found = answered(updated_memories=[{"id": "e1"}, {"id": "e2", "importance": 3}])
+    assert [(update.memory, update.importance) for update in found.updated] == [("e2", 1.0)]
+    assert found.dropped == 2

@@ -1,0 +1,109 @@
+"""Asking the model: once more for garbage, in halves when the answer was cut off (rows 26, 27)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from recollect_extraction.pipeline.ask import ASKS, TooMuch, ask, halves
+from recollect_extraction.pipeline.prompt import build_prompt
+from recollect_extraction.provider.protocol import (
+    Batch,
+    ChatModel,
+    Completion,
+    Prompt,
+    PromptMessage,
+)
+from recollect_extraction.storage.conversations import StoredMessage
+
+from recollect_shared.model_api import ModelMisbehaved
+from tests.scripted_model import CONTENT_FAULTS
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+NOTHING = '{"new_memories": []}'
+
+
+class Answers(ChatModel):
+    """Gives one prepared text after another."""
+
+    def __init__(self, *texts: str, truncated: bool = False) -> None:
+        self._texts = list(texts)
+        self._truncated = truncated
+        self.prompts: list[Prompt] = []
+
+    @property
+    def extractor(self) -> str:
+        return "openai"
+
+    @property
+    def model(self) -> str:
+        return "prepared"
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        self.prompts.append(prompt)
+        return Completion(self._texts.pop(0), "prepared", 1, 100, 20, self._truncated)
+
+    async def close(self) -> None:
+        pass
+
+
+def prompt(messages: int = 2) -> Prompt:
+    said = [PromptMessage(f"m{n}", "user", "", "hi", NOON) for n in range(1, messages + 1)]
+    batch = Batch(profile={}, summary=None, memories=[], messages=said)
+    return build_prompt(batch, tags_in_use=[], temperature=0.3, max_tokens=100)
+
+
+async def test_an_answer_at_once_is_one_call() -> None:
+    reply = await ask(Answers(NOTHING), prompt())
+    assert (reply.calls, reply.input_tokens, reply.output_tokens) == (1, 100, 20)
+
+
+@pytest.mark.parametrize("garbage", CONTENT_FAULTS.values(), ids=CONTENT_FAULTS)
+async def test_row_26_garbage_is_asked_for_once_more_and_paid_twice(garbage: str) -> None:
+    chat = Answers(garbage, NOTHING)
+    reply = await ask(chat, prompt())
+    assert (reply.calls, reply.input_tokens, reply.output_tokens) == (2, 200, 40)
+    first, second = chat.prompts
+    # The same user message, still the last; what was wrong is told to the system.
+    assert second.user == first.user
+    assert second.system.startswith(first.system)
+    assert len(second.system) > len(first.system)
+
+
+@pytest.mark.parametrize("garbage", CONTENT_FAULTS.values(), ids=CONTENT_FAULTS)
+async def test_row_26_garbage_twice_is_a_failed_attempt(garbage: str) -> None:
+    chat = Answers(*[garbage] * ASKS)
+    with pytest.raises(ModelMisbehaved):
+        await ask(chat, prompt())
+    assert len(chat.prompts) == ASKS
+
+
+async def test_what_was_wrong_never_quotes_the_reply() -> None:
+    chat = Answers("canary garbage", NOTHING)
+    await ask(chat, prompt())
+    assert "canary" not in chat.prompts[1].system
+
+
+@pytest.mark.parametrize("text", [NOTHING, '{"new_memories": [{"type": "fa'])
+async def test_row_27_a_cut_off_reply_is_too_much_and_says_what_it_cost(text: str) -> None:
+    with pytest.raises(TooMuch) as raised:
+        await ask(Answers(text, truncated=True), prompt())
+    assert [c.input_tokens for c in raised.value.spent] == [100]
+
+
+async def test_row_27_one_message_cannot_be_halved_and_what_is_usable_counts() -> None:
+    reply = await ask(Answers(NOTHING, truncated=True), prompt(1))
+    assert reply.calls == 1
+
+
+async def test_row_27_one_message_that_never_fits_says_which_setting_to_raise() -> None:
+    with pytest.raises(ModelMisbehaved, match="MEMORY_EXTRACTION_MAX_TOKENS"):
+        await ask(Answers("{", "{", truncated=True), prompt(1))
+
+
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_halves_keep_every_message_in_order(count: int) -> None:
+    messages = [StoredMessage(n, f"m{n}", "user", "", "hi", NOON) for n in range(count)]
+    first, second = halves(messages)
+    assert first and second
+    assert [*first, *second] == messages

@@ -1,0 +1,47 @@
+"""A range of messages becomes model calls at message borders, in order (B6)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from recollect_extraction.pipeline.batches import estimate_tokens, split
+from recollect_extraction.storage.conversations import StoredMessage
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def said(*contents: str) -> list[StoredMessage]:
+    return [StoredMessage(n, f"m{n}", "user", "", c, NOON) for n, c in enumerate(contents, 1)]
+
+
+def test_what_fits_is_one_call() -> None:
+    messages = said("a", "b", "c")
+    assert split(messages, 1000) == [messages]
+
+
+def test_nothing_is_no_call() -> None:
+    assert split([], 1000) == []
+
+
+def test_a_message_above_the_budget_stands_alone() -> None:
+    short, long, last = said("a", "x" * 9000, "b")
+    assert split([short, long, last], 200) == [[short], [long], [last]]
+
+
+@pytest.mark.parametrize(("text", "tokens"), [("", 0), ("abc", 1), ("abcd", 2), ("Hà Nội", 3)])
+def test_tokens_are_estimated_from_bytes(text: str, tokens: int) -> None:
+    assert estimate_tokens(text) == tokens
+
+
+@given(st.lists(st.text(max_size=400), max_size=30), st.integers(30, 400))
+def test_every_message_once_in_order_within_the_budget(contents: list[str], budget: int) -> None:
+    contents = [c.encode("utf-8", "ignore").decode() for c in contents]
+    messages = said(*contents)
+    batches = split(messages, budget)
+    assert [message for batch in batches for message in batch] == messages
+    for batch in batches:
+        assert batch
+        assert len(batch) == 1 or sum(estimate_tokens(m.content) for m in batch) <= budget
