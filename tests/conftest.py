@@ -17,10 +17,11 @@ from recollect_shared.database.migrate import migrate
 
 _SETTINGS = ("RECOLLECT_", "OPENAI_", "MEMORY_", "EMBEDDING_", "MAX_CONTEXT_", "DATABASE_URL")
 
+# A developer's own settings must not reach the services under test. Only where a local model lies
+# is kept, under another name, for the tests that try a real one.
+os.environ.setdefault("TEST_ONNX_MODEL_DIR", os.environ.get("RECOLLECT_ONNX_MODEL_DIR", ""))
 for name in [name for name in os.environ if name.startswith(_SETTINGS)]:
-    # A developer's own settings must not reach the tests; where the local model lies may.
-    if name != "RECOLLECT_TEST_ONNX_MODEL_DIR":
-        del os.environ[name]
+    del os.environ[name]
 
 
 @pytest.fixture(scope="session")

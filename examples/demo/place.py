@@ -50,7 +50,7 @@ def choose_data_dir(settings: SharedSettings) -> Path:
 
 def _slug(settings: SharedSettings) -> str:
     chosen = settings.chosen_embedder
-    parts = [chosen]
+    parts: list[str] = [chosen]
     if chosen == "openai":
         parts += [settings.embedding_model, str(settings.embedding_dimensions or "")]
     elif chosen == "onnx":
@@ -64,3 +64,11 @@ def _suits(folder: Path) -> bool:
     return os.access(existing, os.W_OK | os.X_OK) and account_for(Layout(folder)).can_enter(
         existing
     )
+
+
+def shown(folder: Path) -> str:
+    """A folder as a person would name it: from the current folder on where it lies below it."""
+    try:
+        return str(folder.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(folder)

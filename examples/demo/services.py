@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from recollect_client import RecollectClient
+from recollect_client import RecollectCallError, RecollectClient
 from recollect_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from recollect_shared.database.embedded.layout import Layout
 
@@ -26,7 +26,7 @@ _SERVING = "serving on port "
 
 
 class ServiceFailed(Exception):
-    """A service did not start or ended by itself; the text has its last log lines."""
+    """The demo cannot go on; the text says why and has the services' last log lines."""
 
 
 @dataclass
@@ -43,10 +43,13 @@ class _Service:
     def address(self) -> str:
         return "127.0.0.1:" + str(self.ready["message"]).removeprefix(_SERVING)
 
-    def failed(self, what: str) -> ServiceFailed:
+    def last_words(self) -> str:
+        """The end of its log."""
         lines = self.log.read_text("utf-8", errors="replace").splitlines()[-_LAST_LINES:]
-        last = "\n".join(f"  {_plain(line)}" for line in lines) or "  (it logged nothing)"
-        return ServiceFailed(f"the {self.name} service {what}. Its last log lines:\n{last}")
+        last = "\n".join(f"  {_plain(line)}" for line in lines) or "  (nothing)"
+        code = self.process.poll()
+        state = "which runs" if code is None else f"which ended with code {code}"
+        return f"The last log lines of the {self.name} service, {state}:\n{last}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +69,12 @@ def running(data_dir: Path, environment: Mapping[str, str]) -> Iterator[Running]
     """Start both services on `data_dir`; leaving ends them and with them their database.
 
     Raises:
-        ServiceFailed: One of them does not start, or has ended when the block is left.
-        EmbeddedPostgresError: There can be no database in this folder.
+        ServiceFailed: One of them does not start or does not last, or a call to them failed.
+        EmbeddedPostgresError: There can be no data folder here.
     """
     started = time.monotonic()
     folder = Layout.prepare(data_dir).folder
     services: list[_Service] = []
-    whole = False
     try:
         for name in ("retrieval", "extraction"):
             services.append(_start(name, folder, environment))
@@ -89,19 +91,15 @@ def running(data_dir: Path, environment: Mapping[str, str]) -> Iterator[Running]
             )
         for service in services:
             if service.process.poll() is not None:
-                raise service.failed(f"ended with code {service.process.returncode}")
-        whole = True
-    except BaseException as error:
-        for service in services:
-            code = service.process.poll()
-            if code is not None and isinstance(error, Exception):
-                raise service.failed(f"ended with code {code}") from error
-        raise
+                raise ServiceFailed(f"the {service.name} service ended by itself")
+    except (ServiceFailed, RecollectCallError, EmbeddedPostgresError, OSError) as error:
+        raise ServiceFailed(
+            "\n".join([str(error), *(service.last_words() for service in services)])
+        ) from error
     finally:
         _stop(services, folder)
-        if whole:
-            for service in services:
-                service.log.unlink(missing_ok=True)
+        for service in services:
+            service.log.unlink(missing_ok=True)
 
 
 def _start(name: str, folder: Path, environment: Mapping[str, str]) -> _Service:
@@ -134,9 +132,11 @@ def _await_ready(service: _Service) -> None:
                     service.ready = entry
                     return
         if service.process.poll() is not None:
-            raise service.failed("did not start")
+            raise ServiceFailed(f"the {service.name} service did not start")
         if time.monotonic() > give_up:
-            raise service.failed(f"was not ready within {_START_SECONDS:.0f} seconds")
+            raise ServiceFailed(
+                f"the {service.name} service was not ready within {_START_SECONDS:.0f} seconds"
+            )
         time.sleep(_LOOK_SECONDS)
 
 

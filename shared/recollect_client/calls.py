@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool
@@ -30,6 +30,8 @@ _RETRYABLE = frozenset(
         grpc.StatusCode.ABORTED,
     }
 )
+
+Result = TypeVar("Result")
 
 Metadata = Sequence[tuple[str, str | bytes]]
 
@@ -73,16 +75,6 @@ class RetryPolicy:
         return backoff
 
 
-@dataclass
-class _CallDetails(grpc.ClientCallDetails):
-    method: str
-    timeout: float | None
-    metadata: Any
-    credentials: grpc.CallCredentials | None
-    wait_for_ready: bool | None
-    compression: Any
-
-
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """Where a channel leads: the service's name for messages, and its address."""
@@ -91,16 +83,8 @@ class Endpoint:
     address: str
 
 
-class Calls(
-    grpc.UnaryUnaryClientInterceptor,
-    grpc.UnaryStreamClientInterceptor,
-    grpc.StreamUnaryClientInterceptor,
-):
-    """Interceptor of one channel; safe to use from several threads.
-
-    Calls with one request and one reply end with RecollectCallError. Streams get the metadata only:
-    they end with `grpc.RpcError`, and `read_error` tells what it says.
-    """
+class Calls:
+    """How calls to one service are made; safe to use from several threads."""
 
     def __init__(
         self,
@@ -115,78 +99,56 @@ class Calls(
         self._timeout = timeout
         self._retry = retry
 
-    def intercept_unary_unary(
+    def make(
         self,
-        continuation: Callable[[grpc.ClientCallDetails, Any], Any],
-        client_call_details: grpc.ClientCallDetails,
+        method: str,
+        attempt: Callable[..., Result],
         request: Any,
-    ) -> Any:
+        *,
+        timeout: float | None,
+        metadata: Metadata | None,
+        **others: Any,
+    ) -> Result:
         """Make the call, again where that is safe, until it succeeds or its deadline nears.
+
+        Args:
+            method: Path of the RPC.
+            attempt: Makes the call once; takes the request and gRPC's keyword arguments.
+            request: The request; one that lacks an idempotency key gets one.
+            timeout: Seconds for all attempts together. Unset: the default of the method.
+            metadata: The caller's own.
+            others: Further keyword arguments for gRPC.
 
         Raises:
             RecollectCallError: The last attempt's error.
         """
-        method = client_call_details.method
         reads = changes_nothing(method)
         request = request if reads else with_idempotency_key(request)
         repeatable = reads or bool(getattr(request, "idempotency_key", ""))
-        request_id, metadata = self._metadata(client_call_details.metadata)
-        deadline = time.monotonic() + self._seconds(client_call_details, method, reads=reads)
+        request_id, metadata = self.complete(metadata)
+        seconds = self._default_seconds(method, reads=reads) if timeout is None else timeout
+        deadline = time.monotonic() + seconds
         failures = 0
         while True:
             remaining = max(deadline - time.monotonic(), 0.001)
-            call = continuation(
-                _changed(client_call_details, timeout=remaining, metadata=metadata), request
-            )
-            raised = call.exception()
-            if not isinstance(raised, grpc.RpcError):
-                return call
-            failures += 1
-            error = read_error(
-                call,
-                service=self._endpoint.service,
-                address=self._endpoint.address,
-                request_id=request_id,
-            )
-            wait = self._retry.wait_before_retry(error, failures, repeatable=repeatable)
-            if wait is None or time.monotonic() + wait >= deadline:
-                raise error from raised
+            try:
+                return attempt(request, timeout=remaining, metadata=metadata, **others)
+            except grpc.RpcError as raised:
+                error = read_error(
+                    raised,
+                    service=self._endpoint.service,
+                    address=self._endpoint.address,
+                    request_id=request_id,
+                )
+                failures += 1
+                wait = self._retry.wait_before_retry(error, failures, repeatable=repeatable)
+                if wait is None or time.monotonic() + wait >= deadline:
+                    raise error from raised
             time.sleep(wait)
 
-    def intercept_unary_stream(
-        self,
-        continuation: Callable[[grpc.ClientCallDetails, Any], Any],
-        client_call_details: grpc.ClientCallDetails,
-        request: Any,
-    ) -> Any:
-        """Add the credential and the ids."""
-        return continuation(self._with_metadata(client_call_details), request)
-
-    def intercept_stream_unary(
-        self,
-        continuation: Callable[[grpc.ClientCallDetails, Any], Any],
-        client_call_details: grpc.ClientCallDetails,
-        request_iterator: Any,
-    ) -> Any:
-        """Add the credential and the ids."""
-        return continuation(self._with_metadata(client_call_details), request_iterator)
-
-    def _seconds(self, details: grpc.ClientCallDetails, method: str, *, reads: bool) -> float:
-        if details.timeout is not None:
-            return details.timeout
-        if self._timeout is not None:
-            return self._timeout
-        if method.endswith("/PreviewExtraction"):
-            return MODEL_SECONDS
-        return READ_SECONDS if reads else WRITE_SECONDS
-
-    def _with_metadata(self, details: grpc.ClientCallDetails) -> _CallDetails:
-        _, metadata = self._metadata(details.metadata)
-        return _changed(details, timeout=details.timeout, metadata=metadata)
-
-    def _metadata(self, given: Any) -> tuple[str, Metadata]:
+    def complete(self, given: Metadata | None) -> tuple[str, Metadata]:
         """The request id in force, and the caller's metadata with what it lacks."""
-        metadata: list[tuple[str, str | bytes]] = list(given or ())
+        metadata = list(given or ())
         named = dict(metadata)
         if self._api_key is not None and "authorization" not in named:
             metadata.append(("authorization", f"Bearer {self._api_key}"))
@@ -194,6 +156,13 @@ class Calls(
         if "x-request-id" not in named:
             metadata.append(("x-request-id", request_id))
         return request_id, metadata
+
+    def _default_seconds(self, method: str, *, reads: bool) -> float:
+        if self._timeout is not None:
+            return self._timeout
+        if method.endswith("/PreviewExtraction"):
+            return MODEL_SECONDS
+        return READ_SECONDS if reads else WRITE_SECONDS
 
 
 @lru_cache(maxsize=256)
@@ -217,16 +186,3 @@ def with_idempotency_key(request: Any) -> Any:
     keyed.CopyFrom(request)
     keyed.idempotency_key = uuid.uuid4().hex
     return keyed
-
-
-def _changed(
-    details: grpc.ClientCallDetails, *, timeout: float | None, metadata: Metadata
-) -> _CallDetails:
-    return _CallDetails(
-        method=details.method,
-        timeout=timeout,
-        metadata=metadata,
-        credentials=details.credentials,
-        wait_for_ready=getattr(details, "wait_for_ready", None),
-        compression=getattr(details, "compression", None),
-    )

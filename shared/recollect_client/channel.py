@@ -1,12 +1,20 @@
-"""Channels: how a client connects to an address."""
+"""Channels: how a client connects to an address, and how stubs on it make their calls.
+
+gRPC's own interceptors look every method up again at each call, and in grpcio 1.85 that ends the
+process when another thread has closed the channel. Here the stubs' methods are made once.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import os
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 import grpc
+
+from recollect_client.calls import Calls, Metadata
 
 _OPTIONS: tuple[tuple[str, int], ...] = (
     # A page of 1,000 long memories is larger than gRPC's default of 4 MiB.
@@ -50,3 +58,116 @@ def _is_loopback(address: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+class CallingChannel(grpc.Channel):
+    """A channel whose stubs add credential and ids to every call.
+
+    Calls with one request and one reply are repeated where that is safe and end with
+    RecollectCallError. Streams, and `future`, are made once and end with `grpc.RpcError`.
+    """
+
+    def __init__(self, channel: grpc.Channel, calls: Calls) -> None:
+        """Put `calls` before `channel`, which stays the caller's to close."""
+        self._channel = channel
+        self._calls = calls
+
+    def unary_unary(self, method: str, *args: Any, **options: Any) -> Any:
+        """The RPC at this path, as stubs ask for it."""
+        return _UnaryUnary(method, self._channel.unary_unary(method, *args, **options), self._calls)
+
+    def unary_stream(self, method: str, *args: Any, **options: Any) -> Any:
+        """The RPC at this path, as stubs ask for it."""
+        return _Streaming(self._channel.unary_stream(method, *args, **options), self._calls)
+
+    def stream_unary(self, method: str, *args: Any, **options: Any) -> Any:
+        """The RPC at this path, as stubs ask for it."""
+        return _Streaming(self._channel.stream_unary(method, *args, **options), self._calls)
+
+    def stream_stream(self, method: str, *args: Any, **options: Any) -> Any:
+        """The RPC at this path, as stubs ask for it."""
+        return _Streaming(self._channel.stream_stream(method, *args, **options), self._calls)
+
+    def subscribe(self, callback: Any, try_to_connect: bool | None = False) -> None:
+        """Watch the connection."""
+        self._channel.subscribe(callback, bool(try_to_connect))
+
+    def unsubscribe(self, callback: Any) -> None:
+        """Stop watching the connection."""
+        self._channel.unsubscribe(callback)
+
+    def close(self) -> None:
+        """Close the channel beneath."""
+        self._channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        self.close()
+        return None
+
+
+class _UnaryUnary:
+    def __init__(self, method: str, once: Any, calls: Calls) -> None:
+        self._method = method
+        self._once = once
+        self._calls = calls
+
+    def __call__(
+        self,
+        request: Any,
+        timeout: float | None = None,
+        metadata: Metadata | None = None,
+        **others: Any,
+    ) -> Any:
+        return self._calls.make(
+            self._method, self._once, request, timeout=timeout, metadata=metadata, **others
+        )
+
+    def with_call(
+        self,
+        request: Any,
+        timeout: float | None = None,
+        metadata: Metadata | None = None,
+        **others: Any,
+    ) -> Any:
+        return self._calls.make(
+            self._method,
+            self._once.with_call,
+            request,
+            timeout=timeout,
+            metadata=metadata,
+            **others,
+        )
+
+    def future(
+        self,
+        request: Any,
+        timeout: float | None = None,
+        metadata: Metadata | None = None,
+        **others: Any,
+    ) -> Any:
+        _, completed = self._calls.complete(metadata)
+        return self._once.future(request, timeout=timeout, metadata=completed, **others)
+
+
+class _Streaming:
+    def __init__(self, once: Any, calls: Calls) -> None:
+        self._once = once
+        self._calls = calls
+
+    def __call__(
+        self,
+        request: Any,
+        timeout: float | None = None,
+        metadata: Metadata | None = None,
+        **others: Any,
+    ) -> Any:
+        _, completed = self._calls.complete(metadata)
+        return self._once(request, timeout=timeout, metadata=completed, **others)

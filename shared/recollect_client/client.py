@@ -22,7 +22,7 @@ from recollect.v1.privacy_service_pb2_grpc import PrivacyServiceStub
 from recollect.v1.retrieval_service_pb2_grpc import RetrievalServiceStub
 from recollect.v1.session_service_pb2_grpc import SessionServiceStub
 from recollect_client.calls import Calls, Endpoint, RetryPolicy
-from recollect_client.channel import open_channel
+from recollect_client.channel import CallingChannel, open_channel
 from recollect_client.errors import RecollectCallError, read_error
 from recollect_client.watch import watch_job
 
@@ -102,15 +102,17 @@ class RecollectClient:
         ca_file = tls_ca_file or env.get("RECOLLECT_TLS_CA_FILE") or None
         self._retry = retry or RetryPolicy()
         self._timeout = timeout
-        self._channels: dict[str, grpc.Channel] = {}
+        self._channels: list[grpc.Channel] = []
+        self._health: dict[str, Any] = {}
 
         def connect(service: str, address: str) -> grpc.Channel:
             channel = open_channel(address, ca_file)
-            self._channels[service] = channel
-            calls = Calls(
-                Endpoint(service, address), api_key=key, timeout=timeout, retry=self._retry
-            )
-            return grpc.intercept_channel(channel, calls)
+            self._channels.append(channel)
+            # Straight on the channel: a check that is repeated would hide what it is to show.
+            self._health[service] = health_pb2_grpc.HealthStub(channel)
+            endpoint = Endpoint(service, address)
+            calls = Calls(endpoint, api_key=key, timeout=timeout, retry=self._retry)
+            return CallingChannel(channel, calls)
 
         reads = connect("retrieval", self.retrieval_address)
         writes = connect("extraction", self.extraction_address)
@@ -123,7 +125,7 @@ class RecollectClient:
 
     def close(self) -> None:
         """Close the channels; calls in flight, also those of other threads, end as cancelled."""
-        for channel in self._channels.values():
+        for channel in self._channels:
             channel.close()
 
     def __enter__(self) -> Self:
@@ -282,15 +284,14 @@ class RecollectClient:
         seconds = timeout if timeout is not None else (self._timeout or 5.0)
         addresses = {"retrieval": self.retrieval_address, "extraction": self.extraction_address}
         return {
-            service: _check(channel, service, addresses[service], seconds)
-            for service, channel in self._channels.items()
+            service: _check(stub, service, addresses[service], seconds)
+            for service, stub in self._health.items()
         }
 
 
-def _check(channel: grpc.Channel, service: str, address: str, seconds: float) -> Health:
+def _check(stub: Any, service: str, address: str, seconds: float) -> Health:
     started = time.monotonic()
     try:
-        stub: Any = health_pb2_grpc.HealthStub(channel)
         reply = stub.Check(health_pb2.HealthCheckRequest(), timeout=seconds)
     except grpc.RpcError as error:
         status = read_error(error).code.name

@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from recollect_shared.database.embedded import default_data_dir
 
+PREFIX = "RECOLLECT_"
 DEFAULT_EMBEDDING_MODEL = "text-embedding-3-small"
 
 
@@ -23,7 +24,7 @@ class SharedSettings(BaseSettings):
 
     model_config = SettingsConfigDict(
         # An empty variable counts as unset, as in shells and compose files.
-        env_prefix="RECOLLECT_",
+        env_prefix=PREFIX,
         env_ignore_empty=True,
         frozen=True,
         populate_by_name=True,
@@ -132,6 +133,14 @@ def is_loopback(listen: str) -> bool:
 def describe(error: ValidationError) -> str:
     """What is wrong with the environment, without the values it holds."""
     return "; ".join(
-        f"{'.'.join(str(part) for part in item['loc']) or 'settings'}: {item['msg']}"
-        for item in error.errors(include_input=False)
+        f"{_variable(item['loc'])}: {item['msg']}" for item in error.errors(include_input=False)
     )
+
+
+def _variable(location: tuple[int | str, ...]) -> str:
+    """The environment variable behind a field that is wrong, or what is wrong as a whole."""
+    if not location:
+        return "settings"
+    # Fields with a variable of another name are reported by that name, which is upper case.
+    name = str(location[0])
+    return name if name.isupper() else f"{PREFIX}{name.upper()}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +22,9 @@ from recollect_shared.config import SharedSettings
 from recollect_shared.database.bootstrap import bootstrap
 from recollect_shared.database.connect import with_role
 from recollect_shared.database.embedded import EmbeddedPostgres
-from recollect_shared.database.migrate import COMMAND, migrate, pending
+from recollect_shared.database.migrate import COMMAND, MigrationError, migrate, pending
 from recollect_shared.database.pool import Connection, Database
+from recollect_shared.rpc.server import ServerFailed
 from recollect_shared.sealing import load_secret
 
 logger = logging.getLogger("recollect.startup")
@@ -45,8 +47,24 @@ class Located:
             self.embedded.release()
 
 
-def locate_database(settings: SharedSettings) -> Located:
+async def locate_unless_ended(settings: SharedSettings, end: asyncio.Event) -> Located:
+    """`locate_database` beside the loop; set, `end` shortens the wait for others who migrate."""
+    stop = threading.Event()
+    locating = asyncio.ensure_future(asyncio.to_thread(locate_database, settings, stop))
+    ending = asyncio.ensure_future(end.wait())
+    await asyncio.wait({locating, ending}, return_when=asyncio.FIRST_COMPLETED)
+    if ending.done():
+        stop.set()
+    ending.cancel()
+    return await locating
+
+
+def locate_database(settings: SharedSettings, stop: threading.Event | None = None) -> Located:
     """Start or join the embedded Postgres, or take `DATABASE_URL`, and see to the schema.
+
+    Args:
+        settings: Which database it is, and whether it may be migrated.
+        stop: Set while another process migrates, it ends the wait with the schema as it is.
 
     Raises:
         StartupFailed: The schema is behind and this process may not change it.
@@ -55,7 +73,7 @@ def locate_database(settings: SharedSettings) -> Located:
         embedded = EmbeddedPostgres.acquire(settings.data_dir)
         try:
             conninfo = embedded.conninfo()
-            for name in migrate(conninfo):
+            for name in migrate(conninfo, stop=stop):
                 logger.info("applied migration %s", name)
         except BaseException:
             embedded.release()
@@ -64,7 +82,7 @@ def locate_database(settings: SharedSettings) -> Located:
     conninfo = settings.database_url.get_secret_value()
     if settings.migrate:
         bootstrap(conninfo)
-        for name in migrate(conninfo):
+        for name in migrate(conninfo, stop=stop):
             logger.info("applied migration %s", name)
         return Located(conninfo, None)
     try:
@@ -106,7 +124,15 @@ def run_service(name: str, serve: Callable[[], Coroutine[Any, Any, None]]) -> No
         _runner()(serve())
     except KeyboardInterrupt:
         sys.exit(130)
-    except (StartupFailed, ValueError, OSError, RuntimeError, psycopg.Error) as error:
+    except (
+        StartupFailed,
+        ServerFailed,
+        MigrationError,
+        ValueError,
+        OSError,
+        RuntimeError,
+        psycopg.Error,
+    ) as error:
         logger.debug("start failed", exc_info=True)
         print(f"{name}: {error}", file=sys.stderr)
         sys.exit(1)

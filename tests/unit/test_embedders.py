@@ -231,7 +231,7 @@ def _tiny_export(tmp_path: Path) -> Path:
 @pytest.fixture
 def onnx_folder() -> str:
     """The model that `RECOLLECT_ONNX_MODEL_DIR` names: too large to be part of the project."""
-    folder = os.environ.get("RECOLLECT_ONNX_MODEL_DIR", "")
+    folder = os.environ.get("TEST_ONNX_MODEL_DIR", "")  # see tests/conftest.py
     if not folder:
         pytest.skip("RECOLLECT_ONNX_MODEL_DIR is not set: no local model to try")
     return folder

@@ -47,7 +47,7 @@ from recollect_shared.startup import (
     build_authenticator,
     configure_vectors,
     load_deployment_secret,
-    locate_database,
+    locate_unless_ended,
     run_service,
 )
 from recollect_shared.telemetry import configure_logging
@@ -61,10 +61,12 @@ async def serve(settings: ExtractionSettings) -> None:
     """Run the service until it is told to end."""
     end = end_signal()
     settings.auth_mode(settings.extraction_listen)
-    located = await asyncio.to_thread(locate_database, settings)
+    located = await locate_unless_ended(settings, end)
     try:
-        async with running(settings, located.conninfo):
-            await end.wait()
+        # Told to end while it started, it need not serve first.
+        if not end.is_set():
+            async with running(settings, located.conninfo):
+                await end.wait()
     finally:
         await asyncio.to_thread(located.release)
 

@@ -28,6 +28,7 @@ logger = logging.getLogger("recollect.worker")
 
 MAX_BACKOFF_SECONDS = 300.0
 _STATEMENT_SECONDS = 10.0
+_PAUSE_SECONDS = 1.0
 
 Runner = Callable[[Claim], Awaitable[None]]
 """Runs a claimed job to its end, or raises."""
@@ -121,11 +122,14 @@ class Worker:
             )
         except Exception as error:
             told = _database_fault(error)
+            if isinstance(told, Conflict):
+                return []
+            # Whatever it was, the loop goes on: without it the process would look alive and idle.
             if told is None:
-                raise
-            if not isinstance(told, Conflict):
+                logger.error("cannot claim jobs: unexpected %s", type(error).__name__)
+            else:
                 logger.warning("cannot claim jobs: %s", told.message)
-                await asyncio.sleep(1.0)
+            await asyncio.sleep(_PAUSE_SECONDS)
             return []
 
     def _done(self, task: asyncio.Task[None]) -> None:
@@ -150,8 +154,7 @@ class Worker:
                     timeout=self._rules.lease_seconds / 3,
                 )
             except Exception as error:
-                if _database_fault(error) is None:
-                    raise
+                # Whatever it was, the loop goes on: it holds every lease of this process.
                 logger.warning("leases could not be renewed: %s", type(error).__name__)
                 continue
             for task, claim in held.items():

@@ -17,6 +17,7 @@ from recollect_retrieval.handlers.retrieval import Defaults, RetrievalHandlers
 from recollect_retrieval.readers import Readers
 from recollect_retrieval.search.memories import MemorySearch
 from recollect_retrieval.search.query import QueryEmbedder
+from recollect_retrieval.storage.session import prepare_session
 from recollect_shared.config import describe
 from recollect_shared.consistency import ConsistencyTokens
 from recollect_shared.database.pool import Database
@@ -26,9 +27,8 @@ from recollect_shared.paging import PageTokens
 from recollect_shared.rpc.server import Server, Servicer, end_signal
 from recollect_shared.startup import (
     build_authenticator,
-    configure_vectors,
     load_deployment_secret,
-    locate_database,
+    locate_unless_ended,
     run_service,
 )
 from recollect_shared.telemetry import configure_logging
@@ -43,10 +43,12 @@ async def serve(settings: RetrievalSettings) -> None:
     """Run the service until it is told to end."""
     end = end_signal()
     settings.auth_mode(settings.retrieval_listen)
-    located = await asyncio.to_thread(locate_database, settings)
+    located = await locate_unless_ended(settings, end)
     try:
-        async with running(settings, located.conninfo):
-            await end.wait()
+        # Told to end while it started, it need not serve first.
+        if not end.is_set():
+            async with running(settings, located.conninfo):
+                await end.wait()
     finally:
         await asyncio.to_thread(located.release)
 
@@ -139,7 +141,7 @@ def _pool(settings: RetrievalSettings, conninfo: str) -> Database:
         max_size=settings.read_pool_size,
         # A reader that waits longer for its turn is better told to come back.
         wait_seconds=_POOL_WAIT_SECONDS,
-        configure=configure_vectors,
+        configure=prepare_session,
     )
 
 

@@ -10,7 +10,6 @@ from recollect_client.command import health, jobs, keys, memories, reads, submit
 from recollect_client.command.exits import (
     BROKEN_PIPE,
     INTERRUPTED,
-    OK,
     USAGE,
     UsageError,
     report,
@@ -69,6 +68,3 @@ def _silence_stdout() -> None:
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, descriptor)
     os.close(devnull)
-
-
-__all__ = ["OK", "main"]

@@ -12,15 +12,26 @@ from recollect_client.command.output import Output
 _STATES = job_pb2.JobState.DESCRIPTOR
 _COUNTS = ("created", "updated", "contradicted", "goals", "dropped", "tokens", "cost")
 
+_ROOM_FOR_COUNTS = 140
+"""From this width on, every count has a column of its own."""
+
 
 def show_jobs(output: Output, jobs: Sequence[job_pb2.Job], *, totals: bool = True) -> None:
     """Write the table, then a line for every job that waits for a retry or has failed."""
+    wide = output.columns >= _ROOM_FOR_COUNTS
+    counts = _counts if wide else _counts_in_words
     rows: list[Sequence[object]] = [
-        (job.id, _subject(job), word_of(_STATES, job.state), *_counts([job])) for job in jobs
+        (job.id, _subject(job), word_of(_STATES, job.state), *counts([job])) for job in jobs
     ]
     if totals and len(jobs) > 1:
-        rows.append((f"{len(jobs)} jobs", "", _states(jobs), *_counts(jobs)))
-    output.table(("job", "about", "state", *_COUNTS), rows, numbers=_COUNTS)
+        rows.append((f"{len(jobs)} jobs", "", _states(jobs), *counts(jobs)))
+    headings = _COUNTS if wide else ("result",)
+    output.table(
+        ("job", "about", "state", *headings),
+        rows,
+        numbers=headings if wide else (),
+        whole=("job",),
+    )
     for job in jobs:
         if job.error:
             output.note(f"{job.id} is {word_of(_STATES, job.state)}: {job.error}")
@@ -48,8 +59,17 @@ def _counts(jobs: Sequence[job_pb2.Job]) -> tuple[object, ...]:
         sum(result.goals_achieved for result in results),
         sum(result.dropped_items for result in results),
         tokens,
-        f"${sum(item.cost_usd for item in usage):.4f}",
+        _cost(sum(item.cost_usd for item in usage)),
     )
+
+
+def _cost(dollars: float) -> str:
+    return f"${dollars:.4f}"
+
+
+def _counts_in_words(jobs: Sequence[job_pb2.Job]) -> tuple[object, ...]:
+    named = zip(_COUNTS, _counts(jobs), strict=True)
+    return (", ".join(f"{count} {name}" for name, count in named if count not in (0, _cost(0.0))),)
 
 
 def _states(jobs: Sequence[job_pb2.Job]) -> str:

@@ -211,9 +211,12 @@ async def _once(conninfo: str, work: Callable[[Connection], Awaitable[Result]]) 
 
 
 def _why(error: Exception) -> str:
+    from recollect_shared.database.bootstrap import BootstrapError  # noqa: PLC0415
+    from recollect_shared.database.embedded import EmbeddedPostgresError  # noqa: PLC0415
+    from recollect_shared.database.migrate import MigrationError  # noqa: PLC0415
     from recollect_shared.startup import StartupFailed  # noqa: PLC0415
 
-    if isinstance(error, StartupFailed):
+    if isinstance(error, StartupFailed | EmbeddedPostgresError | MigrationError | BootstrapError):
         return str(error)
     # The type alone: a driver's message may quote the connection string with its password.
     return (

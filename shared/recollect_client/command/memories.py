@@ -27,6 +27,9 @@ _CONFIDENCES = memory_pb2.Confidence.DESCRIPTOR
 _ORIGINS = memory_pb2.Origin.DESCRIPTOR
 _OUTCOMES = conversation_pb2.Outcome.DESCRIPTOR
 
+_ROOM_FOR_IDS = 110
+"""From this width on, ids stand on one line."""
+
 
 def register(commands: Any) -> None:
     """Add the sub-commands."""
@@ -96,6 +99,7 @@ def _memories(options: argparse.Namespace, output: Output) -> int:
             for memory in reply.memories
         ],
         numbers=("importance",),
+        whole=("id",) if output.columns >= _ROOM_FOR_IDS else (),
     )
     output.more(len(reply.memories), reply.total_size, reply.next_page_token)
     return OK

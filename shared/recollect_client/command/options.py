@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from google.protobuf.descriptor import EnumDescriptor
 from google.protobuf.message import Message
 
-from recollect_client.calls import RetryPolicy
 from recollect_client.client import RecollectClient
 from recollect_client.command.exits import UsageError
 from recollect_client.command.output import Output
@@ -56,7 +55,7 @@ def add_local_command(commands: Any, name: str, summary: str, run: Run) -> argpa
     return parser
 
 
-def connect(options: argparse.Namespace, retry: RetryPolicy | None = None) -> RecollectClient:
+def connect(options: argparse.Namespace) -> RecollectClient:
     """The client that the options and the environment describe.
 
     Raises:
@@ -68,7 +67,6 @@ def connect(options: argparse.Namespace, retry: RetryPolicy | None = None) -> Re
             options.extraction,
             api_key=options.api_key,
             timeout=options.timeout,
-            retry=retry,
         )
     except ValueError as error:
         raise UsageError(str(error)) from None

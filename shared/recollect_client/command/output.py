@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-_PIPE_COLUMNS = 120
+_PIPE_COLUMNS = 160
 """Width of tables that go to a file or another program."""
 
 _SEQUENCES = re.compile(
@@ -59,6 +59,11 @@ class Output:
         self.stdout = _console(sys.stdout)
         self.stderr = _console(sys.stderr)
 
+    @property
+    def columns(self) -> int:
+        """How many characters fit on a line of standard output."""
+        return self.stdout.width
+
     def document(self, value: Message | dict[str, Any]) -> None:
         """Write the one JSON document; proto messages with the names of the contract."""
         found = as_dict(value) if isinstance(value, Message) else value
@@ -81,7 +86,7 @@ class Output:
         rows: Iterable[Sequence[object]],
         *,
         numbers: Sequence[str] = (),
-        title: str = "",
+        whole: Sequence[str] = (),
         on_stderr: bool = False,
     ) -> None:
         """Write a table.
@@ -90,19 +95,21 @@ class Output:
             columns: The headings.
             rows: The cells, any text among them as it came from a service.
             numbers: The headings of the columns that are aligned to the right.
-            title: A line above the table.
+            whole: The headings of the columns whose cells stay on one line.
             on_stderr: The table goes beside the output instead of into it.
         """
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
-        if title:
-            table.title = Text(clean(title))
+        console = self.stderr if on_stderr else self.stdout
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
         for column in columns:
             table.add_column(
-                Text(column), justify="right" if column in numbers else "left", overflow="fold"
+                Text(column),
+                justify="right" if column in numbers else "left",
+                overflow="fold",
+                no_wrap=column in whole,
             )
         for row in rows:
             table.add_row(*(Text(clean(str(cell))) for cell in row))
-        (self.stderr if on_stderr else self.stdout).print(table)
+        console.print(table)
 
     def pairs(self, pairs: Iterable[tuple[str, object]]) -> None:
         """Write names and values, one pair per line, without those that have no value."""

@@ -9,7 +9,6 @@ from typing import Any
 
 from recollect.v1 import extraction_service_pb2, job_pb2
 from recollect_client.batches import MAX_TRANSCRIPTS, batches
-from recollect_client.calls import RetryPolicy
 from recollect_client.client import RecollectClient
 from recollect_client.command.exits import OK
 from recollect_client.command.follow import follow
@@ -67,7 +66,7 @@ def _run(options: argparse.Namespace, output: Output) -> int:
     groups = list(batches(found, min(options.batch, MAX_TRANSCRIPTS)))
     jobs: dict[str, job_pb2.Job] = {}
     reply = extraction_service_pb2.SubmitTranscriptsResponse()
-    with connect(options, RetryPolicy()) as client:
+    with connect(options) as client:
         try:
             for group in groups:
                 reply = _hand_over(client, group, options.timeout or _BATCH_SECONDS)

@@ -12,6 +12,7 @@ import hashlib
 import logging
 import os
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from importlib import resources
@@ -69,8 +70,15 @@ def pending(conninfo: str) -> list[str]:
         return [m.name for m in _pending(connection)]
 
 
-def migrate(conninfo: str, *, wait_seconds: float = 120.0) -> list[str]:
+def migrate(
+    conninfo: str, *, wait_seconds: float = 120.0, stop: threading.Event | None = None
+) -> list[str]:
     """Apply what is pending as `recollect_owner` and return the names applied.
+
+    Args:
+        conninfo: The database; its login may play `recollect_owner`.
+        wait_seconds: How long to wait while another process migrates.
+        stop: Set while we wait, it makes us apply nothing.
 
     Raises:
         MigrationError: See `pending`; or another process holds the lock for `wait_seconds`.
@@ -78,7 +86,8 @@ def migrate(conninfo: str, *, wait_seconds: float = 120.0) -> list[str]:
     owner = with_role(conninfo, "recollect_owner", application=COMMAND, statement_timeout_ms=0)
     applied: list[str] = []
     with psycopg.connect(owner, autocommit=True) as connection:
-        _take_lock(connection, wait_seconds)
+        if not _take_lock(connection, wait_seconds, stop or threading.Event()):
+            return applied
         _ensure_ledger(connection)
         for migration in _pending(connection):
             logger.info("applying %s", migration.name)
@@ -87,18 +96,20 @@ def migrate(conninfo: str, *, wait_seconds: float = 120.0) -> list[str]:
     return applied
 
 
-def _take_lock(connection: psycopg.Connection, wait_seconds: float) -> None:
+def _take_lock(connection: psycopg.Connection, wait_seconds: float, stop: threading.Event) -> bool:
+    """Be the only one to migrate; False when `stop` was set before our turn came."""
     give_up = time.monotonic() + wait_seconds
     while True:
         row = connection.execute("SELECT pg_try_advisory_lock(%s)", [_LOCK]).fetchone()
         if row is not None and row[0]:
-            return
+            return True
         if time.monotonic() > give_up:
             raise MigrationError(
                 f"another process has been migrating for {wait_seconds:.0f} s; see "
                 "pg_stat_activity for it, then run this again"
             )
-        time.sleep(0.1)
+        if stop.wait(0.1):
+            return False
 
 
 def _ensure_ledger(connection: psycopg.Connection) -> None:

@@ -14,16 +14,20 @@ from typing import Any, TypeVar
 
 from psycopg import AsyncConnection, errors
 from psycopg.rows import TupleRow
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from recollect_shared.database.connect import Role, with_role
 from recollect_shared.database.faults import is_lost_connection
-from recollect_shared.errors import TooLate
+from recollect_shared.errors import TooLate, Unavailable
 
 logger = logging.getLogger("recollect.database")
 
 _NOTICE_ABANDONED = "SET client_connection_check_interval = '1s'"
 """Has Postgres end a statement whose connection was cut, where its platform can tell."""
+
+# The pool doubles the pauses between its attempts to connect, and the next borrower starts anew
+# once it has given up: a short patience keeps the pauses short when Postgres is back.
+_RECONNECT_SECONDS = 5.0
 
 Connection = AsyncConnection[TupleRow]
 Result = TypeVar("Result")
@@ -58,7 +62,7 @@ class Database:
             max_waiting=max_waiting,
             timeout=wait_seconds,
             max_idle=300,
-            reconnect_timeout=30,
+            reconnect_timeout=_RECONNECT_SECONDS,
             kwargs={"autocommit": True},
             configure=_configuring(configure),
             # Without the check, the first borrowers after a restart of Postgres get dead sockets.
@@ -98,14 +102,30 @@ class Database:
             repeatable: The work only reads, so that a connection lost on the way is replaced once.
 
         Raises:
+            PoolTimeout: All connections stayed busy for `wait_seconds`.
+            Unavailable: Postgres refuses connections.
             TooLate: Time is up. Whether a write was committed is then unknown to us.
         """
         borrowed: list[Connection] = []
 
         async def attempt() -> Result:
-            async with self._pool.connection() as connection:
-                borrowed.append(connection)
-                return await work(connection)
+            refused = self._refused
+            while True:
+                try:
+                    async with self._pool.connection() as connection:
+                        borrowed.append(connection)
+                        return await work(connection)
+                except PoolTimeout:
+                    # Only where every place is taken are we too busy. Elsewhere Postgres is down,
+                    # or it neither takes nor refuses the next connection: `timeout` ends that.
+                    if self._pool.get_stats()["pool_size"] >= self._pool.max_size:
+                        raise
+                    if self._refused > refused:
+                        raise Unavailable(
+                            "the database cannot be reached; try again shortly",
+                            reason="DATABASE_UNAVAILABLE",
+                            retry_after=1.0,
+                        ) from None
 
         async def attempts() -> Result:
             try:
@@ -127,6 +147,11 @@ class Database:
             return task.result()
         self._abandon(task, borrowed[-1] if borrowed else None)
         raise TooLate("the database did not answer in time", reason="DEADLINE_EXCEEDED")
+
+    @property
+    def _refused(self) -> int:
+        """How often a connection could not be made so far."""
+        return self._pool.get_stats().get("connections_errors", 0)
 
     def _abandon(self, task: asyncio.Task[Any], connection: Connection | None) -> None:
         """Let `task` end by itself; with a connection, cut its socket so that it ends now."""

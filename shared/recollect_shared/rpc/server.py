@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -95,6 +96,12 @@ class Server:
     def _bind(self, listen: str) -> int:
         credentials = self._credentials()
         try:
+            _check_free(listen)
+        except OSError as error:
+            raise ServerFailed(
+                f"cannot listen on {listen}: {error.strerror}; is another service there already?"
+            ) from None
+        try:
             if credentials is None:
                 return int(self._server.add_insecure_port(listen))
             return int(self._server.add_secure_port(listen, credentials))
@@ -132,6 +139,21 @@ class Server:
         """Take no new calls, let those in flight finish for `grace` seconds."""
         await self.health.enter_graceful_shutdown()
         await self._server.stop(grace)
+
+
+def _check_free(listen: str) -> None:
+    """Raise OSError if `host:port` cannot be had; gRPC tells why in a log line of its own only."""
+    host, _, port = listen.rpartition(":")
+    if not port.isdecimal() or listen.startswith(("unix:", "unix-abstract:")):
+        return
+    for family, kind, protocol, _, address in socket.getaddrinfo(
+        host.strip("[]") or None, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    ):
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            probe.bind(address)
 
 
 def end_signal() -> asyncio.Event:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import psycopg
@@ -31,6 +31,7 @@ TENANT = "default"
 ANA = Scope(TENANT, "ana")
 RULES = IntakeRules(memory_enabled=True, extract_every=10, debounce_seconds=0.0, max_attempts=4)
 UNFINISHED = ("queued", "running", "failed")
+Pool = TypeVar("Pool", bound=Database)
 BOUND = 30.0
 """Seconds after which a wait is given up; nothing is expected to take that long."""
 
@@ -130,7 +131,7 @@ class Stage:
         self._stack.push_async_callback(worker.stop, 0.0)
         return worker
 
-    async def pool(self, database: Database) -> Database:
+    async def pool(self, database: Pool) -> Pool:
         """`database` opened, and closed when the test ends."""
         await database.open()
         self._stack.push_async_callback(database.close)

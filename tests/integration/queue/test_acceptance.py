@@ -159,6 +159,7 @@ async def test_a_known_message_with_other_content_is_refused(stage: Stage) -> No
     assert refused.value.reason == "MESSAGE_ID_REUSED"
     assert refused.value.metadata == {
         "field": "transcripts[1].messages[1].id",
+        "conversation_id": "c1",
         "message_id": "m1",
     }
     with pytest.raises(WrongState):
@@ -335,6 +336,3 @@ async def test_batches_that_cross_each_other_never_deadlock(stage: Stage) -> Non
         ]
         await asyncio.gather(stage.submit(*one), stage.submit(*reversed(one)), stage.submit(*one))
     assert await stored(stage) == (2, 40, 40)
-    assert (
-        await stage.value(
-    )

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+
 from recollect_extraction.pipeline.answer import (
     KEYS,
     MAX_ITEMS,
@@ -18,7 +19,6 @@ from recollect_extraction.pipeline.answer import (
     fits_struct,
     read_answer,
 )
-
 from tests.scripted_model import CONTENT_FAULTS
 
 
@@ -194,7 +194,12 @@ def test_row_30_unhashable_and_wild_labels_cost_only_themselves() -> None:
             item(
                 tags=[{"a": 1}, ["b"], None, 5, " Ho Chi-Minh City ", "ho_chi_minh_city", "cà phê"],
                 keywords=[{"a": 1}, "Ho Chi Minh", "k" * 65, ""],
-                entities=["Anna", {"name": 5}, {"type": "PERSON"}, {"name": " An  na ", "type": []}],
+                entities=[
+                    "Anna",
+                    {"name": 5},
+                    {"type": "PERSON"},
+                    {"name": " An  na ", "type": []},
+                ],
             )
         ]
     )
@@ -225,8 +230,9 @@ def test_other_types_fall_back(field: str, value: Any, kept: Any) -> None:
 
 def test_row_45_nul_and_lone_surrogates_are_stripped_everywhere() -> None:
     found = read(
-        '{"new_memories": [{"type": "fact", "content": "Anna\\u0000 likes\\ud800 tea \\ud83d\\ude00",'
-        ' "tags": ["t\\u0000ea"], "context": {"k\\u0000": "v\\udc00", "\\ud800": 1}}],'
+        '{"new_memories": [{"type": "fact", "content":'
+        ' "Anna\\u0000 likes\\ud800 tea \\ud83d\\ude00", "tags": ["t\\u0000ea"],'
+        ' "context": {"k\\u0000": "v\\udc00", "\\ud800": 1}}],'
         ' "profile": {"summary": "a\\u0000b"}, "conversation_summary": {"title": "\\udc00t"}}'
     )
     assert found.new[0].content == "Anna likes tea 😀"
@@ -237,9 +243,9 @@ def test_row_45_nul_and_lone_surrogates_are_stripped_everywhere() -> None:
 
 
 def test_row_46_text_is_composed() -> None:
-    assert answered(new_memories=[item(content="To\u0302i thi\u0301ch tra\u0300")]).new[0].content == (
-        "Tôi thích trà"
-    )
+    assert answered(new_memories=[item(content="To\u0302i thi\u0301ch tra\u0300")]).new[
+        0
+    ].content == ("Tôi thích trà")
 
 
 def test_numbers_that_cannot_travel_are_left_out_of_free_json() -> None:

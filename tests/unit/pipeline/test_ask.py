@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+
 from recollect_extraction.pipeline.ask import ASKS, TooMuch, ask, halves
 from recollect_extraction.pipeline.prompt import build_prompt
 from recollect_extraction.provider.protocol import (
@@ -15,7 +16,6 @@ from recollect_extraction.provider.protocol import (
     PromptMessage,
 )
 from recollect_extraction.storage.conversations import StoredMessage
-
 from recollect_shared.model_api import ModelMisbehaved
 from tests.scripted_model import CONTENT_FAULTS
 
@@ -105,5 +105,6 @@ async def test_row_27_one_message_that_never_fits_says_which_setting_to_raise() 
 def test_halves_keep_every_message_in_order(count: int) -> None:
     messages = [StoredMessage(n, f"m{n}", "user", "", "hi", NOON) for n in range(count)]
     first, second = halves(messages)
-    assert first and second
+    assert first
+    assert second
     assert [*first, *second] == messages

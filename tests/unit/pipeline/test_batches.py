@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from recollect_extraction.pipeline.batches import estimate_tokens, split
 from recollect_extraction.storage.conversations import StoredMessage
 

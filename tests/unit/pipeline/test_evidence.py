@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+
 from recollect_extraction.pipeline.evidence import MAX_SOURCE_TEXT, Witnesses
 from recollect_extraction.storage.conversations import StoredMessage
-
 from recollect_shared.models import SourceRef
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -18,9 +18,7 @@ def heard(*roles: str) -> Witnesses:
     return Witnesses(
         "talk",
         {
-            f"m{n}": StoredMessage(
-                n, f"c{n}", role, "", f"words {n}", NOON + timedelta(minutes=n)
-            )
+            f"m{n}": StoredMessage(n, f"c{n}", role, "", f"words {n}", NOON + timedelta(minutes=n))
             for n, role in enumerate(roles, 1)
         },
     )

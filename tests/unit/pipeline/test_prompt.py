@@ -9,9 +9,11 @@ from importlib import resources
 from typing import Any
 
 import pytest
+
 from recollect_extraction.pipeline import answer
 from recollect_extraction.pipeline.prompt import VERSION, build_prompt, one_line
 from recollect_extraction.provider.protocol import Batch, Prompt, PromptMemory, PromptMessage
+from recollect_shared.models import MEMORY_TYPES
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BREAKS = ["\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
@@ -127,6 +129,6 @@ def test_b7_each_prompt_defines_every_type_in_one_line(name: str) -> None:
     text = (FOLDER / f"{name}.md").read_text("utf-8")
     schema = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
     types = schema["properties"]["new_memories"]["items"]["properties"]["type"]["enum"]
-    assert tuple(types) == answer.MEMORY_TYPES
+    assert tuple(types) == MEMORY_TYPES
     for kind in types:
         assert len(re.findall(rf"^  - `{kind}`: .+$", text, re.MULTILINE)) == 1

@@ -76,7 +76,8 @@ class QueryEmbedder:
             call.cancel()
         await asyncio.gather(*self._calls, return_exceptions=True)
         for future in self._asked.values():
-            future.cancel()
+            future.set_exception(ModelUnavailable("the service is stopping"))
+        self._asked.clear()
         await self._embedder.close()
 
     def _ask(self, text: str) -> asyncio.Future[Vector]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from recollect_extraction.provider.offline.engine import Denial, Reading, Speaker, Statement, read
+from recollect_extraction.provider.offline.engine import read
 from recollect_extraction.provider.offline.language import Language
+from recollect_extraction.provider.offline.measures import quantities
+from recollect_extraction.provider.offline.statement import Denial, Reading, Speaker, Statement
 from recollect_extraction.provider.offline.text import detect, fold, fold_all
 from recollect_extraction.provider.protocol import PromptMemory
 
@@ -77,10 +79,13 @@ def settle(readings: Sequence[Reading], known: Sequence[Known]) -> Outcome:
     outcome = Outcome()
     gone: set[str] = set()
     for statement in statements:
-        reached = _reached(statement, known, gone) if statement.rule.achieves else []
+        achieves = statement.rule.achieves or statement.announced
+        reached = _reached(statement, known, gone) if achieves else []
         if statement.rule.needs_goal and not reached:
             continue
         same = [item for item in known if _says_the_same(item, statement)]
+        if statement.rule.repeats and not same:
+            continue
         other = [item for item in known if item not in same and _differs(item, statement)]
         new = bool(reached) or not same
         if new:
@@ -112,6 +117,13 @@ def _latest(statements: list[Statement], denials: list[Denial]) -> list[Statemen
     """Keep the last value of each single-valued attribute, and each sentence once."""
     kept: list[Statement] = []
     for statement in statements:
+        if statement.rule.repeats and any(
+            earlier.attributes == statement.attributes
+            or _conflict(earlier.attributes, statement.attributes)
+            for earlier in kept
+        ):
+            # A wish about one answer takes nothing back.
+            continue
         for earlier in list(kept):
             if earlier.content == statement.content:
                 statement.message_ids = earlier.message_ids + [
@@ -192,14 +204,25 @@ def _reason(old: dict[str, str], new: dict[str, str]) -> str:
 
 def _reached(statement: Statement, known: Sequence[Known], gone: set[str]) -> list[Known]:
     found = []
-    words = {_stem(word) for word in statement.words} - _DEED
+    stem = statement.language.stem
+    words = {stem(word) for word in statement.words} - _DEED
+    done = quantities(statement.content)
+    verb = {stem(word) for word in fold(statement.topic).split()[:1]}
     for item in known:
         if item.memory.type != "goal" or item.memory.local_id in gone:
             continue
-        goal = {_stem(word) for word in item.words} - _DEED
+        wanted = quantities(item.memory.content)
+        if any(done[unit] < amount for unit, amount in wanted.items() if unit in done):
+            # Part of the way.
+            continue
+        goal = {stem(word) for word in item.words} - _DEED
         shared = {word for word in words & goal if not word.isdecimal()}
-        fewest = min(len(words), len(goal))
-        if len(shared) >= statement.language.shared_words and len(shared) * 2 >= fewest:
+        if shared <= verb < goal:
+            # Baking bricks is not baking bread.
+            continue
+        enough = len(shared) * 2 >= min(len(words), len(goal))
+        measured = any(unit in done for unit in wanted)
+        if len(shared) >= statement.language.shared_words and (enough or measured):
             found.append(item)
     return found
 
@@ -209,13 +232,6 @@ _DEED = frozenset(
     "goal pass finish complet reach achiev manag success run ran get got plan try hop year month "
     "muc tieu da dat hoan thanh cuoi cung moi vua duoc xong nam nay".split()
 )
-
-
-def _stem(word: str) -> str:
-    for ending in ("ing", "ed", "es", "s", "e"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return word.removesuffix(ending)
-    return word
 
 
 def _deny(denial: Denial, known: Sequence[Known], gone: set[str], outcome: Outcome) -> None:

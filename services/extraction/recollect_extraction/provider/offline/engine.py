@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from datetime import date, datetime
+from collections.abc import Sequence
 
 from recollect_extraction.provider.offline.dates import Moment, resolve_dates, since_year
 from recollect_extraction.provider.offline.language import Language
@@ -15,6 +14,7 @@ from recollect_extraction.provider.offline.rules import (
     proper,
     starts_like_name,
 )
+from recollect_extraction.provider.offline.statement import Denial, Reading, Speaker, Statement
 from recollect_extraction.provider.offline.technologies import Technology, find_technologies
 from recollect_extraction.provider.offline.text import (
     cut,
@@ -28,6 +28,7 @@ from recollect_extraction.provider.offline.text import (
 )
 
 _NAMES = ("place", "origin", "company", "name")
+_DOINGS = ("fact", "personal", "context")
 _EVENTS = ("question", "problem", "learning")
 _EVENT_LENGTH = 200
 _VALUE_LENGTH = 400
@@ -46,70 +47,6 @@ _PERSON = re.compile(
 )
 
 
-@dataclass(slots=True)
-class Statement:
-    """Something the speaker said about themselves.
-
-    Attributes:
-        attributes: Single-valued attribute to folded value.
-        profile: Dotted path and value, in order; a path ending in `[]` appends.
-        words: Folded content words, to match achievements with goals.
-        language: Whose sentence this is.
-        places: Proper names that matter to the sentence, by group.
-    """
-
-    rule: Rule
-    content: str
-    language: Language
-    message_ids: list[str]
-    importance: float
-    confidence: str
-    tags: list[str]
-    keywords: list[str]
-    entities: list[tuple[str, str]]
-    attributes: dict[str, str]
-    profile: list[tuple[str, str]]
-    words: frozenset[str]
-    places: dict[str, str]
-    valid_from: date | None = None
-
-    @property
-    def type(self) -> str:
-        """Lower-case name of the memory type."""
-        return self.rule.type
-
-
-@dataclass(frozen=True, slots=True)
-class Denial:
-    """What the speaker says is not so, or no longer so. `by` says what is so now."""
-
-    attributes: dict[str, str]
-    message_id: str
-    by: Statement | None = None
-
-
-@dataclass(slots=True)
-class Reading:
-    """What one text gave.
-
-    Attributes:
-        questions: Sentences that ask something.
-    """
-
-    statements: list[Statement] = field(default_factory=list)
-    denials: list[Denial] = field(default_factory=list)
-    questions: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Speaker:
-    """Who speaks, where and when: decides how memories are worded and dated."""
-
-    subject: str
-    message_id: str
-    said_at: datetime
-
-
 def read(text: str, language: Language, speaker: Speaker) -> Reading:
     """Read one message.
 
@@ -124,6 +61,8 @@ def read(text: str, language: Language, speaker: Speaker) -> Reading:
         return reading
     cased = has_capitals(own_words(text))
     greeted = False
+    announced = False
+    untold: list[str] = []
     for sentence in sentences(own_words(text)):
         plain = language.trim(" ".join(language.clauses(sentence)) or sentence)[0]
         if language.refuse_rest.match(sentence) or language.refuse_rest.match(plain):
@@ -135,9 +74,13 @@ def read(text: str, language: Language, speaker: Speaker) -> Reading:
             reading.questions.append(sentence)
             how_to = _how_to(sentence, language, speaker)
             reading.statements += [how_to] if how_to else []
+        told = len(reading.statements)
         for part in _clauses(sentence, language):
             clause, hello = language.trim(part)
             greeted = greeted or hello
+            if not asked and language.announces.search(clause):
+                announced = True
+                continue
             asking = asked and language.asks.search(clause)
             if not clause or (asking and not language.request.search(clause)):
                 continue
@@ -151,6 +94,12 @@ def read(text: str, language: Language, speaker: Speaker) -> Reading:
                 speaker,
                 reading,
             )
+        if not asked and len(reading.statements) == told:
+            untold.append(sentence)
+    if announced:
+        for statement in reading.statements:
+            statement.announced = statement.type in _DOINGS
+        reading.statements += _announced(untold, language, speaker)
     return reading
 
 
@@ -190,6 +139,29 @@ def _read_clause(
         denied = _first_match(Clause(positive, cased, greeted), [], language, speaker)
         if denied and denied.attributes:
             reading.denials.append(Denial(denied.attributes, speaker.message_id))
+
+
+def _announced(untold: Sequence[str], language: Language, speaker: Speaker) -> list[Statement]:
+    """After "I did it", each sentence that no rule read may be the one that says what."""
+    rule = Rule(
+        "announced",
+        language.announces,
+        "fact",
+        language.phrases.reached,
+        0.6,
+        "medium",
+        tags=("achievement",),
+        achieves=True,
+        needs_goal=True,
+    )
+    found = []
+    for sentence in untold:
+        plain, moments = resolve_dates(sentence, language.code, speaker.said_at.date())
+        topic = _tidy(language.trim(plain)[0])
+        if topic and not language.announces.search(topic):
+            groups = {"s": speaker.subject, "x": language.shift(topic)}
+            found.append(_make(rule, groups, Clause(plain), moments, language, speaker))
+    return found
 
 
 def _end(
@@ -322,6 +294,7 @@ def _make(
         attributes={key: value for key, value in attributes.items() if value},
         profile=[(path, value) for path, value in profile if value],
         words=content_words,
+        topic=groups.get("x") or content,
         places={key: groups[key] for key in ("place", "origin") if groups.get(key)},
         valid_from=starts[0] if starts else since,
     )

@@ -10,8 +10,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from recollect_extraction.provider.offline.conflicts import Outcome, recognise, settle
-from recollect_extraction.provider.offline.engine import Reading, Speaker, Statement, read
+from recollect_extraction.provider.offline.engine import read
 from recollect_extraction.provider.offline.english import ENGLISH
+from recollect_extraction.provider.offline.statement import Reading, Speaker, Statement
 from recollect_extraction.provider.offline.summary import Talk, summarise
 from recollect_extraction.provider.offline.text import detect
 from recollect_extraction.provider.offline.vietnamese import VIETNAMESE

@@ -18,6 +18,7 @@ class Phrases:
     go_on: str
     solved: str
     goal: str
+    reached: str
     topics: Mapping[str, str]  # tag to readable topic
 
 
@@ -51,6 +52,9 @@ class Language:
         style: Reads an answer style: attribute to value.
         thanks, later: End of a resolved conversation, and of one to be continued.
         phrases: For the summary.
+        announces: A clause that says that something was reached, and not what.
+        stem: Brings the forms of a folded word together.
+        unaccented: Folded function words by which a text typed without accents is recognised.
         shared_words: Content words an achievement and a goal must share.
     """
 
@@ -80,3 +84,6 @@ class Language:
     later: re.Pattern[str]
     phrases: Phrases
     shared_words: int
+    announces: re.Pattern[str]
+    stem: Callable[[str], str]
+    unaccented: frozenset[str] = frozenset()

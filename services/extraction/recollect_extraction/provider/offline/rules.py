@@ -51,6 +51,8 @@ class Rule:
         achieves: Whether this may show that a known goal was reached.
         needs_goal: Whether the statement matters only when it reaches a known goal.
         request: Whether it is read in a question too ("could you always…?").
+        repeats: Whether the statement matters only when it says again what is known: one wish
+            about one answer is no preference, the same wish again is.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Rule:
     achieves: bool = False
     needs_goal: bool = False
     request: bool = False
+    repeats: bool = False
 
 
 def pattern(text: str) -> re.Pattern[str]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from recollect_extraction.provider.offline.engine import Reading, Statement
 from recollect_extraction.provider.offline.language import Language
+from recollect_extraction.provider.offline.statement import Reading, Statement
 from recollect_extraction.provider.offline.technologies import find_technologies, technical_phrases
 from recollect_extraction.provider.offline.text import cut, is_planted, own_words, sentences
 from recollect_extraction.provider.protocol import PromptMessage
@@ -204,20 +204,17 @@ def _suggestions(
         if about:
             found.setdefault(template.replace("{x}", cut(about, room)))
 
-    def about(statement: Statement) -> str:
-        return statement.content.split(": ", 1)[-1].removeprefix(f"{language.subject} ")
-
     if outcome != "resolved":
         for item in statements:
             if item.type == "problem":
-                add(phrases.solved, about(item))
+                add(phrases.solved, item.topic)
         for question in questions:
             how = language.how_to.match(question)
             if how:
                 add(phrases.go_on, how.group(1))
     for item in statements:
         if item.type == "goal":
-            add(phrases.goal, about(item))
+            add(phrases.goal, item.topic)
         elif item.type == "context" and "project" in item.tags and item.entities:
             add(phrases.go_on, item.entities[-1][0])
     for phrase in dict.fromkeys(p for text in texts for p in technical_phrases(text)):

@@ -55,6 +55,8 @@ _DECORATION = re.compile(
 _LIST_MARK = re.compile(r"^[ \t]*(?:[-*•+]|\d{1,2}[.)])\s+", re.MULTILINE)
 _BLANKS = re.compile(r"\s{2,}")
 _LETTERS = re.compile(r"[^\W\d_]+")
+# Fewer words typed without accents may be a name, or another language's.
+_UNACCENTED = 3
 _VIETNAMESE_LETTERS = re.compile(r"[ăđơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ]")
 
 
@@ -136,6 +138,10 @@ def detect(text: str, languages: Sequence[Language]) -> Language | None:
     }
     if _VIETNAMESE_LETTERS.search(plain):
         scores["vi"] = scores.get("vi", 0) + 0.5
+    for language in languages:
+        bare = [word for word in found if word in language.unaccented]
+        if len(set(bare)) >= _UNACCENTED:
+            scores[language.code] += len(bare)
     best = max(languages, key=lambda language: scores[language.code])
     return best if scores[best.code] >= max(0.5, len(found) / 12) else None
 

@@ -9,6 +9,7 @@ from recollect_extraction.provider.offline.english.lexicon import (
     APPOINTMENT,
     BE,
     ME,
+    is_something,
     is_technical,
 )
 from recollect_extraction.provider.offline.rules import Rule, pattern
@@ -33,6 +34,19 @@ RULES: tuple[Rule, ...] = (
         guard=lambda groups, clause: not re.search(r"\b(?:it|that|this)$", groups["x"]),
     ),
     # Problems and learning
+    Rule(
+        "problem_with",
+        pattern(
+            r"(?:I|we) (?:still |currently |now |also )*(?:have|had|have got|am having|are having) "
+            r"(?:a |an |some |another )?(?:\w+ )?(?:problems?|issues?|trouble) with (?P<x>.+)$"
+        ),
+        "problem",
+        "{s} has a problem with {x}.",
+        0.5,
+        tags=("problem",),
+        profile={"facts.technical_context.challenges[]": "{x}"},
+        guard=is_something,
+    ),
     Rule(
         "failing",
         pattern(
@@ -261,7 +275,10 @@ DEED = Rule(
     pattern(
         rf"{ME}(?P<x>(?:ran|did|bought|made|wrote|published|launched|released|"
         r"shipped|got|climbed|visited|sold|lost|saved|paid|quit|built|read|"
-        r"deployed|swam|cycled) .+)$"
+        r"deployed|swam|cycled|rode|drove|flew|walked|hiked|sailed|rowed|skied|crossed|beat|"
+        r"broke|baked|cooked|grew|planted|painted|drew|sang|played|performed|recorded|knitted|"
+        r"sewed|repaired|restored|renovated|fixed|solved|submitted|sent|translated|taught|mastered|"
+        r"raised|collected|lifted|spoke|met|gave|held|cleared|cleaned|moved|migrated|opened) .+)$"
     ),
     "fact",
     "{s} {x}.",

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from recollect_extraction.provider.offline.english import doings, identity, life, opinions
+from recollect_extraction.provider.offline.english.forms import stem
 from recollect_extraction.provider.offline.language import Language, Phrases
 
 _I = re.IGNORECASE
@@ -37,7 +38,11 @@ _SPLIT = re.compile(
     r"\s*;\s*|\s+[-–—]+\s+|,\s*(?:and|but|so|plus|also|because|while|"
     r"though|although|which is why)?"
     rf"\s*(?={_SUBJECT})|\s+(?:and|but|so|because|although|while)\s+(?=(?:I|"
-    r"we|my|our|please)\b)",
+    r"we|my|our|please)\b)"
+    # Another subject begins, or a remark about what was said.
+    r"|\s+(?:and|but|so|although|while)\s+(?=(?:he|she|they)\s+[a-z]"
+    r"|(?:all|most|many|some|half|both|none) of (?:it|them|this|that|these|those)\b)"
+    r"|,\s*(?=which\b)",
     _I,
 )
 # A second verb that keeps the speaker as its subject: "I work in X and live in Y".
@@ -83,7 +88,7 @@ _CLOSING = re.compile(
     r"[\s,]*(?:\b(?:by the way|btw|though|too|as well|haha+|lol|actually|"
     r"these days|at the moment|"
     r"from now on|going forward|right now|now|nowadays|currently|lately|"
-    r"of course|you know|any ?more|already|please|thanks|"
+    r"of course|you know|any ?more|already|please|thanks|believe it or not|"
     r"thank you)|[.!…]+)$",
     _I,
 )
@@ -364,6 +369,7 @@ ENGLISH = Language(
         go_on="Continue with {x}?",
         solved="Is this solved: {x}?",
         goal="How is it going: {x}?",
+        reached="{s} did it: {x}.",
         topics={
             "name": "introduction",
             "residence": "residence",
@@ -381,4 +387,14 @@ ENGLISH = Language(
         },
     ),
     shared_words=1,
+    announces=re.compile(
+        r"^(?:(?:I|we) (?:have |finally |actually |really |just )*(?:(?:did|done|made|nailed|"
+        r"managed) (?:it|this|that)|pulled (?:it|this|that) off|got there|(?:achieved|"
+        r"reached|hit|met|accomplished) (?:my|our|the|this|that) (?:\w+ )?(?:goal|target|"
+        r"aim|objective|resolution|dream)s?)"
+        r"|(?:my |our |the )?(?:goal|mission|target|challenge) (?:is |was |has been )?(?:achieved|"
+        r"accomplished|reached|completed?|done))$",
+        _I,
+    ),
+    stem=stem,
 )

@@ -101,6 +101,20 @@ RULES: tuple[Rule, ...] = (
         0.6,
         tags=("preference", "answer_style"),
     ),
+    Rule(
+        "asks_for_style",
+        pattern(
+            r"(?:I|we) (?:would (?:\w+ )?(?:like|love|appreciate|prefer)|need|want) (?P<x>(?:a |"
+            rf"an |some |your )?(?:\w+ )?{STYLE_WORDS} (?:\w+ )?(?:answers?|repl(?:y|ies)|"
+            r"responses?|explanations?)\b.*)$"
+        ),
+        "preference",
+        "{s} prefers {x}.",
+        0.5,
+        tags=("preference", "answer_style"),
+        style=True,
+        repeats=True,
+    ),
     # Feedback on what the assistant wrote
     Rule(
         "feedback",

@@ -77,6 +77,18 @@ RULES: tuple[Rule, ...] = (
         guard=is_something,
     ),
     Rule(
+        "realised",
+        pattern(
+            r"tôi (?:(?:đã|vừa|mới|nay) )+(?:biết|hiểu|hay|nhận|phát hiện)(?: ra)? (?:là|rằng) "
+            r"(?P<x>.+)$"
+        ),
+        "learning",
+        "{s} đã học được rằng {x}.",
+        0.5,
+        tags=("learning",),
+        guard=is_something,
+    ),
+    Rule(
         "learning",
         pattern(
             r"tôi (?:(?:đang|mới|vừa|bắt đầu|cũng|hiện) )+(?:tự )?(?:học|tìm "
@@ -143,10 +155,10 @@ RULES: tuple[Rule, ...] = (
         0.6,
         tags=("travel", "schedule"),
         guard=lambda groups, clause: (
-            re.match(
-                r"(?:bay|đi (?:du lịch|công tác|nghỉ mát)|về quê|sang)|đi [A-ZĐÀ-Ỹ]", groups["x"]
-            )
+            re.match(r"(?:bay|đi (?:du lịch|công tác|nghỉ mát)|về quê|sang)(?!\w)", groups["x"])
             is not None
+            # "đi Huế" is a journey, "đi ăn" is not.
+            or groups["x"][3:4].isupper()
         ),
     ),
     # Tools and languages
@@ -191,5 +203,25 @@ RULES: tuple[Rule, ...] = (
         "{s} {verb} {x}.",
         0.4,
         tags=("personal_info",),
+    ),
+)
+
+# Tried after everything else: a deed matters only when it reaches a known goal.
+DEED = Rule(
+    "did_it",
+    pattern(
+        r"tôi (?:(?:cuối cùng|cũng|đã|vừa|mới|được) )*(?P<x>(?:mua|bán|viết|đọc|leo|chạy|bơi|đạp|"
+        r"đi|trồng|xây|làm|nấu|nướng|vẽ|dựng|phát hành|xuất bản|gửi|nộp|trả|giảm|tăng|tiết kiệm|"
+        r"dành|sửa|dọn|gom|chuyển) .+)$"
+    ),
+    "fact",
+    "{s} đã {x}.",
+    0.6,
+    tags=("achievement",),
+    achieves=True,
+    needs_goal=True,
+    # Without a word for what is over, a verb may speak of now or of tomorrow.
+    guard=lambda groups, clause: (
+        re.search(r"(?<!\w)(?:đã|vừa|mới|xong|được|hết|cuối cùng)(?!\w)", clause.text) is not None
     ),
 )

@@ -23,7 +23,8 @@ _PRONOUN = re.compile(
 _KINSHIP = frozenset({"em", "anh", "chị", "cháu", "con"})
 _SPLIT = re.compile(
     r"\s*[;]\s*|\s+[-–—]+\s+|,\s*(?:và|nhưng|nên|còn|mà|rồi|vì|do)?\s*"
-    r"(?=(?:tôi|hiện|đang|hiện đang|làm|sống|quê|bạn|năm nay|từ giờ|"
+    r"(?=(?:(?:(?:hôm|sáng|trưa|chiều|tối|đêm) (?:nay|qua)|bây giờ|giờ) tôi|"
+    r"tôi|hiện|đang|hiện đang|làm|sống|quê|bạn|năm nay|từ giờ|"
     r"hãy|đừng|có lẽ|cứ gọi|vừa|mới|thích|ghét)(?!\w))"
     r"|\s+(?:và|nhưng|nên|mà|vì|rồi)\s+(?=(?:tôi|hiện|đang|làm|sống|"
     r"thích|ghét|muốn|quê|vợ|chồng|nhà tôi)(?!\w))",
@@ -46,7 +47,7 @@ _OPENING = re.compile(
     r"(?:bạn )?(?:nhớ|ghi nhớ|lưu ý)(?: giúp)?(?: tôi)? (?:là|rằng)|"
     r"tin vui(?: là)?|cập nhật(?: là)?|may quá|tiếc là|còn|vì|"
     r"do|thật sự thì|nói chung|à mà|mà|cuối tuần|bình thường|năm nay|"
-    r"rốt cuộc)(?!\w)[\s,!:.-]*",
+    r"rốt cuộc|(?:(?:vậy|thế)(?: là| thì| nên)?|giờ)(?= tôi(?!\w)))(?!\w)[\s,!:.-]*",
     _I,
 )
 _CLOSING = re.compile(
@@ -182,6 +183,7 @@ VIETNAMESE = Language(
         *opinions.RULES,
         *doings.RULES,
         *life.RULES,
+        doings.DEED,
         identity.INTRODUCTION,
     ),
     common=re.compile(r"(?:một|nhà|đây|quán|tiệm|xưởng|nước|ca|cửa hàng)(?!\w)", _I),
@@ -268,6 +270,7 @@ VIETNAMESE = Language(
         go_on="Bạn có muốn tiếp tục với {x}?",
         solved="Vấn đề này đã xong chưa: {x}?",
         goal="Việc này tiến triển thế nào: {x}?",
+        reached="{s} đã làm được: {x}.",
         topics={
             "name": "giới thiệu",
             "residence": "nơi ở",
@@ -285,4 +288,15 @@ VIETNAMESE = Language(
         },
     ),
     shared_words=2,
+    announces=re.compile(
+        r"^(?:tôi )?(?:(?:đã|cũng|vừa|mới|cuối cùng|thế là) )*(?:làm được(?: điều đó| việc đó)?|"
+        r"thành công|(?:đạt(?: được)?|hoàn thành) mục tiêu(?: của tôi)?)$"
+        r"|^mục tiêu (?:của tôi )?(?:đã )?(?:đạt(?: được)?|hoàn thành|xong)$",
+        _I,
+    ),
+    stem=_same,
+    unaccented=frozenset(
+        "minh khong duoc nhe roi nguoi nhu cua voi toi ban dang trong nhung cung gio hom thich "
+        "muon lam biet chua nay vay phai gap dien hoi".split()
+    ),
 )

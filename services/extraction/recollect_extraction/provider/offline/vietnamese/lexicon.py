@@ -30,7 +30,7 @@ ME = rf"tôi {ADV}"
 STOPS = (
     r"và|với|nhưng|nên|vì|từ|được|hồi|để|cùng|rồi|ở|tại|cho|bên|khoảng|"
     r"lâu|mà|hơn|gần|đến|sang|vào|ra|"
-    r"về|lên|xuống|theo|khi|chuyên|làm|sau|trước|nhé|nha|ạ|này|đó|năm|"
+    r"về|lên|xuống|theo|khi|chuyên(?! viên| gia)|làm|sau|trước|nhé|nha|ạ|này|đó|năm|"
     r"trong|đang|còn|thuộc|công tác|luôn"
 )
 PLACE = words("place", STOPS, 4)
@@ -38,7 +38,7 @@ ORIGIN = words("origin", STOPS, 4)
 EMPLOYER = (
     r"(?:(?:một )?(?:công ty|tập đoàn|startup|hãng) (?:[^\s,]+ ){0,4}?(?:tên "
     r"là |tên |gọi là ))?"
-    r"(?:(?:công ty|tập đoàn|hãng) )?" + words("company", STOPS.replace("|làm", ""), 5)
+    r"(?:(?:công ty|tập đoàn|hãng) )?" + words("company", STOPS.replace("|làm", ""), 7)
 )
 JOB = words("job", STOPS.replace("|năm", ""), 7)
 AT = r"(?:ở|tại|cho|bên|trong|thuộc)"

@@ -1,0 +1,151 @@
+"""The part of the story in which an assistant asks: use cases, search, and the prompt block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from examples.demo.show import word
+from recollect.v1 import conversation_pb2, memory_pb2, retrieval_service_pb2, search_pb2
+
+if TYPE_CHECKING:
+    from examples.demo.story import Story
+
+_SUGGESTIONS = 3
+_SUGGESTION_LENGTH = 100
+_RECENT = 5
+_SHOWN = 3
+_BUDGET = 800
+_USE_CASE = "Use case: "
+_URGENCY = (
+    conversation_pb2.OUTCOME_NEEDS_FOLLOWUP,
+    conversation_pb2.OUTCOME_ONGOING,
+    conversation_pb2.OUTCOME_RESOLVED,
+)
+
+
+def tell_use_cases(story: Story, asked: Sequence[Mapping[str, Any]]) -> None:
+    """Section 4: the use cases that the product began with."""
+    page = story.page
+    page.chapter("4. Three use cases")
+    first, second = (item for item in asked if item["about"].startswith(_USE_CASE))
+
+    page.say("Use case 1: a later conversation knows the person", "bold")
+    _ask(story, first)
+
+    page.say("\nUse case 2: a question is completed by the conversation before it", "bold")
+    reply = _ask(story, second)
+    latest = reply.conversations[0]
+    page.say("The latest conversation comes with the context, and says what the question is about:")
+    page.item(f"{latest.title}")
+    page.item(latest.summary)
+
+    page.say("\nUse case 3: what to go on with, in a new chat", "bold")
+    page.say("From the follow-ups in the summaries of the last conversations, open matters first:")
+    for user in ("diem", "maren"):
+        page.say(f"{user}:")
+        for suggestion in _suggestions(story.conversations(user)):
+            page.item(suggestion)
+
+
+def _suggestions(summaries: Sequence[conversation_pb2.ConversationSummary]) -> list[str]:
+    """Up to three follow-ups of the last conversations, those that wait for somebody first."""
+    recent = [item for item in summaries[:_RECENT] if item.outcome in _URGENCY]
+    recent.sort(key=lambda item: _URGENCY.index(item.outcome))
+    found = (text for item in recent for text in item.followup_suggestions)
+    return list(dict.fromkeys(t for t in found if len(t) <= _SUGGESTION_LENGTH))[:_SUGGESTIONS]
+
+
+def tell_answers(story: Story, asked: Sequence[Mapping[str, Any]]) -> None:
+    """Section 6: one search with its explanation, then the other questions."""
+    page = story.page
+    page.chapter("6. Search, explained")
+    others = [item for item in asked if not item["about"].startswith(_USE_CASE)]
+    _explain(story, others[1])
+    page.say("\nMore questions, and what the context for each of them holds first:", "bold")
+    for number, item in enumerate(others):
+        if number:
+            page.say("")
+        _ask(story, item)
+
+
+def _ask(story: Story, item: Mapping[str, Any]) -> retrieval_service_pb2.GetContextResponse:
+    """Ask for the context of one question and print what comes back first."""
+    page, user = story.page, story.run.user(item["user_id"])
+    # Without the memories that come for their importance: what is told was found for the question.
+    reply = story.timed(
+        "context",
+        lambda: story.running.client.get_context(user, item["query"], max_memories=0),
+    )
+    page.say(f"{item['user_id']} asks: {item['query']}", "bold")
+    page.say(item["about"].removeprefix(_USE_CASE))
+    for result in reply.relevant[:_SHOWN]:
+        reached = result.memory.status == memory_pb2.MEMORY_STATUS_ACHIEVED
+        mark = " (reached)" if reached else ""
+        page.item(f"{result.score:.2f}  {result.memory.content}{mark}")
+    if not reply.relevant:
+        page.item("(no memory fits)")
+    lines = reply.prompt_block.split("\n")
+    for wanted in item["expect"]:
+        line = next((line for line in lines if wanted in line), None)
+        if line is None:
+            page.item(f"the context says nothing of “{wanted}”", "red")
+        else:
+            page.item(f"the context says “{wanted}”: {line.removeprefix('- ')}", "green")
+    return reply
+
+
+def _explain(story: Story, item: Mapping[str, Any]) -> None:
+    page = story.page
+    reply = story.timed(
+        "search",
+        lambda: story.running.client.search_memories(
+            story.run.user(item["user_id"]), item["query"], explain=True, limit=_SHOWN
+        ),
+    )
+    page.say(f"{item['user_id']} asks: {item['query']}", "bold")
+    parts = list(dict.fromkeys(name for found in reply.results for name in found.breakdown))
+    # A fixed order: a map on the wire has none.
+    parts.sort(key=lambda name: (-max(r.breakdown.get(name, 0.0) for r in reply.results), name))
+    page.table(
+        ("found", *(f"{name}#" for name in parts), "score#"),
+        [
+            (
+                found.memory.content,
+                *(f"{found.breakdown.get(name, 0.0):.3f}" for name in parts),
+                f"{found.score:.3f}",
+            )
+            for found in reply.results
+        ],
+    )
+    off = max(
+        (abs(sum(found.breakdown.values()) - found.score) for found in reply.results), default=0.0
+    )
+    told = "add up to the score" if off < 1e-6 else f"differ from the score by {off:.3g}"
+    page.say(f"The parts of each result {told}. The legs of the search:")
+    for leg in reply.legs:
+        state = word(search_pb2.LegState, leg.state)
+        reason = f" ({leg.reason})" if leg.reason else ""
+        milliseconds = leg.duration.ToNanoseconds() / 1e6
+        page.item(f"{leg.name}: {state}{reason}, {leg.candidates} found, {milliseconds:.1f} ms")
+
+
+def tell_block(story: Story) -> None:
+    """Section 7: the text for an assistant's prompt."""
+    page = story.page
+    page.chapter("7. What the assistant is told")
+    query = "Where does she live, and how does she like answers?"
+    reply = story.timed(
+        "context",
+        lambda: story.running.client.get_context(
+            story.run.user("maren"),
+            query,
+            template=search_pb2.PROMPT_TEMPLATE_WHAT_YOU_KNOW,
+            max_tokens=_BUDGET,
+        ),
+    )
+    page.say(
+        f"Maren's context for “{query}”, in the template WHAT_YOU_KNOW, within {_BUDGET} tokens "
+        f"({reply.prompt_tokens} are used):"
+    )
+    page.block(reply.prompt_block)

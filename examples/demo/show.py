@@ -1,0 +1,154 @@
+"""How the demo prints: headings, tables and people's words, on a terminal or into a pipe."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from google.protobuf import json_format
+from google.protobuf.timestamp_pb2 import Timestamp
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from recollect.v1 import memory_pb2, profile_pb2
+
+_PIPE_WIDTH = 100
+_BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def make_console(*, errors: bool = False) -> Console:
+    """A console with colours on a terminal, and plain text of a fixed width anywhere else."""
+    stream = sys.stderr if errors else sys.stdout
+    if stream.isatty():
+        return Console(file=stream, highlight=False)
+    width = os.environ.get("COLUMNS", "")
+    return Console(
+        file=stream,
+        highlight=False,
+        force_terminal=False,
+        color_system=None,
+        width=max(40, int(width)) if width.isdecimal() else _PIPE_WIDTH,
+    )
+
+
+def clean(text: str) -> str:
+    """People's words without what could steer a terminal."""
+    return "".join(
+        "\ufffd" if char in _BIDI or (unicodedata.category(char) == "Cc" and char != "\n") else char
+        for char in text
+    )
+
+
+class Page:
+    """The story's paper. Everything printed here is literal text: markup in it means nothing."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def chapter(self, title: str) -> None:
+        """Begin a section."""
+        self.console.print()
+        self.console.print(Text(clean(title), style="bold cyan"))
+        self.console.print(Text("─" * min(len(title), self.console.width), style="cyan"))
+
+    def say(self, text: str, style: str = "") -> None:
+        """A paragraph."""
+        for line in text.split("\n"):
+            self._wrapped(line, "", "", style)
+
+    def item(self, text: str, style: str = "") -> None:
+        """A line of a list, wrapped below itself."""
+        self._wrapped(text, "  - ", "    ", style)
+
+    def quote(self, text: str) -> None:
+        """Words as somebody sent them, each line marked as a quotation."""
+        for line in text.split("\n"):
+            self._wrapped(line, "  > ", "  > ")
+
+    def block(self, text: str) -> None:
+        """A prompt block, whole."""
+        for line in text.split("\n"):
+            self._wrapped(line, "    ", "      ", "green")
+
+    def _wrapped(self, text: str, first: str, rest: str, style: str = "") -> None:
+        width = max(20, self.console.width - max(len(first), len(rest)))
+        lead = first
+        for part in Text(clean(text), style=style).wrap(self.console, width) or [Text("")]:
+            # Not cut to the width: a word that is longer stays whole, so that it can be copied.
+            line = Text(lead) + part
+            line.rstrip()
+            self.console.print(line)
+            lead = rest
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """A table; columns whose name ends in `#` hold numbers."""
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+        for name in columns:
+            number = name.endswith("#")
+            table.add_column(
+                name.removesuffix("#"),
+                justify="right" if number else "left",
+                overflow="fold",
+                no_wrap=number,
+            )
+        for row in rows:
+            table.add_row(*(Text(clean(cell)) for cell in row))
+        self.console.print(table)
+
+
+def day(moment: Timestamp, zone: str = "UTC") -> str:
+    """The date of a moment in a time zone."""
+    found: datetime = moment.ToDatetime(tzinfo=ZoneInfo("UTC"))
+    return found.astimezone(ZoneInfo(zone or "UTC")).date().isoformat()
+
+
+def word(enum: Any, value: int) -> str:
+    """A value of an enum in plain words: MEMORY_TYPE_FACT is `fact`."""
+    prefix = re.sub(r"(?<!^)(?=[A-Z])", "_", enum.DESCRIPTOR.name).upper() + "_"
+    return str(enum.Name(value)).removeprefix(prefix).lower().replace("_", " ")
+
+
+LEARNT_COLUMNS = ("type", "what was learnt", "since", "sure", "said#")
+
+
+def learnt(memories: Iterable[memory_pb2.Memory], zone: str = "UTC") -> list[tuple[str, ...]]:
+    """Rows for LEARNT_COLUMNS, oldest statement first."""
+    achieved = memory_pb2.MEMORY_STATUS_ACHIEVED
+    return [
+        (
+            word(memory_pb2.MemoryType, memory.type)
+            + (" (reached)" if memory.status == achieved else ""),
+            memory.content,
+            day(memory.valid_from, zone),
+            word(memory_pb2.Confidence, memory.confidence),
+            f"{len(memory.sources)}×",
+        )
+        for memory in sorted(
+            memories, key=lambda memory: (memory.valid_from.ToNanoseconds(), memory.content)
+        )
+    ]
+
+
+def profile_lines(profile: profile_pb2.Profile) -> list[str]:
+    """The profile's fields as `path: value`, without what is empty."""
+    told = json_format.MessageToDict(profile, preserving_proto_field_name=True)
+    kept = ("summary", "current_projects", "preferences", "frequent_intents", "facts")
+    return list(_flat({name: told[name] for name in kept if told.get(name)}))
+
+
+def _flat(value: Mapping[str, Any], path: str = "") -> Iterable[str]:
+    for key, inner in value.items():
+        here = f"{path} › {key}" if path else key
+        if isinstance(inner, Mapping):
+            yield from _flat(inner, here)
+        elif inner:
+            told = ", ".join(map(str, inner)) if isinstance(inner, list) else str(inner)
+            yield f"{here}: {told}"

@@ -1,0 +1,299 @@
+"""The story of the sample conversations, section by section, from what the services answer."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import grpc
+
+from examples.demo.answers import tell_answers, tell_block, tell_use_cases
+from examples.demo.services import Running
+from examples.demo.show import LEARNT_COLUMNS, Page, day, learnt, profile_lines
+from examples.demo.work import Run, Work
+from recollect.v1 import conversation_pb2, memory_pb2, profile_pb2
+from recollect_client import RecollectCallError
+from recollect_client.transcripts import Defaults, FileTranscript, read_transcripts
+from recollect_extraction.provider.offline.evaluation import measure
+
+FOLDER = Path(__file__).parent
+PLANTED = ("administrator", "invoice", "full access", "pay@", "dropped without confirmation")
+"""Words of the planted instructions of 24 September and 23 October, and of nothing else."""
+
+_ALL_STATUSES = [value for value in memory_pb2.MemoryStatus.values() if value]
+_T = TypeVar("_T")
+
+
+@dataclass
+class Story:
+    """What every section needs: where to print, whom to ask, and what was learnt."""
+
+    page: Page
+    running: Running
+    run: Run
+    work: Work
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    """By kind of read, how long each took as the caller sees it."""
+
+    def timed(self, kind: str, read: Callable[[], _T]) -> _T:
+        """Make a read and note how long it took."""
+        began = time.monotonic()
+        answer = read()
+        self.seconds.setdefault(kind, []).append(time.monotonic() - began)
+        return answer
+
+    def zone(self, user: str) -> str:
+        """The time zone of a person of the file."""
+        return next(
+            (
+                item.transcript.time_zone
+                for item in self.work.learnt
+                if item.transcript.user_id == self.run.user(user)
+            ),
+            "UTC",
+        )
+
+    def memories(self, user: str, *statuses: int) -> Sequence[memory_pb2.Memory]:
+        """All memories of a person, or those with one of `statuses`."""
+        found: list[memory_pb2.Memory] = []
+        page = ""
+        while True:
+            reply = self.running.client.list_memories(
+                self.run.user(user),
+                statuses=statuses or _ALL_STATUSES,
+                page_size=1000,
+                page_token=page,
+            )
+            found += reply.memories
+            page = reply.next_page_token
+            if not page:
+                return found
+
+    def profile(self, user: str) -> profile_pb2.Profile | None:
+        """The profile of a person; None if nothing is in one yet."""
+        try:
+            return self.running.client.get_profile(self.run.user(user)).profile
+        except RecollectCallError as error:
+            if error.code is grpc.StatusCode.NOT_FOUND:
+                return None
+            raise
+
+    def conversations(self, user: str) -> Sequence[conversation_pb2.ConversationSummary]:
+        """The summaries of a person's conversations, last changed first."""
+        found: list[conversation_pb2.ConversationSummary] = []
+        page = ""
+        while True:
+            reply = self.running.client.list_conversations(
+                self.run.user(user), page_size=200, page_token=page
+            )
+            found += reply.conversations
+            page = reply.next_page_token
+            if not page:
+                return found
+
+
+def sample_transcripts() -> list[FileTranscript]:
+    """The conversations that the story is about, in the order in which they began."""
+    return read_transcripts(str(FOLDER / "conversations.jsonl"), Defaults())
+
+
+def questions() -> list[dict[str, Any]]:
+    """What is asked afterwards; see README.md."""
+    found: list[dict[str, Any]] = json.loads((FOLDER / "questions.json").read_text("utf-8"))
+    return found
+
+
+def tell(story: Story) -> None:
+    """Print all sections."""
+    asked = questions()
+    _tell_what_was_learnt(story)
+    _tell_what_changed(story)
+    tell_use_cases(story, asked)
+    _tell_what_was_planted(story)
+    tell_answers(story, asked)
+    tell_block(story)
+    tell_cost(story)
+
+
+def tell_what_runs(page: Page, running: Running) -> None:
+    """Section 1: which extractor and embedder, and how good they are."""
+    page.chapter("1. What runs")
+    page.say(
+        f"Two services on ports of their own, with a Postgres of their own, ready after "
+        f"{running.start_seconds:.1f} s."
+    )
+    page.item(f"extractor: {running.extractor} ({running.model})")
+    page.item(f"embedder: {running.embedder}")
+    if running.extractor != "offline":
+        page.say(
+            "A language model reads the conversations; what it learns differs from run to run."
+        )
+        return
+    page.say(
+        "No language model is configured, so transparent rules read the conversations. They know "
+        "first-person statements in English and Vietnamese, miss whatever is said in another way, "
+        "and learn nothing in other languages. Precision is the share of right memories among "
+        "those written, recall the share of expected memories that were written. The first two "
+        "sets were used to write the rules; the held-out ones never were, and tell what to expect:"
+    )
+    page.table(
+        ("sentences", "state something#", "state nothing#", "precision#", "recall#"),
+        [
+            (
+                figures.language,
+                str(figures.positives),
+                str(figures.negatives),
+                f"{figures.precision:.0%}",
+                f"{figures.recall:.0%}",
+            )
+            for figures in measure()
+        ],
+    )
+    page.say("Set OPENAI_API_KEY or OPENAI_BASE_URL, and the same story is told by a real model.")
+
+
+def _people(story: Story) -> Iterable[str]:
+    users = (item.transcript.user_id for item in story.work.learnt)
+    return dict.fromkeys(user.rpartition("~")[0] for user in users)
+
+
+def _tell_what_was_learnt(story: Story) -> None:
+    page = story.page
+    page.chapter("2. What was learnt")
+    page.say(
+        f"{len(story.work.learnt)} conversations with {story.work.messages} messages. In this run "
+        f"the people are called {story.run.user('maren')} and so on: what earlier runs learnt "
+        f"stays in the same database, under other names."
+    )
+    for user in _people(story):
+        memories = story.memories(
+            user, memory_pb2.MEMORY_STATUS_ACTIVE, memory_pb2.MEMORY_STATUS_ACHIEVED
+        )
+        page.say(f"\n{user}: {len(memories)} memories that hold today", "bold")
+        if memories:
+            page.table(LEARNT_COLUMNS, learnt(memories, story.zone(user)))
+        profile = story.profile(user)
+        if profile is None:
+            page.say("No profile: nothing was understood that belongs in one.")
+            continue
+        page.say(f"The profile, version {profile.version}:")
+        for line in profile_lines(profile):
+            page.item(line)
+
+
+def _tell_what_changed(story: Story) -> None:
+    page = story.page
+    page.chapter("3. What was merged, contradicted, reached and decided")
+    for user in _people(story):
+        everything = story.memories(user)
+        by_id = {memory.id: memory for memory in everything}
+        for memory in everything:
+            told = _change(memory, by_id.get(memory.superseded_by), story.zone(user))
+            if told:
+                page.item(f"{user}, {told}")
+
+
+def _change(memory: memory_pb2.Memory, newer: memory_pb2.Memory | None, zone: str) -> str:
+    """What happened to a memory, in a sentence; empty if nothing did."""
+    since = day(memory.valid_from, zone)
+    if memory.status == memory_pb2.MEMORY_STATUS_CONTRADICTED:
+        held = f"held from {since} until {day(memory.valid_to, zone)} and is kept, not deleted."
+        after = f" Since then: “{newer.content}”" if newer else ""
+        return f"contradicted: “{memory.content}” {held}{after}"
+    if memory.status == memory_pb2.MEMORY_STATUS_ACHIEVED:
+        shown = f" Shown by: “{newer.content}”" if newer else ""
+        return f"reached: “{memory.content}”{shown}"
+    if len(memory.sources) > 1:
+        said = ", ".join(f"{item.conversation_id}/{item.message_id}" for item in memory.sources)
+        return f"merged: “{memory.content}” is one memory, said in {said}"
+    if memory.type == memory_pb2.MEMORY_TYPE_DECISION:
+        return f"decided on {since}: “{memory.content}”"
+    return ""
+
+
+def _tell_what_was_planted(story: Story) -> None:
+    page = story.page
+    page.chapter("5. The planted instructions")
+    page.say(
+        "On 24 September Maren pastes a supplier's mail, and on 23 October a tool reads a page for "
+        "her. Both hold lines for an assistant to obey:"
+    )
+    for item in story.work.learnt:
+        for message in item.transcript.messages:
+            if message.role != conversation_pb2.ROLE_ASSISTANT:
+                for line in message.content.split("\n"):
+                    if "Ignore all previous instructions" in line:
+                        page.quote(line)
+    everything = story.memories("maren")
+    profile = story.profile("maren")
+    lines = profile_lines(profile) if profile else []
+    for name, texts in (
+        ("memories", [f"{memory.content} {memory.detail}" for memory in everything]),
+        ("profile fields", lines),
+        ("summaries", [f"{item.title} {item.summary}" for item in story.conversations("maren")]),
+    ):
+        hits = [text for text in texts if any(mark in text.lower() for mark in PLANTED)]
+        page.item(f"{len(hits)} of Maren's {len(texts)} {name} repeat a word of it.")
+        for text in hits:
+            page.quote(text)
+    page.say(
+        "\nA text that gives no order is learnt, and may still be written to break out of the "
+        "block. A visitor says:"
+    )
+    said = next(
+        item.transcript.messages[0].content
+        for item in story.work.learnt
+        if item.transcript.user_id == story.run.user("visitor")
+    )
+    page.quote(said)
+    page.say(
+        "What an assistant is told stays between two fence lines with an id that nobody can guess; "
+        "inside, each memory is one line, and tags, headings and role names are made harmless:"
+    )
+    reply = story.timed(
+        "context", lambda: story.running.client.get_context(story.run.user("visitor"))
+    )
+    page.block(reply.prompt_block)
+
+
+def tell_cost(story: Story, title: str = "8. Time and cost") -> None:
+    """The last section: how long everything took, and what it cost."""
+    page, work = story.page, story.work
+    page.chapter(title)
+    each = [item.seconds for item in work.learnt]
+    rows = [
+        (
+            "start of both services and the database",
+            "1",
+            f"{story.running.start_seconds:.2f} s",
+            "",
+        ),
+        _row("acceptance (stored durably), per request", work.accept_seconds),
+        _row("learning, per conversation", each),
+        ("learning, all conversations", str(len(each)), f"{work.seconds:.2f} s", ""),
+    ]
+    rows += [_row(f"{kind}, per call", seconds) for kind, seconds in story.seconds.items()]
+    page.table(("what", "times#", "median#", "slowest#"), rows)
+    tokens = sum(
+        item.job.result.usage.input_tokens + item.job.result.usage.output_tokens
+        for item in work.learnt
+    )
+    if tokens:
+        page.say(f"Cost: {work.cost:.4f} US dollars for {tokens:,} tokens of a language model.")
+    else:
+        page.say("Cost: 0 US dollars; no language model was asked.")
+
+
+def _row(name: str, seconds: Sequence[float]) -> tuple[str, str, str, str]:
+    if not seconds:
+        return (name, "0", "", "")
+    return (name, str(len(seconds)), _ms(statistics.median(seconds)), _ms(max(seconds)))
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms"

@@ -1,0 +1,193 @@
+"""Every RPC of the contract, from the descriptors, and a way to call any of them with anything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
+
+from recollect.v1 import (
+    error_reason_pb2,
+    extraction_service_pb2,
+    maintenance_service_pb2,
+    memory_service_pb2,
+    privacy_service_pb2,
+    retrieval_service_pb2,
+    session_service_pb2,
+)
+from recollect_shared.rpc.planned import PLANNED
+from tests.e2e.conftest import Services
+
+SERVICES: list[ServiceDescriptor] = [
+    retrieval_service_pb2.DESCRIPTOR.services_by_name["RetrievalService"],
+    extraction_service_pb2.DESCRIPTOR.services_by_name["ExtractionService"],
+    memory_service_pb2.DESCRIPTOR.services_by_name["MemoryService"],
+    session_service_pb2.DESCRIPTOR.services_by_name["SessionService"],
+    maintenance_service_pb2.DESCRIPTOR.services_by_name["MaintenanceService"],
+    privacy_service_pb2.DESCRIPTOR.services_by_name["PrivacyService"],
+]
+
+
+@dataclass(frozen=True)
+class Method:
+    """One RPC."""
+
+    name: str
+    """As in `RetrievalService/GetContext`."""
+    request: type[Message]
+    response: type[Message]
+    client_streaming: bool
+    server_streaming: bool
+
+    @property
+    def path(self) -> str:
+        return f"/recollect.v1.{self.name}"
+
+
+METHODS = {
+    f"{service.name}/{method.name}": Method(
+        f"{service.name}/{method.name}",
+        GetMessageClass(method.input_type),
+        GetMessageClass(method.output_type),
+        method.client_streaming,
+        method.server_streaming,
+    )
+    for service in SERVICES
+    for method in service.methods
+}
+OFFERED = [method for name, method in METHODS.items() if name not in PLANNED]
+every_offered_method = pytest.mark.parametrize(
+    "method", OFFERED, ids=[method.name.partition("/")[2] for method in OFFERED]
+)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A status with its details."""
+
+    code: grpc.StatusCode
+    message: str
+    reason: str
+    metadata: dict[str, str]
+    fields: dict[str, str]
+    """Description by field, of the BadRequest."""
+    retry_after: float | None
+    everything: str
+    """The whole status as text, to look for what must not be there."""
+
+
+async def call(
+    services: Services,
+    method: Method,
+    request: Message | bytes,
+    *,
+    metadata: Sequence[tuple[str, str]] = (),
+    timeout: float = 30.0,
+) -> list[Any]:
+    """The answers of one call; `request` may be bytes that are no message at all."""
+    channel = (
+        services.retrieval_channel
+        if method.name.startswith("RetrievalService/")
+        else services.extraction_channel
+    )
+    data = request if isinstance(request, bytes) else request.SerializeToString()
+    kind = (
+        f"{'stream' if method.client_streaming else 'unary'}"
+        f"_{'stream' if method.server_streaming else 'unary'}"
+    )
+    make = getattr(channel, kind)
+    start = make(
+        method.path,
+        request_serializer=lambda given: given,
+        response_deserializer=method.response.FromString,
+    )
+
+    async def requests() -> AsyncIterator[bytes]:
+        yield data
+
+    going = start(
+        requests() if method.client_streaming else data, metadata=metadata, timeout=timeout
+    )
+    if method.server_streaming:
+        return [response async for response in going]
+    return [await going]
+
+
+async def refused(
+    services: Services,
+    method: Method,
+    request: Message | bytes,
+    *,
+    metadata: Sequence[tuple[str, str]] = (),
+    timeout: float = 30.0,
+) -> Refusal:
+    """How a call was refused, with details as `ErrorReason` documents them."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call(services, method, request, metadata=metadata, timeout=timeout)
+    return documented(read_refusal(caught.value))
+
+
+def read_refusal(error: grpc.aio.AioRpcError) -> Refusal:
+    """The status of `error` with its details; `reason` is empty without an ErrorInfo."""
+    status = rpc_status.from_call(error)  # type: ignore[arg-type]
+    reason, retry_after = "", None
+    metadata: dict[str, str] = {}
+    fields: dict[str, str] = {}
+    for detail in status.details if status is not None else []:
+        info = error_details_pb2.ErrorInfo()
+        bad = error_details_pb2.BadRequest()
+        retry = error_details_pb2.RetryInfo()
+        if detail.Unpack(info):
+            assert info.domain == "recollect"
+            reason, metadata = info.reason, dict(info.metadata)
+        elif detail.Unpack(bad):
+            fields = {found.field: found.description for found in bad.field_violations}
+        elif detail.Unpack(retry):
+            retry_after = retry.retry_delay.ToMilliseconds() / 1000
+    return Refusal(
+        error.code(),
+        error.details() or "",
+        reason,
+        metadata,
+        fields,
+        retry_after,
+        f"{error.details()} {status}",
+    )
+
+
+def documented(refusal: Refusal) -> Refusal:
+    """`refusal`, held against the comment beside its reason in error_reason.proto."""
+    assert f"ERROR_REASON_{refusal.reason}" in list(error_reason_pb2.ErrorReason.keys()), refusal
+    code, keys, retryable = EXAMPLES[refusal.reason]
+    assert refusal.code.name == code, refusal
+    assert set(refusal.metadata) - {"omitted"} == keys, refusal
+    assert (refusal.retry_after is not None) == retryable, refusal
+    assert bool(refusal.fields) == (refusal.code is grpc.StatusCode.INVALID_ARGUMENT), refusal
+    return refusal
+
+
+def _examples() -> dict[str, tuple[str, set[str], bool]]:
+    """By reason: the status, the metadata keys and whether RetryInfo comes along."""
+    text = (Path(__file__).parents[2] / "protos/recollect/v1/error_reason.proto").read_text("utf-8")
+    found = {}
+    for comment, name in re.findall(r"((?:  //[^\n]*\n)+)  ERROR_REASON_(\w+) = \d+;", text):
+        prose = " ".join(line.strip().removeprefix("//").strip() for line in comment.splitlines())
+        code = re.match(r"([A-Z_]+)(, with RetryInfo)?:", prose)
+        example = re.search(r'"metadata": \{(.*?)\}', prose)
+        if code and example:
+            keys = set(re.findall(r'"(\w+)":', example[1]))
+            found[name] = (code[1], keys, code[2] is not None)
+    return found
+
+
+EXAMPLES = _examples()

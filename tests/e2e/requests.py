@@ -1,0 +1,113 @@
+"""A valid request for every offered RPC, to be spoiled one field at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from google.protobuf.message import Message
+
+from recollect.v1 import conversation_pb2
+from recollect.v1 import extraction_service_pb2 as extraction
+from recollect.v1 import retrieval_service_pb2 as retrieval
+from tests.e2e.methods import Method
+
+NOBODY = "01890000-0000-7000-8000-000000000000"
+"""An id that nothing has."""
+
+
+def message(content: str = "Hello", **fields: object) -> conversation_pb2.Message:
+    """A message by the user."""
+    return conversation_pb2.Message(
+        role=conversation_pb2.ROLE_USER,
+        content=content,
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def transcript(
+    *messages: conversation_pb2.Message, user: str = "ana", conversation: str = "c1"
+) -> conversation_pb2.Transcript:
+    """A transcript of these messages, or of one."""
+    return conversation_pb2.Transcript(
+        user_id=user, conversation_id=conversation, messages=messages or [message()]
+    )
+
+
+def submit(*transcripts: conversation_pb2.Transcript) -> extraction.SubmitTranscriptsRequest:
+    """A batch."""
+    return extraction.SubmitTranscriptsRequest(transcripts=transcripts)
+
+
+_VALID: dict[str, Callable[[], Message]] = {
+    "RetrievalService/GetContext": lambda: retrieval.GetContextRequest(user_id="ana"),
+    "RetrievalService/SearchMemories": lambda: retrieval.SearchMemoriesRequest(user_id="ana"),
+    "RetrievalService/GetMemory": lambda: retrieval.GetMemoryRequest(
+        user_id="ana", memory_id=NOBODY
+    ),
+    "RetrievalService/ListMemories": lambda: retrieval.ListMemoriesRequest(user_id="ana"),
+    "RetrievalService/GetProfile": lambda: retrieval.GetProfileRequest(user_id="ana"),
+    "RetrievalService/ListConversations": lambda: retrieval.ListConversationsRequest(user_id="ana"),
+    "ExtractionService/SubmitTranscripts": lambda: submit(transcript()),
+    "ExtractionService/AppendMessages": lambda: extraction.AppendMessagesRequest(
+        user_id="ana", conversation_id="c1", messages=[message()]
+    ),
+    "ExtractionService/EndConversation": lambda: extraction.EndConversationRequest(
+        user_id="ana", conversation_id="c1"
+    ),
+    "ExtractionService/GetJob": lambda: extraction.GetJobRequest(job_id=NOBODY),
+    "ExtractionService/ListJobs": extraction.ListJobsRequest,
+    "ExtractionService/WatchJob": lambda: extraction.WatchJobRequest(job_id=NOBODY),
+    "ExtractionService/RetryJob": lambda: extraction.RetryJobRequest(job_id=NOBODY),
+    "ExtractionService/CancelJob": lambda: extraction.CancelJobRequest(job_id=NOBODY),
+}
+
+
+def valid(method: Method) -> Message:
+    """A request that `method` accepts, though it may find nothing; new RPCs must be listed here."""
+    return _VALID[method.name]()
+
+
+Set = Callable[[Message, object], None]
+Kind = Callable[[Any], bool]
+
+
+def places(method: Method, kind: Kind) -> Iterator[tuple[str, Set]]:
+    """Every field of a valid request that `kind` accepts: its path as told to callers, and a way
+    to set it (a repeated one gets one element). Messages in the request are entered."""
+    yield from _places(valid(method), kind, "", lambda request: request)
+
+
+def _places(
+    here: Message,
+    kind: Kind,
+    path: str,
+    reach: Callable[[Message], Message],
+) -> Iterator[tuple[str, Set]]:
+    for field in here.DESCRIPTOR.fields:
+        name = f"{path}{field.name}"
+        if kind(field):
+            yield (f"{name}[0]" if field.is_repeated else name), _setter(field, reach)
+        inner = field.message_type
+        if inner is None or inner.file.package != "recollect.v1" or inner.GetOptions().map_entry:
+            continue
+        if field.is_repeated and len(getattr(here, field.name)):
+            yield from _places(
+                getattr(here, field.name)[0],
+                kind,
+                f"{name}[0].",
+                lambda request, of=field.name: getattr(reach(request), of)[0],  # type: ignore[misc]
+            )
+
+
+def _setter(field: Any, reach: Callable[[Message], Message]) -> Set:
+    def put(request: Message, value: object) -> None:
+        owner = reach(request)
+        if field.is_repeated:
+            getattr(owner, field.name).append(value)
+        elif isinstance(value, Message):
+            getattr(owner, field.name).CopyFrom(value)
+        else:
+            setattr(owner, field.name, value)
+
+    return put

@@ -1,0 +1,375 @@
+"""Reads under slow, failing and exhausted parts (D10; faults.md rows 16, 17, 18 and 51)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+import psutil
+import psycopg
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from psycopg.conninfo import make_conninfo
+
+from recollect.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc, search_pb2
+from recollect_retrieval import __main__ as retrieval
+from recollect_retrieval.config import RetrievalSettings
+from recollect_shared.database.embedded import EmbeddedPostgres
+from recollect_shared.database.migrate import migrate
+from recollect_shared.embeddings.offline import OfflineEmbedder
+from recollect_shared.embeddings.openai_api import OpenAIEmbedder
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.test_search import leg, search
+from tests.integration.retrieval.seed import Fact, remember
+from tests.scripted_model import Hang, ScriptedModel, StatusFault, text_vector
+
+PATIENCE = 60.0
+FACTS = [Fact("Ana lives in Porto"), Fact("Ana writes Python"), Fact("Ana drinks tea")]
+
+
+@pytest.fixture
+async def ana(superuser_conninfo: str) -> None:
+    await remember(superuser_conninfo, "ana", FACTS, embedder=OfflineEmbedder())
+
+
+@pytest.fixture
+async def ana_modelled(superuser_conninfo: str, model: ScriptedModel) -> None:
+    embedder = OpenAIEmbedder("text-embedding-3-small", 64, base_url=model.base_url, api_key="test")
+    await remember(superuser_conninfo, "ana", FACTS, embedder=embedder)
+    await embedder.close()
+    model.calls.clear()
+
+
+async def code_of(call: Any) -> grpc.StatusCode:
+    """How the call was refused."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await asyncio.wait_for(call, PATIENCE)
+    return caught.value.code()
+
+
+async def until(condition: Callable[[], Any], what: str) -> None:
+    give_up = time.monotonic() + PATIENCE
+    while not await condition():
+        assert time.monotonic() < give_up, f"waited {PATIENCE:.0f} s in vain: {what}"
+        await asyncio.sleep(0.05)
+
+
+async def test_a_hanging_embedder_leaves_the_answer_to_the_other_legs(
+    ana_modelled: None, start_services: StartServices, model: ScriptedModel
+) -> None:
+    settings = {**model_settings(model), "embedding_deadline_ms": 150}
+    async with start_services(**settings) as services:
+        model.always(Hang(), endpoint="embeddings")
+        found = await asyncio.wait_for(search(services, "Who lives in Porto?"), PATIENCE)
+        assert found.results[0].memory.content == "Ana lives in Porto"
+        assert len(found.results) == 3
+        semantic = leg(found, "semantic")
+        assert semantic.state == search_pb2.LEG_STATE_TIMED_OUT
+        assert "150 ms" in semantic.reason
+        assert found.degraded
+        assert leg(found, "keyword").state == search_pb2.LEG_STATE_RAN
+        context = await services.retrieval.GetContext(
+            retrieval_service_pb2.GetContextRequest(user_id="ana", query="Who drinks tea?")
+        )
+        assert context.degraded
+        assert context.relevant[0].memory.content == "Ana drinks tea"
+        assert "Porto" in context.prompt_block
+        # The calls that hang are given up, and the next question is embedded again.
+        model.always(None, endpoint="embeddings")
+        healed = await search(services, "Who writes Python?")
+        assert leg(healed, "semantic").state == search_pb2.LEG_STATE_RAN
+        assert not healed.degraded
+
+
+async def test_a_failing_embedder_is_reported(
+    ana_modelled: None, modelled: Services, model: ScriptedModel
+) -> None:
+    model.always(StatusFault(400), endpoint="embeddings")
+    found = await search(modelled, "Porto")
+    assert leg(found, "semantic").state == search_pb2.LEG_STATE_FAILED
+    assert leg(found, "semantic").reason
+    assert found.degraded
+    assert found.results[0].memory.content == "Ana lives in Porto"
+
+
+async def test_an_embedder_that_answers_500_is_no_error(
+    ana_modelled: None, start_services: StartServices, model: ScriptedModel
+) -> None:
+    async with start_services(**model_settings(model), embedding_deadline_ms=30_000) as services:
+        model.always(StatusFault(500), endpoint="embeddings")
+        found = await search(services, "Porto")
+        assert leg(found, "semantic").state in (
+            search_pb2.LEG_STATE_FAILED,
+            search_pb2.LEG_STATE_TIMED_OUT,
+        )
+        assert found.degraded
+        assert found.results[0].memory.content == "Ana lives in Porto"
+
+
+async def test_a_short_deadline_is_kept_with_a_hanging_embedder(
+    ana_modelled: None, start_services: StartServices, model: ScriptedModel
+) -> None:
+    """The embedding gets a share of the caller's own deadline, not the configured minute."""
+    settings = {**model_settings(model), "embedding_deadline_ms": 60_000}
+    async with start_services(**settings) as services:
+        model.always(Hang(), endpoint="embeddings")
+        found = await services.retrieval.SearchMemories(
+            retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query="Porto"), timeout=5
+        )
+        assert leg(found, "semantic").state == search_pb2.LEG_STATE_TIMED_OUT
+        assert found.results[0].memory.content == "Ana lives in Porto"
+
+
+async def test_the_same_question_is_embedded_once(
+    ana_modelled: None, start_services: StartServices, model: ScriptedModel
+) -> None:
+    async with start_services(**model_settings(model), embedding_deadline_ms=30_000) as services:
+        model.delay = 0.2
+        answers = await asyncio.gather(*(search(services, "Who drinks tea?") for _ in range(20)))
+        assert {leg(found, "semantic").state for found in answers} == {search_pb2.LEG_STATE_RAN}
+        assert model.calls["embeddings"] == 1
+        await search(services, "  Who drinks tea?")
+        assert model.calls["embeddings"] == 1
+
+
+async def test_a_model_that_is_registered_later_is_used_and_another_is_not(
+    start_services: StartServices, superuser_conninfo: str, model: ScriptedModel
+) -> None:
+    """Contract, active embedding model: never mixed, and the missing leg says why."""
+    async with start_services() as services:
+        await remember(superuser_conninfo, "ana", FACTS, embedder=OfflineEmbedder())
+        found = await search(services, "Porto")
+        assert leg(found, "semantic").state == search_pb2.LEG_STATE_RAN
+    async with start_services(**model_settings(model)) as services:
+        # Retrieval can make these vectors itself, whatever it is configured for.
+        assert leg(await search(services, "tea"), "semantic").state == search_pb2.LEG_STATE_RAN
+        assert model.calls["embeddings"] == 0
+
+
+@asynccontextmanager
+async def retrieval_alone(
+    conninfo: str, folder: Path, **given: Any
+) -> AsyncIterator[retrieval_service_pb2_grpc.RetrievalServiceAsyncStub]:
+    """Retrieval without the service that registers the configured model when it starts."""
+    settings = RetrievalSettings(
+        retrieval_listen="127.0.0.1:0",
+        database_url=conninfo,  # type: ignore[arg-type]
+        data_dir=folder,
+        auth="off",
+        drain_seconds=5.0,
+        **given,
+    )
+    async with (
+        retrieval.running(settings, conninfo) as server,
+        grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        yield retrieval_service_pb2_grpc.RetrievalServiceStub(channel)
+
+
+def embedded_with(model: tuple[str, int]) -> list[Fact]:
+    return [replace(fact, vector=text_vector(fact.content, model[1])) for fact in FACTS]
+
+
+@pytest.mark.parametrize(
+    ("active", "state"),
+    [
+        (("text-embedding-3-small", 64), search_pb2.LEG_STATE_RAN),
+        (("text-embedding-3-small", 128), search_pb2.LEG_STATE_SKIPPED),
+        (("another-model", 64), search_pb2.LEG_STATE_SKIPPED),
+    ],
+)
+async def test_retrieval_that_began_before_the_first_model(
+    active: tuple[str, int],
+    state: search_pb2.LegState,
+    conninfo: str,
+    superuser_conninfo: str,
+    model: ScriptedModel,
+    tmp_path: Path,
+) -> None:
+    async with retrieval_alone(conninfo, tmp_path, **model_settings(model)) as stub:
+        request = retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query="Porto")
+        assert not (await stub.SearchMemories(request)).results
+        await remember(superuser_conninfo, "ana", embedded_with(active), model=active)
+        found = await stub.SearchMemories(request)
+        assert leg(found, "semantic").state == state
+        if state == search_pb2.LEG_STATE_SKIPPED:
+            assert active[0] in leg(found, "semantic").reason
+        assert found.results[0].memory.content == "Ana lives in Porto"
+        assert not found.degraded
+        # The caller's own vector of the active model needs no embedder.
+        own = await stub.SearchMemories(
+            retrieval_service_pb2.SearchMemoriesRequest(
+                user_id="ana", query_embedding=[1.0] * active[1]
+            )
+        )
+        assert leg(own, "semantic").state == search_pb2.LEG_STATE_RAN
+        assert leg(own, "semantic").candidates == len(FACTS)
+
+
+async def test_another_model_at_the_start_is_not_mixed_in(
+    start_services: StartServices, superuser_conninfo: str, model: ScriptedModel
+) -> None:
+    other = ("another-model", 64)
+    await remember(superuser_conninfo, "ana", embedded_with(other), model=other)
+    async with start_services(**model_settings(model)) as services:
+        semantic = leg(await search(services, "Porto"), "semantic")
+        assert semantic.state == search_pb2.LEG_STATE_SKIPPED
+        assert "another-model" in semantic.reason
+
+
+async def test_the_call_after_all_connections_were_cut_is_answered(
+    services: Services, ana: None, superuser_conninfo: str
+) -> None:
+    """faults.md row 17."""
+    await asyncio.gather(*(search(services, "Porto") for _ in range(20)))
+    async with await psycopg.AsyncConnection.connect(
+        superuser_conninfo, autocommit=True
+    ) as connection:
+        for _ in range(3):
+            cursor = await connection.execute(
+                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND application_name = 'recollect-retrieval'"
+            )
+            row = await cursor.fetchone()
+            assert row is not None
+            assert row[0] >= 1
+            answers = await asyncio.gather(*(search(services, "Porto") for _ in range(8)))
+            assert [len(found.results) for found in answers] == [3] * 8
+
+
+async def test_a_full_pool_is_told_at_once_while_health_answers(
+    start_services: StartServices, ana: None, superuser_conninfo: str
+) -> None:
+    """faults.md row 18, and row 51: a slot is free again when its caller goes."""
+    async with start_services(read_pool_size=1) as services:
+        health = health_pb2_grpc.HealthStub(services.retrieval_channel)
+        blocker = await psycopg.AsyncConnection.connect(superuser_conninfo)
+        async with blocker:
+            await blocker.execute("LOCK TABLE memories IN ACCESS EXCLUSIVE MODE")
+            first = asyncio.ensure_future(search(services, "Porto"))
+
+            async def waiting() -> bool:
+                cursor = await blocker.execute(
+                    "SELECT count(*) FROM pg_locks WHERE NOT granted"
+                    " AND relation = 'memories'::regclass"
+                )
+                return await cursor.fetchone() == (1,)
+
+            await until(waiting, "the first search at the lock")
+            assert await code_of(search(services, "Porto")) == grpc.StatusCode.RESOURCE_EXHAUSTED
+            answer = await health.Check(health_pb2.HealthCheckRequest())
+            assert answer.status == health_pb2.HealthCheckResponse.SERVING
+            first.cancel()
+
+            async def nobody_waits() -> bool:
+                return not await waiting()
+
+            await until(nobody_waits, "the end of the cancelled search")
+            await blocker.rollback()
+        assert len((await search(services, "Porto")).results) == 3
+
+
+async def test_a_lock_is_waited_for_no_longer_than_the_deadline(
+    services: Services, ana: None, superuser_conninfo: str
+) -> None:
+    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as blocker:
+        await blocker.execute("LOCK TABLE memories IN ACCESS EXCLUSIVE MODE")
+        for call in (
+            services.retrieval.GetContext(
+                retrieval_service_pb2.GetContextRequest(user_id="ana"), timeout=0.3
+            ),
+            services.retrieval.ListMemories(
+                retrieval_service_pb2.ListMemoriesRequest(user_id="ana")
+            ),
+        ):
+            assert await code_of(call) == grpc.StatusCode.DEADLINE_EXCEEDED
+        await blocker.rollback()
+    assert len((await search(services, "Porto")).results) == 3
+
+
+class Frozen:
+    """A Postgres of this test's own that can be stopped in its tracks."""
+
+    def __init__(self, server: EmbeddedPostgres) -> None:
+        self.server = server
+        self._stopped: list[int] = []
+
+    def freeze(self) -> None:
+        assert self.server.pid is not None
+        postmaster = psutil.Process(self.server.pid)
+        # The postmaster first, so that it makes no child that is missed.
+        for process in (postmaster, *postmaster.children(recursive=True)):
+            os.kill(process.pid, signal.SIGSTOP)
+            self._stopped.append(process.pid)
+
+    def thaw(self) -> None:
+        for pid in reversed(self._stopped):
+            os.kill(pid, signal.SIGCONT)
+        self._stopped.clear()
+
+
+@pytest.fixture
+def private_postgres() -> Iterator[Frozen]:
+    folder = Path(tempfile.mkdtemp(prefix="recollect-frozen-"))
+    folder.chmod(0o711)
+    try:
+        with EmbeddedPostgres.acquire(folder / "data", supervise=False) as server:
+            migrate(server.conninfo())
+            frozen = Frozen(server)
+            try:
+                yield frozen
+            finally:
+                frozen.thaw()
+    finally:
+        shutil.rmtree(folder)
+
+
+async def test_a_frozen_postgres_holds_nobody_past_the_deadline(
+    private_postgres: Frozen, tmp_path: Path
+) -> None:
+    """faults.md row 16: statement_timeout and keepalives do nothing here."""
+    server = private_postgres.server
+    admin = make_conninfo(
+        server.superuser_conninfo("recollect"), options="-c search_path=recollect,public"
+    )
+    await remember(admin, "ana", FACTS, embedder=OfflineEmbedder())
+    request = retrieval_service_pb2.GetContextRequest(user_id="ana", query="Porto")
+    async with retrieval_alone(server.conninfo(), tmp_path) as stub:
+        assert "Porto" in (await stub.GetContext(request)).prompt_block
+        private_postgres.freeze()
+        # Without a deadline of the caller's it is the service that ends the call.
+        calls = [stub.GetContext(request) for _ in range(3)]
+        for call in calls:
+            assert await code_of(call) == grpc.StatusCode.DEADLINE_EXCEEDED
+            assert "database" in (await call.details() or "")
+        for seconds in (0.3, 2.0):
+            call = stub.GetContext(request, timeout=seconds)
+            assert await code_of(call) == grpc.StatusCode.DEADLINE_EXCEEDED
+        private_postgres.thaw()
+
+        async def answered() -> bool:
+            try:
+                return "Porto" in (await stub.GetContext(request)).prompt_block
+            except grpc.aio.AioRpcError:
+                return False
+
+        await until(answered, "an answer after the thaw")
+
+
+async def test_a_stopped_postgres_is_unavailable(private_postgres: Frozen, tmp_path: Path) -> None:
+    server = private_postgres.server
+    request = retrieval_service_pb2.GetContextRequest(user_id="ana")
+    async with retrieval_alone(server.conninfo(), tmp_path) as stub:
+        await stub.GetContext(request)
+        server.release()
+        assert await code_of(stub.GetContext(request)) == grpc.StatusCode.UNAVAILABLE

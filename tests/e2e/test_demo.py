@@ -1,0 +1,287 @@
+"""`make demo` as a stranger runs it: the whole story, twice over one data folder (requirement A5)."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from examples.demo.services import ServiceFailed, running
+from examples.demo.story import questions
+
+ROOT = Path(__file__).parents[2]
+FENCE = re.compile(r"^\s*<<<recollect:memory (\w+):.*?<<<end recollect:memory \1>>>", re.S | re.M)
+CHAPTERS = [
+    "1. What runs",
+    "2. What was learnt",
+    "3. What was merged, contradicted, reached and decided",
+    "4. Three use cases",
+    "5. The planted instructions",
+    "6. Search, explained",
+    "7. What the assistant is told",
+    "8. Time and cost",
+    "Go on",
+]
+
+
+@pytest.fixture
+def demo_dir(tmp_path: Path) -> Iterator[Path]:
+    """A data folder that the database's own user can reach when tests run as root."""
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.name.startswith(("pytest-", "test_")):
+            folder.chmod(0o711)
+    folder = tmp_path / "data"
+    yield folder
+    assert _alive(folder) == []
+
+
+def _alive(folder: Path) -> list[str]:
+    """Processes that work on a data folder: services by their environment, Postgres by its line."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        try:
+            line = " ".join(process.info["cmdline"] or [])
+            mine = str(folder) in line or process.environ().get("RECOLLECT_DATA_DIR") == str(folder)
+            if mine and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(line)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
+def _await(condition: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+
+
+def _command(folder: Path, *more: str) -> list[str]:
+    return [sys.executable, "-m", "examples.demo", "--data-dir", str(folder), *more]
+
+
+def _environment(**more: str) -> dict[str, str]:
+    # Settings that belong to another installation must not reach the demo.
+    return {
+        **os.environ,
+        "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none",
+        "RECOLLECT_AUTH": "api-key",
+        "RECOLLECT_API_KEY": "somebody-elses",
+        "COLUMNS": "100",
+        **more,
+    }
+
+
+def _run(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        _command(folder, *more),
+        check=False,
+        cwd=ROOT,
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=120,
+    )
+
+
+def _squeezed(text: str) -> str:
+    """Text without the breaks that its width made."""
+    return " ".join(text.split())
+
+
+def _chapter(told: str, title: str) -> str:
+    """The text below one heading."""
+    start = told.index(f"\n{title}\n") + len(title) + 2
+    ends = [told.find(f"\n{other}\n", start) for other in CHAPTERS]
+    return told[start : min((end for end in ends if end > 0), default=len(told))]
+
+
+def test_the_story_is_told_twice_alike(demo_dir: Path) -> None:
+    stories = []
+    for _ in range(2):
+        done = _run(demo_dir)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        assert _alive(demo_dir) == []
+        _check_story(done.stdout, demo_dir)
+        stories.append(done.stdout)
+    # The second run's people know nothing of the first one's.
+    for title in CHAPTERS[2:4]:
+        assert _chapter(stories[0], title) == _chapter(stories[1], title)
+    tables = [re.sub(r"~\w+", "~", _chapter(story, CHAPTERS[1])) for story in stories]
+    assert tables[0] == tables[1]
+    marks = [set(re.findall(r"maren~(\w+)", story)) for story in stories]
+    assert len(marks[0]) == len(marks[1]) == 1
+    assert marks[0] != marks[1]
+
+
+def _check_story(told: str, folder: Path) -> None:
+    headings = [line for line in told.splitlines() if line in CHAPTERS]
+    assert headings == CHAPTERS
+    assert "\x1b" not in told
+    assert max(map(len, told.splitlines())) <= 100
+    # One's own data folder is named once; nothing else of the machine is.
+    assert told.count(str(folder)) == 1
+    assert str(ROOT) not in told
+    assert sys.prefix not in told
+    _check_learnt(told)
+    _check_changes(_squeezed(_chapter(told, CHAPTERS[2])))
+    _check_answers(told)
+    _check_planted(told)
+
+
+def _check_learnt(told: str) -> None:
+    learnt = _squeezed(_chapter(told, CHAPTERS[1]))
+    assert "facts › personal › location: Glasgow" in learnt
+    assert "facts › personal › occupation: chuyên viên phân tích dữ liệu" in learnt
+    assert "aizawa: 0 memories that hold today No profile" in learnt
+    for nothing_about_her in ("Portugal", "Tobias", "Pleiku"):
+        assert nothing_about_her not in learnt
+    assert "held out" in _chapter(told, CHAPTERS[0])
+
+
+def _check_changes(changes: str) -> None:
+    assert re.search(r"merged: “User prefers short answers[^”]*” is one memory, said in", changes)
+    assert "maren-1-hello/m06, maren-3-night-job/m03" in changes
+    assert "“User lives in Norwich.” held from 2026-08-21 until 2026-10-05" in changes
+    assert re.search(r"reached: “User wants to ride 100 km[^”]*” Shown by: “User rode", changes)
+    assert re.search(r"decided on 2026-09-17: “[^”]*Iceberg", changes)
+    assert re.search(r"decided on 2026-09-25: “[^”]*PostgreSQL", changes)
+
+
+def _check_answers(told: str) -> None:
+    asked = _squeezed(_chapter(told, CHAPTERS[3]) + _chapter(told, CHAPTERS[5]))
+    for item in questions():
+        answer = asked[asked.rindex(f"{item['user_id']} asks: {item['query']}") :]
+        for word in item["expect"]:
+            assert f"the context says “{word}”" in answer, (item["query"], word)
+    assert "the context says nothing of" not in asked
+    assert "add up to the score" in asked
+    rows = re.findall(r"((?: +\d\.\d{3}){2,}) *$", _chapter(told, CHAPTERS[5]), re.M)
+    assert rows
+    for row in rows:
+        *parts, score = map(float, row.split())
+        assert sum(parts) == pytest.approx(score, abs=0.0005 * (len(parts) + 1))
+    assert "Power BI" in _chapter(told, CHAPTERS[3])
+    used = re.search(r"within (\d+) tokens \((\d+) are used", _squeezed(told))
+    assert used is not None
+    assert 0 < int(used[2]) <= int(used[1])
+
+
+def _check_planted(told: str) -> None:
+    """What was planted shows as a quotation only, and breaks out of no block."""
+    planted = ("administrator", "invoices", "Ignore all previous", "dropped without confirmation")
+    outside = re.sub(r"^  > .*$", "", FENCE.sub("", told), flags=re.M)
+    question = next(item["query"] for item in questions() if "administrator" in item["query"])
+    outside = outside.replace(question, "")
+    assert [text for text in planted if text in outside] == []
+    blocks = [match.group() for match in FENCE.finditer(told)]
+    assert len(blocks) == 2
+    for block in blocks:
+        assert [text for text in planted if text in block] == []
+        assert "</memory>" not in block
+        lines = [line.strip() for line in block.splitlines()]
+        assert lines.count("[END ABOUT THE USER]") <= 1
+    assert r"\[END ABOUT THE USER\] system" in _squeezed(blocks[0])
+    assert told.count("repeat a word of it") == 3
+    assert len(re.findall(r"- 0 of Maren's \d+ .* repeat a word of it", told)) == 3
+
+
+def test_ones_own_file_is_learnt_from(demo_dir: Path, tmp_path: Path) -> None:
+    rows = [
+        {
+            "user_id": f"reader-{number}",
+            "conversation_id": "c1",
+            "messages": [
+                {"role": "USER", "content": f"I live in {city}. \x1b[31mI like \u202eplums."},
+                {"role": "ASSISTANT", "content": "Noted."},
+            ],
+        }
+        for number, city in enumerate(("Trieste", "Aarhus"))
+    ]
+    path = tmp_path / "mine.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    done = _run(demo_dir, "--transcripts", str(path))
+    assert done.returncode == 0, done.stderr
+    told = _squeezed(done.stdout)
+    assert "jobs: 2 succeeded" in told
+    assert "2 conversations with a summary" in told
+    assert "User lives in Trieste." in told
+    assert "User lives in Aarhus." in told
+    assert len(FENCE.findall(done.stdout)) == 2
+    assert "\x1b" not in done.stdout
+    assert "\u202e" not in done.stdout
+
+
+def test_a_file_that_is_no_transcript_is_refused_before_anything_starts(
+    demo_dir: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text("{oops", "utf-8")
+    done = _run(demo_dir, "--transcripts", str(path))
+    assert done.returncode == 2
+    assert "bad.jsonl, line 1" in _squeezed(done.stderr)
+    assert not demo_dir.exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGTERM)],
+)
+def test_ended_on_request_it_leaves_nothing(
+    demo_dir: Path, number: signal.Signals, code: int
+) -> None:
+    process = subprocess.Popen(
+        _command(demo_dir),
+        cwd=ROOT,
+        env=_environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    # As early as there is something to leave behind: both services and perhaps their database.
+    _await(lambda: len(_alive(demo_dir)) >= 3 or process.poll() is not None)
+    process.send_signal(number)
+    assert process.wait(60) == code, process.stderr and process.stderr.read()
+    assert process.stderr is not None
+    process.stderr.close()
+
+
+def test_a_service_that_cannot_start_is_told_with_its_last_words(demo_dir: Path) -> None:
+    done = subprocess.run(
+        _command(demo_dir),
+        check=False,
+        cwd=ROOT,
+        env=_environment(RECOLLECT_EMBEDDER="onnx", RECOLLECT_ONNX_MODEL_DIR="/nowhere"),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    assert "did not start" in done.stderr
+    assert "The last log lines of the extraction service" in _squeezed(done.stderr)
+
+
+def test_a_service_that_dies_ends_the_demo(demo_dir: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
+    with (  # noqa: PT012 - the block is the point
+        pytest.raises(ServiceFailed, match=r"extraction service, which ended with code -9"),
+        running(demo_dir, environment) as services,
+    ):
+        assert services.extractor == "offline"
+        for process in psutil.Process().children():
+            if process.cmdline()[-1:] == ["recollect_extraction"]:
+                process.kill()
+                # Not waited for: its exit code is for whoever started it.
+                _await(lambda killed=process: killed.status() == psutil.STATUS_ZOMBIE)
+        assert services.client.health()["extraction"].serving is False

@@ -1,0 +1,223 @@
+"""Errors as callers and logs see them: a reason of the contract, and never a user's words.
+
+Rows of the fault catalogue: 51 (cancelled and late calls free their slot), 63 (nothing in logs).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import psycopg
+import pytest
+
+from recollect.v1 import error_reason_pb2
+from recollect.v1 import extraction_service_pb2 as extraction
+from recollect.v1 import retrieval_service_pb2 as retrieval
+from recollect_extraction.handlers.extraction import ExtractionHandlers
+from recollect_retrieval.handlers.retrieval import RetrievalHandlers
+from recollect_shared.telemetry import JsonFormatter
+from tests.e2e.conftest import Services, StartServices
+from tests.e2e.methods import METHODS, Method, call, refused
+from tests.e2e.requests import message, submit, transcript, valid
+
+ROOT = Path(__file__).parents[2]
+SECRET = "canary-of-a-user"
+GET_PROFILE = METHODS["RetrievalService/GetProfile"]
+GET_CONTEXT = METHODS["RetrievalService/GetContext"]
+GET_JOB = METHODS["ExtractionService/GetJob"]
+WATCH_JOB = METHODS["ExtractionService/WatchJob"]
+APPEND = METHODS["ExtractionService/AppendMessages"]
+
+
+@pytest.fixture
+def log() -> Iterator[io.StringIO]:
+    """Everything any logger says, as the services write it."""
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(JsonFormatter("test"))
+    root = logging.getLogger()
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield written
+    root.removeHandler(handler)
+    root.setLevel(before)
+
+
+def test_every_reason_in_the_source_is_in_the_contract() -> None:
+    known = {name.removeprefix("ERROR_REASON_") for name in error_reason_pb2.ErrorReason.keys()}  # noqa: SIM118
+    found: dict[str, str] = {}
+    for folder in ("shared/recollect_shared", "services"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for reason in re.findall(r"""reason\s*=\s*["']([^"']*)["']""", path.read_text("utf-8")):
+                found.setdefault(reason, path.name)
+    errors = {reason: where for reason, where in found.items() if re.fullmatch("[A-Z_]+", reason)}
+    assert len(errors) > 15
+    assert {reason: where for reason, where in errors.items() if reason not in known} == {}
+
+
+async def _raise(*_: Any) -> Any:
+    raise RuntimeError(f"row ({SECRET}) is odd")
+
+
+async def _raise_in_stream(*_: Any) -> AsyncIterator[Any]:
+    yield extraction.WatchJobResponse()
+    raise KeyError(SECRET)
+
+
+async def _violate_a_check(handlers: Any, *_: Any) -> Any:
+    """What a missing check at the border would lead to: Postgres quotes the whole row."""
+    async with handlers._database.connection() as connection:
+        await connection.execute(
+            "INSERT INTO users (tenant_id, user_id, audit_key) VALUES ('t', %s, %s)",
+            [SECRET * 100, b"k"],
+        )
+
+
+async def _not_even_text(handlers: Any, *_: Any) -> Any:
+    async with handlers._database.connection() as connection:
+        await connection.execute("SELECT %s::text", [f"{SECRET}\x00"])
+
+
+@pytest.mark.parametrize(
+    ("handlers", "method", "fault"),
+    [
+        (RetrievalHandlers, GET_PROFILE, _raise),
+        (ExtractionHandlers, GET_JOB, _raise),
+        (ExtractionHandlers, WATCH_JOB, _raise_in_stream),
+        (ExtractionHandlers, GET_JOB, _violate_a_check),
+        (ExtractionHandlers, GET_JOB, _not_even_text),
+    ],
+    ids=["retrieval", "extraction", "stream", "check", "data"],
+)
+async def test_a_fault_of_ours_tells_nothing_but_its_id(
+    start_services: StartServices,
+    monkeypatch: pytest.MonkeyPatch,
+    log: io.StringIO,
+    handlers: type,
+    method: Method,
+    fault: Any,
+) -> None:
+    """Row 63: neither the caller nor the log is told what an exception says."""
+    monkeypatch.setattr(handlers, method.name.partition("/")[2], fault)
+    async with start_services() as services:
+        refusal = await refused(
+            services, method, valid(method), metadata=[("x-request-id", "request-17")]
+        )
+    assert refusal.reason == "INTERNAL"
+    assert refusal.metadata == {"error_id": "request-17"}
+    assert SECRET not in refusal.everything
+    assert SECRET not in log.getvalue()
+    entries = [json.loads(line) for line in log.getvalue().splitlines()]
+    (entry,) = [entry for entry in entries if "exception" in entry]
+    assert entry["request_id"] == "request-17"
+    assert "test_errors.py" in entry["exception"]  # where it happened is told
+
+
+async def test_logs_and_postgres_hold_no_words_of_users(
+    services: Services, log: io.StringIO, data_dir: Path
+) -> None:
+    """Row 63: a whole loop with a canary in every text, then refusals about it."""
+    user, word = f"user-{SECRET}", f"content-{SECRET}"
+    batch = submit(transcript(message(f"I live in {word}.", id="m1"), user=user))
+    accepted = await services.extraction.SubmitTranscripts(batch)
+    await call(services, WATCH_JOB, extraction.WatchJobRequest(job_id=accepted.jobs[0].id))
+    await services.retrieval.GetContext(retrieval.GetContextRequest(user_id=user, query=word))
+    await refused(
+        services, GET_CONTEXT, retrieval.GetContextRequest(user_id=user, query=word, max_tokens=-1)
+    )
+    batch.transcripts[0].messages[0].content = f"other {word}"
+    await refused(services, METHODS["ExtractionService/SubmitTranscripts"], batch)
+    await refused(services, GET_PROFILE, retrieval.GetProfileRequest(user_id=f"x{user}"))
+    assert "refused" in log.getvalue()
+    assert SECRET not in log.getvalue()
+    postgres_log = _postgres_log(data_dir)
+    assert postgres_log
+    assert SECRET.encode() not in postgres_log
+
+
+def _postgres_log(data_dir: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in data_dir.glob("*.log*"))
+
+
+def _stall_reads(superuser_conninfo: str) -> None:
+    """Any look at the users table takes ten minutes from now on."""
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        connection.execute("ALTER TABLE users RENAME TO users_behind")
+        connection.execute(
+            "CREATE VIEW users AS SELECT u.* FROM users_behind u,"
+            " (SELECT pg_sleep(600) OFFSET 0) AS s"
+        )
+        connection.execute("GRANT SELECT ON users TO recollect_read")
+
+
+def _stall_writes(superuser_conninfo: str) -> None:
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        connection.execute(
+            "CREATE FUNCTION stall() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN PERFORM pg_sleep(600); RETURN NEW; END $$"
+        )
+        connection.execute(
+            "CREATE TRIGGER stall BEFORE INSERT ON conversations"
+            " FOR EACH ROW EXECUTE FUNCTION stall()"
+        )
+
+
+async def _statements(watcher: psycopg.AsyncConnection[Any]) -> int:
+    """Statements of the services that run at this moment in this test's database."""
+    cursor = await watcher.execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+        " AND pid <> pg_backend_pid() AND state <> 'idle' AND wait_event = 'PgSleep'"
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+@pytest.mark.parametrize("end", ["cancel", "deadline"])
+@pytest.mark.parametrize(
+    ("stall", "method"),
+    [(_stall_reads, GET_CONTEXT), (_stall_writes, APPEND)],
+    ids=["read", "write"],
+)
+async def test_a_call_that_is_given_up_leaves_no_statement(
+    services: Services, superuser_conninfo: str, stall: Any, method: Method, end: str
+) -> None:
+    """Row 51: the statement is ended, and the slot is free for the next call."""
+    if method is GET_CONTEXT:  # somebody to be read about
+        await services.extraction.SubmitTranscripts(submit(transcript()))
+    stall(superuser_conninfo)
+    async with await psycopg.AsyncConnection.connect(
+        superuser_conninfo, autocommit=True
+    ) as watcher:
+
+        async def until(wanted: bool) -> None:
+            async with asyncio.timeout(20):  # the statement alone would take ten minutes
+                while True:
+                    if (await _statements(watcher) > 0) is wanted:
+                        return
+                    await asyncio.sleep(0.02)
+
+        for _ in range(12):  # more than the pool has connections
+            going = asyncio.ensure_future(
+                call(services, method, valid(method), timeout=0.05 if end == "deadline" else 60)
+            )
+            if end == "cancel":
+                await until(True)
+                going.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await going
+            else:
+                with pytest.raises(grpc.aio.AioRpcError) as caught:
+                    await going
+                assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        await until(False)
+    await services.extraction.ListJobs(extraction.ListJobsRequest())

@@ -1,0 +1,370 @@
+"""What is learnt from conversations, over real ports, with a model that follows a script.
+
+Requirements B6–B14 (the ledger), E1, E2, F1; contract "Identity" and "Trust"; faults.md rows 27,
+37, 38, 46 and the ledger check L4.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from recollect.v1 import job_pb2, memory_pb2, retrieval_service_pb2
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.learning import (
+    echo,
+    ended,
+    learn,
+    memories,
+    replies,
+    rows,
+    shown,
+    submit,
+    talk,
+)
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
+from tests.scripted_model.answers import memory
+
+MARCH = datetime(2026, 3, 1, 12, tzinfo=UTC)
+APRIL = MARCH + timedelta(days=31)
+
+
+async def profile(services: Services, user: str = "ana") -> Any:
+    response = await services.retrieval.GetProfile(
+        retrieval_service_pb2.GetProfileRequest(user_id=user)
+    )
+    return response.profile
+
+
+async def summaries(services: Services) -> dict[str, Any]:
+    listed = await services.retrieval.ListConversations(
+        retrieval_service_pb2.ListConversationsRequest(user_id="ana")
+    )
+    return {summary.conversation_id: summary for summary in listed.conversations}
+
+
+# --- one call ------------------------------------------------------------------------------------
+
+
+async def test_b6_b10_a_transcript_takes_one_model_call_and_one_embedding_call(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = lambda request: ChatAnswer.of(
+        new_memories=[memory("Ana likes tea", ["m1"]), memory("Ana owns a boat", ["m2"])],
+        profile={"summary": "Ana sails."},
+        conversation_summary={"title": "Tea and boats"},
+    )
+    result = await learn(modelled, talk("I like tea", "I own a boat"))
+    assert dict(model.calls) == {"chat": 1, "embeddings": 1}
+    # Both statements and the words they came from.
+    assert len(model.embedding_requests[0].texts) == 4
+    assert (result.memories_created, result.usage.llm_calls, result.usage.embedding_calls) == (
+        2, 1, 1,
+    )  # fmt: skip
+    assert (result.extractor, result.model) == ("openai", "gpt-4o-mini")
+    assert result.prompt_version == "extraction_1"
+
+
+async def test_b6_nothing_to_remember_takes_no_embedding_call(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = replies({})
+    assert (await learn(modelled, talk("hello"))).memories_created == 0
+    assert dict(model.calls) == {"chat": 1}
+
+
+async def test_b6_the_prompt_holds_profile_summary_and_relevant_memories(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = lambda request: ChatAnswer.of(
+        new_memories=[memory("Ana keeps bees", ["m1"])],
+        profile={"summary": "Ana is a beekeeper."},
+        conversation_summary={"title": "Bees"},
+    )
+    await learn(modelled, talk("I keep bees", at=MARCH), talk("I keep bees", at=MARCH, user="bo"))
+    model.script = replies({})
+    await learn(modelled, talk("I keep bees", "How are my bees?", at=MARCH))
+    asked = model.chat_requests[-1]
+    assert list(asked.sections) == [
+        "CURRENT PROFILE", "CURRENT SUMMARY", "EXISTING MEMORIES", "CONVERSATION",
+    ]  # fmt: skip
+    assert "beekeeper" in asked.sections["CURRENT PROFILE"]
+    assert "Bees" in asked.sections["CURRENT SUMMARY"]
+    assert [(m.local_id, m.content) for m in asked.memories] == [("e1", "Ana keeps bees")]
+    # The message that was extracted before is not part of the new range.
+    assert [(m.local_id, m.content) for m in asked.messages] == [("m1", "How are my bees?")]
+    assert asked.body["temperature"] <= 0.3
+
+
+# --- profile, summary, entities ------------------------------------------------------------------
+
+
+async def test_e2_the_profile_merges_and_its_versions_have_no_gap(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    patches = [
+        {
+            "summary": "Ana sails.",
+            "current_projects": ["boat"],
+            "facts": {"personal": {"name": "Ana"}},
+        },
+        {"current_projects": ["boat", "house"], "facts": {"personal": {"location": "Porto"}}},
+        {"current_projects": [" house "], "summary": None, "preferences": {}},  # nothing new
+        {"summary": "Ana sails and builds.", "department": "board", "access_level": "admin"},
+    ]
+    waiting = iter(patches)
+    model.script = lambda request: ChatAnswer.of(profile=next(waiting))
+    versions = [
+        (await learn(modelled, talk("hello", conversation=f"c{n}"))).profile_version
+        for n in range(len(patches))
+    ]
+    assert versions == [1, 2, 2, 3]
+    now = await profile(modelled)
+    assert (now.version, now.summary) == (3, "Ana sails and builds.")
+    assert list(now.current_projects) == ["boat", "house"]
+    assert dict(now.facts["personal"]) == {"name": "Ana", "location": "Porto"}
+    # E1: nothing that is said sets these.
+    assert (now.department, now.access_level) == ("", "standard")
+    # L4.
+    assert rows(superuser_conninfo, "SELECT version FROM profile_versions ORDER BY version") == [
+        (1,), (2,), (3,),
+    ]  # fmt: skip
+    assert rows(
+        superuser_conninfo,
+        "SELECT action, version, before ->> 'summary', after ->> 'summary' FROM history"
+        " WHERE subject = 'profile' ORDER BY version",
+    ) == [
+        ("created", 1, None, "Ana sails."),
+        ("updated", 2, "Ana sails.", "Ana sails."),
+        ("updated", 3, "Ana sails.", "Ana sails and builds."),
+    ]
+
+
+async def test_e2_concurrent_batches_lose_no_change_of_the_profile(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    model.script = lambda request: ChatAnswer.of(
+        profile={"current_projects": [request.messages[0].content]}
+    )
+    projects = [f"project {n}" for n in range(12)]
+    batches = [submit(modelled, talk(p, conversation=p)) for p in projects]
+    for (job_id,) in await asyncio.gather(*batches):
+        assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
+    now = await profile(modelled)
+    assert (sorted(now.current_projects), now.version) == (sorted(projects), 12)
+    assert rows(superuser_conninfo, "SELECT count(*), max(version) FROM profile_versions") == [
+        (12, 12)
+    ]
+
+
+@pytest.mark.parametrize(
+    "sources", [["m2"], ["m1", "m2"], ["m9"], "m1"], ids=["assistant", "both", "unknown", "shape"]
+)
+async def test_row_67_what_the_assistant_wrote_never_changes_the_profile(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str, sources: Any
+) -> None:
+    model.script = replies(
+        {
+            "sail": lambda r: {"profile": {"summary": "Ana sails."}},
+            "hello": lambda r: {
+                "profile": {"summary": "Ana is an admin.", "source_message_ids": sources}
+            },
+        }
+    )
+    talked = talk("hello", ("assistant", "You are an admin."), conversation="c2")
+    result = await learn(modelled, talk("I sail"), talked)
+    now = await profile(modelled)
+    assert (now.summary, now.version, result.profile_version) == ("Ana sails.", 1, 1)
+    assert result.dropped_items >= 1
+    assert rows(superuser_conninfo, "SELECT count(*) FROM profile_versions") == [(1,)]
+
+
+async def test_row_67_the_assistants_claims_carry_its_origin_and_close_nothing(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = replies(
+        {
+            "claim": lambda r: {
+                "new_memories": [memory("Ana lives in Rome", ["m2"])],
+                "contradicted_memories": [{"id": shown(r, "Porto"), "by": 0}],
+            },
+            "Porto": lambda r: {"new_memories": [memory("Ana lives in Porto", ["m1"])]},
+        }
+    )
+    claim = talk("claim", ("assistant", "You live in Rome."), conversation="c2")
+    result = await learn(modelled, talk("I live in Porto"), claim)
+    origins = {m.content: (m.origin, m.version) for m in await memories(modelled)}
+    assert origins["Ana lives in Porto"] == (memory_pb2.ORIGIN_USER, 1)
+    assert origins["Ana lives in Rome"][0] == memory_pb2.ORIGIN_ASSISTANT
+    assert (result.memories_contradicted, result.dropped_items) == (0, 1)
+
+
+async def test_f1_the_summary_is_merged_field_by_field(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = replies(
+        {
+            "boats": lambda r: {
+                "conversation_summary": {
+                    "title": "Boats", "summary": "About boats.", "key_topics": ["boats"],
+                    "outcome": "needs_followup", "followup_suggestions": ["Buy a sail?"],
+                }
+            },
+            "sails": lambda r: {
+                "conversation_summary": {
+                    "title": "", "summary": "About boats and sails.",
+                    "key_topics": ["boats", "sails"], "outcome": "wonderful",
+                }
+            },
+        }
+    )  # fmt: skip
+    lines = ["Let us talk of boats", "and now of sails"]
+    await learn(modelled, talk(lines[0]), talk(*lines), talk("a word", conversation="c2"))
+    found = await summaries(modelled)
+    first = found["c1"]
+    assert (first.title, first.summary) == ("Boats", "About boats and sails.")
+    assert list(first.key_topics) == ["boats", "sails"]
+    assert list(first.followup_suggestions) == ["Buy a sail?"]
+    assert (first.outcome, first.message_count) == (3, 2)
+    # Every session has one, with a title, also if the model gave none.
+    assert found["c2"].title == "a word"
+
+
+async def test_entities_are_found_again_under_any_spelling_and_mentions_are_counted(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    def tell(content: str, name: str) -> dict[str, Any]:
+        entity = {"name": name, "type": "person"}
+        return {"new_memories": [memory(content, ["m1"], entities=[entity, entity])]}
+
+    model.script = replies(
+        {
+            "sister": lambda r: tell("Ana has a sister called Zoë", "Zoë"),
+            "lawyer": lambda r: tell("Zoe is a lawyer", "zoe"),
+        }
+    )
+    await learn(modelled, talk("my sister"), talk("a lawyer", conversation="c2"))
+    assert rows(superuser_conninfo, "SELECT name, aliases, type, mention_count FROM entities") == [
+        ("Zoë", ["zoe"], "person", 2)
+    ]
+    assert rows(superuser_conninfo, "SELECT count(*) FROM entity_mentions") == [(2,)]
+    assert [list(m.entities) for m in await memories(modelled)] == [["Zoë"], ["Zoë"]]
+
+
+# --- calls, batches and money --------------------------------------------------------------------
+
+
+async def test_b14_the_ledger_is_the_jobs_usage_at_the_shipped_prices(
+    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    model.script = echo
+    async with start_services(**model_settings(model), batch_tokens=200) as services:
+        result = await learn(services, talk(*[f"Ana said {n} " + "word " * 60 for n in range(4)]))
+    usage = result.usage
+    assert usage.llm_calls == model.calls["chat"] > 1
+    assert usage.embedding_calls == model.calls["embeddings"] == usage.llm_calls
+    assert (usage.input_tokens, usage.output_tokens) == (
+        100 * usage.llm_calls, 20 * usage.llm_calls,
+    )  # fmt: skip
+    ledger = {
+        stage: numbers
+        for stage, *numbers in rows(
+            superuser_conninfo,
+            "SELECT stage, model, kind, calls, input_tokens, output_tokens, cost_usd"
+            " FROM usage_ledger",
+        )
+    }
+    million = 10**6
+    chat_cost = usage.input_tokens * Decimal("0.15") / million
+    chat_cost += usage.output_tokens * Decimal("0.60") / million
+    embedding_cost = usage.embedding_tokens * Decimal("0.02") / million
+    assert ledger == {
+        "extraction": [
+            "gpt-4o-mini", "memory-extraction", usage.llm_calls, usage.input_tokens,
+            usage.output_tokens, chat_cost,
+        ],
+        "embedding": [
+            "text-embedding-3-small", "memory-extraction", usage.embedding_calls,
+            usage.embedding_tokens, 0, embedding_cost,
+        ],
+    }  # fmt: skip
+    assert usage.cost_usd == pytest.approx(float(chat_cost + embedding_cost))
+
+
+async def test_b3_a_long_transcript_is_committed_call_by_call_and_resumed_where_it_broke(
+    start_services: StartServices, model: ScriptedModel
+) -> None:
+    lines = [f"Ana said {n} " + "word " * 60 for n in range(5)]
+    outage = True
+
+    def broken_at_the_third(request: ChatRequest) -> ChatAnswer | StatusFault:
+        if outage and lines[2].strip() == request.messages[0].content.strip():
+            return StatusFault(500)
+        return echo(request)
+
+    model.script = broken_at_the_third
+    async with start_services(**model_settings(model), batch_tokens=200) as services:
+        (job_id,) = await submit(services, talk(*lines))
+        async with asyncio.timeout(60):
+            await model.called(3)
+        # What the first calls yielded is there while the third fails.
+        assert [m.content for m in await memories(services)] == [line.strip() for line in lines[:2]]
+        outage = False
+        job = await ended(services, job_id)
+        assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+        assert job.result.memories_created == 5
+        assert (job.progress.messages_done, job.progress.messages_total) == (5, 5)
+        found = await memories(services)
+    assert [m.content for m in found] == [line.strip() for line in lines]
+    asked = [request.messages[0].content.split()[2] for request in model.chat_requests]
+    # In order, each once, but for the one that failed.
+    assert list(dict.fromkeys(asked)) == ["0", "1", "2", "3", "4"]
+    assert [asked.count(key) for key in "0134"] == [1, 1, 1, 1]
+
+
+async def test_row_27_a_cut_off_answer_splits_the_batch_and_is_paid_for(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    def cut_off(request: ChatRequest) -> ChatAnswer:
+        if len(request.messages) > 2:
+            return ChatAnswer('{"new_memories": [{"type": "fa', finish_reason="length")
+        return echo(request)
+
+    model.script = cut_off
+    lines = [f"Ana met person {n} today" for n in range(7)]
+    result = await learn(modelled, talk(*lines))
+    assert sorted(m.content for m in await memories(modelled)) == lines
+    assert [len(request.messages) for request in model.chat_requests] == [7, 3, 1, 2, 4, 2, 2]
+    assert result.usage.llm_calls == 7
+    assert rows(
+        superuser_conninfo, "SELECT calls FROM usage_ledger WHERE stage = 'extraction'"
+    ) == [(7,)]
+
+
+# --- document 001, through the offline extractor -------------------------------------------------
+
+
+async def test_i7_document_001_my_name_is_john(services: Services) -> None:
+    result = await learn(services, talk("My name is John"))
+    assert (result.extractor, result.usage.llm_calls) == ("offline", 0)
+    now = await profile(services)
+    assert now.facts["personal"]["name"] == "John"
+
+
+async def test_i7_document_001_thanh_works_with_docker(services: Services) -> None:
+    await learn(services, talk("Tôi tên Thanh, đang làm việc với Docker"))
+    now = await profile(services)
+    assert now.facts["personal"]["name"] == "Thanh"
+    assert list(now.facts["technical_context"]["frameworks"]) == ["Docker"]
+    events = {
+        memory_pb2.MEMORY_TYPE_QUESTION,
+        memory_pb2.MEMORY_TYPE_PROBLEM,
+        memory_pb2.MEMORY_TYPE_LEARNING,
+    }
+    assert [m.content for m in await memories(services) if m.type in events] == []
+    found = await summaries(services)
+    assert found["c1"].outcome == 2  # OUTCOME_ONGOING

@@ -1,0 +1,476 @@
+"""Transcripts, appended messages and their jobs as a client sees them: requirements B1 to B5."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+from collections.abc import Awaitable
+from typing import Any
+
+import grpc
+import psycopg
+import pytest
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
+
+from recollect.v1 import conversation_pb2, job_pb2, retrieval_service_pb2
+from recollect.v1 import extraction_service_pb2 as pb
+from recollect_shared.identifiers import uuid7
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.scripted_model import (
+    CONTENT_FAULTS,
+    ChatAnswer,
+    Hang,
+    ScriptedModel,
+    StatusFault,
+    canary_script,
+)
+
+BOUND = 30.0
+ENDED = (job_pb2.JOB_STATE_SUCCEEDED, job_pb2.JOB_STATE_DEAD, job_pb2.JOB_STATE_CANCELLED)
+USER, ASSISTANT = conversation_pb2.ROLE_USER, conversation_pb2.ROLE_ASSISTANT
+
+
+def message(content: str, message_id: str = "", *, role: int = USER) -> conversation_pb2.Message:
+    """A message; without an id unless one is given."""
+    return conversation_pb2.Message(id=message_id, role=role, content=content)  # type: ignore[arg-type]
+
+
+def transcript(
+    first: int = 1, last: int = 2, *, user: str = "ana", conversation: str = "c1"
+) -> conversation_pb2.Transcript:
+    """Messages `m<first>`..`m<last>`, each with a canary of its own."""
+    return conversation_pb2.Transcript(
+        user_id=user,
+        conversation_id=conversation,
+        messages=[message(f"canary:w{n}", f"m{n}") for n in range(first, last + 1)],
+    )
+
+
+async def submit(
+    services: Services, *transcripts: conversation_pb2.Transcript, key: str = ""
+) -> list[job_pb2.Job]:
+    """Submit a batch."""
+    accepted = await services.extraction.SubmitTranscripts(
+        pb.SubmitTranscriptsRequest(transcripts=transcripts, idempotency_key=key)
+    )
+    assert accepted.consistency_token
+    return list(accepted.jobs)
+
+
+async def watch(services: Services, job_id: str) -> list[job_pb2.Job]:
+    """Everything WatchJob says until the job has ended."""
+    seen = []
+    async with asyncio.timeout(BOUND):
+        async for response in services.extraction.WatchJob(pb.WatchJobRequest(job_id=job_id)):
+            seen.append(response.job)
+    return seen
+
+
+async def reached(services: Services, job_id: str, state: int) -> job_pb2.Job:
+    """The job once it is in a state."""
+    async with asyncio.timeout(BOUND):
+        call = services.extraction.WatchJob(pb.WatchJobRequest(job_id=job_id))
+        async for response in call:
+            if response.job.state == state:
+                call.cancel()
+                return response.job
+    raise AssertionError("the job ended in another state")
+
+
+async def memories(services: Services, user: str = "ana") -> list[str]:
+    """What is known about a user."""
+    listed = await services.retrieval.ListMemories(
+        retrieval_service_pb2.ListMemoriesRequest(user_id=user, page_size=200)
+    )
+    return sorted(memory.content for memory in listed.memories)
+
+
+def told(n: int) -> str:
+    """The memory of message `m<n>`."""
+    return f"The user mentioned canary:w{n}."
+
+
+async def refusal(call: Awaitable[Any]) -> tuple[grpc.StatusCode, str, list[str]]:
+    """Status, ErrorInfo reason and violated fields of a call that is refused."""
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await call
+    status = rpc_status.from_call(refused.value)  # type: ignore[arg-type]
+    assert status is not None
+    info = error_details_pb2.ErrorInfo()
+    bad = error_details_pb2.BadRequest()
+    for detail in status.details:
+        if detail.Is(info.DESCRIPTOR):
+            detail.Unpack(info)
+        if detail.Is(bad.DESCRIPTOR):
+            detail.Unpack(bad)
+    assert info.domain == "recollect"
+    return refused.value.code(), info.reason, [each.field for each in bad.field_violations]
+
+
+async def rows(conninfo: str, statement: str) -> list[tuple[Any, ...]]:
+    """What the database's administrator sees."""
+    async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
+        cursor = await connection.execute(statement.encode())
+        return await cursor.fetchall() if cursor.description else []
+
+
+async def test_a_batch_is_refused_whole_and_every_fault_is_named(
+    services: Services, superuser_conninfo: str
+) -> None:
+    """B1: violations in the caller's field names, all at once; nothing is stored."""
+    batch = [transcript(conversation=f"c{n}") for n in range(5)]
+    batch[3].ClearField("user_id")
+    batch[3].messages[1].ClearField("content")
+    batch[4].messages[1].id = "m1"
+    batch[1].messages[0].role = conversation_pb2.ROLE_UNSPECIFIED
+    code, _, fields = await refusal(
+        services.extraction.SubmitTranscripts(pb.SubmitTranscriptsRequest(transcripts=batch))
+    )
+    assert code == grpc.StatusCode.INVALID_ARGUMENT
+    assert sorted(fields) == [
+        "transcripts[1].messages[0].role",
+        "transcripts[3].messages[1].content",
+        "transcripts[3].user_id",
+        "transcripts[4].messages[1].id",
+    ]
+    assert await rows(superuser_conninfo, "SELECT 1 FROM jobs, messages, users") == []
+
+
+async def test_an_overlapping_transcript_is_extracted_once(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """faults.md row 38: ten messages in both; the model sees each message once."""
+    first, second = transcript(1, 12), transcript(3, 14)
+    jobs = await submit(modelled, first) + await submit(modelled, second)
+    for job in jobs:
+        assert (await watch(modelled, job.id))[-1].state == job_pb2.JOB_STATE_SUCCEEDED
+    assert [[line.content for line in request.messages] for request in model.chat_requests] == [
+        [f"canary:w{n}" for n in range(1, 13)],
+        ["canary:w13", "canary:w14"],
+    ]
+    assert await memories(modelled) == sorted(told(n) for n in range(1, 15))
+    again = await submit(modelled, second)
+    assert again[0].id == jobs[1].id
+    assert model.calls["chat"] == 2
+
+
+async def test_messages_without_ids_get_ones_that_repeat(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Contract: derived from what was sent, with an ordinal among equals; NFC before hashing."""
+    texts = ["có", "canary:w1", "có", "👍🏽", "có"]
+    request = pb.AppendMessagesRequest(
+        user_id="ana", conversation_id="c1", messages=[message(text) for text in texts]
+    )
+    first = await modelled.extraction.AppendMessages(request)
+    assert len(set(first.message_ids)) == 5
+    assert first.pending_messages == 5
+    decomposed = pb.AppendMessagesRequest(
+        user_id="ana",
+        conversation_id="c1",
+        messages=[message(text.replace("ó", "o\u0301")) for text in texts],
+    )
+    again = await modelled.extraction.AppendMessages(decomposed)
+    assert list(again.message_ids) == list(first.message_ids)
+    assert again.pending_messages == 5
+    other = pb.AppendMessagesRequest(
+        user_id="ana",
+        conversation_id="c1",
+        messages=[message("có", role=ASSISTANT), *(message("có") for _ in range(4))],
+    )
+    third = await modelled.extraction.AppendMessages(other)
+    assert list(third.message_ids[1:4]) == [first.message_ids[i] for i in (0, 2, 4)]
+    assert third.pending_messages == 7
+
+
+async def test_one_key_replays_and_refuses_another_body(services: Services) -> None:
+    """B4: the first answer again, as the job is now; another body is ALREADY_EXISTS."""
+    (job,) = await submit(services, transcript(), key="k1")
+    await watch(services, job.id)
+    replayed = await asyncio.gather(*(submit(services, transcript(), key="k1") for _ in range(20)))
+    assert {(each.id, each.state) for (each,) in replayed} == {
+        (job.id, job_pb2.JOB_STATE_SUCCEEDED)
+    }
+    code, reason, _ = await refusal(submit(services, transcript(1, 3), key="k1"))
+    assert (code, reason) == (grpc.StatusCode.ALREADY_EXISTS, "IDEMPOTENCY_KEY_REUSED")
+
+
+async def test_one_key_a_hundred_times_at_once_makes_one_job(services: Services) -> None:
+    """faults.md row 36, over the wire."""
+    answers = await asyncio.gather(*(submit(services, transcript(), key="k1") for _ in range(100)))
+    assert len({job.id for (job,) in answers}) == 1
+    listed = await services.extraction.ListJobs(pb.ListJobsRequest(user_id="ana"))
+    assert listed.total_size == 1
+
+
+async def test_a_known_message_with_other_content_is_refused(services: Services) -> None:
+    """Contract: FAILED_PRECONDITION MESSAGE_ID_REUSED."""
+    await submit(services, transcript())
+    changed = transcript()
+    changed.messages[0].content = "something else"
+    code, reason, _ = await refusal(submit(services, changed))
+    assert (code, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "MESSAGE_ID_REUSED")
+
+
+async def test_a_watch_shows_the_way_and_ends_with_the_job(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """B5: states in order, the last one final with result and token; an ended job at once."""
+    model.delay = 0.2
+    (job,) = await submit(modelled, transcript())
+    seen = await watch(modelled, job.id)
+    order = [job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING, job_pb2.JOB_STATE_SUCCEEDED]
+    positions = [order.index(each.state) for each in seen]
+    assert positions == sorted(positions)
+    assert job_pb2.JOB_STATE_RUNNING in [each.state for each in seen]
+    assert seen[-1].state == job_pb2.JOB_STATE_SUCCEEDED
+    assert seen[-1].consistency_token
+    assert seen[-1].result.memories_created == 2
+    (again,) = await watch(modelled, job.id)
+    assert again.state == job_pb2.JOB_STATE_SUCCEEDED
+
+
+async def test_a_watch_the_client_leaves_leaves_nothing_behind(
+    start_services: StartServices, model: ScriptedModel
+) -> None:
+    """faults.md row 51: no task of the server waits for a client that has gone."""
+    model.always(Hang())
+    async with start_services(**model_settings(model), drain_seconds=0.2) as services:
+        (job,) = await submit(services, transcript())
+        await reached(services, job.id, job_pb2.JOB_STATE_RUNNING)
+        await no_watchers()
+        calls = [services.extraction.WatchJob(pb.WatchJobRequest(job_id=job.id)) for _ in range(20)]
+        for call in calls:
+            await call.read()
+        assert watchers() == 20
+        for call in calls:
+            call.cancel()
+        await no_watchers()
+        got = await services.extraction.GetJob(pb.GetJobRequest(job_id=job.id))
+        assert got.job.state == job_pb2.JOB_STATE_RUNNING
+
+
+async def no_watchers() -> None:
+    """Wait until every WatchJob handler has ended."""
+    async with asyncio.timeout(BOUND):
+        while watchers():  # noqa: ASYNC110 - the server's handlers end by themselves
+            await asyncio.sleep(0.02)
+
+
+def watchers() -> int:
+    """How many WatchJob handlers of this process have begun and not ended."""
+    gc.collect()
+    return sum(
+        inspect.isasyncgen(each)
+        and each.__qualname__ == "ExtractionHandlers.WatchJob"
+        and each.ag_frame is not None
+        for each in gc.get_objects()
+    )
+
+
+@pytest.mark.parametrize("fault", ["not_json", "empty_object", "list"])
+async def test_unusable_replies_end_dead_listed_and_replayable(
+    modelled: Services, model: ScriptedModel, fault: str
+) -> None:
+    """Promise 5, faults.md row 26: never "nothing to remember"; RetryJob runs the range again."""
+    # Two questions an attempt, four attempts.
+    model.queue(*[ChatAnswer(CONTENT_FAULTS[fault])] * 8)
+    (job,) = await submit(modelled, transcript())
+    seen = await watch(modelled, job.id)
+    assert seen[-1].state == job_pb2.JOB_STATE_DEAD
+    assert (seen[-1].attempt, seen[-1].max_attempts) == (4, 4)
+    assert seen[-1].error.startswith("MODEL_UNUSABLE: ")
+    assert model.calls["chat"] == 8
+    assert await memories(modelled) == []
+    # The range that failed holds up nothing that comes after it.
+    (later,) = await submit(modelled, transcript(1, 4))
+    assert (await watch(modelled, later.id))[-1].state == job_pb2.JOB_STATE_SUCCEEDED
+    assert await memories(modelled) == [told(3), told(4)]
+    listed = await modelled.extraction.ListJobs(pb.ListJobsRequest(states=[job_pb2.JOB_STATE_DEAD]))
+    assert [each.id for each in listed.jobs] == [job.id]
+    assert listed.jobs[0].error == seen[-1].error
+    retried = await modelled.extraction.RetryJob(pb.RetryJobRequest(job_id=job.id))
+    assert retried.job.state == job_pb2.JOB_STATE_QUEUED
+    assert (await watch(modelled, job.id))[-1].state == job_pb2.JOB_STATE_SUCCEEDED
+    assert await memories(modelled) == [told(n) for n in range(1, 5)]
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_an_outage_is_waited_out_and_burns_no_attempt(
+    modelled: Services, model: ScriptedModel, status: int
+) -> None:
+    """faults.md row 25: FAILED meanwhile, then the job succeeds at its first attempt."""
+    model.always(StatusFault(status, retry_after="1"))
+    (job,) = await submit(modelled, transcript())
+    waiting = await reached(modelled, job.id, job_pb2.JOB_STATE_FAILED)
+    assert waiting.attempt == 0
+    assert waiting.error.startswith("MODEL_UNAVAILABLE: ")
+    model.always(None)
+    last = (await watch(modelled, job.id))[-1]
+    assert (last.state, last.attempt, last.error) == (job_pb2.JOB_STATE_SUCCEEDED, 1, "")
+    assert await memories(modelled) == [told(1), told(2)]
+
+
+async def test_jobs_can_be_cancelled_while_they_wait_and_while_they_run(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """B5: nothing of a cancelled job is written; its range can be run again."""
+    go = asyncio.Event()
+
+    async def slow(request: Any) -> ChatAnswer:
+        await go.wait()
+        return canary_script(request)
+
+    model.script = slow
+    (running,) = await submit(modelled, transcript(1, 2))
+    (waiting,) = await submit(modelled, transcript(3, 4))
+    await model.called(1)
+    for job in (waiting, running):
+        cancelled = await modelled.extraction.CancelJob(pb.CancelJobRequest(job_id=job.id))
+        assert cancelled.job.state == job_pb2.JOB_STATE_CANCELLED
+        assert cancelled.job.error == "CANCELLED_BY_CALLER"
+    go.set()
+    # Once a later job of the user is through, the cancelled one's worker has had its turn too.
+    (third,) = await submit(modelled, transcript(5, 6))
+    assert (await watch(modelled, third.id))[-1].state == job_pb2.JOB_STATE_SUCCEEDED
+    assert await memories(modelled) == [told(5), told(6)]
+    await modelled.extraction.RetryJob(pb.RetryJobRequest(job_id=running.id))
+    assert (await watch(modelled, running.id))[-1].state == job_pb2.JOB_STATE_SUCCEEDED
+    assert await memories(modelled) == [told(n) for n in (1, 2, 5, 6)]
+
+
+async def test_only_what_fits_the_state_can_be_done(services: Services) -> None:
+    """B5: FAILED_PRECONDITION JOB_STATE_CONFLICT; a job nobody has is NOT_FOUND."""
+    (job,) = await submit(services, transcript())
+    await watch(services, job.id)
+    extraction = services.extraction
+    for call in (
+        extraction.RetryJob(pb.RetryJobRequest(job_id=job.id)),
+        extraction.CancelJob(pb.CancelJobRequest(job_id=job.id)),
+    ):
+        assert (await refusal(call))[:2] == (
+            grpc.StatusCode.FAILED_PRECONDITION,
+            "JOB_STATE_CONFLICT",
+        )
+    nobody = str(uuid7())
+    unknown: list[Awaitable[Any]] = [
+        extraction.RetryJob(pb.RetryJobRequest(job_id=nobody)),
+        extraction.CancelJob(pb.CancelJobRequest(job_id=nobody)),
+        extraction.WatchJob(pb.WatchJobRequest(job_id=nobody)).read(),
+    ]
+    for each in unknown:
+        assert (await refusal(each))[:2] == (grpc.StatusCode.NOT_FOUND, "JOB_NOT_FOUND")
+
+
+async def test_appended_messages_are_extracted_by_themselves(
+    start_services: StartServices, model: ScriptedModel
+) -> None:
+    """B2: after N messages, on EndConversation, and after a silence."""
+    async with start_services(
+        **model_settings(model), extract_every=3, extract_idle_minutes=0.02
+    ) as services:
+
+        async def append(number: int, conversation: str) -> pb.AppendMessagesResponse:
+            return await services.extraction.AppendMessages(
+                pb.AppendMessagesRequest(
+                    user_id="ana",
+                    conversation_id=conversation,
+                    messages=[message(f"canary:w{number}", f"m{number}")],
+                )
+            )
+
+        answers = [await append(n, "c1") for n in (1, 2, 3)]
+        assert [each.HasField("job") for each in answers[:2]] == [False, False]
+        assert (await watch(services, answers[2].job.id))[-1].state == job_pb2.JOB_STATE_SUCCEEDED
+        await append(4, "c2")
+        ended = await services.extraction.EndConversation(
+            pb.EndConversationRequest(user_id="ana", conversation_id="c2")
+        )
+        assert (await watch(services, ended.job.id))[-1].state == job_pb2.JOB_STATE_SUCCEEDED
+        await append(5, "c3")
+        async with asyncio.timeout(BOUND):
+            while told(5) not in await memories(services):  # noqa: ASYNC110 - no job to watch yet
+                await asyncio.sleep(0.05)
+        assert await memories(services) == [told(n) for n in range(1, 6)]
+        code, reason, _ = await refusal(
+            services.extraction.EndConversation(
+                pb.EndConversationRequest(user_id="ana", conversation_id="nowhere")
+            )
+        )
+        assert (code, reason) == (grpc.StatusCode.NOT_FOUND, "CONVERSATION_NOT_FOUND")
+
+
+async def test_memory_off_says_so_and_stores_nothing(
+    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """RECOLLECT_MEMORY_ENABLED=false: CANCELLED MEMORY_DISABLED, watched like any ended job."""
+    async with start_services(**model_settings(model), memory_enabled=False) as services:
+        (job,) = await submit(services, transcript())
+        (only,) = await watch(services, job.id)
+        assert only.state == job_pb2.JOB_STATE_CANCELLED
+        assert only.error.startswith("MEMORY_DISABLED")
+        code, reason, _ = await refusal(
+            services.extraction.RetryJob(pb.RetryJobRequest(job_id=job.id))
+        )
+        assert (code, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "JOB_STATE_CONFLICT")
+    assert model.calls["chat"] == 0
+    assert await rows(superuser_conninfo, "SELECT 1 FROM messages") == []
+
+
+async def test_learning_off_and_erased_users(services: Services, superuser_conninfo: str) -> None:
+    """A paused user gets CANCELLED LEARNING_DISABLED, an erased one USER_ERASED."""
+    (job,) = await submit(services, transcript())
+    await watch(services, job.id)
+    await rows(superuser_conninfo, "UPDATE users SET learning_enabled = false")
+    (paused,) = await submit(services, transcript(3, 4))
+    assert paused.state == job_pb2.JOB_STATE_CANCELLED
+    assert paused.error.startswith("LEARNING_DISABLED")
+    await rows(superuser_conninfo, "UPDATE users SET erased_at = now()")
+    code, reason, _ = await refusal(submit(services, transcript(5, 6)))
+    assert (code, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "USER_ERASED")
+
+
+async def test_a_restart_in_the_middle_of_a_job_loses_nothing(
+    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """I2, faults.md row 9: stopped while the model hangs; the next process does it, attempt 1."""
+    model.queue(Hang())
+    async with start_services(**model_settings(model), drain_seconds=0.1) as services:
+        (job,) = await submit(services, transcript())
+        async with asyncio.timeout(BOUND):
+            await model.called(1)
+    assert await rows(superuser_conninfo, "SELECT state, attempt FROM jobs") == [("queued", 0)]
+    async with start_services(**model_settings(model)) as services:
+        last = (await watch(services, job.id))[-1]
+        assert (last.state, last.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1)
+        assert await memories(services) == [told(1), told(2)]
+
+
+async def test_jobs_are_listed_newest_first_by_filter_and_page(services: Services) -> None:
+    """B5: ListJobs pages are stable and end."""
+    jobs = [
+        (await submit(services, transcript(user=user, conversation=f"c{n}")))[0]
+        for n in range(3)
+        for user in ("ana", "bob")
+    ]
+    for job in jobs:
+        await watch(services, job.id)
+    found: list[str] = []
+    token = ""
+    while True:
+        page = await services.extraction.ListJobs(pb.ListJobsRequest(page_size=4, page_token=token))
+        assert page.total_size == 6
+        found += [job.id for job in page.jobs]
+        token = page.next_page_token
+        if not token:
+            break
+    assert found == [job.id for job in reversed(jobs)]
+    of_bob = await services.extraction.ListJobs(
+        pb.ListJobsRequest(
+            user_id="bob", conversation_id="c1", states=[job_pb2.JOB_STATE_SUCCEEDED]
+        )
+    )
+    assert [job.id for job in of_bob.jobs] == [jobs[3].id]
+    assert all(job.state in ENDED for job in of_bob.jobs)

@@ -1,0 +1,427 @@
+"""A model or embedder that misbehaves: nothing is lost, nothing is made up (B8, B10).
+
+faults.md rows 25, 26, 28–34, 38, 45, 46, 47 and the ledger check L7.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from recollect.v1 import extraction_service_pb2, job_pb2, memory_pb2, retrieval_service_pb2
+from recollect_extraction.pipeline.backfill import Backfill
+from recollect_shared.database.pool import Database
+from recollect_shared.embeddings.openai_api import OpenAIEmbedder
+from recollect_shared.startup import configure_vectors
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, rows, submit, talk
+from tests.scripted_model import (
+    CONTENT_FAULTS,
+    HOSTILE_ANSWERS,
+    ChatAnswer,
+    EmbeddingFault,
+    Fault,
+    Hang,
+    RawReply,
+    Reset,
+    ScriptedModel,
+    SlowDrip,
+    StatusFault,
+    canary_script,
+)
+from tests.scripted_model.answers import memory
+
+EVERY_ROW = "SELECT xmin::text, ctid::text, * FROM memories"
+
+
+@pytest.fixture
+async def patient(start_services: StartServices, model: ScriptedModel) -> AsyncIterator[Services]:
+    """Both services, with a second of patience for the model and two attempts for a job."""
+    async with start_services(
+        **model_settings(model), model_timeout_seconds=1.0, job_max_retries=1
+    ) as services:
+        yield services
+
+
+async def ended_job(services: Services, *lines: str) -> job_pb2.Job:
+    return await ended(services, (await submit(services, talk(*lines)))[0])
+
+
+async def found(services: Services, query: str) -> list[str]:
+    response = await services.retrieval.SearchMemories(
+        retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query=query)
+    )
+    return [result.memory.content for result in response.results]
+
+
+# --- outages of the model ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        StatusFault(429, retry_after="0"),
+        StatusFault(500),
+        StatusFault(503, retry_after="soon"),
+        Reset(),
+        Reset(after=150),
+        Hang(),
+        SlowDrip(seconds=0.2),
+    ],
+    ids=str,
+)
+async def test_row_25_an_outage_makes_the_job_wait_and_costs_no_attempt(
+    patient: Services, model: ScriptedModel, fault: Fault
+) -> None:
+    model.always(fault)
+    (job_id,) = await submit(patient, talk("remember canary:heron"))
+    async with asyncio.timeout(60):
+        # More often than there are attempts.
+        await model.called(4)
+    model.always(None)
+    job = await ended(patient, job_id)
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    assert job.attempt == 1
+    assert [m.content for m in await memories(patient)] == ["The user mentioned canary:heron."]
+
+
+async def test_row_25_retry_after_is_honoured(
+    patient: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    model.queue(StatusFault(429, retry_after="900"))
+    (job_id,) = await submit(patient, talk("remember canary:heron"))
+    waits = "SELECT state, attempt, run_after > now() + interval '10 minutes' FROM jobs"
+    async with asyncio.timeout(60):
+        async for response in patient.extraction.WatchJob(
+            extraction_service_pb2.WatchJobRequest(job_id=job_id)
+        ):
+            if response.job.state == job_pb2.JOB_STATE_FAILED:
+                break
+    assert rows(superuser_conninfo, waits) == [("failed", 0, True)]
+    job = (await patient.extraction.GetJob(extraction_service_pb2.GetJobRequest(job_id=job_id))).job
+    assert job.state == job_pb2.JOB_STATE_FAILED
+    assert job.error.startswith("MODEL_UNAVAILABLE")
+
+
+# --- replies that are no answer ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", CONTENT_FAULTS)
+async def test_row_26_garbage_ends_dead_and_never_as_nothing_to_remember(
+    patient: Services, model: ScriptedModel, kind: str
+) -> None:
+    model.script = lambda request: ChatAnswer(CONTENT_FAULTS[kind])
+    job = await ended_job(patient, "remember canary:heron")
+    assert job.state == job_pb2.JOB_STATE_DEAD
+    assert job.error.startswith("MODEL_UNUSABLE")
+    assert "heron" not in job.error
+    assert (job.attempt, job.max_attempts) == (2, 2)
+    # L7: twice an attempt.
+    assert model.calls["chat"] == 4
+    assert await memories(patient, statuses=ALL_STATUSES) == []
+
+
+@pytest.mark.parametrize("kind", CONTENT_FAULTS)
+async def test_row_26_garbage_once_is_asked_again_within_the_attempt(
+    patient: Services, model: ScriptedModel, kind: str
+) -> None:
+    model.queue(ChatAnswer(CONTENT_FAULTS[kind]))
+    job = await ended_job(patient, "remember canary:heron")
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    assert (job.attempt, job.result.usage.llm_calls, job.result.memories_created) == (1, 2, 1)
+    first, second = model.chat_requests
+    assert second.body["messages"][-1] == first.body["messages"][-1]
+    assert second.body["messages"][-1]["role"] == "user"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [RawReply.html(), RawReply.huge(), RawReply(b'{"choices": []}'), RawReply(b"[]")],
+    ids=["html", "50 MB", "no choices", "list"],
+)
+async def test_row_30_a_body_that_is_no_completion_costs_an_attempt(
+    patient: Services, model: ScriptedModel, body: RawReply
+) -> None:
+    model.queue(body)
+    job = await ended_job(patient, "remember canary:heron")
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    assert (job.attempt, job.result.memories_created) == (2, 1)
+
+
+async def test_row_45_a_model_that_names_itself_badly_kills_no_job(
+    patient: Services, model: ScriptedModel
+) -> None:
+    reply = ChatAnswer.of(new_memories=[memory("Ana likes tea", ["m1"])]).body("x\x00\ud800")
+    model.queue(RawReply(json.dumps(reply).encode()))
+    job = await ended_job(patient, "I like tea")
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    assert (job.attempt, job.result.model) == (1, "gpt-4o-mini")
+
+
+# --- replies that are partly usable --------------------------------------------------------------
+
+
+async def test_b8_a_usable_part_is_kept_and_the_rest_counted(
+    patient: Services, model: ScriptedModel
+) -> None:
+    model.script = lambda request: ChatAnswer.of(
+        new_memories=[
+            memory("Ana likes tea", ["m1", "m77"]),
+            memory("Ana is a prophet", ["m1"], type="prophecy"),
+            None,
+        ],
+        updated_memories={"id": "e1"},
+        achieved_goals=[{"id": "e9"}],
+    )
+    job = await ended_job(patient, "I like tea")
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    assert (job.result.memories_created, job.result.dropped_items) == (1, 5)
+    (only,) = await memories(patient)
+    assert list(only.source_message_ids) == ["c1-1"]
+
+
+@pytest.mark.parametrize("name", HOSTILE_ANSWERS)
+async def test_rows_28_to_31_no_hostile_answer_reaches_what_is_not_its_own(
+    patient: Services, model: ScriptedModel, superuser_conninfo: str, name: str
+) -> None:
+    facts = [f"Ana keeps bird number {n}" for n in range(5)]
+    seeds: Callable[[Any], Any] = lambda r: {  # noqa: E731
+        "new_memories": [memory(fact, ["m1"]) for fact in facts],
+        "profile": {"summary": "Ana keeps birds.", "facts": {"personal": {"name": "Ana"}}},
+    }
+    model.script = replies({"birds": seeds})
+    await learn(patient, talk("I keep birds"), talk("I keep birds", user="bo"))
+    others = f"{EVERY_ROW} WHERE user_id = 'bo'"
+    kept = rows(superuser_conninfo, others)
+
+    model.script = HOSTILE_ANSWERS[name]
+    job = await ended(patient, (await submit(patient, talk("hello", conversation="c2")))[0])
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    assert job.attempt == 1
+    assert rows(superuser_conninfo, others) == kept
+
+    everything = await memories(patient, statuses=ALL_STATUSES)
+    assert len(everything) <= 5 + 200
+    # Row 28 may make one memory more precise, which the history keeps; row 29 closes none.
+    assert {m.status for m in everything} == {memory_pb2.MEMORY_STATUS_ACTIVE}
+    assert sum(m.content in facts for m in everything) >= 4
+    for one in everything:
+        assert 0.0 <= one.importance <= 1.0
+        assert len(one.content.encode()) <= 8192
+        assert 1900 <= one.valid_from.ToDatetime().year <= 2200
+    # Row 31: what was known stays, and the whole stays within its bound.
+    response = await patient.retrieval.GetProfile(
+        retrieval_service_pb2.GetProfileRequest(user_id="ana")
+    )
+    assert response.profile.summary == "Ana keeps birds."
+    assert dict(response.profile.facts.fields["personal"].struct_value) == {"name": "Ana"}
+    assert response.profile.ByteSize() < 2 * 64 * 1024
+    versions = rows(
+        superuser_conninfo, "SELECT count(*), max(version) FROM profile_versions"
+        " WHERE user_id = 'ana'",
+    )  # fmt: skip
+    assert versions == [(response.profile.version, response.profile.version)]
+    if name != "injected_instruction" and not name.endswith("_profile"):
+        assert job.result.dropped_items > 0
+
+
+async def test_row_29_a_reply_that_contradicts_everything_contradicts_nothing(
+    patient: Services, model: ScriptedModel
+) -> None:
+    seeds = [memory(f"Ana keeps bird number {n}", ["m1"]) for n in range(5)]
+    model.script = replies({"birds": lambda r: {"new_memories": seeds}})
+    await learn(patient, talk("I keep birds"))
+    model.script = HOSTILE_ANSWERS["contradict_everything"]
+    result = await learn(patient, talk("all wrong", conversation="c2"))
+    assert (result.memories_contradicted, result.dropped_items) == (0, 5)
+    assert len(await memories(patient)) == 6
+
+
+async def test_row_29_the_cap_is_the_jobs_and_not_the_calls(
+    start_services: StartServices, model: ScriptedModel
+) -> None:
+    seeds = [memory(f"Ana keeps bird number {n}", ["m1"]) for n in range(9)]
+    async with start_services(**model_settings(model), batch_tokens=200) as services:
+        model.script = replies({"birds": lambda r: {"new_memories": seeds}})
+        await learn(services, talk("I keep birds"))
+        model.script = lambda request: ChatAnswer.of(
+            contradicted_memories=[{"id": known.local_id} for known in request.memories[:2]]
+        )
+        lines = [f"wrong {n} " + "word " * 60 for n in range(4)]
+        result = await learn(services, talk(*lines, conversation="c2"))
+        assert model.calls["chat"] == 5
+        assert (result.memories_contradicted, result.dropped_items) == (2, 6)
+        assert len(await memories(services)) == 7
+
+
+async def test_row_45_characters_that_cannot_be_stored_cost_nothing_but_themselves(
+    patient: Services, model: ScriptedModel
+) -> None:
+    bad = "a\x00b\ud800c"
+    model.script = lambda request: ChatAnswer(
+        json.dumps(
+            {
+                "new_memories": [
+                    memory(
+                        f"Ana {bad}", ["m1"], tags=[bad], keywords=[bad], detail=bad,
+                        context={bad: bad}, entities=[{"name": bad, "type": "person"}],
+                    )
+                ],
+                "profile": {"summary": bad, "facts": {bad: {bad: bad}}},
+                "conversation_summary": {"title": bad, "key_topics": [bad]},
+            }
+        )
+    )  # fmt: skip
+    job = await ended_job(patient, "hello")
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    assert job.attempt == 1
+    (only,) = await memories(patient)
+    assert (only.content, list(only.tags), dict(only.context)) == (
+        "Ana abc",
+        ["abc"],
+        {"abc": "abc"},
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["'; DROP TABLE memories; --", "100% of \\ and _", "a & | !! b", "\u202eevil\u200b tea"]
+)
+async def test_rows_46_and_47_text_is_taken_literally(
+    patient: Services, model: ScriptedModel, text: str
+) -> None:
+    content = f"Ana wrote {text} today"
+    model.script = lambda request: ChatAnswer.of(new_memories=[memory(content, ["m1"])])
+    await learn(patient, talk(text))
+    assert [m.content for m in await memories(patient)] == [content]
+    assert await found(patient, f"wrote {text}") == [content]
+
+
+# --- the embedder --------------------------------------------------------------------------------
+
+OUTAGES: list[Fault] = [
+    StatusFault(500),
+    StatusFault(429, retry_after="900"),
+    Reset(),
+    Hang(),
+    RawReply.html(),
+    *(
+        EmbeddingFault(kind)
+        for kind in (
+            "wrong_dimensions", "one_missing", "one_more", "same_index", "no_index", "nan",
+            "infinity", "zero", "text", "bad_base64",
+        )
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", OUTAGES, ids=str)
+async def test_rows_32_to_34_a_memory_without_a_vector_is_found_by_its_words(
+    patient: Services, model: ScriptedModel, superuser_conninfo: str, conninfo: str, fault: Fault
+) -> None:
+    model.always(fault, endpoint="embeddings")
+    result = await learn(patient, talk("remember canary:heron"))
+    assert (result.memories_created, result.usage.embedding_calls) == (1, 0)
+    states = "SELECT embedding_state FROM memories"
+    vectors = (
+        "SELECT (SELECT count(*) FROM memory_embeddings), count(*) FROM memory_source_embeddings"
+    )
+    assert rows(superuser_conninfo, states) == [("pending",)]
+    assert rows(superuser_conninfo, vectors) == [(0, 0)]
+    assert await found(patient, "heron") == ["The user mentioned canary:heron."]
+
+    async with _OwnBackfill(conninfo, model) as filling:
+        await filling.run()
+        assert rows(superuser_conninfo, states) == [("pending",)]
+        model.always(None, endpoint="embeddings")
+        async with asyncio.timeout(60):
+            # The service's own sweep may be the one that fills them.
+            while rows(superuser_conninfo, states) != [("stored",)]:
+                await filling.run()
+        assert await filling.run() == 0
+    assert rows(superuser_conninfo, vectors) == [(1, 1)]
+    assert [m.version for m in await memories(patient)] == [1]
+
+
+class _OwnBackfill:
+    """A back-fill of one's own on the test's database."""
+
+    def __init__(self, conninfo: str, model: ScriptedModel) -> None:
+        self._database = Database(
+            conninfo,
+            "recollect_maintenance",
+            application="tests",
+            max_size=2,
+            configure=configure_vectors,
+        )
+        self._embedder = OpenAIEmbedder(
+            "text-embedding-3-small", 64, base_url=model.base_url, api_key="test", timeout=1.0
+        )
+
+    async def __aenter__(self) -> Backfill:
+        await self._database.open()
+        return Backfill(self._database, self._embedder)
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._embedder.close()
+        await self._database.close()
+
+
+async def test_row_33_vectors_in_another_order_are_put_right(
+    patient: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    model.always(EmbeddingFault("shuffled"), endpoint="embeddings")
+    model.script = lambda request: ChatAnswer.of(
+        new_memories=[memory(message.content, [message.local_id]) for message in request.messages]
+    )
+    lines = ["Ana likes tea", "Bees make honey", "Rome lies in Italy"]
+    await learn(patient, talk(*lines))
+    # The words a memory came from are its own words here, so the two vectors must be the same.
+    apart = (
+        "SELECT count(*), max(c.embedding <=> s.embedding) < 0.01 FROM memory_embeddings AS c"
+        " JOIN memory_source_embeddings AS s USING (tenant_id, user_id, memory_id, model)"
+    )
+    assert rows(superuser_conninfo, apart) == [(3, True)]
+
+
+async def test_row_34_a_zero_vector_makes_no_duplicate_of_anything(
+    patient: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    await learn(patient, talk("remember canary:heron"))
+    before = rows(superuser_conninfo, f"{EVERY_ROW} WHERE content LIKE '%heron%'")
+    model.always(EmbeddingFault("zero"), endpoint="embeddings")
+    await learn(patient, talk("remember canary:osprey", conversation="c2"))
+    assert rows(superuser_conninfo, f"{EVERY_ROW} WHERE content LIKE '%heron%'") == before
+    assert sorted(m.content for m in await memories(patient)) == [
+        "The user mentioned canary:heron.",
+        "The user mentioned canary:osprey.",
+    ]
+
+
+async def test_b11_an_outage_of_the_embedder_doubles_nothing_said_in_the_same_words(
+    patient: Services, model: ScriptedModel
+) -> None:
+    model.script = canary_script
+    model.always(StatusFault(500), endpoint="embeddings")
+    await learn(
+        patient, talk("remember canary:heron"), talk("remember canary:heron", conversation="c2")
+    )
+    (only,) = await memories(patient)
+    assert (only.version, list(only.source_message_ids)) == (1, ["c1-1", "c2-1"])
+
+
+async def test_b10_absurd_token_counts_of_the_embedder_kill_no_job(
+    patient: Services, model: ScriptedModel
+) -> None:
+    reply = {
+        "data": [
+            {"index": n, "embedding": [1.0] + [0.0] * 63} for n in range(2)
+        ],
+        "usage": {"prompt_tokens": 10**30},
+    }  # fmt: skip
+    model.queue(RawReply(json.dumps(reply).encode()), endpoint="embeddings")
+    result = await learn(patient, talk("remember canary:heron"))
+    assert (result.usage.embedding_calls, result.usage.embedding_tokens) == (1, 0)

@@ -1,0 +1,276 @@
+"""SearchMemories over a real port (D3, D4, D8, D13; contract: names, scale, defaults)."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import grpc
+import psycopg
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
+
+from recollect.v1 import memory_pb2, retrieval_service_pb2, search_pb2
+from recollect_shared.embeddings.offline import OfflineEmbedder
+from tests.e2e.conftest import Services, StartServices
+from tests.integration.retrieval.seed import Fact, remember
+
+# Every name a component may have, by contract.
+NAMES = set(
+    "semantic source fulltext keyword date session neighbour facts speaker entity temporal recency "
+    "source_priority cap".split()
+)
+FACTS = [
+    Fact("Ana lives in Porto", importance=0.9, entities=["Porto"]),
+    Fact("Ana writes Node.js services", importance=0.8, entities=["Node.js"]),
+    Fact("Chị Lan sống ở Hà Nội", importance=0.7, entities=["Hà Nội"]),
+    Fact("東京に住んでいます", importance=0.6, entities=["東京"]),
+    Fact("أحب القهوة العربية", importance=0.5),
+    Fact("The favourite sign is 🦊", importance=0.4),
+    Fact("The coupon reads '; DROP TABLE memories; -- 100% \\ off", importance=0.3),
+]
+
+
+def stamp(moment: datetime) -> Timestamp:
+    made = Timestamp()
+    made.FromDatetime(moment)
+    return made
+
+
+async def search(
+    services: Services, query: str = "", user: str = "ana", **fields: Any
+) -> retrieval_service_pb2.SearchMemoriesResponse:
+    return await services.retrieval.SearchMemories(
+        retrieval_service_pb2.SearchMemoriesRequest(user_id=user, query=query, **fields)
+    )
+
+
+def contents(response: retrieval_service_pb2.SearchMemoriesResponse) -> list[str]:
+    return [result.memory.content for result in response.results]
+
+
+def leg(
+    response: retrieval_service_pb2.SearchMemoriesResponse
+    | retrieval_service_pb2.GetContextResponse,
+    name: str,
+) -> search_pb2.LegReport:
+    (found,) = [report for report in response.legs if report.name == name]
+    return found
+
+
+async def refused(call: Any, *fields: str) -> None:
+    """The call is INVALID_ARGUMENT and every one of `fields` is named."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT, caught.value
+
+    bad = error_details_pb2.BadRequest()
+    status = rpc_status.from_call(caught.value)
+    assert status is not None
+    for detail in status.details:
+        detail.Unpack(bad)
+    assert {violation.field for violation in bad.field_violations} == set(fields)
+
+
+@pytest.fixture
+async def ana(superuser_conninfo: str) -> None:
+    await remember(superuser_conninfo, "ana", FACTS, embedder=OfflineEmbedder())
+
+
+async def test_the_breakdown_adds_up_and_is_there_when_asked_for(
+    services: Services, ana: None
+) -> None:
+    explained = await search(services, "Where does Ana live in Porto?", explain=True)
+    assert len(explained.results) == len(FACTS)
+    for result in explained.results:
+        assert math.isclose(sum(result.breakdown.values()), result.score, abs_tol=1e-9)
+        assert 0.0 <= result.score <= 1.0
+        assert set(result.breakdown) <= NAMES
+    assert explained.results[0].breakdown["keyword"] > 0
+    assert set(explained.results[0].matched_legs) == {"semantic", "keyword"}
+    scores = [result.score for result in explained.results]
+    assert scores == sorted(scores, reverse=True)
+    plain = await search(services, "Where does Ana live in Porto?")
+    assert [dict(result.breakdown) for result in plain.results] == [{}] * len(FACTS)
+    assert [result.score for result in plain.results] == scores
+    assert not plain.degraded
+    assert plain.candidates_total == len(FACTS)
+    for name in ("semantic", "keyword"):
+        assert leg(plain, name).state == search_pb2.LEG_STATE_RAN
+
+
+async def test_weights_and_min_score_per_request(services: Services, ana: None) -> None:
+    only_words = {"semantic": 0.0, "source": 0.0, "date": 0.0}
+    found = await search(services, "Porto", weights=only_words, explain=True)
+    assert contents(found)[0] == "Ana lives in Porto"
+    assert [result.score > 0 for result in found.results] == [True] + [False] * (len(FACTS) - 1)
+    bound = found.results[0].score
+    kept = await search(services, "Porto", weights=only_words, min_score=bound - 1e-9)
+    assert contents(kept) == ["Ana lives in Porto"]
+    assert contents(await search(services, "Porto", min_score=1.0)) == []
+    assert len((await search(services, "Porto", min_score=0.0)).results) == len(FACTS)
+
+
+async def test_bad_weights_and_filters_are_told_together(services: Services) -> None:
+    await refused(
+        search(
+            services,
+            "x",
+            user="",
+            weights={"nonsense": 1.0, "semantic": math.nan},
+            min_score=math.inf,
+            limit=-1,
+            ranking="best",
+            types=[99],
+        ),
+        "user_id",
+        "weights[nonsense]",
+        "weights[semantic]",
+        "min_score",
+        "limit",
+        "ranking",
+        "types[0]",
+    )
+
+
+async def test_a_vector_of_another_size_or_without_direction_is_refused(
+    services: Services, ana: None
+) -> None:
+    for size in (3, 511, 513):
+        await refused(search(services, query_embedding=[0.1] * size), "query_embedding")
+    for number in (0.0, math.nan, math.inf, -math.inf):
+        await refused(search(services, query_embedding=[number] * 512), "query_embedding")
+
+
+async def test_ones_own_vector_is_used_whatever_its_length(services: Services, ana: None) -> None:
+    vectors = (await OfflineEmbedder().embed([fact.content for fact in FACTS])).vectors
+    for fact, vector in zip(FACTS, vectors, strict=True):
+        found = await search(services, query_embedding=[float(x) * 7.5 for x in vector])
+        assert contents(found)[0] == fact.content
+        assert leg(found, "semantic").state == search_pb2.LEG_STATE_RAN
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("Hà Nội", 2),
+        ("ha noi", 2),
+        (unicodedata.normalize("NFD", "Hà Nội"), 2),
+        ("HÀ NỘI", 2),
+        ("東京", 3),
+        ("القهوة", 4),
+        ("🦊", 5),
+        ("DROP TABLE", 6),
+        ("100% \\ off", 6),
+    ],
+)
+async def test_any_language_is_found_by_its_words(
+    query: str, expected: int, services: Services, ana: None
+) -> None:
+    """D13, faults.md row 46: the keyword leg alone, so that no vector helps."""
+    found = await search(services, query, weights={"semantic": 0.0, "source": 0.0, "date": 0.0})
+    assert found.results[0].memory.content == FACTS[expected].content
+    assert "keyword" in found.results[0].matched_legs
+
+
+async def test_what_looks_like_syntax_is_text(services: Services, ana: None) -> None:
+    """faults.md row 47: literal, and an answer in any case."""
+    signs = ["???", "a & | !!", "%", "\\", "(((", "<->", ":*", "  ", "\t", '{"a": [1}', "$1"]
+    signs += ["' ; drop table memories; --", "%s %(x)s", "\u202e\u200b", "x" * 20_000]
+    for query in signs:
+        assert len((await search(services, query)).results) == len(FACTS), query
+
+
+async def test_an_empty_query_lists_by_importance_then_recency_of_use(
+    services: Services, superuser_conninfo: str
+) -> None:
+    now = datetime.now(UTC)
+    ids = await remember(
+        superuser_conninfo,
+        "ana",
+        [
+            Fact("new", importance=0.5, created_at=now - timedelta(days=1)),
+            Fact("old, just used", importance=0.5, created_at=now - timedelta(days=90)),
+            Fact("heavy", importance=0.9, created_at=now - timedelta(days=99)),
+        ],
+    )
+    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as connection:
+        await connection.execute(
+            "INSERT INTO memory_access VALUES ('default', 'ana', %s, 1, now())", (ids[1],)
+        )
+    found = await search(services, explain=True)
+    assert contents(found) == ["heavy", "old, just used", "new"]
+    assert [result.score for result in found.results] == [0.0] * 3
+    assert set(found.results[0].breakdown.values()) == {0.0}
+    assert {report.state for report in found.legs} == {search_pb2.LEG_STATE_SKIPPED}
+    assert not found.degraded
+    assert contents(await search(services, limit=1, types=[memory_pb2.MEMORY_TYPE_FACT])) == [
+        "heavy"
+    ]
+
+
+async def test_a_time_in_the_question_lifts_what_is_of_that_time(
+    services: Services, superuser_conninfo: str
+) -> None:
+    trips = [
+        Fact("Went hiking with Bo", valid_from=datetime(2023, month, 15, tzinfo=UTC))
+        for month in (1, 5, 9)
+    ]
+    ids = await remember(superuser_conninfo, "ana", trips, embedder=OfflineEmbedder())
+    found = await search(services, "When did I go hiking in May 2023?", explain=True)
+    assert found.results[0].memory.id == str(ids[1])
+    assert found.results[0].breakdown["date"] == pytest.approx(0.4 / 2.9)
+    assert "temporal" in found.results[0].matched_legs
+    assert "temporal" not in found.results[2].matched_legs
+    for reference, expected in ((datetime(2023, 2, 10), 0), (datetime(2023, 10, 3), 2)):
+        last_month = await search(
+            services, "hiking last month", reference_time=stamp(reference.replace(tzinfo=UTC))
+        )
+        assert last_month.results[0].memory.id == str(ids[expected])
+
+
+async def test_entities_of_the_question_are_recognised(services: Services, ana: None) -> None:
+    for question, name in (
+        ("What about Node.js?", "Node.js"),
+        ("co gi o ha noi", "Hà Nội"),
+        ("東京はどうですか", "東京"),
+    ):
+        assert [entity.name for entity in (await search(services, question)).entities] == [name]
+
+
+async def test_a_filter_by_a_folded_name(services: Services, ana: None) -> None:
+    assert contents(await search(services, "x", entity="ha NOI")) == [FACTS[2].content]
+    assert contents(await search(services, "x", entity="nowhere")) == []
+
+
+async def test_an_unknown_user_is_answered_with_nothing(services: Services, ana: None) -> None:
+    found = await search(services, "Porto", user="nobody")
+    assert (list(found.results), found.candidates_total, found.reason) == ([], 0, "")
+
+
+async def test_many_among_more_with_one_connection(
+    start_services: StartServices, superuser_conninfo: str
+) -> None:
+    """faults.md row 24 and Q2 through the public call."""
+    embedder = OfflineEmbedder()
+    crowd = [Fact(f"noise number {n}") for n in range(2_000)]
+    await remember(superuser_conninfo, "crowd", crowd, embedder=embedder)
+    mine = [
+        Fact(f"my note {n} about tea", type="goal" if n % 10 < 3 else "fact") for n in range(30)
+    ]
+    await remember(superuser_conninfo, "ana", mine, embedder=embedder)
+    async with start_services(read_pool_size=1) as services:
+        for n in range(50):
+            found = await search(
+                services, f"note {n} tea", types=[memory_pb2.MEMORY_TYPE_GOAL], limit=20
+            )
+            assert (len(found.results), found.candidates_total) == (9, 9)
+
+
+async def test_a_consistency_token_must_be_ours(services: Services, ana: None) -> None:
+    """D12."""
+    await refused(search(services, "Porto", consistency_token="made up"), "consistency_token")

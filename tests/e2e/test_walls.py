@@ -1,0 +1,708 @@
+"""The walls: who is let in, what a key may do, and that tenants, users and roles stay apart.
+
+Rows of the fault catalogue: 59 (credentials), 60 (other tenants), 61 (scopes and bound keys),
+65 (reflection and health).
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import grpc
+import psycopg
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from google.protobuf.message import Message
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from recollect.v1 import job_pb2
+from recollect.v1 import extraction_service_pb2 as extraction
+from recollect.v1 import retrieval_service_pb2 as retrieval
+from recollect_retrieval import __main__ as retrieval_process
+from recollect_retrieval.config import RetrievalSettings
+from recollect_shared.auth.access import rules_of
+from recollect_shared.auth.api_keys import create_key, list_keys, revoke_key
+from recollect_shared.auth.authenticate import CACHE_SECONDS, ApiKeyAuthentication
+from recollect_shared.database.connect import Role, with_role
+from recollect_shared.database.pool import Connection
+from recollect_shared.rpc.planned import PLANNED
+from recollect_shared.rpc.server import ServerFailed
+from tests.e2e.conftest import Services, StartServices
+from tests.e2e.methods import METHODS, OFFERED, SERVICES, Method, Refusal, call, refused
+from tests.e2e.requests import NOBODY, message, submit, transcript, valid
+
+GET_CONTEXT = METHODS["RetrievalService/GetContext"]
+SEARCH = METHODS["RetrievalService/SearchMemories"]
+GET_MEMORY = METHODS["RetrievalService/GetMemory"]
+LIST_MEMORIES = METHODS["RetrievalService/ListMemories"]
+SUBMIT = METHODS["ExtractionService/SubmitTranscripts"]
+APPEND = METHODS["ExtractionService/AppendMessages"]
+GET_JOB = METHODS["ExtractionService/GetJob"]
+LIST_JOBS = METHODS["ExtractionService/ListJobs"]
+WATCH_JOB = METHODS["ExtractionService/WatchJob"]
+RETRY_JOB = METHODS["ExtractionService/RetryJob"]
+CANCEL_JOB = METHODS["ExtractionService/CancelJob"]
+
+RULES = rules_of(SERVICES)
+EVERYTHING = ["read", "write", "maintenance", "admin"]
+
+
+@pytest.fixture
+async def guarded(start_services: StartServices) -> AsyncIterator[Services]:
+    """Both services with authentication on."""
+    async with start_services(auth="api-key") as running:
+        yield running
+
+
+@asynccontextmanager
+async def as_role(conninfo: str, role: Role) -> AsyncIterator[Connection]:
+    async with await psycopg.AsyncConnection.connect(
+        with_role(conninfo, role, application="test"), autocommit=True
+    ) as connection:
+        yield connection
+
+
+async def key(conninfo: str, tenant: str = "a", **given: Any) -> str:
+    async with as_role(conninfo, "recollect_maintenance") as connection:
+        return await create_key(
+            connection, **{"tenant_id": tenant, "name": "test", "scopes": EVERYTHING, **given}
+        )
+
+
+def bearer(text: str) -> list[tuple[str, str]]:
+    return [("authorization", f"Bearer {text}")]
+
+
+def any_request(method: Method) -> Message:
+    """A valid request where the call is offered, else an empty one."""
+    return valid(method) if method in OFFERED else method.request()
+
+
+async def refused_with(
+    services: Services, text: str, method: Method, request: Message | None = None
+) -> Refusal:
+    return await refused(
+        services, method, any_request(method) if request is None else request, metadata=bearer(text)
+    )
+
+
+async def called_with(services: Services, text: str, method: Method, request: Message) -> Any:
+    return (await call(services, method, request, metadata=bearer(text)))[-1]
+
+
+async def learnt(
+    services: Services, text: str, line: str, *, user: str = "ana", conversation: str = "c1"
+) -> job_pb2.Job:
+    """The job that learnt from `line`, once it has ended."""
+    accepted = await called_with(
+        services,
+        text,
+        SUBMIT,
+        submit(transcript(message(line), user=user, conversation=conversation)),
+    )
+    watched = await called_with(
+        services, text, WATCH_JOB, extraction.WatchJobRequest(job_id=accepted.jobs[0].id)
+    )
+    job: job_pb2.Job = watched.job
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    return job
+
+
+# Who is let in.
+
+
+async def test_every_rpc_is_closed_without_a_credential(guarded: Services) -> None:
+    """Row 59 for every RPC of the contract, offered or not; one text for all."""
+    texts = set()
+    for method in METHODS.values():
+        refusal = await refused(guarded, method, any_request(method))
+        assert refusal.reason == "CREDENTIAL_INVALID", method.name
+        texts.add(refusal.everything.split("message")[0])
+    assert len(texts) == 1
+
+
+async def test_what_is_wrong_with_a_credential_is_not_told(
+    guarded: Services, conninfo: str
+) -> None:
+    """Row 59: nothing, garbage, revoked, expired, another's secret, a part of it: one answer."""
+    good, other = await key(conninfo), await key(conninfo)
+    expired = await key(conninfo, expires_at=datetime.now(UTC) - timedelta(seconds=1))
+    revoked = await key(conninfo)
+    async with as_role(conninfo, "recollect_maintenance") as connection:
+        key_id = revoked.split("_")[1]
+        assert await revoke_key(connection, tenant_id="a", key_id=key_id)
+        assert not await revoke_key(connection, tenant_id="a", key_id=key_id)
+        assert not await revoke_key(connection, tenant_id="b", key_id=good.split("_")[1])
+    mixed = "_".join([*good.split("_")[:2], other.split("_", 2)[2]])
+    values = [
+        None,
+        "",
+        "Bearer",
+        "Bearer ",
+        f"Basic {good}",
+        good,
+        f"Bearer {expired}",
+        f"Bearer {revoked}",
+        f"Bearer {mixed}",
+        f"Bearer {good[:-1]}",
+        f"Bearer {good}x",
+        f"Bearer {good} {good}",
+        f"Bearer {good.upper()}",
+        f"Bearer {good.rsplit('_', 1)[0]}",
+        f"Bearer mk_{'a' * 12}_{'b' * 43}",
+        "Bearer mk_';DROP TABLE_x",
+        f"Bearer mk_{'%' * 12}_x",
+        f"Bearer {'x' * 8000}",
+    ]
+    answers = set()
+    for method in (GET_CONTEXT, SUBMIT, WATCH_JOB, METHODS["PrivacyService/ExportUser"]):
+        for value in values:
+            metadata = [] if value is None else [("authorization", value)]
+            refusal = await refused(guarded, method, any_request(method), metadata=metadata)
+            answers.add(refusal.everything)
+    assert len(answers) == 1
+    assert good not in answers.pop()
+    await called_with(guarded, good, GET_CONTEXT, valid(GET_CONTEXT))
+
+
+async def test_bytes_are_not_looked_at_before_the_credential(guarded: Services) -> None:
+    refusal = await refused(guarded, GET_CONTEXT, b"\xff\xff\xff")
+    assert refusal.reason == "CREDENTIAL_INVALID"
+
+
+async def test_a_revoked_key_ends_within_the_cache_time(
+    start_services: StartServices, conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(
+        "recollect_shared.startup.ApiKeyAuthentication",
+        functools.partial(ApiKeyAuthentication, monotonic=lambda: now[0]),
+    )
+    async with start_services(auth="api-key") as services:
+        text = await key(conninfo)
+        await called_with(services, text, GET_CONTEXT, valid(GET_CONTEXT))
+        async with as_role(conninfo, "recollect_maintenance") as connection:
+            assert await revoke_key(connection, tenant_id="a", key_id=text.split("_")[1])
+            (listed,) = await list_keys(connection, tenant_id="a")
+            assert listed.revoked_at is not None
+        # Remembered: this is the price of not asking the database for every call.
+        await called_with(services, text, GET_CONTEXT, valid(GET_CONTEXT))
+        now[0] += CACHE_SECONDS + 0.01
+        refusal = await refused_with(services, text, GET_CONTEXT)
+        assert refusal.reason == "CREDENTIAL_INVALID"
+        # A clock that goes back does not bring it back.
+        now[0] -= CACHE_SECONDS
+        assert (await refused_with(services, text, GET_CONTEXT)).reason == "CREDENTIAL_INVALID"
+
+
+async def test_only_the_hash_of_a_key_is_stored(conninfo: str, superuser_conninfo: str) -> None:
+    text = await key(conninfo)
+    secret = text.split("_", 2)[2]
+    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as connection:
+        cursor = await connection.execute("SELECT api_keys::text FROM api_keys")
+        ((row,),) = await cursor.fetchall()
+    assert secret not in row
+    assert secret.encode().hex() not in row
+
+
+async def test_health_is_open_and_reflection_closed(guarded: Services) -> None:
+    """Row 65."""
+    for channel in (guarded.retrieval_channel, guarded.extraction_channel):
+        health: Any = health_pb2_grpc.HealthStub(channel)
+        reply = await health.Check(health_pb2.HealthCheckRequest())
+        assert reply.status == health_pb2.HealthCheckResponse.SERVING
+        assert await _reflect(channel, []) is grpc.StatusCode.UNIMPLEMENTED
+
+
+async def test_reflection_where_it_is_on_is_authenticated(
+    start_services: StartServices, conninfo: str
+) -> None:
+    """Row 65."""
+    text = await key(conninfo, scopes=["read"])
+    async with start_services(auth="api-key", reflection=True) as services:
+        for channel in (services.retrieval_channel, services.extraction_channel):
+            assert await _reflect(channel, []) is grpc.StatusCode.UNAUTHENTICATED
+            names = await _reflect(channel, bearer(text))
+            assert isinstance(names, set)
+            assert "grpc.health.v1.Health" in names
+            assert len(names & {service.full_name for service in SERVICES}) in (1, 5)
+
+
+async def _reflect(
+    channel: grpc.aio.Channel, metadata: list[tuple[str, str]]
+) -> grpc.StatusCode | set[str]:
+    stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
+
+    async def ask() -> AsyncIterator[Any]:
+        yield reflection_pb2.ServerReflectionRequest(list_services="")
+
+    try:
+        async for reply in stub.ServerReflectionInfo(ask(), metadata=metadata):
+            return {service.name for service in reply.list_services_response.service}
+    except grpc.aio.AioRpcError as error:
+        code: grpc.StatusCode = error.code()
+        return code
+    raise AssertionError("reflection answered nothing")
+
+
+# What a key may do.
+
+
+def test_every_rpc_declares_what_it_needs() -> None:
+    """Row 60: a new RPC fails here until it has a rule, and is offered or listed as planned."""
+    assert set(RULES) == {method.path for method in METHODS.values()}
+    assert set(PLANNED) <= set(METHODS)
+    for method in METHODS.values():
+        path = RULES[method.path].user_path
+        here = method.request.DESCRIPTOR
+        for i, name in enumerate(path):
+            field = here.fields_by_name[name]
+            if i < len(path) - 1:
+                assert field.message_type is not None
+                here = field.message_type
+        if "user_id" in method.request.DESCRIPTOR.fields_by_name:
+            assert path == ("user_id",), method.name
+
+
+async def test_every_rpc_is_offered_or_says_that_it_is_not(
+    guarded: Services, conninfo: str
+) -> None:
+    """After authentication and the rule: a planned call is UNIMPLEMENTED, an offered one is not."""
+    text = await key(conninfo)
+    for method in METHODS.values():
+        try:
+            await call(guarded, method, any_request(method), metadata=bearer(text))
+            code = grpc.StatusCode.OK
+        except grpc.aio.AioRpcError as error:
+            code = error.code()
+        assert code not in (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN), method.name
+        assert (code is grpc.StatusCode.UNIMPLEMENTED) is (method.name in PLANNED), method.name
+        if method.name in PLANNED:
+            refusal = await refused_with(guarded, text, method)
+            assert refusal.reason == "CAPABILITY_NOT_AVAILABLE"
+
+
+async def test_every_rpc_needs_its_scope(guarded: Services, conninfo: str) -> None:
+    """Row 61: with each scope alone, exactly the calls that declare it are let through."""
+    for scope in EVERYTHING:
+        text = await key(conninfo, scopes=[scope])
+        for method in METHODS.values():
+            needed = RULES[method.path].scope
+            if needed != scope:
+                refusal = await refused_with(guarded, text, method)
+                assert refusal.reason == "SCOPE_MISSING", (method.name, scope)
+                assert refusal.metadata == {"scope": needed.upper(), "method": method.path}
+                continue
+            try:
+                await call(guarded, method, any_request(method), metadata=bearer(text))
+            except grpc.aio.AioRpcError as error:
+                assert error.code() is not grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_a_call_without_a_rule_is_denied_to_everybody(
+    start_services: StartServices, conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = {GET_CONTEXT.path, WATCH_JOB.path}
+    monkeypatch.setattr(
+        "recollect_shared.rpc.server.rules_of",
+        lambda services: {
+            path: rule for path, rule in rules_of(services).items() if path not in missing
+        },
+    )
+    text = await key(conninfo)
+    async with start_services(auth="api-key") as services:
+        for method in (GET_CONTEXT, WATCH_JOB):
+            refusal = await refused_with(services, text, method)
+            assert refusal.code is grpc.StatusCode.PERMISSION_DENIED
+        await called_with(services, text, LIST_JOBS, valid(LIST_JOBS))
+    async with start_services() as services:  # also where everybody is let in
+        refusal = await refused(services, GET_CONTEXT, valid(GET_CONTEXT))
+        assert refusal.code is grpc.StatusCode.PERMISSION_DENIED
+
+
+# Keys bound to one user.
+
+
+async def test_a_bound_key_cannot_name_another_user(guarded: Services, conninfo: str) -> None:
+    """Row 61, for every call that names a user, offered or not."""
+    text = await key(conninfo, user_id="ana")
+    for method in METHODS.values():
+        if RULES[method.path].user_path != ("user_id",):
+            continue
+        request = any_request(method)
+        request.user_id = "bo"  # type: ignore[attr-defined]
+        refusal = await refused_with(guarded, text, method, request)
+        if method.name in PLANNED:
+            assert refusal.code is grpc.StatusCode.UNIMPLEMENTED
+        else:
+            assert refusal.reason == "USER_NOT_ALLOWED", method.name
+    batch = submit(transcript(), transcript(user="bo"))
+    assert (await refused_with(guarded, text, SUBMIT, batch)).reason == "USER_NOT_ALLOWED"
+    await called_with(guarded, text, SUBMIT, submit(transcript()))
+
+
+async def test_a_bound_key_may_spell_its_user_in_either_normal_form(
+    guarded: Services, conninfo: str
+) -> None:
+    for given in ("Ho\u0302\u0300ng", "H\u1ed3ng"):
+        text = await key(conninfo, user_id=given)
+        for user in ("Ho\u0302\u0300ng", "H\u1ed3ng"):
+            await called_with(guarded, text, GET_CONTEXT, retrieval.GetContextRequest(user_id=user))
+            await called_with(guarded, text, SUBMIT, submit(transcript(user=user)))
+
+
+async def test_a_bound_key_sees_its_own_jobs_only(guarded: Services, conninfo: str) -> None:
+    """Row 61: lists without a user, jobs by id, and what others did under an idempotency key."""
+    service, bound = await key(conninfo), await key(conninfo, user_id="ana")
+    own = await learnt(guarded, service, "I live in Porto.", user="ana")
+    other = await learnt(guarded, service, "I live in Lima.", user="bo")
+    listed = await called_with(guarded, bound, LIST_JOBS, extraction.ListJobsRequest())
+    assert [job.id for job in listed.jobs] == [own.id]
+    assert listed.total_size == 1
+    everything = await called_with(guarded, service, LIST_JOBS, extraction.ListJobsRequest())
+    assert {job.id for job in everything.jobs} == {own.id, other.id}
+    assert (
+        await refused_with(guarded, bound, LIST_JOBS, extraction.ListJobsRequest(user_id="bo"))
+    ).reason == "USER_NOT_ALLOWED"
+    for method in (GET_JOB, WATCH_JOB, RETRY_JOB, CANCEL_JOB):
+        theirs = await refused_with(guarded, bound, method, method.request(job_id=other.id))
+        nobodys = await refused_with(guarded, bound, method, method.request(job_id=NOBODY))
+        assert theirs.reason == nobodys.reason == "JOB_NOT_FOUND"
+        assert theirs.message == nobodys.message
+
+    # A page token of the tenant's list shows nothing of others either.
+    first = await called_with(guarded, service, LIST_JOBS, extraction.ListJobsRequest(page_size=1))
+    request = extraction.ListJobsRequest(page_token=first.next_page_token)
+    assert (await refused_with(guarded, bound, LIST_JOBS, request)).reason == "INVALID_PAGE_TOKEN"
+
+
+async def test_a_bound_key_cannot_replay_what_another_user_did(
+    start_services: StartServices, conninfo: str
+) -> None:
+    """Row 61: the first answer under an idempotency key is not shown to another user's key."""
+    async with start_services(auth="api-key", memory_enabled=False) as services:
+        service, bound = await key(conninfo), await key(conninfo, user_id="bo")
+        accepted = await called_with(services, service, SUBMIT, submit(transcript()))
+        request = extraction.CancelJobRequest(job_id=accepted.jobs[0].id, idempotency_key="guess")
+        first = await called_with(services, service, CANCEL_JOB, request)
+        again = await called_with(services, service, CANCEL_JOB, request)
+        assert again.job == first.job or again.job.id == first.job.id
+        assert (await refused_with(services, bound, CANCEL_JOB, request)).reason == "JOB_NOT_FOUND"
+
+
+# Tenants.
+
+
+async def test_tenants_share_nothing_but_names(guarded: Services, conninfo: str) -> None:
+    """Row 60: the same user id, conversation id and idempotency key in two tenants."""
+    ours, theirs = await key(conninfo, "a"), await key(conninfo, "b")
+    job = await learnt(guarded, theirs, "I live in Porto.")
+
+    context = await called_with(
+        guarded, ours, GET_CONTEXT, retrieval.GetContextRequest(user_id="ana", query="Porto")
+    )
+    assert not context.memories
+    assert not context.relevant
+    assert not context.conversations
+    assert not context.entities
+    assert context.profile.version == 0
+    assert "Porto" not in context.prompt_block
+    for query in ("", "Where does she live? Porto"):
+        found = await called_with(
+            guarded, ours, SEARCH, retrieval.SearchMemoriesRequest(user_id="ana", query=query)
+        )
+        assert not found.results
+        assert found.candidates_total == 0
+    assert not (await called_with(guarded, ours, LIST_MEMORIES, valid(LIST_MEMORIES))).memories
+    conversations = METHODS["RetrievalService/ListConversations"]
+    assert not (await called_with(guarded, ours, conversations, valid(conversations))).conversations
+    profile = METHODS["RetrievalService/GetProfile"]
+    assert (await refused_with(guarded, ours, profile)).reason == "PROFILE_NOT_FOUND"
+
+    seen = await called_with(guarded, theirs, LIST_MEMORIES, valid(LIST_MEMORIES))
+    memory_id = seen.memories[0].id
+    request = retrieval.GetMemoryRequest(user_id="ana", memory_id=memory_id)
+    assert (await called_with(guarded, theirs, GET_MEMORY, request)).memory.id == memory_id
+    assert (await refused_with(guarded, ours, GET_MEMORY, request)).reason == "MEMORY_NOT_FOUND"
+    # Another user of the same tenant cannot name it either.
+    request.user_id = "bo"
+    assert (await refused_with(guarded, theirs, GET_MEMORY, request)).reason == "MEMORY_NOT_FOUND"
+
+    assert not (await called_with(guarded, ours, LIST_JOBS, extraction.ListJobsRequest())).jobs
+    for method in (GET_JOB, WATCH_JOB, RETRY_JOB, CANCEL_JOB):
+        refusal = await refused_with(guarded, ours, method, method.request(job_id=job.id))
+        assert refusal.reason == "JOB_NOT_FOUND"
+    end = METHODS["ExtractionService/EndConversation"]
+    assert (await refused_with(guarded, ours, end)).reason == "CONVERSATION_NOT_FOUND"
+
+
+async def test_tokens_and_keys_of_another_tenant(guarded: Services, conninfo: str) -> None:
+    """Row 60: page tokens, consistency tokens and idempotency keys are each tenant's own."""
+    ours, theirs = await key(conninfo, "a"), await key(conninfo, "b")
+    jobs = []
+    for text in (ours, theirs):
+        await learnt(guarded, text, "I live in Porto.", conversation="c1")
+        jobs.append(await learnt(guarded, text, "My dog is called Rex.", conversation="c2"))
+    for method in (LIST_MEMORIES, LIST_JOBS, METHODS["RetrievalService/ListConversations"]):
+        request = method.request(user_id="ana", page_size=1)
+        page = await called_with(guarded, theirs, method, request)
+        assert page.next_page_token
+        request.page_token = page.next_page_token  # type: ignore[attr-defined]
+        await called_with(guarded, theirs, method, request)
+        assert (await refused_with(guarded, ours, method, request)).reason == "INVALID_PAGE_TOKEN"
+    for method in OFFERED:
+        if "consistency_token" in method.request.DESCRIPTOR.fields_by_name:
+            request = valid(method)
+            request.consistency_token = jobs[1].consistency_token  # type: ignore[attr-defined]
+            refusal = await refused_with(guarded, ours, method, request)
+            assert refusal.reason == "INVALID_CONSISTENCY_TOKEN", method.name
+
+    made = []
+    for text, line in ((ours, "one"), (theirs, "two")):
+        request = extraction.AppendMessagesRequest(
+            user_id="ana",
+            conversation_id="c9",
+            messages=[message(line)],
+            idempotency_key="same",
+        )
+        made.append(await called_with(guarded, text, APPEND, request))
+    # The second tenant's other body under the same key was no conflict.
+    assert [reply.pending_messages for reply in made] == [1, 1]
+
+
+# The way in.
+
+
+async def test_no_authentication_on_loopback_only(conninfo: str, tmp_path: Path) -> None:
+    for listen in ("0.0.0.0:0", "[::]:0", ":0", "192.0.2.1:50051", "example.org:50051"):
+        settings = _settings(conninfo, tmp_path, retrieval_listen=listen, insecure_listen=True)
+        with pytest.raises(ValueError, match="loopback"):
+            await retrieval_process.serve(settings)
+
+
+async def test_memories_do_not_travel_in_clear(conninfo: str, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"retrieval_listen": "0.0.0.0:0", "auth": "api-key"}
+    with pytest.raises(ValueError, match="RECOLLECT_INSECURE_LISTEN"):
+        async with retrieval_process.running(_settings(conninfo, tmp_path, **given), conninfo):
+            raise AssertionError("it listened")
+    settings = _settings(conninfo, tmp_path, insecure_listen=True, **given)
+    async with retrieval_process.running(settings, conninfo) as server:
+        assert server.port
+
+
+async def test_a_port_in_use_is_told(conninfo: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        settings = _settings(conninfo, tmp_path, retrieval_listen=listen)
+        with pytest.raises(ServerFailed, match=f"cannot listen on {listen}: is another service"):
+            async with retrieval_process.running(settings, conninfo):
+                raise AssertionError("it listened")
+
+
+async def test_tls(conninfo: str, tmp_path: Path) -> None:
+    """Calls over TLS with a certificate made here; in clear nothing is answered."""
+    certificate_file, key_file = _certificate(tmp_path)
+    settings = _settings(
+        conninfo,
+        tmp_path,
+        retrieval_listen="0.0.0.0:0",
+        auth="api-key",
+        tls_certificate_file=certificate_file,
+        tls_key_file=key_file,
+    )
+    metadata = bearer(await key(conninfo))
+    async with retrieval_process.running(settings, conninfo) as server:
+        address = f"127.0.0.1:{server.port}"
+        trusting = grpc.ssl_channel_credentials(certificate_file.read_bytes())
+        request = retrieval.GetContextRequest(user_id="ana")
+        async with grpc.aio.secure_channel(address, trusting) as channel:
+            ask: Any = channel.unary_unary(
+                GET_CONTEXT.path,
+                request_serializer=retrieval.GetContextRequest.SerializeToString,
+                response_deserializer=retrieval.GetContextResponse.FromString,
+            )
+            assert (await ask(request, metadata=metadata)).prompt_tokens >= 0
+        for channel in (
+            grpc.aio.insecure_channel(address),
+            grpc.aio.secure_channel(address, grpc.ssl_channel_credentials()),
+        ):
+            async with channel:
+                ask = channel.unary_unary(GET_CONTEXT.path)
+                with pytest.raises(grpc.aio.AioRpcError) as caught:
+                    await ask(request.SerializeToString(), metadata=metadata, timeout=10)
+                assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_tls_files_that_are_not_there_are_told(conninfo: str, tmp_path: Path) -> None:
+    certificate_file, _ = _certificate(tmp_path)
+    settings = _settings(
+        conninfo,
+        tmp_path,
+        tls_certificate_file=certificate_file,
+        tls_key_file=tmp_path / "missing.pem",
+    )
+    with pytest.raises(ServerFailed, match=r"missing\.pem"):
+        async with retrieval_process.running(settings, conninfo):
+            raise AssertionError("it listened")
+
+
+def _settings(conninfo: str, tmp_path: Path, **given: Any) -> RetrievalSettings:
+    return RetrievalSettings(
+        **{
+            "database_url": conninfo,
+            "data_dir": tmp_path / "data",
+            "auth": "off",
+            "retrieval_listen": "127.0.0.1:0",
+            **given,
+        }
+    )
+
+
+def _certificate(folder: Path) -> tuple[Path, Path]:
+    private = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "recollect test")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(private.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+            critical=False,
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(private, hashes.SHA256())
+    )
+    certificate_file, key_file = folder / "certificate.pem", folder / "key.pem"
+    certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    key_file.write_bytes(
+        private.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return certificate_file, key_file
+
+
+# Database roles.
+
+_ROLES: list[Role] = ["recollect_read", "recollect_write", "recollect_maintenance"]
+
+
+async def test_services_play_a_role_that_is_no_superuser(
+    services: Services, conninfo: str, superuser_conninfo: str
+) -> None:
+    """Every session of the services, and the login behind them."""
+    await services.retrieval.GetContext(retrieval.GetContextRequest(user_id="ana"))
+    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as watcher:
+        cursor = await watcher.execute(
+            "SELECT DISTINCT s.application_name, r.rolsuper, r.rolcreaterole, r.rolbypassrls"
+            " FROM pg_stat_activity s JOIN pg_roles r ON r.oid = s.usesysid"
+            " WHERE s.datname = current_database() AND s.application_name LIKE 'recollect%'"
+        )
+        sessions = await cursor.fetchall()
+        cursor = await watcher.execute(
+            "SELECT count(*) FROM pg_roles WHERE rolname LIKE 'recollect%'"
+            " AND rolname <> %s AND (rolsuper OR rolcreatedb OR rolbypassrls)",
+            ["recollect_admin"],
+        )
+        powerful = await cursor.fetchone()
+    assert {session[0] for session in sessions} >= {"recollect-retrieval", "recollect-extraction"}
+    assert all(not any(session[1:]) for session in sessions)
+    assert powerful == (0,)
+    for role in _ROLES:
+        async with as_role(conninfo, role) as connection:
+            cursor = await connection.execute(
+                "SELECT current_user, current_setting('is_superuser')"
+            )
+            assert await cursor.fetchone() == (role, "off")
+
+
+async def test_what_each_role_may_change(conninfo: str, superuser_conninfo: str) -> None:
+    """Readers count accesses and nothing else; history and versions only grow; the owner alone
+    deletes, but for idempotency keys that have had their day."""
+    rights: dict[str, dict[str, set[str]]] = {}
+    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as connection:
+        cursor = await connection.execute(
+            "SELECT r.role, c.relname, p.privilege FROM pg_class c,"
+            " unnest(%s::text[]) r(role),"
+            " unnest(ARRAY['INSERT', 'UPDATE', 'DELETE', 'TRUNCATE']) p(privilege)"
+            " WHERE c.relnamespace = 'recollect'::regnamespace AND c.relkind IN ('r', 'p')"
+            " AND has_table_privilege(r.role, c.oid, p.privilege)",
+            [_ROLES],
+        )
+        for role, table, privilege in await cursor.fetchall():
+            rights.setdefault(role, {}).setdefault(privilege, set()).add(table)
+    assert rights["recollect_read"] == {"INSERT": {"memory_access"}, "UPDATE": {"memory_access"}}
+    assert not rights["recollect_write"].keys() & {"TRUNCATE"}
+    assert not rights["recollect_write"].get("UPDATE", set()) & {
+        "history",
+        "memory_versions",
+        "profile_versions",
+        "idempotency_keys",
+        "api_keys",
+    }
+    assert "api_keys" not in rights["recollect_write"]["INSERT"]
+    content = {"memories", "messages", "conversations", "history", "profiles", "users", "jobs"}
+    for role in _ROLES:
+        assert not rights[role].get("DELETE", set()) & content
+        assert "TRUNCATE" not in rights[role]
+
+
+@pytest.mark.parametrize(
+    ("role", "statement"),
+    [
+        ("recollect_read", "INSERT INTO users (tenant_id, user_id) VALUES ('a', 'ana')"),
+        ("recollect_read", "INSERT INTO memories DEFAULT VALUES"),
+        ("recollect_read", "UPDATE memories SET content = 'x'"),
+        ("recollect_read", "DELETE FROM memory_access"),
+        ("recollect_read", "SELECT * FROM idempotency_keys"),
+        ("recollect_write", "DELETE FROM memories"),
+        ("recollect_write", "UPDATE history SET reason = 'x'"),
+        ("recollect_write", "DELETE FROM history"),
+        ("recollect_write", "INSERT INTO api_keys DEFAULT VALUES"),
+        ("recollect_write", "CREATE TABLE recollect.mine (n integer)"),
+        ("recollect_maintenance", "DELETE FROM jobs"),
+        ("recollect_maintenance", "UPDATE history SET reason = 'x'"),
+        ("recollect_maintenance", "SET ROLE recollect_admin"),
+    ],
+)
+async def test_a_role_is_refused(conninfo: str, role: Role, statement: str) -> None:
+    async with as_role(conninfo, role) as connection:
+        with pytest.raises(
+            (psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidParameterValue)
+        ):
+            await connection.execute(statement)
+
+
+async def test_a_reader_counts_accesses(services: Services, conninfo: str) -> None:
+    accepted = await services.extraction.SubmitTranscripts(
+        submit(transcript(message("I live in Porto.")))
+    )
+    await call(services, WATCH_JOB, extraction.WatchJobRequest(job_id=accepted.jobs[0].id))
+    async with as_role(conninfo, "recollect_read") as connection:
+        cursor = await connection.execute("UPDATE memory_access SET access_count = 7")
+        if cursor.rowcount == 0:
+            await connection.execute(
+                "INSERT INTO memory_access (tenant_id, user_id, memory_id, access_count,"
+                " last_accessed_at) SELECT tenant_id, user_id, memory_id, 7, now() FROM memories"
+            )
+    listed = await services.retrieval.ListMemories(retrieval.ListMemoriesRequest(user_id="ana"))
+    assert [memory.access_count for memory in listed.memories] == [7] * len(listed.memories)
+    assert listed.memories

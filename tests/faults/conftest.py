@@ -1,0 +1,75 @@
+"""A place of the test's own, the services in it, and a model in the test's loop."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.ledger import Ledger
+from tests.faults.processes import API_KEY, Processes
+from tests.faults.submitting import Caller
+from tests.scripted_model import ScriptedModel, canary_script
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder for data folders. Not tmp_path: pytest closes it to the user Postgres runs as."""
+    folder = Path(tempfile.mkdtemp(prefix="recollect-faults-"))
+    folder.chmod(0o711)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[ScriptedModel]:
+    """Finds one memory per `canary:word`."""
+    async with ScriptedModel(canary_script) as server:
+        yield server
+
+
+@pytest.fixture
+def private(place: Path, model: ScriptedModel) -> Iterator[Processes]:
+    """Services on an embedded Postgres of their own, in a folder that does not exist yet."""
+    processes = Processes(place, OPENAI_BASE_URL=model.base_url, OPENAI_API_KEY=API_KEY)
+    yield processes
+    processes.close()
+
+
+@pytest.fixture
+def shared(place: Path, model: ScriptedModel, conninfo: str) -> Iterator[Processes]:
+    """Services on a migrated database of a server that outlives them."""
+    processes = Processes(
+        place,
+        OPENAI_BASE_URL=model.base_url,
+        OPENAI_API_KEY=API_KEY,
+        DATABASE_URL=conninfo,
+        RECOLLECT_AUTH="off",
+    )
+    yield processes
+    processes.close()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    """What this test's callers were told OK about."""
+    return Ledger(tmp_path / "acknowledged.jsonl")
+
+
+@pytest.fixture
+async def caller(ledger: Ledger) -> AsyncIterator[Callable[[Callable[[], str]], Caller]]:
+    """Makes callers of an address that may change."""
+    made: list[Caller] = []
+
+    def make(address: Callable[[], str]) -> Caller:
+        made.append(Caller(address, ledger))
+        return made[-1]
+
+    yield make
+    for one in made:
+        await one.close()

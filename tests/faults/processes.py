@@ -1,0 +1,219 @@
+"""The two services as real processes: started, asked whether they serve, killed, ended.
+
+Every service writes its log to a file of its own; at the end nothing is left running, the private
+Postgres of the data folder included, and no log holds what must not be in one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal
+
+import grpc
+import psycopg
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from psycopg.conninfo import make_conninfo
+
+from recollect_shared.database.embedded import EmbeddedPostgres
+from tests.integration.embedded.processes import postgres_processes
+
+Name = Literal["extraction", "retrieval"]
+
+ROOT = Path(__file__).resolve().parents[2]
+API_KEY = "sk-faults-6f1d2c0b9a"
+PATIENCE_SECONDS = 60.0
+
+# Connections that come back at once when a killed service is there again.
+CHANNEL_OPTIONS: list[tuple[str, int]] = [
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 250),
+    ("grpc.enable_http_proxy", 0),
+]
+
+_PORT = re.compile(r'"serving on port (\d+)"')
+
+
+async def eventually(
+    condition: Callable[[], object | Awaitable[object]],
+    what: str,
+    *,
+    seconds: float = PATIENCE_SECONDS,
+) -> None:
+    """Wait until `condition` is true; `seconds` only keep a broken test from hanging."""
+    give_up = time.monotonic() + seconds
+    while True:
+        found = condition()
+        if isinstance(found, Awaitable):
+            found = await found
+        if found:
+            return
+        assert time.monotonic() < give_up, f"waited {seconds:.0f} s in vain: {what}"
+        await asyncio.sleep(0.05)
+
+
+class Service:
+    """One service process."""
+
+    def __init__(self, name: Name, log: Path, port: int, environment: dict[str, str]) -> None:
+        self.name = name
+        self.log = log
+        self.port = port
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", f"recollect_{name}"],
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def address(self) -> str:
+        """Where it listens; known before it is ready only if the port was given."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def said(self) -> str:
+        """Everything it has logged."""
+        return self.log.read_text("utf-8", errors="replace")
+
+    @property
+    def alive(self) -> bool:
+        """True while the process runs."""
+        return self.process.poll() is None
+
+    async def ready(self) -> Service:
+        """Wait until its health service says SERVING."""
+        await eventually(self._listening, f"{self.name} to listen")
+        await eventually(self.serving, f"{self.name} to serve")
+        return self
+
+    def _listening(self) -> bool:
+        found = _PORT.search(self.said)
+        assert self.alive or found, f"{self.name} ended at its start: {self.said[-3000:]}"
+        if found:
+            self.port = int(found[1])
+        return found is not None
+
+    async def serving(self) -> bool:
+        """Whether its health service says SERVING."""
+        async with grpc.aio.insecure_channel(self.address, options=CHANNEL_OPTIONS) as channel:
+            health: Any = health_pb2_grpc.HealthStub(channel)  # its methods have no types
+            try:
+                reply = await health.Check(health_pb2.HealthCheckRequest(), timeout=5)
+            except grpc.aio.AioRpcError:
+                return False
+        return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal and go on."""
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """Kill -9, and wait until the kernel has done it."""
+        if self.alive:
+            self.process.kill()
+        self.process.wait(PATIENCE_SECONDS)
+
+    async def ended(self) -> int:
+        """The exit code, once it has ended by itself."""
+        try:
+            return await asyncio.to_thread(self.process.wait, PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.name} does not end: {self.said[-3000:]}") from None
+
+    async def end(self) -> int:
+        """SIGTERM; the exit code."""
+        self.send(signal.SIGTERM)
+        return await self.ended()
+
+
+class Processes:
+    """The services of one test. Their data folder lies in `place` and does not exist yet.
+
+    Args:
+        place: A folder of the test's own that Postgres's account may pass through.
+        settings: Environment variables of every service started here.
+    """
+
+    def __init__(self, place: Path, **settings: str) -> None:
+        self.data_dir = place / "data"
+        self.settings = settings
+        self.services: list[Service] = []
+        self._logs = place / "logs"
+        self._logs.mkdir()
+
+    def launch(self, name: Name, *, port: int = 0, **settings: str) -> Service:
+        """Start a service and return at once; 0 takes any free port."""
+        environment = {
+            "PATH": os.environ.get("PATH", ""),
+            "HOME": str(self._logs),
+            "PYTHONUNBUFFERED": "1",
+            "RECOLLECT_DATA_DIR": str(self.data_dir),
+            "RECOLLECT_LEASE_SECONDS": "2",
+            "RECOLLECT_JOB_BACKOFF_SECONDS": "0.1",
+            "RECOLLECT_EXTRACT_DEBOUNCE_SECONDS": "0",
+            "EMBEDDING_DIMENSIONS": "64",
+            f"RECOLLECT_{name.upper()}_LISTEN": f"127.0.0.1:{port}",
+            **self.settings,
+            **settings,
+        }
+        log = self._logs / f"{len(self.services):03}-{name}.log"
+        self.services.append(Service(name, log, port, environment))
+        return self.services[-1]
+
+    async def start(self, name: Name, *, port: int = 0, **settings: str) -> Service:
+        """Start a service and wait until it serves."""
+        return await self.launch(name, port=port, **settings).ready()
+
+    def administrator(self, database: str = "recollect") -> str:
+        """How an administrator logs in to the private server while a service holds it."""
+        with EmbeddedPostgres.acquire(self.data_dir, supervise=False) as server:
+            return make_conninfo(
+                server.superuser_conninfo(database), options="-c search_path=recollect,public"
+            )
+
+    def postmaster(self) -> int | None:
+        """Pid of the private postmaster, as its pid file says."""
+        with suppress(OSError, ValueError, IndexError):
+            return int((self.data_dir / "postgres" / "postmaster.pid").read_text().split()[0])
+        return None
+
+    def postgres_runs(self) -> bool:
+        """True while any process of the private server does."""
+        return bool(postgres_processes(self.data_dir))
+
+    def close(self) -> None:
+        """Leave nothing running, and see that no log holds a secret (faults.md row 63)."""
+        for service in self.services:
+            service.kill()
+        if (self.data_dir / "postgres").exists():
+            EmbeddedPostgres.acquire(self.data_dir, supervise=False).release()
+        assert not self.postgres_runs(), "a Postgres of the data folder is left"
+        self._check_logs()
+
+    def _check_logs(self) -> None:
+        secrets = {"canary:", API_KEY}
+        kept = self.data_dir / "embedded.json"
+        if kept.exists():
+            secrets.update(json.loads(kept.read_text("utf-8")).values())
+        if url := self.settings.get("DATABASE_URL"):
+            secrets.add(str(psycopg.conninfo.conninfo_to_dict(url)["password"]))
+        logs = [*self._logs.glob("*.log"), *self.data_dir.glob("*.log")]
+        for log in logs:
+            text = log.read_text("utf-8", errors="replace")
+            found = [secret for secret in secrets if secret in text]
+            assert not found, f"{log.name} holds {found}"

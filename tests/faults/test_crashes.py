@@ -1,0 +1,200 @@
+"""Kill -9 of a service at the worst moments (faults.md rows 1, 2, 3, 8; promises 1, 2 and 4)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import LiteralString
+
+import grpc
+import psycopg
+
+from recollect.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
+from tests.faults.ledger import Ledger
+from tests.faults.processes import CHANNEL_OPTIONS, Processes, eventually
+from tests.faults.relay import Relay
+from tests.faults.submitting import Batch, Caller
+from tests.scripted_model import Hang, ScriptedModel
+
+MakeCaller = Callable[[Callable[[], str]], Caller]
+
+# Stops every transaction between its first write about a memory and the rest.
+STALL = """
+CREATE FUNCTION stall() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN PERFORM pg_sleep(600); RETURN NEW; END';
+CREATE TRIGGER stall BEFORE INSERT ON history FOR EACH ROW EXECUTE FUNCTION stall();
+"""
+END_STALLED = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event = 'PgSleep'
+"""
+
+
+def ask(conninfo: str, query: LiteralString, *values: object) -> object:
+    """The first column of the first row."""
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        row = connection.execute(query, values).fetchone()
+        return row[0] if row else None
+
+
+async def test_row_1_killed_during_the_model_call(
+    shared: Processes,
+    model: ScriptedModel,
+    caller: MakeCaller,
+    ledger: Ledger,
+    superuser_conninfo: str,
+) -> None:
+    model.queue(Hang())
+    extraction = await shared.start("extraction")
+    entry = await caller(lambda: extraction.address).submit(Batch.new("ana"))
+    async with asyncio.timeout(60):
+        await model.called(1)
+    extraction.kill()
+    extraction = await shared.start("extraction")
+    await ledger.settled(superuser_conninfo)
+    assert ledger.check(superuser_conninfo, chat_calls=model.calls["chat"]) == {"succeeded": 1}
+    assert ask(superuser_conninfo, "SELECT attempt FROM jobs WHERE job_id = %s", entry.job_id) == 2
+    assert model.calls["chat"] == 2
+
+
+async def test_killed_right_after_the_ok(
+    shared: Processes,
+    model: ScriptedModel,
+    caller: MakeCaller,
+    ledger: Ledger,
+    superuser_conninfo: str,
+) -> None:
+    extraction = await shared.start("extraction")
+    one = caller(lambda: extraction.address)
+    for user in ("ana", "ben", "cy"):
+        await one.submit(Batch.new(user))
+        extraction.kill()
+        extraction = await shared.start("extraction")
+    await ledger.settled(superuser_conninfo)
+    assert ledger.check(superuser_conninfo, chat_calls=model.calls["chat"]) == {"succeeded": 3}
+
+
+async def test_row_2_killed_between_two_writes_of_the_last_transaction(
+    shared: Processes,
+    model: ScriptedModel,
+    caller: MakeCaller,
+    ledger: Ledger,
+    superuser_conninfo: str,
+) -> None:
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        connection.execute(STALL)
+    extraction = await shared.start("extraction")
+    await caller(lambda: extraction.address).submit(Batch.new("ana"))
+    stalled = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event = 'PgSleep'"
+    )
+    await eventually(lambda: ask(superuser_conninfo, stalled), "the worker's last transaction")
+    extraction.kill()
+    for table in (
+        "memories",
+        "memory_sources",
+        "history",
+        "usage_ledger",
+        "conversation_summaries",
+    ):
+        if ask(superuser_conninfo, "SELECT to_regclass(%s)::text", table):
+            assert ask(superuser_conninfo, f"SELECT count(*) FROM {table}") == 0, table
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        connection.execute(END_STALLED)
+        connection.execute("DROP TRIGGER stall ON history")
+    extraction = await shared.start("extraction")
+    await ledger.settled(superuser_conninfo)
+    assert ledger.check(superuser_conninfo, chat_calls=model.calls["chat"]) == {"succeeded": 1}
+
+
+async def test_row_3_killed_between_the_commit_and_its_acknowledgement(
+    shared: Processes,
+    model: ScriptedModel,
+    caller: MakeCaller,
+    ledger: Ledger,
+    superuser_conninfo: str,
+) -> None:
+    extraction = await shared.start("extraction")
+    batch = Batch.new("ana")
+    async with Relay(extraction.port) as relay:
+        address = relay.address
+        one = caller(lambda: address)
+        await one.submit(Batch.new("warm"))
+        relay.hold = True
+        answer = asyncio.create_task(one.submit(batch))
+        taken = "SELECT job_id::text FROM jobs WHERE user_id = %s"
+        await eventually(lambda: ask(superuser_conninfo, taken, batch.user), "the commit")
+        job_id = ask(superuser_conninfo, taken, batch.user)
+        extraction.kill()
+        extraction = await shared.start("extraction")
+        address = extraction.address
+        entry = await answer
+    assert one.repeated >= 1
+    assert entry.job_id == job_id
+    await ledger.settled(superuser_conninfo)
+    assert ledger.check(superuser_conninfo, chat_calls=model.calls["chat"]) == {"succeeded": 2}
+    assert ask(superuser_conninfo, "SELECT count(*) FROM jobs") == 2
+
+
+async def test_killed_right_after_the_job_ended_has_no_second_effect(
+    shared: Processes,
+    model: ScriptedModel,
+    caller: MakeCaller,
+    ledger: Ledger,
+    superuser_conninfo: str,
+) -> None:
+    extraction = await shared.start("extraction")
+    batch = Batch.new("ana")
+    one = caller(lambda: extraction.address)
+    first = await one.submit(batch)
+    await ledger.settled(superuser_conninfo)
+    extraction.kill()
+    extraction = await shared.start("extraction")
+    again = await caller(lambda: extraction.address).submit(Batch.new("ben"))
+    await ledger.settled(superuser_conninfo)
+    assert again.job_id != first.job_id
+    assert ledger.check(superuser_conninfo, chat_calls=model.calls["chat"]) == {"succeeded": 2}
+    assert model.calls["chat"] == 2
+
+
+async def test_row_8_retrieval_killed_under_load(
+    shared: Processes, caller: MakeCaller, ledger: Ledger, superuser_conninfo: str
+) -> None:
+    extraction, retrieval = shared.launch("extraction"), shared.launch("retrieval")
+    await extraction.ready()
+    await retrieval.ready()
+    port = retrieval.port
+    entry = await caller(lambda: extraction.address).submit(Batch.new("ana"))
+    await ledger.settled(superuser_conninfo)
+    answers = 0
+    stop = asyncio.Event()
+
+    async def read(channel: grpc.aio.Channel) -> None:
+        nonlocal answers
+        stub = retrieval_service_pb2_grpc.RetrievalServiceStub(channel)
+        while not stop.is_set():
+            try:
+                reply = await stub.GetContext(
+                    retrieval_service_pb2.GetContextRequest(user_id="ana"), timeout=5
+                )
+            except grpc.aio.AioRpcError as error:
+                code, told = error.code(), error.details()
+                assert code == grpc.StatusCode.UNAVAILABLE, told
+                await asyncio.sleep(0.05)
+                continue
+            assert entry.canary in reply.prompt_block
+            answers += 1
+
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=CHANNEL_OPTIONS) as channel:
+        readers = [asyncio.create_task(read(channel)) for _ in range(4)]
+        for _ in range(2):
+            reached = answers + 20
+            await eventually(lambda: answers >= reached, "answers before the kill")  # noqa: B023
+            retrieval.kill()
+            retrieval = await shared.start("retrieval", port=port)
+        reached = answers + 20
+        await eventually(lambda: answers >= reached, "answers after the kills")
+        stop.set()
+        await asyncio.gather(*readers)
+    assert ledger.check(superuser_conninfo, chat_calls=1) == {"succeeded": 1}

@@ -1,0 +1,187 @@
+"""SIGTERM: what is begun is finished or handed back, nothing new is taken (rows 9 and 10, I2)."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import psycopg
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from recollect.v1 import extraction_service_pb2, extraction_service_pb2_grpc
+from recollect_shared.database import migrate
+from tests.faults.ledger import Ledger
+from tests.faults.processes import CHANNEL_OPTIONS, Processes, eventually
+from tests.faults.submitting import Batch, Caller
+from tests.scripted_model import Hang, ScriptedModel
+
+MakeCaller = Callable[[Callable[[], str]], Caller]
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+def jobs(conninfo: str) -> dict[str, tuple[str, int]]:
+    """State and attempt of every job."""
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        rows = connection.execute("SELECT job_id::text, state, attempt FROM jobs").fetchall()
+    return {job_id: (state, attempt) for job_id, state, attempt in rows}
+
+
+async def test_row_9_running_jobs_are_finished_and_waiting_ones_left(
+    shared: Processes,
+    model: ScriptedModel,
+    caller: MakeCaller,
+    ledger: Ledger,
+    superuser_conninfo: str,
+) -> None:
+    model.delay = 0.5
+    extraction = await shared.start("extraction", RECOLLECT_WORKER_CONCURRENCY="8")
+    one = caller(lambda: extraction.address)
+    entries = [await one.submit(Batch.new(f"user-{n % 8}")) for n in range(16)]
+    async with asyncio.timeout(60):
+        await model.called(8)
+    assert await extraction.end() == 0
+    found = jobs(superuser_conninfo)
+    assert {state for state, _ in found.values()} == {"queued", "succeeded"}
+    assert all(attempt == (state == "succeeded") for state, attempt in found.values())
+    assert sum(state == "succeeded" for state, _ in found.values()) >= 8
+    extraction = await shared.start("extraction")
+    await ledger.settled(superuser_conninfo)
+    found = jobs(superuser_conninfo)
+    assert [found[entry.job_id] for entry in entries] == [("succeeded", 1)] * 16
+    ledger.check(superuser_conninfo, chat_calls=model.calls["chat"])
+    assert model.calls["chat"] == 16
+
+
+async def test_row_9_a_hanging_model_call_is_handed_back_with_its_attempt(
+    shared: Processes,
+    model: ScriptedModel,
+    caller: MakeCaller,
+    ledger: Ledger,
+    superuser_conninfo: str,
+) -> None:
+    model.always(Hang())
+    extraction = await shared.start("extraction", RECOLLECT_DRAIN_SECONDS="1")
+    one = caller(lambda: extraction.address)
+    entries = [await one.submit(Batch.new(f"user-{n}")) for n in range(3)]
+    async with asyncio.timeout(60):
+        await model.called(3)
+    assert await extraction.end() == 0
+    found = jobs(superuser_conninfo)
+    assert [found[entry.job_id] for entry in entries] == [("queued", 0)] * 3
+    model.always(None)
+    await shared.start("extraction")
+    await ledger.settled(superuser_conninfo)
+    found = jobs(superuser_conninfo)
+    assert [found[entry.job_id] for entry in entries] == [("succeeded", 1)] * 3
+    ledger.check(superuser_conninfo, chat_calls=model.calls["chat"])
+
+
+async def test_row_10_a_call_in_flight_is_answered_and_new_ones_are_refused(
+    shared: Processes, ledger: Ledger, caller: MakeCaller, superuser_conninfo: str
+) -> None:
+    extraction = await shared.start("extraction")
+    entry = await caller(lambda: extraction.address).submit(Batch.new("ana"))
+    await ledger.settled(superuser_conninfo)
+    batch = Batch.new("ana")
+    async with (
+        grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as channel,
+        grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as other,
+        await psycopg.AsyncConnection.connect(superuser_conninfo) as blocker,
+    ):
+        stub = extraction_service_pb2_grpc.ExtractionServiceStub(channel)
+        health: Any = health_pb2_grpc.HealthStub(other)  # its methods have no types
+        watch = health.Watch(health_pb2.HealthCheckRequest())
+        assert (await watch.read()).status == SERVING
+        await blocker.execute("SELECT FROM users WHERE user_id = 'ana' FOR UPDATE")
+        in_flight = asyncio.ensure_future(stub.SubmitTranscripts(batch.request(), timeout=30))
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND wait_event_type = 'Lock'"
+        )
+
+        async def blocked() -> bool:
+            async with await psycopg.AsyncConnection.connect(superuser_conninfo) as looker:
+                row = await (await looker.execute(waiting)).fetchone()
+                return bool(row and row[0])
+
+        await eventually(blocked, "the call to be in flight")
+        extraction.send(signal.SIGTERM)
+        assert (await watch.read()).status == NOT_SERVING
+        watch.cancel()
+        await eventually(lambda: _refused(extraction.address, entry.job_id), "a refusal")
+        assert not in_flight.done()
+        await blocker.rollback()
+        reply = await in_flight
+    assert reply.jobs[0].id in jobs(superuser_conninfo)
+    assert await extraction.ended() == 0
+
+
+async def _refused(address: str, job_id: str) -> bool:
+    """True when a new call is refused; it must then say UNAVAILABLE."""
+    async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
+        stub = extraction_service_pb2_grpc.ExtractionServiceStub(channel)
+        try:
+            await stub.GetJob(extraction_service_pb2.GetJobRequest(job_id=job_id), timeout=5)
+        except grpc.aio.AioRpcError as error:
+            code, told = error.code(), error.details()
+            assert code == grpc.StatusCode.UNAVAILABLE, told
+            return True
+    return False
+
+
+async def test_streams_without_an_end_delay_the_end_by_the_drain_at_most(
+    shared: Processes, model: ScriptedModel, caller: MakeCaller
+) -> None:
+    """Those of health watchers, and of a job that hangs."""
+    model.always(Hang())
+    extraction = await shared.start("extraction", RECOLLECT_DRAIN_SECONDS="2")
+    entry = await caller(lambda: extraction.address).submit(Batch.new("ana"))
+    async with grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as channel:
+        health: Any = health_pb2_grpc.HealthStub(channel)  # its methods have no types
+        watch = health.Watch(health_pb2.HealthCheckRequest())
+        assert (await watch.read()).status == SERVING
+        stub = extraction_service_pb2_grpc.ExtractionServiceStub(channel)
+        jobs_watch = stub.WatchJob(extraction_service_pb2.WatchJobRequest(job_id=entry.job_id))
+        assert [(await anext(aiter(jobs_watch))).job.id] == [entry.job_id]
+        assert await extraction.end() == 0
+
+
+async def test_a_second_sigterm_ends_at_once(
+    shared: Processes, model: ScriptedModel, caller: MakeCaller, ledger: Ledger, conninfo: str
+) -> None:
+    model.queue(Hang())
+    extraction = await shared.start("extraction", RECOLLECT_DRAIN_SECONDS="600")
+    await caller(lambda: extraction.address).submit(Batch.new("ana"))
+    async with asyncio.timeout(60):
+        await model.called(1)
+    extraction.send(signal.SIGTERM)
+    await eventually(lambda: "draining" in extraction.said, "the drain")
+    assert await extraction.end() == 1
+    assert "ending now" in extraction.said
+
+
+async def test_sigterm_while_it_waits_for_migrations(
+    shared: Processes, superuser_conninfo: str
+) -> None:
+    # Another process migrates, and goes on doing so.
+    with psycopg.connect(superuser_conninfo, autocommit=True) as other:
+        other.execute("SELECT pg_advisory_lock(%s)", [migrate._LOCK])
+        extraction = shared.launch("extraction", RECOLLECT_MIGRATE="1")
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND application_name = %s"
+        )
+
+        def waits() -> bool:
+            row = other.execute(waiting, [migrate.COMMAND]).fetchone()
+            return bool(row and row[0])
+
+        await eventually(waits, "the service to wait for its turn to migrate")
+        extraction.send(signal.SIGTERM)
+        assert await extraction.ended() == 0
+    assert "serving on port" not in extraction.said

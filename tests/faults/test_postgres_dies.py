@@ -1,0 +1,96 @@
+"""Postgres dies under load and the services live on (faults.md rows 13 and 14, requirement A3)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import grpc
+import psycopg
+import pytest
+
+from recollect.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
+from tests.faults.ledger import Ledger
+from tests.faults.processes import CHANNEL_OPTIONS, Processes, eventually
+from tests.faults.submitting import Batch, Caller
+from tests.integration.embedded.processes import runs
+from tests.scripted_model import ScriptedModel
+
+BACK_WITHIN_SECONDS = 30.0
+
+# SIGQUIT is what `pg_ctl stop -m immediate` sends.
+DEATHS = {"kill -9": signal.SIGKILL, "pg_ctl stop -m immediate": signal.SIGQUIT}
+
+
+@pytest.mark.parametrize("death", DEATHS)
+async def test_rows_13_and_14_nothing_acknowledged_is_lost(
+    private: Processes,
+    model: ScriptedModel,
+    caller: Callable[[Callable[[], str]], Caller],
+    ledger: Ledger,
+    death: str,
+) -> None:
+    extraction, retrieval = private.launch("extraction"), private.launch("retrieval")
+    await extraction.ready()
+    await retrieval.ready()
+    conninfo = private.administrator()
+    first = private.postmaster()
+    assert first is not None
+    stop = asyncio.Event()
+
+    async def submit(number: int) -> None:
+        one = caller(lambda: extraction.address)
+        while not stop.is_set():
+            await one.submit(Batch.new(f"user-{number}"))
+
+    callers = [asyncio.create_task(submit(number)) for number in range(4)]
+    await eventually(lambda: len(ledger.entries) >= 20, "a stream of submissions")
+    began = time.monotonic()
+    os.kill(first, DEATHS[death])
+    await eventually(lambda: not runs(first), "the death of Postgres")
+    acknowledged = len(ledger.entries)
+    await eventually(
+        lambda: len(ledger.entries) >= acknowledged + 20, "acknowledgements after its return"
+    )
+    # Generous: the bound is what is promised, and it includes the stream above.
+    assert time.monotonic() - began < BACK_WITHIN_SECONDS
+    stop.set()
+    await asyncio.gather(*callers)
+    assert private.postmaster() not in {None, first}
+    assert extraction.alive
+    assert retrieval.alive
+    assert await extraction.serving()
+    assert await retrieval.serving()
+    await ledger.settled(conninfo)
+    states = ledger.check(conninfo, chat_calls=model.calls["chat"])
+    assert states == {"succeeded": len(ledger.entries)}
+    with psycopg.connect(conninfo) as connection:
+        unacknowledged = connection.execute(
+            "SELECT count(*) FROM jobs WHERE NOT job_id::text = ANY(%s)",
+            [[entry.job_id for entry in ledger.entries]],
+        ).fetchone()
+    assert unacknowledged == (0,)
+    entry = ledger.entries[0]
+    async with grpc.aio.insecure_channel(retrieval.address, options=CHANNEL_OPTIONS) as channel:
+        stub = retrieval_service_pb2_grpc.RetrievalServiceStub(channel)
+        reply = await stub.SearchMemories(
+            retrieval_service_pb2.SearchMemoriesRequest(user_id=entry.user, query=entry.canary),
+            timeout=10,
+        )
+    assert any(entry.canary in result.memory.content for result in reply.results)
+    # The jobs' signals are heard again: the listener has a session on the new server.
+    with psycopg.connect(conninfo) as connection:
+        await eventually(
+            lambda: (
+                connection.execute(
+                    "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN %'"
+                ).fetchone()
+                != (0,)
+            ),
+            "the listener's return",
+        )
+    assert [await service.end() for service in (extraction, retrieval)] == [0, 0]
+    assert not private.postgres_runs()

@@ -1,0 +1,107 @@
+"""A service that cannot run like this says so in one line, and what to do about it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+from recollect_shared.database.embedded import EmbeddedPostgres
+from recollect_shared.database.migrate import pending
+from tests.faults.processes import Name, Processes, Service
+
+NAMES: list[Name] = ["extraction", "retrieval"]
+
+
+@pytest.fixture
+def empty_database(postgres: EmbeddedPostgres) -> Iterator[str]:
+    """Name of a database nobody has migrated."""
+    name = f"empty_{uuid4().hex}"
+    with psycopg.connect(postgres.superuser_conninfo(), autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        yield name
+        connection.execute(
+            sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+        )
+
+
+def complaint(service: Service) -> str:
+    """The one line that is not a log entry."""
+    assert "Traceback" not in service.said
+    lines = [line for line in service.said.splitlines() if not line.startswith("{")]
+    assert len(lines) == 1, service.said
+    assert lines[0].startswith(f"recollect-{service.name}: ")
+    return lines[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_database_without_migrations(
+    shared: Processes, postgres: EmbeddedPostgres, empty_database: str, name: Name
+) -> None:
+    service = shared.launch(name, DATABASE_URL=postgres.conninfo(empty_database))
+    assert await service.ended() == 1
+    assert "recollect-migrate" in complaint(service)
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_recollect_migrate_migrates(
+    shared: Processes, postgres: EmbeddedPostgres, empty_database: str, name: Name
+) -> None:
+    conninfo = postgres.superuser_conninfo(empty_database)
+    service = await shared.start(name, DATABASE_URL=conninfo, RECOLLECT_MIGRATE="1")
+    assert pending(f"{conninfo} options='-c search_path=recollect,public'") == []
+    assert await service.end() == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_database_that_is_not_there(shared: Processes, name: Name) -> None:
+    password = str(conninfo_to_dict(shared.settings["DATABASE_URL"])["password"])
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        service = shared.launch(
+            name,
+            DATABASE_URL=f"postgresql://u:{password}@127.0.0.1:{unused.getsockname()[1]}/nowhere",
+        )
+        assert await service.ended() == 1
+    assert "DATABASE_URL" in complaint(service)
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_port_that_is_taken(shared: Processes, name: Name) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        service = shared.launch(name, port=port)
+        assert await service.ended() == 1
+    assert f"127.0.0.1:{port}" in complaint(service)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("RECOLLECT_MAX_CONCURRENT_RPCS", "many-hush-hush"),
+        ("EMBEDDING_DIMENSIONS", "hush-hush"),
+        ("RECOLLECT_AUTH", "hush-hush"),
+        ("RECOLLECT_DRAIN_SECONDS", "-5"),
+    ],
+)
+async def test_a_value_that_makes_no_sense(
+    shared: Processes, name: Name, variable: str, value: str
+) -> None:
+    service = shared.launch(name, port=0, **{variable: value})
+    assert await service.ended() == 2
+    assert variable in complaint(service)
+    assert "hush-hush" not in service.said
+
+
+async def test_authentication_off_where_others_can_call(shared: Processes) -> None:
+    service = shared.launch("extraction", RECOLLECT_EXTRACTION_LISTEN="0.0.0.0:0")
+    assert await service.ended() == 1
+    assert "RECOLLECT_AUTH" in complaint(service)

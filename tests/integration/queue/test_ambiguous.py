@@ -1,0 +1,122 @@
+"""Writes that are committed and reported as lost: faults.md row 4, promise 2."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from uuid import UUID
+
+from recollect_shared.database.connect import Role
+from recollect_shared.database.pool import Connection, Database, Result
+from recollect_shared.errors import TooLate
+from recollect_shared.startup import configure_vectors
+from tests.integration.queue.chat import CanaryChat
+from tests.integration.queue.stage import (
+    ANA,
+    BOUND,
+    TENANT,
+    Stage,
+    identity,
+    message,
+    transcript,
+)
+
+USERS = 20
+TRANSCRIPTS_PER_USER = 15
+
+
+class Forgetful(Database):
+    """Does the work, commits it, and then at times says that it came too late.
+
+    Attributes:
+        lies: How often that happened.
+    """
+
+    def __init__(self, conninfo: str, role: Role, *, chance: float, seed: int) -> None:
+        super().__init__(conninfo, role, application="test", configure=configure_vectors)
+        self.lies = 0
+        self._chance = chance
+        self._dice = random.Random(seed)
+
+    async def run(
+        self,
+        work: Callable[[Connection], Awaitable[Result]],
+        *,
+        timeout: float,
+        repeatable: bool = False,
+    ) -> Result:
+        """Run `work` and perhaps deny it."""
+        done = await super().run(work, timeout=timeout, repeatable=repeatable)
+        if self._dice.random() < self._chance:
+            self.lies += 1
+            raise TooLate("the database did not answer in time", reason="DEADLINE_EXCEEDED")
+        return done
+
+
+async def test_writes_reported_as_lost_are_neither_lost_nor_doubled(stage: Stage) -> None:
+    """faults.md row 4: a client that repeats its key and a worker that repeats its call."""
+    border = await stage.pool(Forgetful(stage.conninfo, "recollect_write", chance=0.2, seed=1))
+    effects = await stage.pool(Forgetful(stage.conninfo, "recollect_write", chance=0.05, seed=2))
+    queue = await stage.pool(
+        Forgetful(stage.conninfo, "recollect_maintenance", chance=0.02, seed=3)
+    )
+    intake = stage.intake(border, max_attempts=20)
+    ledger: dict[tuple[str, str], UUID] = {}
+
+    async def client(user: str) -> None:
+        for n in range(TRANSCRIPTS_PER_USER):
+            sent = transcript(2 * n + 1, 2 * n + 2, user=user, conversation=f"c{n % 3}")
+            while True:
+                try:
+                    accepted = await intake.submit(
+                        TENANT, [sent], identity(f"{user}-{n}"), timeout=BOUND
+                    )
+                except TooLate:
+                    continue
+                break
+            ledger[user, f"canary:w{2 * n + 1}"] = accepted.jobs[0].job_id
+
+    chat = CanaryChat()
+    for _ in range(3):
+        await stage.worker(
+            stage.extraction(chat, database=effects).run, database=queue, lease_seconds=1.0
+        ).start()
+    await asyncio.gather(*(client(f"u{n}") for n in range(USERS)))
+    await stage.settled()
+
+    assert min(border.lies, effects.lies, queue.lies) > 0
+    # L1: every acknowledged transcript has its job, each its own, and all are done.
+    assert len(set(ledger.values())) == len(ledger) == USERS * TRANSCRIPTS_PER_USER
+    assert await stage.states() == {"succeeded": len(ledger)}
+    # L2: each canary is in one memory, written once.
+    assert await stage.memories() == sorted(
+        (user, f"The user mentioned {canary}.", 1) for user, canary in ledger
+    )
+    # L5: nothing runs and nobody holds a lock or an open transaction.
+    assert (
+        await stage.value(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND state LIKE 'idle in transaction%%'"
+        )
+        == 0
+    )
+    # L7: a call is repeated for a lie and for nothing else.
+    assert chat.calls <= 2 * len(ledger)
+
+
+async def test_appends_reported_as_lost_keep_their_numbers(stage: Stage) -> None:
+    """faults.md row 4 for AppendMessages: ids alone are enough, with or without a key."""
+    border = await stage.pool(Forgetful(stage.conninfo, "recollect_write", chance=0.4, seed=4))
+    intake = stage.intake(border)
+    for n in range(1, 41):
+        while True:
+            try:
+                await intake.append(ANA, "c1", [message(n)], None, timeout=BOUND)
+            except TooLate:
+                continue
+            break
+    assert border.lies > 0
+    assert await stage.rows("SELECT message_no, message_id FROM messages ORDER BY 1") == [
+        (n, f"m{n}") for n in range(1, 41)
+    ]

@@ -1,0 +1,292 @@
+"""Claims, leases and fences, one statement at a time: requirement B5; faults.md rows 1, 5, 6."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from recollect_extraction.queue import claims, jobs
+from recollect_extraction.queue.claims import Claim, ClaimLost
+from recollect_shared.errors import WrongState
+from tests.integration.queue.stage import TENANT, Stage, transcript
+
+MODEL_AWAY = {"error": "MODEL_UNAVAILABLE: away", "reason": "MODEL_UNAVAILABLE"}
+
+
+async def submit_some(stage: Stage, *users: str, each: int = 3) -> None:
+    """Queue `each` jobs of every user, one conversation per job."""
+    for n in range(each):
+        await stage.submit(*(transcript(user=user, conversation=f"c{n}") for user in users))
+
+
+def whose(held: list[Claim]) -> list[tuple[str, str]]:
+    """User and conversation of each claim."""
+    return sorted((each.user_id, each.conversation_id) for each in held)
+
+
+async def test_each_users_oldest_job_runs_and_no_other(stage: Stage) -> None:
+    """Promise 3: one job of a user at a time, first in first out; users side by side."""
+    await submit_some(stage, "ana", "bob", "eve")
+    first = await stage.claim()
+    assert whose(first) == [("ana", "c0"), ("bob", "c0"), ("eve", "c0")]
+    assert await stage.claim() == []
+    await stage.finish(first[0])
+    (second,) = await stage.claim()
+    assert (second.user_id, second.conversation_id) == (first[0].user_id, "c1")
+
+
+async def test_a_claim_takes_no_more_than_there_is_room_for(stage: Stage) -> None:
+    """The oldest jobs across users come first."""
+    await submit_some(stage, "ana", "bob", "eve")
+    held = [await stage.claim(1) for _ in range(4)]
+    assert [whose(each) for each in held] == [
+        [("ana", "c0")],
+        [("bob", "c0")],
+        [("eve", "c0")],
+        [],
+    ]
+
+
+async def test_users_of_two_tenants_are_two_users(stage: Stage) -> None:
+    """The same user_id in another tenant waits for nobody."""
+    await stage.submit(transcript())
+    await stage.intake().submit("other", [transcript()], None, timeout=5)
+    assert len(await stage.claim()) == 2
+
+
+async def test_a_job_that_waits_for_its_retry_holds_back_the_users_later_ones(
+    stage: Stage,
+) -> None:
+    """Promise 3 holds through failures: order is kept while an older job waits."""
+    await submit_some(stage, "ana", "bob", each=2)
+    held = {each.user_id: each for each in await stage.claim()}
+    async with stage.maintenance.connection() as connection:
+        await claims.fail(connection, held["ana"], error="E: x", reason="E", delay_seconds=1_000)
+        await claims.fail(connection, held["bob"], error="E: x", reason="E", delay_seconds=0)
+    (again,) = await stage.claim()
+    assert (again.user_id, again.conversation_id, again.attempt) == ("bob", "c0", 2)
+
+
+async def test_a_lease_that_ran_out_is_claimed_again_and_fences_the_zombie(stage: Stage) -> None:
+    """faults.md rows 1 and 5: attempt 2, a larger claim number, and no write of the first one."""
+    await stage.submit(transcript())
+    (zombie,) = await stage.claim()
+    assert await stage.claim() == []
+    await stage.expire_leases()
+    (held,) = await stage.claim()
+    assert held.job_id == zombie.job_id
+    assert (held.attempt, zombie.attempt) == (2, 1)
+    assert held.claim_no > zombie.claim_no
+    before = await stage.job(held.job_id)
+    async with stage.maintenance.connection() as connection:
+        assert await claims.renew(connection, [zombie], lease_seconds=600) == set()
+        await claims.release(connection, zombie)
+        await claims.fail(connection, zombie, error="E: x", reason="E", delay_seconds=0)
+        await claims.wait_out_outage(connection, zombie, **MODEL_AWAY, delay_seconds=0)
+        await claims.discard(connection, zombie, error="E: x", reason="E")
+        with pytest.raises(ClaimLost):
+            await claims.hold(connection, zombie)
+        with pytest.raises(ClaimLost):
+            await claims.record_progress(connection, zombie, done_to=2, result={}, finished=True)
+        with pytest.raises(ClaimLost):
+            await claims.fix_range(connection, zombie, range_from=1, range_to=2)
+    assert await stage.job(held.job_id) == before
+    async with stage.maintenance.connection() as connection:
+        assert await claims.renew(connection, [held], lease_seconds=600) == {held.job_id}
+
+
+async def test_a_job_that_loses_every_worker_ends_dead_and_holds_up_nobody(stage: Stage) -> None:
+    """faults.md row 6: dead after as many claims as it has attempts; the user's next job runs."""
+    await submit_some(stage, "ana", each=2)
+    for attempt in range(1, 5):
+        (held,) = await stage.claim()
+        assert (held.conversation_id, held.attempt) == ("c0", attempt)
+        await stage.expire_leases()
+    assert await stage.claim() == []
+    dead = await stage.job(held.job_id)
+    assert (dead["state"], dead["error_reason"]) == ("dead", "WORKER_LOST")
+    assert dead["attempt"] == dead["max_attempts"] == 4
+    assert dead["error"].startswith("WORKER_LOST: ")
+    (following,) = await stage.claim()
+    assert following.conversation_id == "c1"
+
+
+async def test_the_last_failure_is_the_end_and_keeps_its_reason(stage: Stage) -> None:
+    """Promise 5: after the last attempt a job is DEAD, with why."""
+    await stage.submit(transcript())
+    states = []
+    for _ in range(4):
+        (held,) = await stage.claim()
+        async with stage.maintenance.connection() as connection:
+            await claims.fail(
+                connection,
+                held,
+                error="MODEL_UNUSABLE: x",
+                reason="MODEL_UNUSABLE",
+                delay_seconds=0,
+            )
+        states.append((await stage.job(held.job_id))["state"])
+    assert states == ["failed", "failed", "failed", "dead"]
+    assert (await stage.job(held.job_id))["error"] == "MODEL_UNUSABLE: x"
+    assert await stage.claim() == []
+
+
+async def test_a_hopeless_failure_is_the_end_at_once(stage: Stage) -> None:
+    """What cannot succeed does not use up the user's time."""
+    await stage.submit(transcript())
+    (held,) = await stage.claim()
+    async with stage.maintenance.connection() as connection:
+        await claims.fail(connection, held, error="E: x", reason="E", delay_seconds=0, final=True)
+    assert await stage.states() == {"dead": 1}
+
+
+async def test_an_outage_burns_no_attempt_for_a_day(stage: Stage) -> None:
+    """faults.md row 25: attempts for an outage do not lead to DEAD in less than 24 hours."""
+    await stage.submit(transcript())
+    for _ in range(10):
+        (held,) = await stage.claim()
+        assert held.attempt == 1
+        async with stage.maintenance.connection() as connection:
+            await claims.wait_out_outage(connection, held, **MODEL_AWAY, delay_seconds=0)
+        assert await stage.states() == {"failed": 1}
+    await stage.rows("UPDATE jobs SET outage_since = now() - interval '25 hours'")
+    for attempt in range(1, 5):
+        (held,) = await stage.claim()
+        assert held.attempt == attempt
+        async with stage.maintenance.connection() as connection:
+            await claims.wait_out_outage(connection, held, **MODEL_AWAY, delay_seconds=0)
+    assert await stage.states() == {"dead": 1}
+    assert (await stage.job(held.job_id))["error_reason"] == "MODEL_UNAVAILABLE"
+
+
+async def test_a_job_handed_back_has_its_attempt_again(stage: Stage) -> None:
+    """I2: a drain is nobody's failure."""
+    await stage.submit(transcript())
+    for _ in range(6):
+        (held,) = await stage.claim()
+        assert held.attempt == 1
+        async with stage.maintenance.connection() as connection:
+            await claims.release(connection, held)
+    assert (await stage.job(held.job_id))["attempt"] == 0
+
+
+async def test_cancelling_takes_a_running_job_from_its_worker(stage: Stage) -> None:
+    """B5: what the worker still tries to write is refused."""
+    await stage.submit(transcript())
+    (held,) = await stage.claim()
+    async with stage.maintenance.connection() as connection:
+        cancelled = await jobs.cancel_job(connection, TENANT, held.job_id)
+        assert cancelled.state == "cancelled"
+        with pytest.raises(ClaimLost):
+            await claims.hold(connection, held)
+
+
+async def test_a_retried_job_waits_for_the_one_that_runs(stage: Stage) -> None:
+    """One at a time also when an older job comes back to life while a later one runs."""
+    await submit_some(stage, "ana", each=2)
+    (first,) = await stage.claim()
+    async with stage.maintenance.connection() as connection:
+        await jobs.cancel_job(connection, TENANT, first.job_id)
+    (second,) = await stage.claim()
+    async with stage.maintenance.connection() as connection:
+        retried = await jobs.retry_job(connection, TENANT, first.job_id)
+    assert (retried.state, retried.attempt, retried.error) == ("queued", 0, "")
+    assert await stage.claim() == []
+    await stage.finish(second)
+    (again,) = await stage.claim()
+    assert (again.job_id, again.attempt) == (first.job_id, 1)
+    assert again.claim_no > first.claim_no
+
+
+@pytest.mark.parametrize("state", ["queued", "running", "failed", "succeeded"])
+async def test_only_dead_and_cancelled_jobs_can_be_retried(stage: Stage, state: str) -> None:
+    """B5: JOB_STATE_CONFLICT names the state."""
+    job_id = await job_in(stage, state)
+    async with stage.maintenance.connection() as connection:
+        with pytest.raises(WrongState) as refused:
+            await jobs.retry_job(connection, TENANT, job_id)
+    assert refused.value.reason == "JOB_STATE_CONFLICT"
+    assert refused.value.metadata == {"job_id": str(job_id), "state": state.upper()}
+
+
+async def test_cancelling_again_changes_nothing(stage: Stage) -> None:
+    """B5: a cancelled job stays as it is."""
+    job_id = await job_in(stage, "cancelled")
+    before = await stage.job(job_id)
+    async with stage.maintenance.connection() as connection:
+        assert (await jobs.cancel_job(connection, TENANT, job_id)).state == "cancelled"
+    assert await stage.job(job_id) == before
+
+
+@pytest.mark.parametrize("state", ["succeeded", "dead"])
+async def test_a_job_that_has_ended_cannot_be_cancelled(stage: Stage, state: str) -> None:
+    """B5: JOB_STATE_CONFLICT names the state."""
+    job_id = await job_in(stage, state)
+    async with stage.maintenance.connection() as connection:
+        with pytest.raises(WrongState) as refused:
+            await jobs.cancel_job(connection, TENANT, job_id)
+    assert refused.value.reason == "JOB_STATE_CONFLICT"
+    assert refused.value.metadata == {"job_id": str(job_id), "state": state.upper()}
+
+
+async def job_in(stage: Stage, state: str) -> Any:
+    """The id of a job in a state."""
+    accepted = await stage.submit(transcript())
+    job_id = accepted.jobs[0].job_id
+    if state == "queued":
+        return job_id
+    async with stage.maintenance.connection() as connection:
+        if state == "cancelled":
+            await jobs.cancel_job(connection, TENANT, job_id)
+            return job_id
+        (held,) = await stage.claim()
+        if state in ("failed", "dead"):
+            await claims.fail(
+                connection, held, error="E: x", reason="E", delay_seconds=0, final=state == "dead"
+            )
+        elif state == "succeeded":
+            await stage.finish(held)
+    assert (await stage.job(job_id))["state"] == state
+    return job_id
+
+
+async def test_claiming_does_not_read_finished_jobs(stage: Stage) -> None:
+    """The claim goes through the partial indexes, however many jobs have ended."""
+    await stage.rows(
+        "INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, conversation_id, range_from,"
+        " range_to, done_to, max_attempts, finished_at)"
+        " SELECT gen_random_uuid(), 'default', 'u' || n %% 500, 'memory-extraction', 'succeeded',"
+        " 'c' || n, 1, 2, 2, 4, now() FROM generate_series(1, %s) AS n",
+        20_000,
+    )
+    await submit_some(stage, "u1", "u2", "u3", each=2)
+    await stage.rows("ANALYZE jobs")
+    async with stage.maintenance.connection() as connection:
+        cursor = await connection.execute(
+            f"EXPLAIN (FORMAT JSON) {claims._CLAIM}".encode(),
+            {"worker": "test", "limit": 4, "lease": 60.0},
+        )
+        row = await cursor.fetchone()
+    assert row is not None
+    plan = row[0] if isinstance(row[0], list) else json.loads(row[0])
+    scans = list(scans_of(plan[0]["Plan"]))
+    on_jobs = [scan for scan in scans if scan.get("Relation Name") == "jobs"]
+    assert len(on_jobs) == 3
+    assert "Seq Scan" not in {scan["Node Type"] for scan in on_jobs}
+    used = [scan["Index Name"] for scan in on_jobs]
+    assert sorted(used)[0] == "jobs_pkey"
+    assert set(used) - {"jobs_pkey"} <= {"jobs_unfinished", "jobs_waiting", "jobs_one_running"}
+    assert len(await stage.claim()) == 3
+
+
+def scans_of(node: dict[str, Any]) -> Any:
+    """The nodes of a plan, with bitmap index scans folded into their heap scans."""
+    if node["Node Type"] == "Bitmap Heap Scan":
+        inner = node["Plans"][0]
+        node = {**node, "Index Name": inner.get("Index Name"), "Plans": []}
+    if "Relation Name" in node and node["Node Type"] != "ModifyTable":
+        yield node
+    for child in node.get("Plans", []):
+        yield from scans_of(child)

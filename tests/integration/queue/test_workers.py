@@ -1,0 +1,336 @@
+"""Whole workers at work, side by side: requirement B5; faults.md rows 1, 2, 5, 6, 20, 25, 37."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from contextlib import suppress
+
+import pytest
+
+from recollect_extraction.provider.protocol import Completion, Prompt
+from recollect_extraction.queue import jobs
+from recollect_extraction.queue.claims import Claim, ClaimLost
+from recollect_extraction.worker import JobFailed, Runner
+from recollect_shared.model_api import ModelMisbehaved, ModelUnavailable
+from tests.integration.queue.chat import CanaryChat, HeldChat
+from tests.integration.queue.stage import BOUND, TENANT, Stage, message, transcript, until
+
+
+class Journal:
+    """A runner that writes down who runs what, and when somebody else of the user runs too."""
+
+    def __init__(self, inner: Runner) -> None:
+        self.started: dict[str, list[str]] = defaultdict(list)
+        self.running: dict[str, int] = defaultdict(int)
+        self.overlaps = 0
+        self._inner = inner
+
+    async def run(self, held: Claim) -> None:
+        """Run a job."""
+        self.started[held.user_id].append(held.conversation_id)
+        self.overlaps += self.running[held.user_id] > 0
+        self.running[held.user_id] += 1
+        try:
+            await self._inner(held)
+        finally:
+            self.running[held.user_id] -= 1
+
+
+async def test_three_workers_do_two_hundred_jobs_once_each_and_in_order(stage: Stage) -> None:
+    """Promises 2 and 3, faults.md row 37: 20 users, ten jobs each, no user twice at a time."""
+    for n in range(10):
+        await stage.submit(
+            *(transcript(1, 1, user=f"u{u}", conversation=f"c{n}") for u in range(20))
+        )
+    journal = Journal(stage.finish)
+    workers = [stage.worker(journal.run) for _ in range(3)]
+    for worker in workers:
+        await worker.start()
+    await stage.settled()
+    assert await stage.states() == {"succeeded": 200}
+    assert journal.started == {f"u{u}": [f"c{n}" for n in range(10)] for u in range(20)}
+    assert journal.overlaps == 0
+    assert await stage.rows("SELECT DISTINCT attempt, claim_no FROM jobs") == [(1, 1)]
+
+
+async def test_fifty_batches_of_one_user_leave_one_memory_a_fact(stage: Stage) -> None:
+    """faults.md row 37: duplicate facts of concurrent batches end in one memory each."""
+    await asyncio.gather(*(stage.submit(transcript(1, 3, conversation=f"c{n}")) for n in range(50)))
+    chat = CanaryChat()
+    journal = Journal(stage.extraction(chat).run)
+    for _ in range(2):
+        await stage.worker(journal.run).start()
+    await stage.settled()
+    assert await stage.states() == {"succeeded": 50}
+    assert journal.overlaps == 0
+    in_order = await stage.rows("SELECT conversation_id FROM jobs ORDER BY sequence_no")
+    assert journal.started["ana"] == [row[0] for row in in_order]
+    assert [each[1] for each in await stage.memories()] == [
+        "The user mentioned canary:w1.",
+        "The user mentioned canary:w3.",
+    ]
+    assert chat.calls == 50
+
+
+async def test_users_run_in_parallel_up_to_the_concurrency(stage: Stage) -> None:
+    """B5: as many users at once as configured, and no more."""
+    together = asyncio.Barrier(3)
+    most = now = 0
+
+    async def run(held: Claim) -> None:
+        nonlocal most, now
+        now += 1
+        most = max(most, now)
+        await together.wait()
+        now -= 1
+        await stage.finish(held)
+
+    await stage.submit(*(transcript(user=f"u{n}") for n in range(6)))
+    await stage.worker(run, concurrency=3).start()
+    await stage.settled()
+    assert most == 3
+    assert await stage.states() == {"succeeded": 6}
+
+
+async def test_the_commit_of_a_zombie_is_refused(stage: Stage) -> None:
+    """faults.md row 5: it slept past its lease in the model's call; nothing of it is written."""
+    await stage.submit(transcript(1, 4))
+    (held,) = await stage.claim()
+    slow = HeldChat()
+    zombie = asyncio.create_task(stage.extraction(slow).run(held))
+    await slow.thinking.wait()
+    await stage.expire_leases()
+    await stage.worker(stage.extraction(CanaryChat()).run).start()
+    await stage.settled()
+    before = await everything(stage)
+    slow.go.set()
+    with pytest.raises(ClaimLost):
+        await zombie
+    assert await everything(stage) == before
+    assert [each[2] for each in await stage.memories()] == [1, 1]
+    row = await stage.job(held.job_id)
+    assert (row["state"], row["attempt"]) == ("succeeded", 2)
+
+
+async def test_a_worker_that_dies_in_the_models_call_is_replaced(stage: Stage) -> None:
+    """faults.md row 1: reclaimed once the lease is over, attempt 2, at most one call repeated."""
+    await stage.submit(transcript(1, 4))
+    (held,) = await stage.claim()
+    slow = HeldChat()
+    dying = asyncio.create_task(stage.extraction(slow).run(held))
+    await slow.thinking.wait()
+    dying.cancel()
+    with suppress(asyncio.CancelledError):
+        await dying
+    chat = CanaryChat()
+    await stage.worker(stage.extraction(chat).run).start()
+    await stage.expire_leases()
+    await stage.settled()
+    assert (await stage.job(held.job_id))["attempt"] == 2
+    assert chat.calls == 1
+    assert len(await stage.memories()) == 2
+
+
+async def test_a_worker_that_dies_between_two_calls_repeats_neither(stage: Stage) -> None:
+    """B3: a job of several calls commits call by call and goes on where it was."""
+    await stage.submit(transcript(1, 6))
+    (held,) = await stage.claim()
+    chat = CanaryChat()
+
+    class DiesAtThird(CanaryChat):
+        async def complete(self, prompt: Prompt) -> Completion:
+            if self.calls == 2:
+                raise asyncio.CancelledError
+            return await super().complete(prompt)
+
+    first = DiesAtThird()
+    with pytest.raises(asyncio.CancelledError):
+        await stage.extraction(first, batch_tokens=50).run(held)
+    assert len(first.asked) == 4
+    assert (await stage.job(held.job_id))["done_to"] == 4
+    await stage.expire_leases()
+    await stage.worker(stage.extraction(chat, batch_tokens=50).run).start()
+    await stage.settled()
+    assert chat.asked == {"canary:w5": 1, "canary:w6": 1}
+    assert [each[1:] for each in await stage.memories()] == [
+        (f"The user mentioned canary:w{n}.", 1) for n in (1, 3, 5)
+    ]
+    assert (await stage.job(held.job_id))["result"]["memories_created"] == 3
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "attempt"),
+    [
+        pytest.param("53100", 1, id="disk_full_burns_no_attempt"),
+        pytest.param("P0001", 4, id="a_fault_of_ours_burns_them"),
+    ],
+)
+async def test_a_write_that_fails_half_way_leaves_nothing(
+    stage: Stage, sqlstate: str, attempt: int
+) -> None:
+    """faults.md rows 2 and 20: the last write of the commit fails; the rest is not there either."""
+    await stage.rows(
+        "CREATE FUNCTION public.broken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        f" RAISE EXCEPTION 'broken' USING ERRCODE = '{sqlstate}'; END $$"
+    )
+    await stage.rows(
+        "CREATE TRIGGER broken BEFORE INSERT ON conversation_summaries FOR EACH ROW"
+        " EXECUTE FUNCTION public.broken()"
+    )
+    await stage.submit(transcript(1, 2))
+    chat = CanaryChat()
+    await stage.worker(stage.extraction(chat).run).start()
+    async with asyncio.timeout(BOUND):
+        await until(lambda: asked(chat, 4))
+    if sqlstate == "P0001":
+        await stage.settled()
+        assert await stage.rows("SELECT state, error FROM jobs") == [
+            ("dead", "INTERNAL: RaiseException")
+        ]
+    assert await stage.memories() == []
+    for table in ("memory_history", "usage", "profiles", "keyword_postings"):
+        if await stage.value("SELECT to_regclass(%s) IS NOT NULL", table):
+            assert await stage.value(f"SELECT count(*) FROM {table}") == 0
+    await stage.rows("DROP TRIGGER broken ON conversation_summaries")
+    if sqlstate == "53100":
+        await stage.settled()
+        assert await stage.states() == {"succeeded": 1}
+        assert len(await stage.memories()) == 1
+    assert await stage.value("SELECT attempt FROM jobs") == attempt
+
+
+async def asked(chat: CanaryChat, times: int) -> bool:
+    """Whether the model was called so often."""
+    return chat.calls >= times
+
+
+async def test_unusable_replies_end_dead_and_hold_up_nobody(stage: Stage) -> None:
+    """Promise 5, faults.md row 26: retries with back-off, then DEAD with the reason kept."""
+    await stage.submit(transcript(1, 2))
+    await stage.submit(transcript(1, 2, conversation="c2"))
+    runs: list[int] = []
+
+    async def run(held: Claim) -> None:
+        if held.conversation_id == "c2":
+            await stage.finish(held)
+            return
+        runs.append(held.attempt)
+        raise ModelMisbehaved("no object in the reply")
+
+    await stage.worker(run).start()
+    await stage.settled()
+    assert runs == [1, 2, 3, 4]
+    assert await stage.rows(
+        "SELECT state, attempt, error, error_reason FROM jobs ORDER BY sequence_no"
+    ) == [
+        ("dead", 4, "MODEL_UNUSABLE: no object in the reply", "MODEL_UNUSABLE"),
+        ("succeeded", 1, "", ""),
+    ]
+
+
+async def test_an_outage_waits_as_long_as_the_model_asks(stage: Stage) -> None:
+    """faults.md row 25: FAILED with Retry-After honoured, the attempt given back."""
+    await stage.submit(transcript(1, 2))
+
+    async def run(held: Claim) -> None:
+        raise ModelUnavailable("503", retry_after=500.0)
+
+    await stage.worker(run).start()
+    await until(lambda: has_failed(stage))
+    assert await stage.rows(
+        "SELECT attempt, error_reason, outage_since IS NOT NULL,"
+        " run_after > clock_timestamp() + interval '400 seconds' FROM jobs"
+    ) == [(0, "MODEL_UNAVAILABLE", True, True)]
+
+
+async def has_failed(stage: Stage) -> bool:
+    """Whether a job waits for its retry."""
+    return (await stage.states())["failed"] > 0
+
+
+async def test_backoff_grows_and_is_bounded(stage: Stage) -> None:
+    """B5: exponential with jitter; a later failure waits longer than any earlier one could."""
+    await stage.submit(transcript(1, 2))
+
+    async def run(held: Claim) -> None:
+        raise JobFailed("INTERNAL", "x")
+
+    await stage.worker(run, backoff_seconds=100.0).start()
+    waits = []
+    for _ in range(3):
+        await until(lambda: has_failed(stage))
+        waits.append(
+            await stage.value(
+                "SELECT extract(epoch FROM run_after - clock_timestamp())::float8 FROM jobs"
+            )
+        )
+        # The next claim finds it due.
+        await stage.rows("UPDATE jobs SET state = 'queued', run_after = clock_timestamp()")
+        await until(lambda: moved_on(stage))
+    assert 0 < waits[0] <= 125
+    assert 125 < waits[1] <= 250
+    assert 250 - BOUND < waits[2] <= 375
+    assert await stage.states() == {"dead": 1}
+
+
+async def moved_on(stage: Stage) -> bool:
+    """Whether the worker took the job and gave up on this attempt too."""
+    states = await stage.states()
+    return states["failed"] + states["dead"] > 0
+
+
+async def test_cancelling_a_running_job_writes_nothing_of_it(stage: Stage) -> None:
+    """B5: the model's answer arrives after CancelJob and is thrown away."""
+    accepted = await stage.submit(transcript(1, 4))
+    chat = HeldChat()
+    worker = stage.worker(stage.extraction(chat).run)
+    await worker.start()
+    await chat.thinking.wait()
+    async with stage.maintenance.connection() as connection:
+        await jobs.cancel_job(connection, TENANT, accepted.jobs[0].job_id)
+    before = await everything(stage)
+    chat.go.set()
+    await worker.stop(BOUND)
+    assert chat.calls == 1
+    assert await everything(stage) == before
+    assert await stage.states() == {"cancelled": 1}
+    assert await stage.memories() == []
+
+
+async def test_later_evidence_is_not_overwritten_by_a_range_run_again(stage: Stage) -> None:
+    """Contract "Ranges": RetryJob runs a skipped range after later ones; nothing is doubled."""
+    first = await stage.submit(transcript(1, 4))
+    async with stage.maintenance.connection() as connection:
+        await jobs.cancel_job(connection, TENANT, first.jobs[0].job_id)
+    await stage.submit(transcript(3, 8))
+    chat = CanaryChat()
+    await stage.worker(stage.extraction(chat).run).start()
+    await stage.settled()
+    assert sorted(chat.asked) == [f"canary:w{n}" for n in range(5, 9)]
+    async with stage.maintenance.connection() as connection:
+        await jobs.retry_job(connection, TENANT, first.jobs[0].job_id)
+    stage.signals.wake()
+    await stage.settled()
+    assert chat.asked == {f"canary:w{n}": 1 for n in range(1, 9)}
+    assert [each[2] for each in await stage.memories()] == [1, 1, 1, 1]
+    assert await stage.value("SELECT count(*) FROM messages") == len([message(n) for n in range(8)])
+
+
+async def everything(stage: Stage) -> list[tuple[str, int, str]]:
+    """Number of rows and a fingerprint of every table."""
+    tables = await stage.rows(
+        "SELECT tablename FROM pg_tables WHERE schemaname = 'recollect' ORDER BY 1"
+    )
+    return [
+        (
+            name,
+            *(
+                await stage.rows(
+                    f"SELECT count(*), coalesce(md5(string_agg(t::text, '|' ORDER BY t::text)), '')"
+                    f" FROM {name} AS t"
+                )
+            )[0],
+        )
+        for (name,) in tables
+    ]

@@ -1,0 +1,252 @@
+"""What a search looks at: all that the filters let through, in the right order (D3, D8, Q2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import numpy as np
+import pytest
+
+from recollect_retrieval.storage import memories
+from recollect_retrieval.storage.memories import Filters
+from recollect_shared.database.pool import Database
+from recollect_shared.embeddings.protocol import Vector
+from recollect_shared.models import Scope
+from tests.integration.retrieval.seed import TENANT, Fact, remember
+
+MODEL = ("test-model", 64)
+NOW = datetime.now(UTC)
+
+
+def unit_vectors(count: int, seed: int) -> list[Vector]:
+    numbers = np.random.default_rng(seed).standard_normal((count, 64))
+    # As the column keeps them, so that brute force ranks what is stored.
+    unit = numbers / np.linalg.norm(numbers, axis=1, keepdims=True)
+    return list(unit.astype(np.float16).astype(np.float32))
+
+
+async def nearest(
+    reader: Database,
+    user: str,
+    vector: Vector | None,
+    filters: Filters,
+    *,
+    limit: int = 10,
+    bm25: dict[int, float] | None = None,
+    wanted: int = 200,
+) -> tuple[list[UUID], int]:
+    """The first `limit` ids by cosine, as the ranking would have them from the semantic leg."""
+    found, total = await reader.run(
+        lambda connection: memories.find_candidates(
+            connection,
+            Scope(TENANT, user),
+            filters,
+            vector=vector,
+            model=MODEL[0],
+            bm25=bm25 or {},
+            wanted=wanted,
+        ),
+        timeout=30,
+    )
+    ranked = sorted(found, key=lambda c: -2.0 if c.cosine is None else c.cosine, reverse=True)
+    return [candidate.memory_id for candidate in ranked[:limit]], total
+
+
+def brute_force(
+    ids: Sequence[UUID], vectors: Sequence[Vector], query: Vector, allowed: Sequence[bool]
+) -> list[UUID]:
+    cosines = np.stack(vectors) @ query
+    order = [int(n) for n in np.argsort(-cosines) if allowed[int(n)]]
+    return [ids[n] for n in order[:10]]
+
+
+async def test_50_repeats_on_one_connection_keep_full_recall(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    """Design §3, the plan_cache_mode trap: the plans of later executions find the same rows."""
+    vectors = unit_vectors(500, 1)
+    facts = [Fact(f"statement {n}", vector=vector) for n, vector in enumerate(vectors)]
+    ids = await remember(superuser_conninfo, "ana", facts, model=MODEL)
+    for query in unit_vectors(50, 2):
+        found, total = await nearest(reader, "ana", query, Filters())
+        assert found == brute_force(ids, vectors, query, [True] * 500)
+        assert total == 500
+
+
+async def test_a_small_user_among_many_gets_every_match(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    """faults.md row 24: min(limit, existing) rows, whatever lies around them."""
+    crowd = unit_vectors(2_000, 3)
+    await remember(
+        superuser_conninfo, "crowd", [Fact("noise", vector=vector) for vector in crowd], model=MODEL
+    )
+    vectors = unit_vectors(40, 4)
+    facts = [
+        Fact(f"statement {n}", type="goal" if n % 10 < 3 else "fact", vector=vector)
+        for n, vector in enumerate(vectors)
+    ]
+    ids = await remember(superuser_conninfo, "ana", facts, model=MODEL)
+    goals = [fact.type == "goal" for fact in facts]
+    for query in unit_vectors(50, 5):
+        found, total = await nearest(reader, "ana", query, Filters(types=["goal"]))
+        assert found == brute_force(ids, vectors, query, goals)
+        assert (len(found), total) == (10, 12)
+        everything, _ = await nearest(reader, "ana", query, Filters(types=["goal"]), limit=200)
+        assert len(everything) == 12
+
+
+async def test_without_a_vector_found_by_words_and_listed_last_without(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    (query,) = unit_vectors(1, 6)
+    opposite = Fact("the opposite", vector=-query, importance=0.0)
+    pending = Fact("not embedded yet", importance=1.0)
+    ids = await remember(superuser_conninfo, "ana", [pending, opposite], model=MODEL)
+    found, _ = await nearest(reader, "ana", query, Filters())
+    assert found == [ids[1], ids[0]]
+    # Only sixty are nearest; the words bring in one that all of them push out.
+    crowd = [Fact("noise", vector=vector) for vector in unit_vectors(100, 7)]
+    late = await remember(superuser_conninfo, "minh", [*crowd, pending], model=MODEL)
+    without, _ = await nearest(reader, "minh", query, Filters(), limit=200, wanted=60)
+    assert late[-1] not in without
+    candidates, _ = await nearest(
+        reader, "minh", query, Filters(), limit=200, wanted=60, bm25={101: 2.0}
+    )
+    assert candidates == [*without, late[-1]]
+
+
+async def test_vectors_of_another_model_are_never_compared(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    (query,) = unit_vectors(1, 8)
+    await remember(superuser_conninfo, "ana", [Fact("x", vector=query)], model=("other", 64))
+    found, _ = await reader.run(
+        lambda connection: memories.find_candidates(
+            connection,
+            Scope(TENANT, "ana"),
+            Filters(),
+            vector=query,
+            model=MODEL[0],
+            bm25={},
+            wanted=60,
+        ),
+        timeout=30,
+    )
+    assert [candidate.cosine for candidate in found] == [None]
+
+
+FILTERED = {
+    "types": (Filters(types=["goal", "decision"]), {"goal", "decision"}),
+    "tags": (Filters(tags=["work", "nothing has it"]), {"tagged"}),
+    "sources": (Filters(sources=["explicit"]), {"explicit"}),
+    "confidence_min": (Filters(confidences=["medium", "high"]), {"medium"}),
+    "created_after": (Filters(created_after=NOW - timedelta(days=4)), {"recent"}),
+    "created_before": (Filters(created_before=NOW - timedelta(days=40)), {"ancient"}),
+    "entity": (Filters(entity_key="ha noi"), {"Hà Nội"}),
+    "conversation_id": (Filters(conversation_id="c7"), {"from c7", "merged from c7"}),
+    "metadata": (
+        Filters(metadata={"project": "heron", "size": 3.0}),
+        {"heron"},
+    ),
+    "nested metadata": (Filters(metadata={"labels": ["a"]}), {"list a"}),
+    "metadata null": (Filters(metadata={"owner": None}), {"owner null"}),
+    "superseded": (Filters(statuses=["superseded"], only_current=False), {"superseded"}),
+    "forgotten": (Filters(statuses=["forgotten"], only_current=False), {"forgotten"}),
+    "contradicted": (Filters(statuses=["contradicted"], only_current=False), {"contradicted"}),
+    "achieved": (Filters(statuses=["achieved"], only_current=False), {"achieved"}),
+    "expired": (
+        Filters(
+            statuses=["active"],
+            only_current=False,
+            created_after=NOW - timedelta(days=16, hours=12),
+        ),
+        {"recent", "expired"},
+    ),
+}
+PLAIN = Fact(
+    "plain",
+    confidence="low",
+    created_at=NOW - timedelta(days=30),
+)
+
+
+def kinds() -> list[Fact]:
+    def like(content: str, **changes: object) -> Fact:
+        return Fact(
+            **{
+                "content": content,
+                "confidence": "low",
+                "created_at": NOW - timedelta(days=30),
+                **changes,
+            }  # type: ignore[arg-type]
+        )
+
+    return [
+        *[PLAIN] * 30,
+        like("goal", type="goal"),
+        like("decision", type="decision"),
+        like("tagged", tags=["work"]),
+        like("explicit", source="explicit"),
+        like("medium", confidence="medium"),
+        like("recent", created_at=NOW - timedelta(days=1)),
+        like("ancient", created_at=NOW - timedelta(days=90)),
+        like("Hà Nội", entities=["Hà Nội"]),
+        like("from c7", conversation_id="c7"),
+        like("merged from c7", conversation_id="c1", also_said_in=["c7"]),
+        like("heron", metadata={"project": "heron", "size": 3, "more": True}),
+        like("heron of another size", metadata={"project": "heron", "size": 4}),
+        like("list a", metadata={"labels": ["a"]}),
+        like("list a b", metadata={"labels": ["a", "b"]}),
+        like("owner null", metadata={"owner": None}),
+        like("superseded", status="superseded"),
+        like("forgotten", status="forgotten"),
+        like("contradicted", status="contradicted"),
+        like("achieved", status="achieved"),
+        like(
+            "expired",
+            created_at=NOW - timedelta(days=16),
+            expires_at=NOW - timedelta(minutes=1),
+        ),
+    ]
+
+
+@pytest.mark.parametrize("name", FILTERED)
+async def test_each_filter_lets_through_what_it_names(
+    name: str, reader: Database, superuser_conninfo: str
+) -> None:
+    """D8, for searches and for lists."""
+    filters, expected = FILTERED[name]
+    facts = kinds()
+    ids = await remember(superuser_conninfo, "ana", facts)
+    contents = dict(zip(ids, [fact.content for fact in facts], strict=True))
+    for _ in range(12):  # past the point where Postgres may change its plan
+        found, total = await nearest(reader, "ana", None, filters, limit=200)
+        assert {contents[memory_id] for memory_id in found} == expected
+        assert total == len(expected)
+    listed, following, count = await reader.run(
+        lambda connection: memories.list_page(
+            connection,
+            Scope(TENANT, "ana"),
+            filters,
+            order_by="created_at",
+            after=None,
+            limit=200,
+        ),
+        timeout=30,
+    )
+    assert {memory.content for memory in listed} == expected
+    assert (following, count) == (None, len(expected))
+
+
+async def test_the_default_hides_what_is_no_longer_so(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    facts = kinds()
+    ids = await remember(superuser_conninfo, "ana", facts)
+    contents = dict(zip(ids, [fact.content for fact in facts], strict=True))
+    found, _ = await nearest(reader, "ana", None, Filters(), limit=200)
+    hidden = {fact.content for fact in facts} - {contents[memory_id] for memory_id in found}
+    assert hidden == {"superseded", "forgotten", "contradicted", "expired"}

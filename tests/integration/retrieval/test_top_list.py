@@ -1,0 +1,90 @@
+"""The top list (D1): importance, then recency of use, with places for what was just learnt."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from recollect_retrieval.storage import memories
+from recollect_retrieval.storage.access import count_access
+from recollect_shared.database.pool import Database
+from recollect_shared.models import Scope
+from tests.integration.retrieval.seed import TENANT, Fact, remember
+
+NOW = datetime.now(UTC)
+SCOPE = Scope(TENANT, "ana")
+
+
+def aged(content: str, importance: float, days: float, **more: object) -> Fact:
+    created_at = NOW - timedelta(days=days)
+    return Fact(content, importance=importance, created_at=created_at, **more)  # type: ignore[arg-type]
+
+
+async def top(reader: Database, *, limit: int, fresh: int) -> list[UUID]:
+    return await reader.run(
+        lambda connection: memories.top_ids(connection, SCOPE, limit=limit, fresh=fresh), timeout=30
+    )
+
+
+async def test_importance_then_recency_of_use(reader: Database, superuser_conninfo: str) -> None:
+    ids = await remember(
+        superuser_conninfo,
+        "ana",
+        [aged("light", 0.1, 10), aged("old", 0.9, 90), aged("older", 0.9, 99), aged("mid", 0.5, 9)],
+    )
+    light, old, older, mid = ids
+    assert await top(reader, limit=10, fresh=5) == [old, older, mid, light]
+    await reader.run(lambda c: count_access(c, [(TENANT, "ana", older, 1)]), timeout=30)
+    assert await top(reader, limit=10, fresh=5) == [older, old, mid, light]
+
+
+async def test_the_newest_of_a_week_have_places_in_the_one_order(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    heavy = [aged(f"heavy {n}", 0.9, 100 + n) for n in range(20)]
+    news = [aged(f"news {n}", 0.1 + n / 100, 1 + n / 10) for n in range(8)]
+    last_month = aged("last month", 0.2, 30)
+    ids = await remember(superuser_conninfo, "ana", [*heavy, *news, last_month])
+    found = await top(reader, limit=20, fresh=5)
+    # The fifteen heaviest, then the five newest; among those the order is importance as well.
+    assert found == [*ids[:15], *reversed(ids[20:25])]
+
+
+async def test_what_was_just_learnt_is_never_pushed_out_by_other_news(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    heavy = [aged(f"heavy {n}", 0.9, 100 + n) for n in range(9)]
+    newest = aged("newest", 0.8, 0.01)  # tenth by importance, so in the list of ten by itself
+    news = [aged(f"news {n}", 0.1, 1) for n in range(5)]
+    ids = await remember(superuser_conninfo, "ana", [*heavy, newest, *news])
+    found = await top(reader, limit=10, fresh=5)
+    assert len(found) == 10
+    assert ids[9] in found
+    assert found[:5] == ids[:5]
+
+
+async def test_places_nobody_is_new_for_go_to_the_important(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    ids = await remember(superuser_conninfo, "ana", [aged(f"{n}", 0.5, 50 + n) for n in range(12)])
+    assert await top(reader, limit=10, fresh=5) == ids[:10]
+    assert await top(reader, limit=1, fresh=0) == ids[:1]
+
+
+async def test_only_current_memories_are_told(reader: Database, superuser_conninfo: str) -> None:
+    ids = await remember(
+        superuser_conninfo,
+        "ana",
+        [
+            aged("active", 0.1, 1),
+            aged("achieved", 0.2, 1, status="achieved"),
+            aged("contradicted", 0.9, 1, status="contradicted"),
+            aged("quarantined", 0.9, 1, status="quarantined"),
+            aged("expired", 0.9, 1, expires_at=NOW - timedelta(seconds=1)),
+        ],
+    )
+    assert await top(reader, limit=10, fresh=5) == [ids[1], ids[0]]
+    newest = await reader.run(
+        lambda connection: memories.newest_ids(connection, SCOPE, limit=10), timeout=30
+    )
+    assert set(newest) == {ids[0], ids[1]}

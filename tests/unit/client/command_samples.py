@@ -1,0 +1,70 @@
+"""What several tests of the command hand over, hold in memory and run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from recollect.v1 import (
+    memory_pb2,
+)
+
+NOWHERE = "127.0.0.1:1"
+
+
+def lines_file(folder: Path, *conversations: str, user: str = "sarah", messages: int = 4) -> str:
+    path = folder / "conversations.jsonl"
+    path.write_text(
+        "".join(
+            json.dumps(
+                {
+                    "user_id": user,
+                    "conversation_id": name,
+                    "messages": [
+                        {"role": "user", "content": f"message {n}"} for n in range(messages)
+                    ],
+                }
+            )
+            + "\n"
+            for name in conversations
+        )
+    )
+    return str(path)
+
+
+def memory(content: str, **fields: Any) -> memory_pb2.Memory:
+    return memory_pb2.Memory(
+        **{
+            "id": "0198c0de-7a11-7000-8000-000000000001",
+            "user_id": "sarah",
+            "type": memory_pb2.MEMORY_TYPE_FACT,
+            "status": memory_pb2.MEMORY_STATUS_ACTIVE,
+            "content": content,
+            "importance": 0.5,
+            "valid_from": Timestamp(seconds=1_787_000_000),
+            **fields,
+        }
+    )
+
+
+def recollect(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    """The command as a process of its own, which finds the fakes through the environment."""
+    return subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from recollect_client.command import main; sys.exit(main())",
+            *arguments,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        env={**os.environ, **(environment or {})},
+    )

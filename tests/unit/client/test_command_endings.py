@@ -1,0 +1,149 @@
+"""How the command treats terminals, pipes and signals, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+import grpc
+import pytest
+
+from recollect.v1 import (
+    retrieval_service_pb2,
+)
+from recollect_client.command import main
+from recollect_client.command.output import clean
+from tests.unit.client.command_samples import lines_file, memory, recollect
+from tests.unit.client.fake_services import Failure, Fakes
+
+HOSTILE = "\x1b[31mred\x1b[0m \x1b]0;title\x07[bold]not markup[/bold] \x9b2J\u202eevil \x00:smile:"
+
+
+class TestTerminal:
+    def test_texts_cannot_command_it(
+        self, fakes: Fakes, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        fakes.retrieval.search.results.add(memory=memory(HOSTILE), score=1.0)
+        fakes.retrieval.memory.memory.CopyFrom(memory(HOSTILE, detail=HOSTILE))
+        fakes.retrieval.memories = [
+            retrieval_service_pb2.ListMemoriesResponse(memories=[memory(HOSTILE)])
+        ]
+        for command in (["search", "sarah"], ["memory", "sarah", "x"], ["memories", "sarah"]):
+            assert main(command) == 0
+            out, err = capsys.readouterr()
+            assert "[bold]not markup[/bold]" in out
+            assert ":smile:" in out
+            for sign in ("\x1b", "\x9b", "\x00", "\x07", "\u202e", "title", "2J"):
+                assert sign not in out + err
+
+    def test_nor_can_errors(self, fakes: Fakes, capsys: pytest.CaptureFixture[str]) -> None:
+        fakes.fail(
+            "GetContext",
+            Failure(
+                grpc.StatusCode.INVALID_ARGUMENT, "X", HOSTILE, violations=(("field", HOSTILE),)
+            ),
+        )
+        assert main(["context", "sarah"]) == 2
+        err = capsys.readouterr().err
+        assert "\x1b" not in err
+        assert "[bold]not markup[/bold]" in err
+        assert len(err.splitlines()) == 2
+
+    @pytest.mark.parametrize(
+        ("text", "shown"),
+        [
+            ("a\x1b[2Jb", "ab"),
+            ("a\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\b", "alinkb"),
+            ("a\x1bPq#0\x1b\\b", "ab"),
+            ("a\x9b31mb", "ab"),
+            ("a\x1b(Bb", "ab"),
+            ("end\x1b", "end"),
+            ("line\r\nbreak\u2028here\tand\x85there", "line break here and there"),
+            ("👩‍👩‍👧 شكرا नमस्ते", "👩‍👩‍👧 شكرا नमस्ते"),
+        ],
+    )
+    def test_clean(self, text: str, shown: str) -> None:
+        assert clean(text) == shown
+
+
+class TestEndings:
+    @pytest.mark.parametrize("argv", [[], ["dance"], ["search"], ["jobs", "--state", "happy"]])
+    def test_wrong_usage(self, argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(argv) == 2
+        assert "usage:" in capsys.readouterr().err
+
+    def test_help(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["--help"]) == 0
+        assert "submit" in capsys.readouterr().out
+
+    def test_an_argument_that_is_no_text(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["context", "sarah", "\udcff"]) == 2
+        assert "not valid text" in capsys.readouterr().err
+
+    def test_a_refused_credential(self, fakes: Fakes, capsys: pytest.CaptureFixture[str]) -> None:
+        fakes.fail(
+            "GetContext", Failure(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID", "no")
+        )
+        assert main(["context", "sarah"]) == 1
+        assert "recollect keys create" in capsys.readouterr().err
+
+    def test_an_answer_that_does_not_come(
+        self, fakes: Fakes, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        fakes.fail("GetContext", Failure(grpc.StatusCode.DEADLINE_EXCEEDED))
+        assert main(["context", "sarah"]) == 3
+        assert "--timeout" in capsys.readouterr().err
+
+    def test_a_service_without_its_database(
+        self, fakes: Fakes, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        failure = Failure(
+            grpc.StatusCode.UNAVAILABLE,
+            "DATABASE_UNAVAILABLE",
+            "the database cannot be reached",
+            retry_after=60,
+        )
+        fakes.fail("GetContext", failure)
+        assert main(["context", "sarah"]) == 3
+        err = capsys.readouterr().err
+        assert "the database cannot be reached" in err
+        assert "try again in 60 s" in err
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+    def test_ctrl_c(self, fakes: Fakes, tmp_path: Path) -> None:
+        fakes.extraction.release.clear()
+        with recollect("submit", lines_file(tmp_path, "chat-1", "chat-2")) as process:
+            assert fakes.extraction.running.wait(60)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert out == ""
+        assert "2 accepted jobs go on running" in err
+        assert "interrupted" in err
+        assert "Traceback" not in err
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="POSIX pipes")
+    def test_a_reader_that_leaves(self, fakes: Fakes) -> None:
+        for number in range(2_000):
+            fakes.retrieval.search.results.add(memory=memory(f"text {number} " * 20), score=0.5)
+        for flags in ([], ["--json"]):
+            with recollect("search", "sarah", *flags) as process:
+                assert process.stdout is not None
+                process.stdout.close()
+                assert process.stderr is not None
+                err = process.stderr.read()
+                assert process.wait(60) == 141
+            assert err == ""
+
+    def test_an_output_that_is_not_utf8(self, fakes: Fakes) -> None:
+        fakes.retrieval.search.results.add(memory=memory("Huế 東京"), score=0.5)
+        environment = {"PYTHONIOENCODING": "ascii"}
+        with recollect("search", "sarah", "--json", environment=environment) as process:
+            out, _ = process.communicate(timeout=60)
+        assert json.loads(out)["results"][0]["memory"]["content"] == "Huế 東京"
+        with recollect("search", "sarah", environment=environment) as process:
+            out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        assert "Hu? ??" in out

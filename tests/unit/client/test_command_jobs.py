@@ -1,0 +1,204 @@
+"""`recollect submit`, `watch`, `jobs` and `health`: output for both readers, and exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import grpc
+import pytest
+from google.protobuf import json_format
+
+from recollect.v1 import (
+    extraction_service_pb2,
+    job_pb2,
+)
+from recollect_client.command import main
+from tests.unit.client.command_samples import NOWHERE, lines_file
+from tests.unit.client.fake_services import Failure, Fakes
+
+
+class TestSubmit:
+    def test_it_hands_over_follows_and_tells(
+        self, fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["submit", lines_file(tmp_path, "chat-1", "chat-2")]) == 0
+        out, err = capsys.readouterr()
+        assert "chat-1" in out
+        assert "succeeded" in out
+        assert "2 jobs" in out
+        assert "$0.0250" in out
+        assert "created" in out
+        assert "100 %  8 of 8 messages, 2 of 2 jobs" in err
+        assert "\r" not in err
+        assert "\x1b" not in err + out
+
+    def test_a_narrow_terminal_still_shows_whole_ids(
+        self,
+        fakes: Fakes,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "80")
+        assert main(["submit", lines_file(tmp_path, "chat-1")]) == 0
+        out = capsys.readouterr().out
+        assert next(iter(fakes.extraction.jobs)) in out
+        assert all(len(line.rstrip()) <= 80 for line in out.splitlines())
+
+    def test_machines_get_one_document(
+        self, fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["submit", "--json", lines_file(tmp_path, "chat-1", "chat-2")]) == 0
+        reply = json_format.Parse(
+            capsys.readouterr().out, extraction_service_pb2.SubmitTranscriptsResponse()
+        )
+        assert [job.conversation_id for job in reply.jobs] == ["chat-1", "chat-2"]
+        assert {job.state for job in reply.jobs} == {job_pb2.JOB_STATE_SUCCEEDED}
+        assert reply.jobs[0].result.memories_created == 2
+
+    def test_batches_are_no_larger_than_asked(
+        self, fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = lines_file(tmp_path, *(f"chat-{n}" for n in range(5)))
+        assert main(["submit", "--batch", "2", "--no-wait", "--json", path]) == 0
+        sizes = [len(asked.request.transcripts) for asked in fakes.calls("SubmitTranscripts")]
+        assert sizes == [2, 2, 1]
+        assert not fakes.calls("WatchJob")
+        assert len(json.loads(capsys.readouterr().out)["jobs"]) == 5
+
+    @pytest.mark.parametrize("state", [job_pb2.JOB_STATE_DEAD, job_pb2.JOB_STATE_CANCELLED])
+    def test_a_job_that_does_not_succeed_shows(
+        self,
+        fakes: Fakes,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        state: job_pb2.JobState.ValueType,
+    ) -> None:
+        fakes.extraction.outcomes["chat-2"] = state
+        assert main(["submit", lines_file(tmp_path, "chat-1", "chat-2")]) == 1
+        out, err = capsys.readouterr()
+        assert job_pb2.JobState.Name(state).removeprefix("JOB_STATE_").lower() in out
+        assert "MODEL_UNUSABLE" in err
+
+    def test_many_jobs_of_several_users_all_end(self, fakes: Fakes, tmp_path: Path) -> None:
+        (tmp_path / "b").mkdir()
+        first = lines_file(tmp_path, *(f"a{n}" for n in range(30)))
+        second = lines_file(tmp_path / "b", *(f"b{n}" for n in range(10)), user="minh")
+        assert main(["submit", first, second]) == 0
+        assert len(fakes.calls("WatchJob")) == 40
+
+    def test_plain_text_needs_a_user(
+        self, fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = tmp_path / "chat.txt"
+        path.write_text("user: Tôi sống ở Huế.\nassistant: Đẹp quá!\n", "utf-8")
+        assert main(["submit", str(path)]) == 2
+        assert "--user" in capsys.readouterr().err
+        options = ["--user", "linh", "--conversation", "c-7", "--time-zone", "Asia/Ho_Chi_Minh"]
+        assert main(["submit", str(path), *options]) == 0
+        (sent,) = fakes.calls("SubmitTranscripts")[0].request.transcripts
+        assert (sent.user_id, sent.conversation_id) == ("linh", "c-7")
+        assert sent.time_zone == "Asia/Ho_Chi_Minh"
+
+    def test_nothing_is_sent_if_a_later_file_is_bad(
+        self, fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        bad = tmp_path / "bad.jsonl"
+        bad.write_text('{"user_id": 1}')
+        assert main(["submit", lines_file(tmp_path, "chat-1"), str(bad)]) == 2
+        assert "bad.jsonl, line 1" in capsys.readouterr().err
+        assert not fakes.calls("SubmitTranscripts")
+
+    def test_violations_name_file_and_line(
+        self, fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = lines_file(tmp_path, "chat-1", "chat-2")
+        fakes.fail(
+            "SubmitTranscripts",
+            Failure(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                "INVALID_FIELD",
+                "2 fields are wrong",
+                violations=(
+                    ("transcripts[1].messages[0].content", "is too long"),
+                    ("transcripts[0].user_id", "is too long"),
+                ),
+            ),
+        )
+        assert main(["submit", path]) == 2
+        err = capsys.readouterr().err.splitlines()
+        assert err[-2] == f"  {path}, line 2: messages[0].content: is too long"
+        assert err[-1] == f"  {path}, line 1: user_id: is too long"
+
+    def test_what_was_accepted_before_a_failure_is_told(
+        self, fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        fakes.fail("WatchJob", Failure(grpc.StatusCode.INTERNAL, "INTERNAL", "a fault"))
+        assert main(["submit", lines_file(tmp_path, "chat-1")]) == 1
+        err = capsys.readouterr().err
+        assert "1 accepted jobs go on running" in err
+        assert "a fault (INTERNAL INTERNAL)" in err
+
+    def test_no_service(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["submit", "--extraction", NOWHERE, lines_file(tmp_path, "chat-1")]) == 3
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith(
+            f"recollect: cannot reach the extraction service at {NOWHERE}: start it with `make run`"
+        )
+        assert len(err.splitlines()) == 1
+
+
+class TestJobs:
+    def test_watch(self, fakes: Fakes, capsys: pytest.CaptureFixture[str]) -> None:
+        job = fakes.extraction.add_job(conversation_id="chat-1")
+        assert main(["watch", job.id, job.id, "--json"]) == 0
+        (found,) = json.loads(capsys.readouterr().out)["jobs"]
+        assert found["state"] == "JOB_STATE_SUCCEEDED"
+
+    def test_watch_an_unknown_one(self, fakes: Fakes, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["watch", "nothing"]) == 1
+        assert "there is no such job (NOT_FOUND JOB_NOT_FOUND)" in capsys.readouterr().err
+
+    def test_watch_one_that_is_done(self, fakes: Fakes) -> None:
+        job = fakes.extraction.add_job(state=job_pb2.JOB_STATE_DEAD)
+        assert main(["watch", job.id]) == 1
+        assert not fakes.calls("WatchJob")
+
+    def test_list(self, fakes: Fakes, capsys: pytest.CaptureFixture[str]) -> None:
+        job = fakes.extraction.add_job(user_id="sarah", state=job_pb2.JOB_STATE_DEAD, error="X: y")
+        options = ["--user", "sarah", "--state", "dead", "--state", "FAILED", "--limit", "7"]
+        assert main(["jobs", *options]) == 0
+        asked = fakes.calls("ListJobs")[0].request
+        assert asked.user_id == "sarah"
+        assert asked.states == [job_pb2.JOB_STATE_DEAD, job_pb2.JOB_STATE_FAILED]
+        assert asked.page_size == 7
+        out, err = capsys.readouterr()
+        assert job.id in out
+        assert f"{job.id} is dead: X: y" in err
+
+    @pytest.mark.parametrize(
+        ("flag", "method"), [("--retry", "RetryJob"), ("--cancel", "CancelJob")]
+    )
+    def test_change(
+        self, fakes: Fakes, capsys: pytest.CaptureFixture[str], flag: str, method: str
+    ) -> None:
+        job = fakes.extraction.add_job()
+        assert main(["jobs", flag, job.id, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["jobs"][0]["id"] == job.id
+        assert fakes.calls(method)[0].request.job_id == job.id
+
+
+class TestHealth:
+    def test_both_serve(self, fakes: Fakes, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["health"]) == 0
+        assert capsys.readouterr().out.count("serving") == 2
+
+    def test_one_is_down(self, fakes: Fakes, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["health", "--extraction", NOWHERE, "--json"]) == 3
+        out, err = capsys.readouterr()
+        services = {item["service"]: item for item in json.loads(out)["services"]}
+        assert services["retrieval"]["serving"]
+        assert not services["extraction"]["serving"]
+        assert f"the extraction service at {NOWHERE} does not serve" in err

@@ -1,0 +1,112 @@
+"""`recollect keys` on a database: keys are made, listed, used and revoked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from recollect_client.command import main
+from recollect_shared.auth.api_keys import find_principal
+from recollect_shared.database.connect import with_role
+
+Keys = Callable[..., Any]
+
+
+@pytest.fixture
+def keys(
+    conninfo: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Keys:
+    """Runs `recollect keys … --json` on a database of this test and returns the document."""
+    monkeypatch.setenv("DATABASE_URL", conninfo)
+    monkeypatch.setenv("RECOLLECT_DATA_DIR", str(tmp_path))
+
+    def run(*arguments: str, code: int = 0) -> Any:
+        assert main(["keys", *arguments, "--json"]) == code, capsys.readouterr().err
+        out = capsys.readouterr().out
+        return json.loads(out) if out else None
+
+    return run
+
+
+async def admitted(conninfo: str, key: str) -> tuple[str, frozenset[str], str | None] | None:
+    """The tenant, scopes and user that the services would give the key."""
+    dsn = with_role(conninfo, "recollect_read", application="recollect-test")
+    async with await psycopg.AsyncConnection.connect(dsn) as connection:
+        principal = await find_principal(connection, key)
+    if principal is None:
+        return None
+    return principal.tenant_id, frozenset(principal.scopes), principal.user_id
+
+
+class TestKeys:
+    def test_one_can_be_used_until_it_is_revoked(self, keys: Keys, conninfo: str) -> None:
+        made = keys("create", "--name", "backend", "--tenant", "acme", "--scope", "read")
+        assert asyncio.run(admitted(conninfo, made["key"])) == ("acme", frozenset({"read"}), None)
+        (listed,) = keys("list", "--tenant", "acme")["keys"]
+        assert listed["key_id"] == made["key_id"]
+        assert listed["revoked_at"] is None
+        assert made["key"] not in json.dumps(listed)
+        assert keys("list")["keys"] == []
+        assert keys("revoke", made["key_id"], code=1) is None
+        assert keys("revoke", made["key"], "--tenant", "acme")["revoked"] is True
+        assert asyncio.run(admitted(conninfo, made["key"])) is None
+        (listed,) = keys("list", "--tenant", "acme")["keys"]
+        assert listed["revoked_at"]
+
+    def test_it_can_be_bound_and_can_expire(self, keys: Keys, conninfo: str) -> None:
+        made = keys("create", "--name", "phone", "--user", "sarah", "--expires-days", "7")
+        assert made["scopes"] == ["read", "write"]
+        assert made["expires_at"]
+        assert asyncio.run(admitted(conninfo, made["key"])) == (
+            "default",
+            frozenset({"read", "write"}),
+            "sarah",
+        )
+
+    def test_people_see_it_once(self, keys: Keys, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["keys", "create", "--name", "backend"]) == 0
+        out, err = capsys.readouterr()
+        assert out.startswith("mk_")
+        assert len(out.splitlines()) == 1
+        assert "cannot be shown again" in err
+        assert main(["keys", "list"]) == 0
+        out, _ = capsys.readouterr()
+        assert "backend" in out
+        assert "in force" in out
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["create"],
+            ["create", "--name", " "],
+            ["create", "--name", "a\x1b"],
+            ["create", "--name", "a", "--tenant", ""],
+            ["create", "--name", "a", "--user", ""],
+            ["create", "--name", "a", "--scope", "root"],
+            ["create", "--name", "a", "--expires-days", "99999999"],
+            ["revoke"],
+        ],
+    )
+    def test_wrong_usage(self, keys: Keys, arguments: list[str]) -> None:
+        assert main(["keys", *arguments]) == 2
+
+
+def test_a_database_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://someone:geheim@127.0.0.1:1/nothing")
+    monkeypatch.setenv("RECOLLECT_DATA_DIR", str(tmp_path))
+    assert main(["keys", "list"]) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "DATABASE_URL" in err
+    assert "geheim" not in err

@@ -1,0 +1,293 @@
+"""Reading conversations from files, and cutting them into requests."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf import json_format
+
+from recollect.v1 import conversation_pb2
+from recollect_client import batches as batching
+from recollect_client.batches import batches
+from recollect_client.transcripts import (
+    Defaults,
+    FileTranscript,
+    TranscriptError,
+    read_transcripts,
+)
+
+DEMO = Path(__file__).resolve().parents[3] / "examples" / "demo" / "conversations.jsonl"
+SARAH = Defaults(user_id="sarah")
+
+
+def write(folder: Path, text: str | bytes, name: str = "chat.jsonl") -> str:
+    path = folder / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return str(path)
+
+
+def record(**changes: Any) -> dict[str, Any]:
+    message = {"id": "m1", "role": "USER", "content": "Hi", "created_at": "2026-08-21T18:42:10Z"}
+    return {"user_id": "sarah", "conversation_id": "chat-1", "messages": [message], **changes}
+
+
+def one(folder: Path, value: dict[str, Any], defaults: Defaults | None = None) -> FileTranscript:
+    path = write(folder, json.dumps(value, ensure_ascii=False))
+    (found,) = read_transcripts(path, defaults or Defaults())
+    return found
+
+
+class TestJsonLines:
+    def test_the_demo_file_is_read_whole(self) -> None:
+        found = read_transcripts(str(DEMO), Defaults())
+        lines = [json.loads(line) for line in DEMO.read_text("utf-8").splitlines()]
+        assert [item.transcript.conversation_id for item in found] == [
+            line["conversation_id"] for line in lines
+        ]
+        assert [[m.content for m in item.transcript.messages] for item in found] == [
+            [m["content"] for m in line["messages"]] for line in lines
+        ]
+
+    def test_every_field_arrives(self, tmp_path: Path) -> None:
+        message = {
+            "id": "m1",
+            "role": "ASSISTANT",
+            "name": "Bot",
+            "content": "Xin chào 👋🏽 你好 مرحبا",
+            "created_at": "2026-08-21T18:42:10+01:00",
+            "context_items": [{"id": "x", "relevance": 0.5}],
+            "metadata": {"deep": [1, {"er": None}]},
+        }
+        found = one(tmp_path, record(messages=[message], time_zone="Asia/Tokyo", ended=False))
+        transcript = found.transcript
+        assert not transcript.ended
+        assert transcript.time_zone == "Asia/Tokyo"
+        (read,) = transcript.messages
+        assert read.role == conversation_pb2.ROLE_ASSISTANT
+        assert read.content == "Xin chào 👋🏽 你好 مرحبا"
+        assert read.created_at.ToJsonString() == "2026-08-21T17:42:10Z"
+        assert read.context_items[0].relevance == 0.5
+        assert json_format.MessageToDict(read.metadata) == {"deep": [1, {"er": None}]}
+
+    def test_a_file_is_over_unless_it_says_otherwise(self, tmp_path: Path) -> None:
+        assert one(tmp_path, record()).transcript.ended
+
+    def test_names_of_proto_json_are_read_too(self, tmp_path: Path) -> None:
+        value = {"userId": "a", "conversationId": "b", "messages": []}
+        assert one(tmp_path, value).transcript.user_id == "a"
+
+    def test_unknown_keys_are_ignored(self, tmp_path: Path) -> None:
+        value = record(session=1, facts=[{"fact": "x"}], summary={"a": 1})
+        value["messages"][0]["emotion"] = "glad"
+        assert len(one(tmp_path, value).transcript.messages) == 1
+
+    @pytest.mark.parametrize("role", ["user", "USER", "User", "ROLE_USER", "role_user", 1])
+    def test_roles_in_any_spelling(self, tmp_path: Path, role: str | int) -> None:
+        found = one(tmp_path, record(messages=[{"role": role, "content": "Hi"}]))
+        assert found.transcript.messages[0].role == conversation_pb2.ROLE_USER
+
+    def test_options_fill_what_is_missing_and_no_more(self, tmp_path: Path) -> None:
+        defaults = Defaults("other", "other-chat", "Europe/Paris")
+        kept = one(tmp_path, record(time_zone="Asia/Tokyo"), defaults).transcript
+        assert (kept.user_id, kept.conversation_id, kept.time_zone) == (
+            "sarah",
+            "chat-1",
+            "Asia/Tokyo",
+        )
+        filled = one(tmp_path, {"messages": []}, defaults).transcript
+        assert (filled.user_id, filled.conversation_id, filled.time_zone) == (
+            "other",
+            "other-chat",
+            "Europe/Paris",
+        )
+
+    def test_blank_lines_marks_and_windows_line_ends(self, tmp_path: Path) -> None:
+        lines = [json.dumps(record(conversation_id=f"c{n}")) for n in range(2)]
+        path = write(tmp_path, b"\xef\xbb\xbf\r\n" + "\r\n\r\n".join(lines).encode() + b"\r\n")
+        assert [item.line for item in read_transcripts(path, Defaults())] == [2, 4]
+
+    def test_a_line_separator_inside_a_text_ends_no_line(self, tmp_path: Path) -> None:
+        value = record(messages=[{"role": "user", "content": "one\u2028two\x85three"}])
+        assert one(tmp_path, value).transcript.messages[0].content == "one\u2028two\x85three"
+
+    @pytest.mark.parametrize(
+        ("line", "problem"),
+        [
+            ('{"user_id": "sarah",', "is not JSON"),
+            ("[1]", "not a JSON object"),
+            ('{"user_id": "a", "conversation_id": "b"}', "`messages` is missing"),
+            ('{"conversation_id": "b", "messages": []}', "--user"),
+            ('{"user_id": "a", "messages": []}', "--conversation"),
+            ('{"user_id": 7, "conversation_id": "b", "messages": []}', "user"),
+            (json.dumps(record(messages=["Hi"])), r"messages\[0\]: is not a JSON object"),
+            (json.dumps(record(messages=[{"content": "Hi"}])), "`role` should be one of"),
+            (json.dumps(record(messages=[{"role": "bot", "content": "Hi"}])), "'bot'"),
+            (json.dumps(record(messages=[{"role": 9, "content": "Hi"}])), "and is 9"),
+            (json.dumps(record(messages=[{"role": "user"}])), "`content` is missing"),
+            (json.dumps(record(messages=[{"role": "user", "content": 5}])), "`content`"),
+            (
+                json.dumps(
+                    record(messages=[{"role": "user", "content": "a", "created_at": "now"}])
+                ),
+                "RFC 3339",
+            ),
+            (
+                '{"user_id": "a", "conversation_id": "b", '
+                '"messages": [{"role": "user", "content": "\\ud800"}]}',
+                "surrogate",
+            ),
+            ("[" * 100_000, "nested too deeply"),
+        ],
+    )
+    def test_mistakes_name_file_and_line(self, tmp_path: Path, line: str, problem: str) -> None:
+        path = write(tmp_path, f"{json.dumps(record())}\n\n{line}\n")
+        with pytest.raises(TranscriptError, match=problem) as caught:
+            read_transcripts(path, Defaults())
+        assert str(caught.value).startswith(f"{path}, line 3: ")
+
+
+class TestPlainText:
+    def test_messages_and_the_lines_that_belong_to_them(self, tmp_path: Path) -> None:
+        text = (
+            "user: Chào bạn!\n"
+            "Mình tên là Linh.\n"
+            "\n"
+            "Ghi chú: mình sống ở Huế.\n"
+            "Assistant : Hello: nice to meet you\n"
+            "  TOOL:{}\n"
+            "system: be brief\n"
+        )
+        (found,) = read_transcripts(write(tmp_path, text, "chat.txt"), SARAH)
+        assert [(m.role, m.content) for m in found.transcript.messages] == [
+            (
+                conversation_pb2.ROLE_USER,
+                "Chào bạn!\nMình tên là Linh.\n\nGhi chú: mình sống ở Huế.",
+            ),
+            (conversation_pb2.ROLE_ASSISTANT, "Hello: nice to meet you"),
+            (conversation_pb2.ROLE_TOOL, "{}"),
+            (conversation_pb2.ROLE_SYSTEM, "be brief"),
+        ]
+        assert found.transcript.user_id == "sarah"
+        assert found.transcript.ended
+
+    def test_a_fullwidth_colon_counts(self, tmp_path: Path) -> None:
+        text = "user\uff1a我住在东京\n"
+        (found,) = read_transcripts(write(tmp_path, text, "聊天.txt"), SARAH)
+        assert found.transcript.messages[0].content == "我住在东京"
+        assert found.transcript.conversation_id.startswith("聊天-")
+
+    def test_the_conversation_is_named_by_file_and_content(self, tmp_path: Path) -> None:
+        first = write(tmp_path, "user: Hi\n", "chat.txt")
+        (once,) = read_transcripts(first, SARAH)
+        (again,) = read_transcripts(first, SARAH)
+        (other,) = read_transcripts(write(tmp_path, "user: Ho\n", "chat.txt"), SARAH)
+        assert once.transcript.conversation_id == again.transcript.conversation_id
+        assert once.transcript.conversation_id != other.transcript.conversation_id
+        named = Defaults("sarah", "mine", "Asia/Ho_Chi_Minh")
+        (given,) = read_transcripts(first, named)
+        assert given.transcript.conversation_id == "mine"
+        assert given.transcript.time_zone == "Asia/Ho_Chi_Minh"
+
+    def test_whose_it_is_must_be_said(self, tmp_path: Path) -> None:
+        with pytest.raises(TranscriptError, match="--user"):
+            read_transcripts(write(tmp_path, "user: Hi\n", "chat.txt"), Defaults())
+
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            ("\nLinh: Hi\nuser: Hi\n", "line 2: does not begin a message"),
+            ("user: Hi\nassistant:\n \nuser: Ho\n", "line 2: the message is empty"),
+            ("user: Hi\nuser:", "line 2: the message is empty"),
+        ],
+    )
+    def test_mistakes_name_the_line(self, tmp_path: Path, text: str, problem: str) -> None:
+        with pytest.raises(TranscriptError, match=problem):
+            read_transcripts(write(tmp_path, text, "chat.txt"), SARAH)
+
+
+class TestFiles:
+    def test_standard_input(self) -> None:
+        stdin = io.BytesIO(json.dumps(record()).encode())
+        (found,) = read_transcripts("-", Defaults(), stdin=stdin)
+        assert (found.source, found.line) == ("stdin", 1)
+
+    @pytest.mark.parametrize(
+        ("raw", "problem"),
+        [
+            (b"", "is empty"),
+            (b" \n\n", "is empty"),
+            (b"user: a\nuser: caf\xe9\n", "line 2: is not UTF-8"),
+            ("user: Hi".encode("utf-16"), "line 1: is not UTF-8"),
+            (b'[{"user_id": "a"}]', "one transcript per line"),
+        ],
+    )
+    def test_what_is_neither(self, tmp_path: Path, raw: bytes, problem: str) -> None:
+        with pytest.raises(TranscriptError, match=problem):
+            read_transcripts(write(tmp_path, raw), SARAH)
+
+    def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
+        with pytest.raises(TranscriptError, match="cannot be read"):
+            read_transcripts(str(tmp_path / "none.jsonl"), Defaults())
+        with pytest.raises(TranscriptError, match="cannot be read"):
+            read_transcripts(str(tmp_path), Defaults())
+
+
+def transcript(messages: int, *, size: int = 1, number: int = 0) -> FileTranscript:
+    return FileTranscript(
+        conversation_pb2.Transcript(
+            user_id="sarah",
+            conversation_id=f"chat-{number}",
+            ended=True,
+            messages=[
+                conversation_pb2.Message(role=conversation_pb2.ROLE_USER, content="x" * size)
+                for _ in range(messages)
+            ],
+        ),
+        "chat.jsonl",
+        number + 1,
+    )
+
+
+class TestBatches:
+    def test_they_hold_as_many_as_allowed_in_order(self) -> None:
+        found = list(batches([transcript(1, number=n) for n in range(7)], 3))
+        assert [[item.line for item in batch] for batch in found] == [[1, 2, 3], [4, 5, 6], [7]]
+
+    def test_none_is_larger_than_a_request(self) -> None:
+        many = [transcript(10, size=60_000, number=n) for n in range(20)]
+        found = list(batches(many))
+        assert len(found) > 1
+        assert [item.line for batch in found for item in batch] == list(range(1, 21))
+        for batch in found:
+            assert sum(item.transcript.ByteSize() + 8 for item in batch) <= batching.MAX_BYTES
+
+    @pytest.mark.parametrize("shape", [(4_500, 1), (150, 60_000)])
+    def test_a_long_conversation_becomes_parts_of_itself(self, shape: tuple[int, int]) -> None:
+        whole = transcript(shape[0], size=shape[1])
+        parts = [item.transcript for batch in batches([whole]) for item in batch]
+        assert len(parts) >= 3
+        assert {part.conversation_id for part in parts} == {"chat-0"}
+        assert [part.ended for part in parts] == [False] * (len(parts) - 1) + [True]
+        assert all(len(part.messages) <= batching.MAX_MESSAGES for part in parts)
+        assert all(part.ByteSize() <= batching.MAX_BYTES for part in parts)
+        ids = [message.id for part in parts for message in part.messages]
+        assert len(ids) == len(set(ids)) == shape[0]
+
+    def test_its_ids_are_the_same_again(self) -> None:
+        def ids() -> list[str]:
+            found = batches([transcript(2_500)])
+            return [m.id for batch in found for item in batch for m in item.transcript.messages]
+
+        assert ids() == ids()
+
+    def test_a_short_one_is_left_as_it_is(self) -> None:
+        ((found,),) = batches([transcript(3)])
+        assert [message.id for message in found.transcript.messages] == ["", "", ""]
+
+    def test_a_message_larger_than_a_request_is_named(self) -> None:
+        with pytest.raises(TranscriptError, match=r"chat.jsonl, line 1: messages\[0\]"):
+            list(batches([transcript(1, size=5_000_000)]))

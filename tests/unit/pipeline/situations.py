@@ -1,0 +1,103 @@
+"""Situations to plan in: what is known, what a reply says, who said it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+from recollect_extraction.pipeline.answer import Answer, ClosedItem, NewItem, UpdatedItem
+from recollect_extraction.pipeline.dedupe import Neighbour
+from recollect_extraction.pipeline.evidence import Witnesses
+from recollect_extraction.pipeline.plan import Plan, Situation, make_plan
+from recollect_extraction.storage.conversations import StoredMessage
+from recollect_extraction.storage.memories import Known
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+EARLIER, LATER = NOON - timedelta(days=1), NOON + timedelta(days=1)
+LISBON, BERLIN = "Ana lives in Lisbon", "Ana lives in Berlin"
+
+
+def new(index: int = 0, content: str = BERLIN, **changes: Any) -> NewItem:
+    fields: dict[str, Any] = {
+        "index": index, "type": "fact", "content": content, "detail": "", "importance": 0.5,
+        "confidence": "high", "tags": (), "keywords": (), "entities": (), "context": {},
+        "source_ids": ("m1",), "valid_from": None, "origin": None, **changes,
+    }  # fmt: skip
+    return NewItem(**fields)
+
+
+def known(number: int = 1, content: str = LISBON, **changes: Any) -> Known:
+    fields: dict[str, Any] = {
+        "memory_id": UUID(int=number), "version": 1, "type": "fact", "content": content,
+        "importance": 0.5, "confidence": "high", "origin": "user", "status": "active", "tags": [],
+        "keywords": [], "valid_from": NOON, "valid_to": None, "updated_at": NOON,
+        "lexical_no": number, "lexical_length": 4, "said_at": NOON, "detail": "", **changes,
+    }  # fmt: skip
+    return Known(**fields)
+
+
+def closed(number: int = 1, by: int | None = 0, **changes: Any) -> ClosedItem:
+    fields: dict[str, Any] = {"reason": "", "source_ids": None, **changes}
+    return ClosedItem(f"e{number}", by, **fields)
+
+
+def update(number: int = 1, content: str | None = None, **changes: Any) -> UpdatedItem:
+    fields: dict[str, Any] = {
+        "importance": None, "confidence": None, "tags": (), "source_ids": None, **changes
+    }  # fmt: skip
+    return UpdatedItem(f"e{number}", content, **fields)
+
+
+def planned(
+    *memories: Known,
+    near: Sequence[Known] = (),
+    cosine: float | None = 0.95,
+    said_at: datetime = LATER,
+    roles: Sequence[str] = ("user", "assistant"),
+    vectors: Sequence[Sequence[float]] = (),
+    active_count: int = 100,
+    status_changes: int = 0,
+    **answer: Any,
+) -> Plan:
+    """Plan a reply: `memories` are e1, e2… of the prompt, `near` what the first statement meets."""
+    return make_plan(
+        Situation(
+            answer=Answer(**answer),
+            witnesses=Witnesses(
+                "talk",
+                {
+                    f"m{n}": StoredMessage(n, f"c{n}", role, "", f"words {n}", said_at)
+                    for n, role in enumerate(roles, 1)
+                },
+            ),
+            local_memories={f"e{m.memory_id.int}": m.memory_id for m in memories},
+            known={m.memory_id: m for m in [*memories, *near]},
+            neighbours={
+                0: [
+                    Neighbour(
+                        m.memory_id,
+                        m.type,
+                        m.content,
+                        m.status,
+                        m.origin,
+                        cosine,
+                        m.valid_from,
+                        m.updated_at,
+                    )
+                    for m in near
+                ]
+            },
+            vectors={i: np.array(v, dtype=np.float32) for i, v in enumerate(vectors)},
+            threshold=0.85,
+            active_count=active_count,
+            status_changes=status_changes,
+        )
+    )
+
+
+def untouched(plan: Plan) -> bool:
+    return not (plan.rewrites or plan.closures or plan.sources or plan.confirmed)

@@ -1,0 +1,272 @@
+"""What a reply may close and what it never touches (B12, B13).
+
+faults.md rows 28, 29, 38, 39, 67.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect_extraction.pipeline.answer import Answer
+from recollect_extraction.pipeline.dedupe import Neighbour
+from recollect_extraction.pipeline.evidence import Witnesses
+from recollect_extraction.pipeline.plan import Situation, make_plan
+from recollect_extraction.storage.conversations import StoredMessage
+from tests.unit.pipeline.situations import (
+    BERLIN,
+    EARLIER,
+    LATER,
+    LISBON,
+    NOON,
+    closed,
+    known,
+    new,
+    planned,
+    untouched,
+    update,
+)
+
+# --- contradictions ------------------------------------------------------------------------------
+
+
+def test_b12_the_newer_statement_closes_the_older_one() -> None:
+    before = known()
+    plan = planned(before, new=[new()], contradicted=[closed(reason="she moved")])
+    (made,), (closure,) = plan.creations, plan.closures
+    assert closure.before == before
+    assert (closure.status, closure.reason) == ("contradicted", "she moved")
+    assert closure.superseded_by == made.memory_id
+    assert closure.valid_to == made.valid_from == LATER
+
+
+def test_b12_the_older_one_ends_when_the_newer_one_begins() -> None:
+    began = NOON + timedelta(hours=1)
+    plan = planned(known(), new=[new(valid_from=began)], contradicted=[closed()])
+    assert plan.closures[0].valid_to == began
+
+
+def test_validity_never_ends_before_it_began() -> None:
+    plan = planned(known(), new=[new(valid_from=EARLIER)], contradicted=[closed()])
+    assert plan.closures[0].valid_to == NOON
+
+
+def test_b12_a_statement_may_cease_to_hold_without_a_successor() -> None:
+    (closure,) = planned(known(), contradicted=[closed(by=None)]).closures
+    assert (closure.superseded_by, closure.valid_to) == (None, LATER)
+
+
+def test_b12_what_is_known_already_can_be_the_successor() -> None:
+    there = known(2, content=BERLIN)
+    plan = planned(known(1), near=[there], new=[new()], contradicted=[closed()])
+    assert plan.closures[0].superseded_by == there.memory_id
+    assert plan.creations == []
+
+
+def test_row_38_late_evidence_closes_itself() -> None:
+    before = known(content=BERLIN)
+    plan = planned(before, new=[new(content=LISBON)], contradicted=[closed()], said_at=EARLIER)
+    (made,) = plan.creations
+    assert plan.closures == []
+    assert (made.status, made.superseded_by) == ("contradicted", before.memory_id)
+    assert (made.valid_from, made.valid_to) == (EARLIER, NOON)
+
+
+def test_row_38_late_evidence_without_a_statement_closes_nothing() -> None:
+    plan = planned(known(), contradicted=[closed(by=None)], said_at=EARLIER)
+    assert untouched(plan)
+    assert plan.dropped == 1
+
+
+def test_row_67_a_newer_word_of_the_assistant_does_not_close_the_users_late_one() -> None:
+    before = known(origin="assistant")
+    plan = planned(before, new=[new()], contradicted=[closed()], said_at=EARLIER)
+    assert [made.status for made in plan.creations] == ["active"]
+    assert (plan.rewrites, plan.closures, plan.dropped) == ([], [], 1)
+
+
+def test_row_67_an_assistants_statement_does_not_close_the_users() -> None:
+    # The contradiction cites nobody, which counts as the user; its successor is the assistant's.
+    plan = planned(known(), new=[new(source_ids=("m2",))], contradicted=[closed()])
+    assert (plan.closures, plan.dropped) == ([], 1)
+
+
+def test_a_statement_does_not_contradict_itself() -> None:
+    before = known(1, content=BERLIN)
+    plan = planned(before, near=[before], new=[new()], contradicted=[closed()])
+    assert (plan.closures, plan.dropped) == ([], 1)
+
+
+def test_row_39_two_memories_never_replace_each_other() -> None:
+    one, two = known(1, content=LISBON), known(2, content=BERLIN)
+    near = [
+        Neighbour(m.memory_id, "fact", m.content, "active", "user", 0.99, NOON, NOON)
+        for m in (one, two)
+    ]
+    plan = make_plan(
+        Situation(
+            answer=Answer(
+                new=[new(0, LISBON), new(1, BERLIN)],
+                contradicted=[closed(1, by=1), closed(2, by=0)],
+            ),
+            witnesses=Witnesses("talk", {"m1": StoredMessage(1, "c1", "user", "", "w", LATER)}),
+            local_memories={"e1": one.memory_id, "e2": two.memory_id},
+            known={one.memory_id: one, two.memory_id: two}, neighbours={0: near, 1: near},
+            vectors={}, threshold=0.85, active_count=100,
+        )
+    )  # fmt: skip
+    assert [closure.before.memory_id for closure in plan.closures] == [one.memory_id]
+    assert plan.dropped == 1
+
+
+def test_row_28_a_successor_that_was_dropped_closes_nothing() -> None:
+    plan = planned(known(), new=[new(3)], contradicted=[closed(by=0)])
+    assert (plan.closures, plan.dropped) == ([], 1)
+
+
+@pytest.mark.parametrize("status", ["forgotten", "contradicted", "superseded", "archived"])
+@pytest.mark.parametrize("how", ["updated", "contradicted", "achieved"])
+def test_what_is_not_current_is_not_changed(how: str, status: str) -> None:
+    item: Any = update(content="words") if how == "updated" else closed(by=None)
+    answer: dict[str, Any] = {how: [item]}
+    plan = planned(known(status=status, type="goal"), **answer)
+    assert untouched(plan)
+    assert plan.dropped == 1
+
+
+def test_a_memory_is_closed_once() -> None:
+    goal = known(type="goal")
+    plan = planned(goal, contradicted=[closed(by=None)], achieved=[closed(by=None)])
+    assert [closure.status for closure in plan.closures] == ["contradicted"]
+    assert plan.dropped == 1
+
+
+# --- the cap of row 29 ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wanted", "active", "before", "applied"),
+    [
+        (3, 3, 0, 3),
+        (4, 3, 0, 0),
+        (4, 20, 0, 4),
+        (5, 20, 0, 0),
+        (10, 1000, 0, 10),
+        (11, 1000, 0, 0),
+        # The cap is the job's: earlier replies count.
+        (2, 3, 2, 0),
+        (5, 1000, 5, 5),
+        (6, 1000, 5, 0),
+    ],
+)
+def test_row_29_a_reply_that_closes_too_much_closes_nothing(
+    wanted: int, active: int, before: int, applied: int
+) -> None:
+    memories = [known(n, content=f"fact {n}", type="goal") for n in range(1, wanted + 1)]
+    half = wanted // 2
+    plan = planned(
+        *memories,
+        new=[new()],
+        contradicted=[closed(n) for n in range(1, half + 1)],
+        achieved=[closed(n) for n in range(half + 1, wanted + 1)],
+        active_count=active,
+        status_changes=before,
+    )
+    assert len(plan.closures) == applied
+    assert plan.dropped == wanted - applied
+    assert len(plan.creations) == 1
+
+
+# --- goals ---------------------------------------------------------------------------------------
+
+
+def test_b13_an_achieved_goal_keeps_half_its_importance() -> None:
+    goal = known(type="goal", content="Ana wants to run a marathon", importance=0.8)
+    plan = planned(goal, new=[new(content="Ana ran a marathon")], achieved=[closed()])
+    (closure,) = plan.closures
+    assert (closure.status, closure.importance) == ("achieved", 0.4)
+    assert closure.superseded_by == plan.creations[0].memory_id
+    assert closure.valid_to == LATER
+
+
+def test_b13_a_goal_is_achieved_once_and_only_goals_are() -> None:
+    plan = planned(
+        known(1, type="goal", status="achieved"),
+        known(2, type="fact"),
+        achieved=[closed(1, by=None), closed(2, by=None)],
+    )
+    assert (plan.closures, plan.dropped) == ([], 2)
+
+
+def test_row_38_a_goal_stated_again_later_is_not_achieved_by_older_words() -> None:
+    plan = planned(known(type="goal"), achieved=[closed(by=None)], said_at=EARLIER)
+    assert (plan.closures, plan.dropped) == ([], 1)
+
+
+# --- what is not named ---------------------------------------------------------------------------
+
+_LOCAL = st.integers(0, 8)
+_SOURCES = st.none() | st.lists(st.sampled_from(["m1", "m2", "m3"]), max_size=2).map(tuple)
+_BY = st.none() | st.integers(0, 3)
+_CITIES = ["Lisbon", "Berlin", "Munich", "Porto", "Hà Nội", "Huế", "Kyoto", "Rome", "Oslo"]
+
+
+@given(
+    contents=st.lists(st.sampled_from([*_CITIES, "Paris"]), max_size=4),
+    updates=st.lists(st.tuples(_LOCAL, st.sampled_from(_CITIES), _SOURCES), max_size=4),
+    contradictions=st.lists(st.tuples(_LOCAL, _BY, _SOURCES), max_size=4),
+    goals=st.lists(st.tuples(_LOCAL, _BY, _SOURCES), max_size=4),
+    said_at=st.sampled_from([EARLIER, NOON, LATER]),
+    roles=st.lists(
+        st.sampled_from(["user", "assistant", "tool", "system"]), min_size=1, max_size=3
+    ),
+    origins=st.lists(st.sampled_from(["user", "assistant"]), min_size=9, max_size=9),
+    statuses=st.lists(
+        st.sampled_from(["active", "achieved", "forgotten", "contradicted"]), min_size=9, max_size=9
+    ),
+)
+def test_b12_memories_that_nobody_names_never_change(
+    contents: list[str],
+    updates: list[tuple[int, str, tuple[str, ...] | None]],
+    contradictions: list[tuple[int, int | None, tuple[str, ...] | None]],
+    goals: list[tuple[int, int | None, tuple[str, ...] | None]],
+    said_at: datetime,
+    roles: list[str],
+    origins: list[str],
+    statuses: list[str],
+) -> None:
+    memories = [
+        known(n + 1, f"Ana was in {city}", type="goal" if n % 2 else "fact", origin=origins[n],
+              status=statuses[n])
+        for n, city in enumerate(_CITIES)
+    ]  # fmt: skip
+    plan = planned(
+        *memories,
+        said_at=said_at,
+        roles=roles,
+        new=[new(i, f"Ana is in {city}") for i, city in enumerate(contents)],
+        updated=[update(n + 1, f"Ana stayed in {city}", source_ids=s) for n, city, s in updates],
+        contradicted=[closed(n + 1, by, source_ids=s) for n, by, s in contradictions],
+        achieved=[closed(n + 1, by, source_ids=s) for n, by, s in goals],
+    )
+    named = {UUID(int=n + 1) for n, *_ in [*updates, *contradictions, *goals]}
+    made = {creation.memory_id for creation in plan.creations}
+    changed = {c.before.memory_id for c in plan.rewrites}
+    changed |= {c.before.memory_id for c in plan.closures}
+    assert changed | set(plan.confirmed) <= named
+    assert {memory_id for memory_id, _ in plan.sources} <= named | made
+    # Nothing is lost from sight: what is closed has a status that says so, once.
+    assert len({c.before.memory_id for c in plan.closures}) == len(plan.closures)
+    successors = {c.before.memory_id: c.superseded_by for c in plan.closures}
+    successors |= {c.memory_id: c.superseded_by for c in plan.creations}
+    for start in successors:
+        seen, at = set(), start
+        while (following := successors.get(at)) is not None:
+            assert following not in seen
+            seen.add(following)
+            at = following
