@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -22,6 +25,16 @@ _SETTINGS = ("RECOLLECT_", "OPENAI_", "MEMORY_", "EMBEDDING_", "MAX_CONTEXT_", "
 os.environ.setdefault("TEST_ONNX_MODEL_DIR", os.environ.get("RECOLLECT_ONNX_MODEL_DIR", ""))
 for name in [name for name in os.environ if name.startswith(_SETTINGS)]:
     del os.environ[name]
+
+
+if "PYTEST_XDIST_WORKER" not in os.environ and "PYTEST_DEBUG_TEMPROOT" not in os.environ:
+    # pytest closes its folder to others at the start of every run. Postgres runs as another account
+    # when tests run as root, and would be locked out of the data of a run still going on: each run
+    # has a folder of its own. Its name is short because a socket's path must be.
+    _root = tempfile.mkdtemp(prefix="rt-")
+    os.chmod(_root, 0o711)
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = _root
+    atexit.register(shutil.rmtree, _root, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

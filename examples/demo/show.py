@@ -145,7 +145,8 @@ def profile_lines(profile: profile_pb2.Profile) -> list[str]:
 
 
 def _flat(value: Mapping[str, Any], path: str = "") -> Iterable[str]:
-    for key, inner in value.items():
+    # Sorted: the fields of a Struct have no order.
+    for key, inner in sorted(value.items()):
         here = f"{path} › {key}" if path else key
         if isinstance(inner, Mapping):
             yield from _flat(inner, here)

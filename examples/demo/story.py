@@ -190,7 +190,10 @@ def _tell_what_changed(story: Story) -> None:
     page = story.page
     page.chapter("3. What was merged, contradicted, reached and decided")
     for user in _people(story):
-        everything = story.memories(user)
+        everything = sorted(
+            story.memories(user),
+            key=lambda memory: (memory.valid_from.ToNanoseconds(), memory.content),
+        )
         by_id = {memory.id: memory for memory in everything}
         for memory in everything:
             told = _change(memory, by_id.get(memory.superseded_by), story.zone(user))

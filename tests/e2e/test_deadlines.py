@@ -163,7 +163,7 @@ async def retrieval_alone(
     """Retrieval without the service that registers the configured model when it starts."""
     settings = RetrievalSettings(
         retrieval_listen="127.0.0.1:0",
-        database_url=conninfo,  # type: ignore[arg-type]
+        database_url=conninfo,
         data_dir=folder,
         auth="off",
         drain_seconds=5.0,
@@ -190,7 +190,7 @@ def embedded_with(model: tuple[str, int]) -> list[Fact]:
 )
 async def test_retrieval_that_began_before_the_first_model(
     active: tuple[str, int],
-    state: search_pb2.LegState,
+    state: int,
     conninfo: str,
     superuser_conninfo: str,
     model: ScriptedModel,
@@ -252,7 +252,7 @@ async def test_a_full_pool_is_told_at_once_while_health_answers(
 ) -> None:
     """faults.md row 18, and row 51: a slot is free again when its caller goes."""
     async with start_services(read_pool_size=1) as services:
-        health = health_pb2_grpc.HealthStub(services.retrieval_channel)
+        health: Any = health_pb2_grpc.HealthStub(services.retrieval_channel)
         blocker = await psycopg.AsyncConnection.connect(superuser_conninfo)
         async with blocker:
             await blocker.execute("LOCK TABLE memories IN ACCESS EXCLUSIVE MODE")

@@ -1,4 +1,4 @@
-"""`make demo` as a stranger runs it: the whole story, twice over one data folder (requirement A5)."""
+"""`make demo` as a stranger runs it: the whole story, and again over the same data (A5)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,14 +35,16 @@ CHAPTERS = [
 
 
 @pytest.fixture
-def demo_dir(tmp_path: Path) -> Iterator[Path]:
-    """A data folder that the database's own user can reach when tests run as root."""
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.name.startswith(("pytest-", "test_")):
-            folder.chmod(0o711)
-    folder = tmp_path / "data"
-    yield folder
-    assert _alive(folder) == []
+def demo_dir() -> Iterator[Path]:
+    """A data folder that the database's own user can reach when tests run as root.
+
+    Not in `tmp_path`: every start of pytest closes the folder above those of all runs again.
+    """
+    with tempfile.TemporaryDirectory(prefix="recollect-demo-") as base:
+        os.chmod(base, 0o711)
+        folder = Path(base).resolve() / "data"
+        yield folder
+        assert _alive(folder) == []
 
 
 def _alive(folder: Path) -> list[str]:
@@ -279,9 +282,9 @@ def test_a_service_that_dies_ends_the_demo(demo_dir: Path) -> None:
         running(demo_dir, environment) as services,
     ):
         assert services.extractor == "offline"
-        for process in psutil.Process().children():
-            if process.cmdline()[-1:] == ["recollect_extraction"]:
-                process.kill()
-                # Not waited for: its exit code is for whoever started it.
-                _await(lambda killed=process: killed.status() == psutil.STATUS_ZOMBIE)
+        children = psutil.Process().children()
+        victim = next(p for p in children if p.cmdline()[-1:] == ["recollect_extraction"])
+        victim.kill()
+        # Not waited for: its exit code is for whoever started it.
+        _await(lambda: victim.status() == psutil.STATUS_ZOMBIE)
         assert services.client.health()["extraction"].serving is False

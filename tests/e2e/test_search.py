@@ -69,7 +69,8 @@ async def refused(call: Any, *fields: str) -> None:
     assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT, caught.value
 
     bad = error_details_pb2.BadRequest()
-    status = rpc_status.from_call(caught.value)
+    answer: Any = caught.value  # has what the function reads, though not the type it names
+    status = rpc_status.from_call(answer)
     assert status is not None
     for detail in status.details:
         detail.Unpack(bad)

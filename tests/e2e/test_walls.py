@@ -26,8 +26,8 @@ from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from recollect.v1 import job_pb2
 from recollect.v1 import extraction_service_pb2 as extraction
+from recollect.v1 import job_pb2
 from recollect.v1 import retrieval_service_pb2 as retrieval
 from recollect_retrieval import __main__ as retrieval_process
 from recollect_retrieval.config import RetrievalSettings
@@ -97,6 +97,15 @@ async def refused_with(
     )
 
 
+async def outcome(services: Services, text: str, method: Method) -> grpc.StatusCode:
+    try:
+        await call(services, method, any_request(method), metadata=bearer(text))
+    except grpc.aio.AioRpcError as error:
+        code: grpc.StatusCode = error.code()
+        return code
+    return grpc.StatusCode.OK
+
+
 async def called_with(services: Services, text: str, method: Method, request: Message) -> Any:
     return (await call(services, method, request, metadata=bearer(text)))[-1]
 
@@ -163,7 +172,7 @@ async def test_what_is_wrong_with_a_credential_is_not_told(
         f"Bearer mk_{'a' * 12}_{'b' * 43}",
         "Bearer mk_';DROP TABLE_x",
         f"Bearer mk_{'%' * 12}_x",
-        f"Bearer {'x' * 8000}",
+        f"Bearer {'x' * 4000}",
     ]
     answers = set()
     for method in (GET_CONTEXT, SUBMIT, WATCH_JOB, METHODS["PrivacyService/ExportUser"]):
@@ -242,7 +251,8 @@ async def test_reflection_where_it_is_on_is_authenticated(
 async def _reflect(
     channel: grpc.aio.Channel, metadata: list[tuple[str, str]]
 ) -> grpc.StatusCode | set[str]:
-    stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
+    of_channel: Any = channel  # its stubs know channels without asyncio only
+    stub: Any = reflection_pb2_grpc.ServerReflectionStub(of_channel)
 
     async def ask() -> AsyncIterator[Any]:
         yield reflection_pb2.ServerReflectionRequest(list_services="")
@@ -281,11 +291,7 @@ async def test_every_rpc_is_offered_or_says_that_it_is_not(
     """After authentication and the rule: a planned call is UNIMPLEMENTED, an offered one is not."""
     text = await key(conninfo)
     for method in METHODS.values():
-        try:
-            await call(guarded, method, any_request(method), metadata=bearer(text))
-            code = grpc.StatusCode.OK
-        except grpc.aio.AioRpcError as error:
-            code = error.code()
+        code = await outcome(guarded, text, method)
         assert code not in (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN), method.name
         assert (code is grpc.StatusCode.UNIMPLEMENTED) is (method.name in PLANNED), method.name
         if method.name in PLANNED:
@@ -304,10 +310,8 @@ async def test_every_rpc_needs_its_scope(guarded: Services, conninfo: str) -> No
                 assert refusal.reason == "SCOPE_MISSING", (method.name, scope)
                 assert refusal.metadata == {"scope": needed.upper(), "method": method.path}
                 continue
-            try:
-                await call(guarded, method, any_request(method), metadata=bearer(text))
-            except grpc.aio.AioRpcError as error:
-                assert error.code() is not grpc.StatusCode.PERMISSION_DENIED
+            code = await outcome(guarded, text, method)
+            assert code is not grpc.StatusCode.PERMISSION_DENIED, method.name
 
 
 async def test_a_call_without_a_rule_is_denied_to_everybody(
@@ -397,7 +401,7 @@ async def test_a_bound_key_cannot_replay_what_another_user_did(
         request = extraction.CancelJobRequest(job_id=accepted.jobs[0].id, idempotency_key="guess")
         first = await called_with(services, service, CANCEL_JOB, request)
         again = await called_with(services, service, CANCEL_JOB, request)
-        assert again.job == first.job or again.job.id == first.job.id
+        assert again.job.id == first.job.id
         assert (await refused_with(services, bound, CANCEL_JOB, request)).reason == "JOB_NOT_FOUND"
 
 
@@ -505,7 +509,7 @@ async def test_a_port_in_use_is_told(conninfo: str, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listen = f"127.0.0.1:{taken.getsockname()[1]}"
         settings = _settings(conninfo, tmp_path, retrieval_listen=listen)
-        with pytest.raises(ServerFailed, match=f"cannot listen on {listen}: is another service"):
+        with pytest.raises(ServerFailed, match=rf"cannot listen on {listen}: .*is another service"):
             async with retrieval_process.running(settings, conninfo):
                 raise AssertionError("it listened")
 
@@ -614,13 +618,12 @@ async def test_services_play_a_role_that_is_no_superuser(
         cursor = await watcher.execute(
             "SELECT DISTINCT s.application_name, r.rolsuper, r.rolcreaterole, r.rolbypassrls"
             " FROM pg_stat_activity s JOIN pg_roles r ON r.oid = s.usesysid"
-            " WHERE s.datname = current_database() AND s.application_name LIKE 'recollect%'"
+            " WHERE s.datname = current_database() AND s.application_name ^@ 'recollect'"
         )
         sessions = await cursor.fetchall()
         cursor = await watcher.execute(
-            "SELECT count(*) FROM pg_roles WHERE rolname LIKE 'recollect%'"
-            " AND rolname <> %s AND (rolsuper OR rolcreatedb OR rolbypassrls)",
-            ["recollect_admin"],
+            "SELECT count(*) FROM pg_roles WHERE rolname ^@ 'recollect'"
+            " AND (rolsuper OR rolcreatedb OR rolcreaterole OR rolbypassrls)"
         )
         powerful = await cursor.fetchone()
     assert {session[0] for session in sessions} >= {"recollect-retrieval", "recollect-extraction"}

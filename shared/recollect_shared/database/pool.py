@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
@@ -72,8 +73,24 @@ class Database:
         )
 
     async def open(self, *, timeout: float = 30.0) -> None:
-        """Connect, waiting at most `timeout` seconds for the first connections."""
-        await self._pool.open(wait=True, timeout=timeout)
+        """Connect, waiting at most `timeout` seconds for a first connection.
+
+        Raises:
+            PoolTimeout: There was none; the text says what to check.
+        """
+        await self._pool.open()
+        give_up = time.monotonic() + timeout
+        while True:
+            try:
+                # Only a borrower makes the pool try again once it has given up.
+                async with self._pool.connection(_RECONNECT_SECONDS):
+                    return
+            except PoolTimeout:
+                if time.monotonic() > give_up:
+                    raise PoolTimeout(
+                        f"the database took no connection as {self.role} for {timeout:.0f} s: "
+                        "check that it runs and has connections left, then start again"
+                    ) from None
 
     async def close(self) -> None:
         """Give up all connections; work that was cut off gets a moment to notice."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -147,3 +148,34 @@ class TestEndings:
             out, err = process.communicate(timeout=60)
         assert process.returncode == 0, err
         assert "Hu? ??" in out
+
+
+class TestInstallation:
+    def run(self, missing: str) -> tuple[int, str]:
+        """The command where a package is not installed."""
+        blocked = (
+            "import sys\n"
+            "class Block:\n"
+            "    def find_spec(self, name, path=None, target=None):\n"
+            f"        if name == {missing!r}:\n"
+            "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+            "sys.meta_path.insert(0, Block())\n"
+            "from recollect_client.command import main\n"
+            "sys.exit(main(['health']))\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", blocked], capture_output=True, text=True, check=False, timeout=60
+        )
+        return done.returncode, done.stderr
+
+    def test_without_the_extra_it_says_which(self) -> None:
+        code, err = self.run("rich")
+        assert code == 2
+        assert err == "recollect: the command needs rich: pip install 'recollect[cli]'\n"
+
+    def test_without_the_details_of_errors_there_is_no_client(self) -> None:
+        code, err = self.run("grpc_status")
+        assert code == 1
+        assert err.splitlines()[-1] == (
+            "ImportError: the client needs grpc_status: pip install 'recollect[cli]'"
+        )

@@ -1,0 +1,65 @@
+"""One run of the command: from its arguments to its exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from recollect_client.command import health, jobs, keys, memories, reads, submit
+from recollect_client.command.exits import (
+    BROKEN_PIPE,
+    INTERRUPTED,
+    USAGE,
+    UsageError,
+    report,
+)
+from recollect_client.command.options import make_parser
+from recollect_client.command.output import Output
+from recollect_client.errors import RecollectCallError
+from recollect_client.transcripts import TranscriptError
+
+
+def run(given: Sequence[str]) -> int:
+    """Run the sub-command that the arguments name and return its exit code."""
+    parser, commands = make_parser()
+    for module in (submit, jobs, reads, memories, health, keys):
+        module.register(commands)
+    try:
+        options = parser.parse_args(given)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else USAGE
+    output = Output(as_json=options.json)
+    try:
+        _check_unicode(given)
+        code: int = options.run(options, output)
+        output.flush()
+    except (UsageError, TranscriptError) as error:
+        output.error(str(error))
+        return USAGE
+    except RecollectCallError as error:
+        return report(error, output)
+    except KeyboardInterrupt:
+        output.error("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        _silence_stdout()
+        return BROKEN_PIPE
+    return code
+
+
+def _check_unicode(given: Sequence[str]) -> None:
+    for argument in given:
+        if any("\ud800" <= character <= "\udfff" for character in argument):
+            raise UsageError("an argument is not valid text in the encoding of this terminal")
+
+
+def _silence_stdout() -> None:
+    """Keep the interpreter from failing again when it flushes at its end."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, descriptor)
+    os.close(devnull)

@@ -1,0 +1,186 @@
+"""ListMemories and ListConversations in pages (D14), and memories one by one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import grpc
+import psycopg
+import pytest
+
+from recollect.v1 import conversation_pb2, memory_pb2, retrieval_service_pb2
+from tests.e2e.conftest import Services
+from tests.e2e.test_search import refused
+from tests.integration.retrieval.seed import TENANT, Fact, remember, summarise
+
+NOW = datetime.now(UTC)
+
+
+async def pages(services: Services, size: int, **fields: Any) -> list[list[memory_pb2.Memory]]:
+    found = []
+    token = ""
+    while True:
+        page = await services.retrieval.ListMemories(
+            retrieval_service_pb2.ListMemoriesRequest(
+                user_id="ana", page_size=size, page_token=token, **fields
+            )
+        )
+        assert page.total_size == 23
+        found.append(list(page.memories))
+        token = page.next_page_token
+        if not token:
+            return found
+
+
+@pytest.fixture
+async def ana(superuser_conninfo: str) -> list[str]:
+    """23 memories; several share their time, their importance and their last use."""
+    facts = [
+        Fact(
+            f"memory {n}",
+            importance=(n % 4) / 4 + (1e-12 if n == 3 else 0),
+            created_at=NOW - timedelta(days=n // 5),
+        )
+        for n in range(23)
+    ]
+    ids = await remember(superuser_conninfo, "ana", facts)
+    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as connection:
+        for n, memory_id in enumerate(ids[::3]):
+            await connection.execute(
+                "INSERT INTO memory_access VALUES (%s, 'ana', %s, 1, %s)",
+                (TENANT, memory_id, NOW + timedelta(hours=n // 2)),
+            )
+    return [str(memory_id) for memory_id in ids]
+
+
+@pytest.mark.parametrize("order_by", ["", "created_at", "importance", "last_accessed_at"])
+async def test_pages_tell_everything_once_in_order(
+    order_by: str, services: Services, ana: list[str]
+) -> None:
+    found = await pages(services, 4, order_by=order_by)
+    assert [len(page) for page in found] == [4, 4, 4, 4, 4, 3]
+    listed = [memory for page in found for memory in page]
+    assert sorted(memory.id for memory in listed) == sorted(ana)
+
+    def key(memory: memory_pb2.Memory) -> Any:
+        if order_by == "importance":
+            return round(memory.importance, 9)
+        if order_by == "last_accessed_at" and memory.HasField("last_accessed_at"):
+            return memory.last_accessed_at.ToDatetime()
+        return memory.created_at.ToDatetime()
+
+    keys = [key(memory) for memory in listed]
+    assert keys == sorted(keys, reverse=True)
+    assert [page[0].id for page in await pages(services, 1, order_by=order_by)] == [
+        memory.id for memory in listed
+    ]
+
+
+async def test_pages_stay_whole_while_memories_come(
+    services: Services, ana: list[str], superuser_conninfo: str
+) -> None:
+    first = await services.retrieval.ListMemories(
+        retrieval_service_pb2.ListMemoriesRequest(user_id="ana", page_size=10)
+    )
+    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as connection:
+        await connection.execute(
+            "INSERT INTO memories (tenant_id, user_id, memory_id, type, content, confidence,"
+            " source, origin, valid_from, said_at, lexical_no, lexical_length) VALUES (%s, 'ana',"
+            " gen_random_uuid(), 'fact', 'new', 'high', 'explicit', 'user', now(), now(), 99, 1)",
+            (TENANT,),
+        )
+    second = await services.retrieval.ListMemories(
+        retrieval_service_pb2.ListMemoriesRequest(
+            user_id="ana", page_size=100, page_token=first.next_page_token
+        )
+    )
+    told = [memory.id for memory in (*first.memories, *second.memories)]
+    assert sorted(told) == sorted(ana)
+
+
+async def test_defaults_and_limits(services: Services, ana: list[str]) -> None:
+    page = await services.retrieval.ListMemories(
+        retrieval_service_pb2.ListMemoriesRequest(user_id="ana")
+    )
+    assert len(page.memories) == 10
+    everything = await services.retrieval.ListMemories(
+        retrieval_service_pb2.ListMemoriesRequest(user_id="ana", page_size=5_000)
+    )
+    assert (len(everything.memories), everything.next_page_token) == (23, "")
+    for fields, field in (
+        ({"page_size": -1}, "page_size"),
+        ({"order_by": "colour"}, "order_by"),
+        ({"page_token": page.next_page_token[:-2]}, "page_token"),
+        ({"page_token": page.next_page_token, "order_by": "importance"}, "page_token"),
+    ):
+        await refused(
+            services.retrieval.ListMemories(
+                retrieval_service_pb2.ListMemoriesRequest(user_id="ana", **fields)
+            ),
+            field,
+        )
+    nobody = await services.retrieval.ListMemories(
+        retrieval_service_pb2.ListMemoriesRequest(user_id="nobody")
+    )
+    assert (len(nobody.memories), nobody.total_size, nobody.next_page_token) == (0, 0, "")
+
+
+async def test_a_memory_is_read_by_its_owner_whatever_its_status(
+    services: Services, superuser_conninfo: str
+) -> None:
+    (mine,) = await remember(superuser_conninfo, "ana", [Fact("gone", status="forgotten")])
+    (theirs,) = await remember(superuser_conninfo, "minh", [Fact("secret")])
+    found = await services.retrieval.GetMemory(
+        retrieval_service_pb2.GetMemoryRequest(user_id="ana", memory_id=str(mine))
+    )
+    assert found.memory.status == memory_pb2.MEMORY_STATUS_FORGOTTEN
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await services.retrieval.GetMemory(
+            retrieval_service_pb2.GetMemoryRequest(user_id="ana", memory_id=str(theirs))
+        )
+    assert caught.value.code() == grpc.StatusCode.NOT_FOUND
+    await refused(
+        services.retrieval.GetMemory(
+            retrieval_service_pb2.GetMemoryRequest(user_id="ana", memory_id="no id")
+        ),
+        "memory_id",
+    )
+
+
+async def test_conversations_in_pages_also_at_equal_times(
+    services: Services, superuser_conninfo: str
+) -> None:
+    await remember(superuser_conninfo, "ana", [])
+    for n in range(11):
+        await summarise(
+            superuser_conninfo,
+            "ana",
+            f"c{n:02}",
+            "words",
+            said_at=NOW - timedelta(days=n // 4),  # four at a time
+            outcome="resolved" if n % 2 else "ongoing",
+        )
+
+    async def listed(size: int, **fields: Any) -> list[str]:
+        found: list[str] = []
+        token = ""
+        while True:
+            page = await services.retrieval.ListConversations(
+                retrieval_service_pb2.ListConversationsRequest(
+                    user_id="ana", page_size=size, page_token=token, **fields
+                )
+            )
+            assert len(page.conversations) <= size
+            assert page.total_size == (5 if fields else 11)
+            found += [conversation.conversation_id for conversation in page.conversations]
+            token = page.next_page_token
+            if not token:
+                return found
+
+    whole = await listed(200)
+    assert whole == [f"c{n:02}" for n in (3, 2, 1, 0, 7, 6, 5, 4, 10, 9, 8)]
+    for size in (1, 3, 4):
+        assert await listed(size) == whole
+    resolved = await listed(2, outcomes=[conversation_pb2.OUTCOME_RESOLVED])
+    assert resolved == [name for name in whole if int(name[1:]) % 2]

@@ -1,0 +1,185 @@
+"""Rules, principals, keys and settings that decide who may do what, without a database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from recollect.v1 import conversation_pb2, retrieval_service_pb2
+from recollect.v1 import extraction_service_pb2 as pb
+from recollect_shared.auth.access import Rule, rules_of
+from recollect_shared.auth.api_keys import split_key
+from recollect_shared.auth.principal import ANONYMOUS, Principal
+from recollect_shared.config import SharedSettings, describe, is_loopback
+from recollect_shared.errors import NotPermitted
+from recollect_shared.rpc.planned import PLANNED, planned_of
+
+BOUND = Principal("t", "key", frozenset({"read", "write"}), "H\u1ed3ng")
+DECOMPOSED = "Ho\u0302\u0300ng"
+
+
+def test_a_bound_caller_names_itself_in_any_normal_form() -> None:
+    rule = Rule("read", ("user_id",))
+    for user in (BOUND.user_id, DECOMPOSED):
+        rule.check_request(BOUND, retrieval_service_pb2.GetContextRequest(user_id=user))
+    for user in ("", "bo", "hồng", "H\u1ed3ng "):
+        with pytest.raises(NotPermitted) as caught:
+            rule.check_request(BOUND, retrieval_service_pb2.GetContextRequest(user_id=user))
+        assert caught.value.reason == "USER_NOT_ALLOWED"
+    rule.check_request(ANONYMOUS, retrieval_service_pb2.GetContextRequest(user_id="bo"))
+
+
+def test_every_element_of_a_list_counts() -> None:
+    rule = Rule("write", ("transcripts", "user_id"))
+    own = conversation_pb2.Transcript(user_id=BOUND.user_id)
+    rule.check_request(BOUND, pb.SubmitTranscriptsRequest(transcripts=[own, own]))
+    for other in ("bo", ""):
+        theirs = conversation_pb2.Transcript(user_id=other)
+        with pytest.raises(NotPermitted):
+            rule.check_request(BOUND, pb.SubmitTranscriptsRequest(transcripts=[own, theirs]))
+
+
+def test_a_user_left_out_is_the_bound_callers_own() -> None:
+    rule = Rule("read", ("user_id",), user_optional=True)
+    request = pb.ListJobsRequest()
+    rule.check_request(BOUND, request)
+    assert request.user_id == BOUND.user_id
+    everybody = pb.ListJobsRequest()
+    rule.check_request(ANONYMOUS, everybody)
+    assert not everybody.user_id
+    with pytest.raises(NotPermitted):
+        rule.check_request(BOUND, pb.ListJobsRequest(user_id="bo"))
+
+
+def test_no_rule_optional_about_the_user_is_nested() -> None:
+    """Filling in the caller's own user knows fields of the request itself only."""
+    services = [
+        pb.DESCRIPTOR.services_by_name["ExtractionService"],
+        retrieval_service_pb2.DESCRIPTOR.services_by_name["RetrievalService"],
+    ]
+    rules = rules_of(services)
+    optional = {path for path, rule in rules.items() if rule.user_optional}
+    assert "/recollect.v1.ExtractionService/ListJobs" in optional
+    assert all(len(rules[path].user_path) == 1 for path in optional)
+    assert set(planned_of(services)) <= set(rules)
+    assert all(PLANNED.values())
+
+
+def test_scopes_do_not_include_each_other() -> None:
+    for scope in ("read", "write", "maintenance", "admin"):
+        principal = Principal("t", "key", frozenset({scope}))
+        for needed in ("read", "write", "maintenance", "admin"):
+            rule = Rule(needed, ())
+            if needed == scope:
+                rule.check(principal, "/m")
+                continue
+            with pytest.raises(NotPermitted) as caught:
+                rule.check(principal, "/m")
+            assert caught.value.metadata == {"scope": needed.upper(), "method": "/m"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "mk",
+        "mk_",
+        "mk__",
+        "mk_aaaaaaaaaaaa",
+        "mk_aaaaaaaaaaaa_",
+        "mk_aaaaaaaaaaa_x",
+        "mk_AAAAAAAAAAAA_x",
+        "mk_aaaaaaaaaaa\x00_x",
+        "mk_ếaaaaaaaaaaa_x",
+        "xk_aaaaaaaaaaaa_x",
+        " mk_aaaaaaaaaaaa_x",
+    ],
+)
+def test_what_is_no_key_of_ours(text: str) -> None:
+    assert split_key(text) is None
+
+
+def test_a_key_has_an_id_and_a_secret_that_may_hold_underscores() -> None:
+    found = split_key("mk_abcdefgh0123_a_b-c")
+    assert found is not None
+    assert found[0] == "abcdefgh0123"
+    assert len(found[1]) == 32
+    assert found[1] != (split_key("mk_abcdefgh0123_a_b-d") or ("", b""))[1]
+
+
+@pytest.mark.parametrize(
+    ("listen", "loopback"),
+    [
+        ("127.0.0.1:50051", True),
+        ("127.8.9.10:0", True),
+        ("[::1]:50051", True),
+        ("localhost:50051", True),
+        ("unix:/tmp/socket", True),
+        ("0.0.0.0:50051", False),
+        ("[::]:50051", False),
+        (":50051", False),
+        ("50051", False),
+        ("127.0.0.1", False),
+        ("127.0.0.1:1,0.0.0.0:2", False),
+        ("ipv4:127.0.0.1:1,0.0.0.0:2", False),
+        ("dns:///0.0.0.0:50051", False),
+        ("localhost.example.org:50051", False),
+        ("192.168.0.7:50051", False),
+    ],
+)
+def test_what_counts_as_loopback(listen: str, loopback: bool) -> None:
+    assert is_loopback(listen) is loopback
+
+
+def settings(tmp_path: Path, **given: Any) -> SharedSettings:
+    return SharedSettings(**{"data_dir": tmp_path, **given})
+
+
+def test_authentication_is_on_where_others_can_come(tmp_path: Path) -> None:
+    database = {"database_url": "postgresql://localhost/x"}
+    assert settings(tmp_path).auth_mode("127.0.0.1:1") == "off"
+    assert settings(tmp_path).auth_mode("0.0.0.0:1") == "api-key"
+    assert settings(tmp_path, **database).auth_mode("127.0.0.1:1") == "api-key"
+    assert settings(tmp_path, auth="off", **database).auth_mode("127.0.0.1:1") == "off"
+    with pytest.raises(ValueError, match="recollect keys create"):
+        settings(tmp_path, auth="off").auth_mode("0.0.0.0:1")
+
+
+def test_tls_needs_both_files(tmp_path: Path) -> None:
+    for name in ("tls_key_file", "tls_certificate_file"):
+        with pytest.raises(ValidationError, match="or neither"):
+            settings(tmp_path, **{name: tmp_path / "x.pem"})
+
+
+def test_listening_for_others_in_clear_is_refused(tmp_path: Path) -> None:
+    settings(tmp_path).check_listen("127.0.0.1:1")
+    settings(tmp_path, insecure_listen=True).check_listen("0.0.0.0:1")
+    pair = {"tls_key_file": tmp_path / "k", "tls_certificate_file": tmp_path / "c"}
+    settings(tmp_path, **pair).check_listen("0.0.0.0:1")
+    with pytest.raises(ValueError, match="TLS is off"):
+        settings(tmp_path).check_listen("0.0.0.0:1")
+
+
+def test_a_bad_setting_is_told_without_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOLLECT_MAX_CONCURRENT_RPCS", "canary-0")
+    monkeypatch.setenv("RECOLLECT_LOG_LEVEL", "canary-1")
+    with pytest.raises(ValidationError) as caught:
+        SharedSettings()
+    told = describe(caught.value)
+    assert "canary" not in told
+    assert "max_concurrent_rpcs" in told
+    assert "log_level" in told
+
+
+def test_secrets_are_not_in_the_settings_own_text(tmp_path: Path) -> None:
+    given = settings(
+        tmp_path,
+        openai_api_key="canary-key",
+        database_url="postgresql://u:canary-password@localhost/x",
+    )
+    assert "canary" not in repr(given)
+    assert "canary" not in str(given)
+    assert given.api_key == "canary-key"

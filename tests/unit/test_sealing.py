@@ -1,0 +1,110 @@
+"""Sealed tokens: nobody but us makes them, and they open only where they were meant to."""
+
+from __future__ import annotations
+
+import multiprocessing
+import stat
+from pathlib import Path
+
+import pytest
+
+from recollect.v1 import retrieval_service_pb2 as pb
+from recollect_shared.consistency import ConsistencyTokens, Position
+from recollect_shared.errors import InvalidRequest
+from recollect_shared.paging import PageTokens
+from recollect_shared.sealing import BrokenToken, Sealer, load_secret
+from recollect_shared.validation import Checks
+
+SECRET = b"s" * 32
+
+
+def test_a_token_opens_where_it_was_bound() -> None:
+    sealer = Sealer(SECRET, "page")
+    token = sealer.seal({"c": ["é", 1, None]}, ["tenant", "user"])
+    assert sealer.open(token, ["tenant", "user"]) == {"c": ["é", 1, None]}
+    assert token != sealer.seal({"c": ["é", 1, None]}, ["tenant", "user"])
+    for elsewhere in (["tenant"], ["tenantuser"], ["tenant", "user", ""], ["user", "tenant"], []):
+        with pytest.raises(BrokenToken):
+            sealer.open(token, elsewhere)
+    for other in (Sealer(SECRET, "consistency"), Sealer(b"t" * 32, "page")):
+        with pytest.raises(BrokenToken):
+            other.open(token, ["tenant", "user"])
+
+
+def test_every_changed_character_breaks_a_token() -> None:
+    sealer = Sealer(SECRET, "page")
+    token = sealer.seal({"c": 12345678}, ["t"])
+    # The last character's low bits may be padding.
+    for i in range(len(token) - 1):
+        changed = token[:i] + ("A" if token[i] != "A" else "B") + token[i + 1 :]
+        with pytest.raises(BrokenToken):
+            sealer.open(changed, ["t"])
+
+
+@pytest.mark.parametrize(
+    "junk", ["", "x", "é", "=", "AAAA", "A" * 16, "a b", "\x00", "+/", "A" * 99]
+)
+def test_junk_is_no_token(junk: str) -> None:
+    with pytest.raises(BrokenToken):
+        Sealer(SECRET, "page").open(junk, [])
+
+
+def test_pages_belong_to_a_question_of_a_tenant() -> None:
+    pages = PageTokens(SECRET)
+    request = pb.ListMemoriesRequest(user_id="ana", tags=["x"], page_size=5)
+    token = pages.bind("t", request).seal([1, "a"])
+    following = pb.ListMemoriesRequest(
+        user_id="ana", tags=["x"], page_size=9, page_token=token, consistency_token="z"
+    )
+    assert pages.bind("t", following).open(Checks(), token) == [1, "a"]
+    assert pages.bind("t", request).open(Checks(), "") is None
+    assert pages.bind("t", request).seal(None) == ""
+    others = [
+        pages.bind("u", request),
+        pages.bind("t", pb.ListMemoriesRequest(user_id="bo", tags=["x"])),
+        pages.bind("t", pb.ListMemoriesRequest(user_id="ana")),
+        pages.bind("t", pb.ListConversationsRequest(user_id="ana")),
+        PageTokens(b"t" * 32).bind("t", request),
+    ]
+    for other in others:
+        checks = Checks()
+        assert other.open(checks, token) is None
+        with pytest.raises(InvalidRequest) as caught:
+            checks.done()
+        assert caught.value.reason == "INVALID_PAGE_TOKEN"
+
+
+def test_consistency_tokens_belong_to_a_tenant() -> None:
+    tokens = ConsistencyTokens(SECRET)
+    position = Position("0/16B3748", "00000001", "7000000000000000001")
+    token = tokens.make(position, "a")
+    assert tokens.open(token, "a") == position
+    page = PageTokens(SECRET).bind("a", pb.ListMemoriesRequest()).seal(1)
+    for given, tenant in ((token, "b"), (token[:-2], "a"), (page, "a")):
+        with pytest.raises(InvalidRequest) as caught:
+            tokens.open(given, tenant)
+        assert caught.value.reason == "INVALID_CONSISTENCY_TOKEN"
+
+
+def test_the_secret_is_made_once_and_kept_private(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "secret"
+    secret = load_secret(path)
+    assert len(secret) == 32
+    assert load_secret(path) == secret
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_processes_that_start_together_agree_on_the_secret(tmp_path: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        found = pool.map(load_secret, [tmp_path / "secret"] * 8)
+    assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize("content", ["", "abc", "zz" * 32, "ab" * 31, "\udcff"])
+def test_a_file_without_a_secret_is_named(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "secret"
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    with pytest.raises(ValueError, match="openssl rand -hex 32"):
+        load_secret(path)
+    assert path.exists()

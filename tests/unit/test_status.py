@@ -1,0 +1,115 @@
+"""The one translator from errors to statuses."""
+
+from __future__ import annotations
+
+import logging
+
+import grpc
+import psycopg
+import pytest
+from google.rpc import error_details_pb2
+from psycopg import errors as sql_errors
+from psycopg_pool import PoolTimeout, TooManyRequests
+
+from recollect_shared import errors
+from recollect_shared.errors import InvalidRequest, RecollectError, Violation
+from recollect_shared.rpc.status import as_recollect_error, to_status
+
+SECRET = "canary-of-a-user"
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "retryable"),
+    [
+        (PoolTimeout(SECRET), "RESOURCE_EXHAUSTED", True),
+        (TooManyRequests(SECRET), "RESOURCE_EXHAUSTED", True),
+        (sql_errors.DiskFull(SECRET), "RESOURCE_EXHAUSTED", True),
+        (sql_errors.TooManyConnections(SECRET), "RESOURCE_EXHAUSTED", True),
+        (sql_errors.SerializationFailure(SECRET), "ABORTED", True),
+        (sql_errors.DeadlockDetected(SECRET), "ABORTED", True),
+        (sql_errors.LockNotAvailable(SECRET), "ABORTED", True),
+        (sql_errors.UniqueViolation(SECRET), "ABORTED", True),
+        (sql_errors.AdminShutdown(SECRET), "UNAVAILABLE", True),
+        (psycopg.OperationalError(SECRET), "UNAVAILABLE", True),
+        (sql_errors.QueryCanceled(SECRET), "DEADLINE_EXCEEDED", False),
+        (TimeoutError(SECRET), "DEADLINE_EXCEEDED", False),
+        (sql_errors.CheckViolation(SECRET), "INTERNAL", False),
+        (sql_errors.UndefinedTable(SECRET), "INTERNAL", False),
+        (ValueError(SECRET), "INTERNAL", False),
+        (KeyError(SECRET), "INTERNAL", False),
+    ],
+)
+def test_what_goes_wrong_is_told_without_its_words(
+    fault: Exception, code: str, retryable: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    told = as_recollect_error(fault, "request-1")
+    status = to_status(told)
+    assert told.code.name == code
+    assert status.code == told.code.value[0]
+    assert SECRET not in str(status)
+    assert SECRET not in caplog.text
+    assert any(detail.Is(error_details_pb2.RetryInfo.DESCRIPTOR) for detail in status.details) is (
+        retryable
+    )
+    info = error_details_pb2.ErrorInfo()
+    assert status.details[0].Unpack(info)
+    assert info.domain == "recollect"
+
+
+def test_the_cause_of_a_fault_is_not_told_either(caplog: pytest.LogCaptureFixture) -> None:
+    try:
+        try:
+            raise ValueError(SECRET)
+        except ValueError as error:
+            raise RuntimeError(SECRET) from error
+    except RuntimeError as error:
+        as_recollect_error(error, "request-1")
+    assert "unexpected RuntimeError" in caplog.text
+    assert SECRET not in caplog.text
+
+
+def _trailer(error: RecollectError) -> int:
+    """Bytes of trailing metadata: the message escaped, and the status in base64."""
+    from urllib.parse import quote
+
+    return len(quote(error.message[:300])) + len(to_status(error).SerializeToString()) * 4 // 3
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "ế", "👩"])
+@pytest.mark.parametrize("count", [1, 2, 50, 5_000])
+@pytest.mark.parametrize("length", [5, 200, 5_000])
+def test_a_status_fits_into_a_trailer(letter: str, count: int, length: int) -> None:
+    error = InvalidRequest(
+        [Violation(f"f[{i}].{letter * length}", letter * length) for i in range(count)]
+    )
+    # Clients take 8 KiB, and gRPC adds some of its own.
+    assert _trailer(error) < 7_800
+    status = to_status(error)
+    info, bad = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
+    assert status.details[0].Unpack(info)
+    assert status.details[1].Unpack(bad)
+    listed = len(bad.field_violations)
+    assert listed >= 1
+    assert listed + int(info.metadata.get("omitted", "0")) == count
+
+
+def test_a_bad_request_of_usual_size_is_told_whole() -> None:
+    error = InvalidRequest(
+        [Violation(f"transcripts[{i}].user_id", "is required") for i in range(40)]
+    )
+    bad = error_details_pb2.BadRequest()
+    assert to_status(error).details[1].Unpack(bad)
+    assert [violation.field for violation in bad.field_violations] == [
+        f"transcripts[{i}].user_id" for i in range(40)
+    ]
+
+
+def test_every_error_of_the_tree_has_a_status_of_its_own() -> None:
+    tree = RecollectError.__subclasses__()
+    assert len({error.code for error in tree}) == len(tree)
+    for error in tree:
+        assert (error.__doc__ or "").strip()
+        assert error.__name__ in (errors.__doc__ or "")
+        assert f"{error.code.name}" in (errors.__doc__ or "")
+        assert error.code is not grpc.StatusCode.UNKNOWN

@@ -1,0 +1,80 @@
+"""Finding the field to blame in bytes that are no request (row 44 of the fault catalogue)."""
+
+from __future__ import annotations
+
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recollect.v1 import conversation_pb2
+from recollect.v1 import extraction_service_pb2 as pb
+from recollect_shared.rpc.undecodable import undecodable_field
+
+SUBMIT = pb.SubmitTranscriptsRequest
+
+
+def request(**message: object) -> bytes:
+    return SUBMIT(
+        transcripts=[
+            conversation_pb2.Transcript(user_id="ana"),
+            conversation_pb2.Transcript(
+                messages=[
+                    conversation_pb2.Message(content="fine", pending_action_ids=["a"]),
+                    conversation_pb2.Message(**message),  # type: ignore[arg-type]
+                ]
+            ),
+        ],
+        idempotency_key="k",
+    ).SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        ({"content": "QzQ"}, "transcripts[1].messages[1].content"),
+        ({"pending_action_ids": ["b", "QzQ"]}, "transcripts[1].messages[1].pending_action_ids[1]"),
+        (
+            {"context_items": [conversation_pb2.ContextItem(id="QzQ", relevance=0.5)]},
+            "transcripts[1].messages[1].context_items[0].id",
+        ),
+        ({"metadata": {"a": {"b": ["QzQ"]}}}, "transcripts[1].messages[1].metadata"),
+    ],
+)
+@pytest.mark.parametrize("bad", [b"\xff\xff\xff", b"\xed\xbf\xbf", b"\xe2\x82("])
+def test_text_that_is_not_utf8(message: dict[str, object], field: str, bad: bytes) -> None:
+    data = request(**message).replace(b"QzQ", bad)
+    with pytest.raises(DecodeError):
+        SUBMIT.FromString(data)
+    found = undecodable_field(SUBMIT.DESCRIPTOR, data)
+    assert (found.field, found.description) == (field, "must be valid UTF-8")
+
+
+def test_the_last_field_and_fields_nobody_knows() -> None:
+    data = request(content="fine").replace(b"\x12\x01k", b"\x12\x01\xff")
+    assert undecodable_field(SUBMIT.DESCRIPTOR, data).field == "idempotency_key"
+    unknown = b"\xfa\x07\x02\xff\xff" + b"\xf8\x07\x05" + b"\xfd\x07abcd" + b"\xf9\x07abcdefgh"
+    assert undecodable_field(SUBMIT.DESCRIPTOR, unknown + data).field == "idempotency_key"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\xff", b"\xff" * 20, b"\x0a", b"\x0a\x05ab", b"\x0b", b"\x09abc", b"\x0a\xff\xff\xff\x0f"],
+)
+def test_what_is_no_message_at_all(data: bytes) -> None:
+    with pytest.raises(DecodeError):
+        SUBMIT.FromString(data)
+    assert undecodable_field(SUBMIT.DESCRIPTOR, data).field == "request"
+
+
+def test_millions_of_fields_are_not_all_looked_at() -> None:
+    data = b"\x18\x01" * 1_000_000 + b"\x12\x01\xff"
+    assert undecodable_field(SUBMIT.DESCRIPTOR, data).field == "request"
+
+
+@settings(max_examples=300, deadline=None, database=None, derandomize=True)
+@given(st.binary(max_size=200), st.integers(0, 60))
+def test_any_bytes_have_an_answer(data: bytes, at: int) -> None:
+    whole = request(content="text", metadata={"a": [1, "b", {"c": None}]})
+    for given_bytes in (data, whole[:at] + data + whole[at:]):
+        assert undecodable_field(SUBMIT.DESCRIPTOR, given_bytes).field

@@ -1,0 +1,177 @@
+"""Checks at the border: what is refused, what is normalised, and that all of it is told at once."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+import pytest
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from recollect.v1 import conversation_pb2
+from recollect_shared.errors import InvalidRequest
+from recollect_shared.validation import MAX_ITEMS, Checks
+
+
+def violations(checks: Checks) -> dict[str, str]:
+    try:
+        checks.done()
+    except InvalidRequest as error:
+        return {violation.field: violation.description for violation in error.violations}
+    return {}
+
+
+def free(value: dict[str, Any]) -> Struct:
+    struct = Struct()
+    struct.update(value)
+    return struct
+
+
+@pytest.mark.parametrize(
+    "good", ["a", "x" * 256, "ế" * 256, "a b", "日本", "👩‍👩‍👧", "٣", "-", "e\u0301"]
+)
+def test_identifiers_are_any_printable_text(good: str) -> None:
+    checks = Checks()
+    assert checks.identifier("id", good) == unicodedata.normalize("NFC", good)
+    assert violations(checks) == {}
+
+
+@pytest.mark.parametrize(
+    "bad", ["", "x" * 257, "\x00", "a\x1fb", "a\x85", "\u2028", "\ud800", "\n"]
+)
+def test_identifiers_that_are_refused(bad: str) -> None:
+    checks = Checks()
+    checks.identifier("transcripts[3].user_id", bad)
+    assert list(violations(checks)) == ["transcripts[3].user_id"]
+
+
+def test_an_identifier_is_measured_in_normal_form() -> None:
+    checks = Checks()
+    checks.identifier("id", "e\u0301" * 256)
+    assert violations(checks) == {}
+    checks.identifier("id", "\U0001d15e" * 129)  # one character that becomes two
+    assert "258" in violations(checks)["id"]
+
+
+def test_optional_identifiers_may_be_empty() -> None:
+    checks = Checks()
+    assert checks.identifier("id", "", required=False) == ""
+    assert violations(checks) == {}
+
+
+@pytest.mark.parametrize(
+    "bad", ["", "x", "0" * 32, "{01890000-0000-7000-8000-000000000000}", "urn:uuid:x", "\x00"]
+)
+def test_server_made_ids(bad: str) -> None:
+    checks = Checks()
+    checks.uuid("job_id", bad)
+    assert list(violations(checks)) == ["job_id"]
+
+
+def test_text_is_measured_in_bytes_of_its_normal_form() -> None:
+    checks = Checks()
+    assert checks.text("t", "e\u0301" * 4, max_bytes=8) == "é" * 4
+    assert violations(checks) == {}
+    checks.text("t", "é" * 5, max_bytes=8)
+    checks.text("u", " \n", max_bytes=8, required=True)
+    checks.text("v", "a\x00", max_bytes=8)
+    checks.text("w", "\udcff", max_bytes=8)
+    assert set(violations(checks)) == {"t", "u", "v", "w"}
+
+
+def test_limits() -> None:
+    checks = Checks()
+    assert [checks.limit("n", n, default=10, maximum=200) for n in (0, 1, 200, 201, 2**31 - 1)] == [
+        10,
+        1,
+        200,
+        200,
+        200,
+    ]
+    most = [checks.optional_limit("n", n, default=10, maximum=200) for n in (None, 0, 5, 2**31 - 1)]
+    assert most == [10, 0, 5, 200]
+    assert violations(checks) == {}
+    checks.limit("a", -1, default=10, maximum=200)
+    checks.optional_limit("b", -1, default=10, maximum=200)
+    assert set(violations(checks)) == {"a", "b"}
+
+
+def test_lists_are_bounded_before_they_are_read() -> None:
+    checks = Checks()
+    assert checks.all_of("states", [1] * (MAX_ITEMS + 1), {1: "x"}) == []
+    assert checks.all_known("kinds", ["a"] * (MAX_ITEMS + 1), ["a"]) == []
+    assert checks.all_of("fine", [1, 1], {1: "x"}) == ["x", "x"]
+    checks.all_of("numbers", [1, 0, 7], {1: "x"})
+    checks.all_known("words", ["a", ""], ["a"])
+    assert set(violations(checks)) == {"states", "kinds", "numbers[1]", "numbers[2]", "words[1]"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "nanos", "good"),
+    [
+        (-2208988800, 0, True),
+        (-2208988801, 0, False),
+        (7289654399, 999_999_999, True),
+        (7289654400, 0, False),
+        (253402300800, 0, False),
+        (-62135596800, 0, False),
+        (2**63 - 1, 0, False),
+        (-(2**63), 0, False),
+        (0, -1, False),
+        (0, 10**9, False),
+    ],
+)
+def test_moments(seconds: int, nanos: int, good: bool) -> None:
+    checks = Checks()
+    message = conversation_pb2.Message(created_at=Timestamp(seconds=seconds, nanos=nanos))
+    found = checks.moment("m.created_at", message, "created_at")
+    assert (found is not None) is good
+    assert list(violations(checks)) == ([] if good else ["m.created_at"])
+    assert Checks().moment("m", conversation_pb2.Message(), "created_at") is None
+
+
+def test_free_json() -> None:
+    checks = Checks()
+    value: Any = 1
+    for _ in range(16):
+        value = {"k": value}
+    assert checks.struct("s", free(value)) == value
+    assert checks.struct("s", free({"e\u0301": ["e\u0301", None, True]})) == {
+        "é": ["é", None, True]
+    }
+    assert violations(checks) == {}
+    checks.struct("deep", free({"k": value}))
+    checks.struct("big", free({"k": "x" * 65_536}))
+    checks.struct("nul", free({"a": {"b\x00": 1}}))
+    checks.struct("nan", free({"a": [0, float("nan")]}))
+    assert set(violations(checks)) == {
+        "deep" + ".k" * 17,
+        "big",
+        "nul.a.b\x00",
+        "nan.a[1]",
+    }
+
+
+def test_violations_are_counted_and_only_so_many_kept() -> None:
+    checks = Checks()
+    for i in range(5_000):
+        checks.add(f"f[{i}]", "is wrong")
+    with pytest.raises(InvalidRequest) as caught:
+        checks.done()
+    assert caught.value.total == 5_000
+    assert len(caught.value.violations) == 1_000
+    assert "4999 more" in caught.value.message
+
+
+def test_the_reason_is_the_fields_own_only_where_all_agree() -> None:
+    checks = Checks()
+    checks.add("page_token", "is odd", reason="INVALID_PAGE_TOKEN")
+    with pytest.raises(InvalidRequest) as caught:
+        checks.done()
+    assert caught.value.reason == "INVALID_PAGE_TOKEN"
+    checks.add("user_id", "is required")
+    with pytest.raises(InvalidRequest) as caught:
+        checks.done()
+    assert caught.value.reason == "INVALID_FIELD"
+    assert caught.value.metadata == {"field": "page_token"}
