@@ -16,6 +16,7 @@ from google.protobuf.descriptor import (
     FileDescriptor,
     MethodDescriptor,
 )
+
 from recollect.v1 import access_pb2, error_reason_pb2
 
 ROOT = Path(__file__).resolve().parents[2]

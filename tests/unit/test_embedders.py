@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from recollect_shared.embeddings.factory import build_embedder
 from recollect_shared.embeddings.offline import OfflineEmbedder
 from recollect_shared.embeddings.onnx import OnnxEmbedder

@@ -7,11 +7,11 @@ import re
 from itertools import pairwise
 
 import pytest
+
 from recollect_retrieval.render.block import TEMPLATES, render
 from recollect_retrieval.render.budget import estimate_tokens
 from recollect_retrieval.render.context import Block, PromptContext
 from recollect_shared.models import Profile
-
 from tests.unit.render_samples import (
     FENCE_ID,
     entity,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+
 from recollect_retrieval.render.block import render
 from recollect_retrieval.render.budget import estimate_tokens
 from recollect_retrieval.render.context import Block, PromptContext
 from recollect_retrieval.render.custom import check_custom_template
-
 from tests.unit.render_samples import FENCE_ID, full_context, memory
 
 

@@ -7,10 +7,10 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from recollect_retrieval.render.block import TEMPLATES, render
 from recollect_retrieval.render.context import LearntPreference, PromptContext, RelevantItem
 from recollect_shared.models import Profile
-
 from tests.unit.render_samples import FENCE_ID, entity, memory, summary
 
 CUSTOM_TEXT = "Known:\n{{profile}}\n{{memories}}\n{{relevant}}\n{{conversations}}\n{{entities}}\n."

@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from recollect_retrieval.render.context import LearntPreference
 from recollect_retrieval.render.profile_lines import profile_lines
 from recollect_shared.models import Profile

@@ -5,10 +5,10 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
+
 from recollect_retrieval.render.block import TEMPLATES, render
 from recollect_retrieval.render.context import Block, PromptContext, RelevantItem
 from recollect_shared.models import Memory, Profile
-
 from tests.unit.render_samples import (
     FENCE_ID,
     entity,

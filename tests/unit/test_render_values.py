@@ -7,6 +7,7 @@ import unicodedata
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+
 from recollect_retrieval.render.values import (
     beginning,
     byte_length,

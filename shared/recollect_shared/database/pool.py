@@ -50,7 +50,7 @@ class Database:
         min_size: int = 1,
         max_size: int = 8,
         max_waiting: int = 256,
-        wait_seconds: float = 5.0,
+        wait_seconds: float = 3.0,
         configure: Callable[[Connection], Awaitable[None]] | None = None,
     ) -> None:
         self.role = role

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from recollect_extraction.provider.offline import LIMITS, OfflineExtractor
 from recollect_extraction.provider.offline.extractor import extract
 from recollect_extraction.provider.protocol import (
@@ -17,7 +18,6 @@ from recollect_extraction.provider.protocol import (
     PromptMemory,
     PromptMessage,
 )
-
 from tests.unit.offline_extractor.talk import SATURDAY, answer, assistant, contents, user
 
 

@@ -6,6 +6,7 @@ import re
 from importlib.resources import files
 
 import pytest
+
 from recollect_extraction.provider.offline.evaluation import load, measure, score
 
 DEVELOPMENT = ["english.json", "vietnamese.json"]

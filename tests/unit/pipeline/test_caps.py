@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from recollect_extraction.pipeline.caps import allowed_status_changes
 
 

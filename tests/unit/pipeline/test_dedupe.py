@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+
 from recollect_extraction.pipeline.dedupe import Neighbour, find_duplicate
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

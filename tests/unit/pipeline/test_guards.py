@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from recollect_extraction.pipeline.guards import differences, same_statement, same_wording
 
 ONE_STATEMENT = [

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+
 from recollect_extraction.pipeline.merge import (
     MAX_LABELS,
     KnownMemory,

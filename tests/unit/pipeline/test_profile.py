@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from recollect_extraction.pipeline.profile import (
     MAX_BYTES,
     MAX_LIST_ITEMS,

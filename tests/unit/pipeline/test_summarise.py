@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+
 from recollect_extraction.pipeline.summarise import SummaryPatch, merge_summary
 from recollect_shared.models import Summary
 
