@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from urllib.parse import quote
 
 import grpc
 import psycopg
@@ -49,9 +50,9 @@ def test_what_goes_wrong_is_told_without_its_words(
     assert status.code == told.code.value[0]
     assert SECRET not in str(status)
     assert SECRET not in caplog.text
-    assert any(detail.Is(error_details_pb2.RetryInfo.DESCRIPTOR) for detail in status.details) is (
-        retryable
-    )
+    retry = error_details_pb2.RetryInfo()
+    assert any(detail.Unpack(retry) for detail in status.details) is retryable
+    assert (retry.retry_delay.ToMilliseconds() > 0) is retryable
     info = error_details_pb2.ErrorInfo()
     assert status.details[0].Unpack(info)
     assert info.domain == "recollect"
@@ -71,9 +72,8 @@ def test_the_cause_of_a_fault_is_not_told_either(caplog: pytest.LogCaptureFixtur
 
 def _trailer(error: RecollectError) -> int:
     """Bytes of trailing metadata: the message escaped, and the status in base64."""
-    from urllib.parse import quote
-
-    return len(quote(error.message[:300])) + len(to_status(error).SerializeToString()) * 4 // 3
+    status = to_status(error)
+    return len(quote(status.message)) + len(status.SerializeToString()) * 4 // 3
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "ế", "👩"])
@@ -113,3 +113,10 @@ def test_every_error_of_the_tree_has_a_status_of_its_own() -> None:
         assert error.__name__ in (errors.__doc__ or "")
         assert f"{error.code.name}" in (errors.__doc__ or "")
         assert error.code is not grpc.StatusCode.UNKNOWN
+
+
+def test_a_long_id_in_the_metadata_is_told_whole() -> None:
+    found = errors.NotFound("no", reason="CONVERSATION_NOT_FOUND", metadata={"id": "👩" * 256})
+    info = error_details_pb2.ErrorInfo()
+    assert to_status(found).details[0].Unpack(info)
+    assert info.metadata["id"] == "👩" * 256

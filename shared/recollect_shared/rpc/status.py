@@ -30,8 +30,9 @@ logger = logging.getLogger("recollect.rpc")
 _MAX_TRAILER_BYTES = 6_500
 """What a status may take in trailing metadata, of which gRPC clients accept 8 KiB by default: above
 that a caller would learn nothing but that the trailer was too large."""
-_MAX_MESSAGE_CHARS = 300
-_MAX_FIELD_CHARS = 200
+_MAX_TEXT_BYTES = 300
+_MAX_FIELD_BYTES = 200
+_MAX_METADATA_BYTES = 1_024  # the longest id
 
 
 def as_recollect_error(error: BaseException, request_id: str) -> RecollectError:
@@ -56,8 +57,11 @@ def as_recollect_error(error: BaseException, request_id: str) -> RecollectError:
 
 def to_status(error: RecollectError) -> status_pb2.Status:
     """`error` as a `google.rpc.Status` with ErrorInfo and, where they fit, the other details."""
-    message = _cut(error.message, _MAX_MESSAGE_CHARS)
-    metadata = {key: _cut(value, _MAX_MESSAGE_CHARS) for key, value in error.metadata.items()}
+    message = _cut(error.message, _MAX_TEXT_BYTES)
+    metadata = {
+        key: _cut(value, _MAX_FIELD_BYTES if key == "field" else _MAX_METADATA_BYTES)
+        for key, value in error.metadata.items()
+    }
     status = status_pb2.Status(code=_code_number(error.code), message=message)
     bad_request = None
     if isinstance(error, InvalidRequest):
@@ -89,15 +93,20 @@ def to_status(error: RecollectError) -> status_pb2.Status:
 
 def _violation(violation: Violation) -> error_details_pb2.BadRequest.FieldViolation:
     return error_details_pb2.BadRequest.FieldViolation(
-        field=_cut(violation.field, _MAX_FIELD_CHARS),
-        description=_cut(violation.description, _MAX_MESSAGE_CHARS),
+        field=_cut(violation.field, _MAX_FIELD_BYTES),
+        description=_cut(violation.description, _MAX_TEXT_BYTES),
         reason=violation.reason,
     )
 
 
 def _cut(text: str, most: int) -> str:
-    """`text` with its middle left out where it is too long: both ends of a path tell something."""
-    return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 3 :]}"
+    """`text` in at most `most` bytes of UTF-8; of a long one both ends are told, as of a path."""
+    data = text.encode()
+    if len(data) <= most:
+        return text
+    kept = most - len("…".encode())
+    head, tail = data[: kept // 2], data[-(kept // 2) :]
+    return f"{head.decode(errors='ignore')}…{tail.decode(errors='ignore')}"
 
 
 def _in_base64(size: int) -> int:
