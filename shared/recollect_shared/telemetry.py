@@ -7,6 +7,7 @@ import logging
 import sys
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from types import TracebackType
 
 from recollect_shared.rpc.call import maybe_current_call
 
@@ -40,6 +41,16 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def without_message(
+    error: BaseException,
+) -> tuple[type[BaseException], BaseException, TracebackType | None]:
+    """`exc_info` with the whole traceback and no text but the type's name.
+
+    The text of a driver's error may quote a user's row.
+    """
+    return RuntimeError, RuntimeError(type(error).__name__), error.__traceback__
 
 
 def configure_logging(service: str, level: str) -> None:

@@ -66,18 +66,18 @@ def start_services(conninfo: str, tmp_path: Path) -> StartServices:
                     RetrievalSettings(retrieval_listen="127.0.0.1:0", **common), conninfo
                 )
             )
-            addresses = [
+            reader, writer = (
                 f"127.0.0.1:{server.port}" for server in (retrieval_server, extraction_server)
-            ]
-            channels = [
-                await stack.enter_async_context(grpc.aio.insecure_channel(address))
-                for address in addresses
-            ]
+            )
+            reading = await stack.enter_async_context(grpc.aio.insecure_channel(reader))
+            writing = await stack.enter_async_context(grpc.aio.insecure_channel(writer))
             yield Services(
-                *addresses,
-                retrieval_service_pb2_grpc.RetrievalServiceStub(channels[0]),
-                extraction_service_pb2_grpc.ExtractionServiceStub(channels[1]),
-                *channels,
+                retrieval_address=reader,
+                extraction_address=writer,
+                retrieval=retrieval_service_pb2_grpc.RetrievalServiceStub(reading),
+                extraction=extraction_service_pb2_grpc.ExtractionServiceStub(writing),
+                retrieval_channel=reading,
+                extraction_channel=writing,
             )
 
     return start

@@ -177,16 +177,22 @@ thorough = settings(
 
 @every_offered_method
 @settings(thorough, max_examples=200)
-@given(data=st.data(), fill=st.booleans())
+@given(data=st.data(), how=st.sampled_from(["alone", "over a valid one", "one field"]))
 async def test_random_requests(
-    services: Services, method: Method, data: st.DataObject, fill: bool
+    services: Services, method: Method, data: st.DataObject, how: str
 ) -> None:
-    """Random messages, half of them on top of a valid request so that they get further in."""
-    request = data.draw(REQUESTS[method.name])
-    if fill:
-        whole = valid(method)
-        whole.MergeFrom(request)
-        request = whole
+    """Random messages, most of them on top of a valid request so that they get further in."""
+    drawn = data.draw(REQUESTS[method.name])
+    if how == "alone":
+        request = drawn
+    else:
+        request = valid(method)
+        if how == "one field" and (given_fields := drawn.ListFields()):
+            kept = data.draw(st.sampled_from([field.name for field, _ in given_fields]))
+            for field, _ in given_fields:
+                if field.name != kept:
+                    drawn.ClearField(field.name)
+        request.MergeFrom(drawn)
     await _judged(services, method, request)
     await _still_answers(services)
 

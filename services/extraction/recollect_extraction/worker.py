@@ -22,7 +22,7 @@ from recollect_shared.database import faults
 from recollect_shared.database.pool import Database
 from recollect_shared.errors import Conflict, RecollectError
 from recollect_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
-from recollect_shared.telemetry import job_id_of_task
+from recollect_shared.telemetry import job_id_of_task, without_message
 
 logger = logging.getLogger("recollect.worker")
 
@@ -177,12 +177,17 @@ class Worker:
         except ClaimLost:
             logger.info("the job is no longer ours; nothing was written")
         except ModelUnavailable as error:
-            delay = error.retry_after or self._backoff(held.attempt)
-            logger.warning("model out of reach, waiting %.0f s: %s", delay, error)
+            delay = error.retry_after or self._backoff(1)
+            logger.warning("model out of reach, waiting at least %.1f s: %s", delay, error)
             message = f"MODEL_UNAVAILABLE: {error}"
             await self._record(
                 lambda c: claims.wait_out_outage(
-                    c, held, error=message, reason="MODEL_UNAVAILABLE", delay_seconds=delay
+                    c,
+                    held,
+                    error=message,
+                    reason="MODEL_UNAVAILABLE",
+                    delay_seconds=delay,
+                    longest_seconds=MAX_BACKOFF_SECONDS,
                 )
             )
         except ModelRefused as error:
@@ -199,7 +204,7 @@ class Worker:
                 await asyncio.sleep(min(self._backoff(1), 5.0))
                 await self._record(lambda c: claims.release(c, held))
                 return
-            logger.exception("the job failed on a fault of ours")
+            logger.error("the job failed on a fault of ours", exc_info=without_message(error))
             await self._fail(held, "INTERNAL", type(error).__name__)
 
     async def _fail(self, held: Claim, reason: str, message: str) -> None:

@@ -12,7 +12,8 @@ import numpy as np
 from recollect_extraction.pipeline.answer import Answer, ClosedItem, NewItem, UpdatedItem
 from recollect_extraction.pipeline.dedupe import Neighbour
 from recollect_extraction.pipeline.evidence import Witnesses
-from recollect_extraction.pipeline.plan import Plan, Situation, make_plan
+from recollect_extraction.pipeline.operations import Plan
+from recollect_extraction.pipeline.plan import Situation, make_plan
 from recollect_extraction.storage.conversations import StoredMessage
 from recollect_extraction.storage.memories import Known
 

@@ -50,7 +50,7 @@ class Answers(ChatModel):
 def prompt(messages: int = 2) -> Prompt:
     said = [PromptMessage(f"m{n}", "user", "", "hi", NOON) for n in range(1, messages + 1)]
     batch = Batch(profile={}, summary=None, memories=[], messages=said)
-    return build_prompt(batch, tags_in_use=[], temperature=0.3, max_tokens=100)
+    return build_prompt(batch, temperature=0.3, max_tokens=100)
 
 
 async def test_an_answer_at_once_is_one_call() -> None:

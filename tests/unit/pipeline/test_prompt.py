@@ -29,7 +29,7 @@ def built(tags: tuple[str, ...] = (), **changes: Any) -> Prompt:
         "messages": [PromptMessage("m1", "user", "", "hello", NOON)],
         **changes,
     }
-    return build_prompt(Batch(**fields), tags_in_use=tags, temperature=0.2, max_tokens=77)
+    return build_prompt(Batch(**fields, tags_in_use=tags), temperature=0.2, max_tokens=77)
 
 
 def test_sections_stand_in_the_contracts_order() -> None:
@@ -104,7 +104,9 @@ def test_instructions_and_data_are_apart() -> None:
 
 
 def test_b9_tags_in_use_are_offered_again() -> None:
-    assert "coffee, work" in built(tags=("coffee", "work")).system
+    prompt = built(tags=("coffee", "work"))
+    assert '"tags_in_use": ["coffee", "work"]' in prompt.user.split("CONVERSATION:")[0]
+    assert "coffee" not in prompt.system
 
 
 @pytest.mark.parametrize("name", PROMPTS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 
-from recollect_extraction.pipeline.plan import Plan
+from recollect_extraction.pipeline.operations import Plan
 from recollect_extraction.pipeline.result import Result
 from recollect_extraction.storage.ledger import Charge
 

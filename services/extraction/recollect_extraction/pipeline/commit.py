@@ -26,6 +26,7 @@ from recollect_extraction.queue.claims import Claim, ClaimLost
 from recollect_extraction.storage import conversations, ledger, memories, profiles, users
 from recollect_extraction.storage.ledger import Charge, Event
 from recollect_extraction.storage.memories import Known
+from recollect_extraction.storage.users import UserState
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.models import Scope
 
@@ -72,14 +73,7 @@ class Commit:
             async with connection.transaction():
                 state = await users.lock_user(connection, held.scope)
                 await claims.hold(connection, held)
-                why = (
-                    "USER_ERASED"
-                    if state is None or state.erased
-                    else state.why_not_learning(self._memory_enabled)
-                )
-                if why is not None:
-                    text = WHY_NOT.get(why, "the user was erased")
-                    await claims.discard(connection, held, error=f"{why}: {text}", reason=why)
+                if await self._discarded(connection, held, state):
                     return None
                 return await self._write(connection, held, outcome)
 
@@ -87,6 +81,29 @@ class Commit:
         if result is None:
             raise ClaimLost
         return result
+
+    async def admit(self, connection: Connection, held: Claim) -> bool:
+        """Whether the job may go on; one whose user wants nothing learnt ends here, unasked.
+
+        Looked up without a lock: what a model was asked in the meantime is discarded by `run`.
+        """
+        state = await users.read_user(connection, held.scope)
+        return not await self._discarded(connection, held, state)
+
+    async def _discarded(
+        self, connection: Connection, held: Claim, state: UserState | None
+    ) -> bool:
+        """End the job if its user is gone or wants nothing learnt."""
+        why = (
+            "USER_ERASED"
+            if state is None or state.erased
+            else state.why_not_learning(self._memory_enabled)
+        )
+        if why is None:
+            return False
+        text = WHY_NOT.get(why, "the user was erased")
+        await claims.discard(connection, held, error=f"{why}: {text}", reason=why)
+        return True
 
     async def _write(self, connection: Connection, held: Claim, outcome: Outcome) -> Result:
         scope = held.scope

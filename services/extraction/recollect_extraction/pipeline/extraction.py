@@ -103,6 +103,8 @@ class Extraction:
                 held = await self._take_appended(connection, held)
             if held.range_from is None or held.range_to is None:
                 raise ClaimLost
+            if not await self._commit.admit(connection, held):
+                return held, []
             done_to = max(held.done_to or 0, held.range_from - 1)
             found = await conversations.read_messages(
                 connection, held.scope, held.conversation_id, done_to + 1, held.range_to
@@ -196,10 +198,10 @@ class Extraction:
                 for key, message in messages.items()
             ],
             time_zone=time_zone,
+            tags_in_use=await memories.tags_in_use(connection, scope, MAX_TAGS),
         )
         prompt = build_prompt(
             batch,
-            tags_in_use=await memories.tags_in_use(connection, scope, MAX_TAGS),
             temperature=self._rules.temperature,
             max_tokens=self._rules.max_tokens,
         )

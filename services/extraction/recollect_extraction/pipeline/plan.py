@@ -1,4 +1,4 @@
-"""What a reply changes, decided against what is known now. Pure: rows in, operations out.
+"""What a reply changes, decided against what is known now. Pure: rows in, `operations` out.
 
 The rules, in the order in which they are applied:
 
@@ -14,7 +14,7 @@ The rules, in the order in which they are applied:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -31,69 +31,14 @@ from recollect_extraction.pipeline.merge import (
     NewMemory,
     merge_update,
 )
+from recollect_extraction.pipeline.operations import Closure, Creation, Plan, Rewrite
 from recollect_extraction.storage.memories import Known
 from recollect_shared.embeddings.protocol import Vector
 from recollect_shared.identifiers import uuid7
-from recollect_shared.models import CURRENT_STATUSES, SourceRef
+from recollect_shared.models import CURRENT_STATUSES
 
 ACHIEVED_IMPORTANCE = 0.5
 """What an achieved goal keeps of its importance."""
-
-
-@dataclass(frozen=True, slots=True)
-class Creation:
-    """A new memory. `position` is its item's place in the reply, where its vectors are found."""
-
-    memory_id: UUID
-    position: int
-    item: NewItem
-    evidence: Evidence
-    valid_from: datetime
-    status: str = "active"
-    valid_to: datetime | None = None
-    superseded_by: UUID | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Rewrite:
-    """The next version of a known memory.
-
-    `vector_of` says whose vectors fit the new words: ("new", position), ("updated", position), or
-    None when the words stay. `source_text` are the words of the evidence behind the change.
-    """
-
-    before: Known
-    after: Known
-    action: str  # "merged", "updated" or "restored"
-    reason: str
-    vector_of: tuple[str, int] | None
-    source_text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Closure:
-    """A known memory that ceases to hold, or a goal that is reached."""
-
-    before: Known
-    status: str  # "contradicted" or "achieved"
-    importance: float
-    valid_to: datetime
-    superseded_by: UUID | None
-    reason: str
-
-
-@dataclass(slots=True)
-class Plan:
-    """Operations in the order in which they must be written."""
-
-    creations: list[Creation] = field(default_factory=list)
-    rewrites: list[Rewrite] = field(default_factory=list)
-    closures: list[Closure] = field(default_factory=list)
-    sources: list[tuple[UUID, SourceRef]] = field(default_factory=list)
-    confirmed: dict[UUID, datetime] = field(default_factory=dict)
-    mentions: list[tuple[UUID, NewItem]] = field(default_factory=list)
-    dropped: int = 0
-    forgotten_again: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import resources
 from typing import Any
@@ -24,15 +24,10 @@ _SCHEMA: Mapping[str, Any] = json.loads((_folder / f"{VERSION}.json").read_text(
 _LINE_BREAK = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
-def build_prompt(
-    batch: Batch, *, tags_in_use: Sequence[str], temperature: float, max_tokens: int
-) -> Prompt:
+def build_prompt(batch: Batch, *, temperature: float, max_tokens: int) -> Prompt:
     """The prompt for `batch`."""
-    system = _SYSTEM
-    if tags_in_use:
-        system += f"\nTags in use: {', '.join(tags_in_use)}\n"
     return Prompt(
-        system=system,
+        system=_SYSTEM,
         user=_user_message(batch),
         batch=batch,
         schema=_SCHEMA,
@@ -44,7 +39,11 @@ def build_prompt(
 
 def _user_message(batch: Batch) -> str:
     zone = zone_of(batch.time_zone)
-    sections = ["CURRENT PROFILE:", _json(batch.profile), ""]
+    profile = dict(batch.profile)
+    if batch.tags_in_use:
+        # Tags come from what people said, and so they stand with the data.
+        profile["tags_in_use"] = list(batch.tags_in_use)
+    sections = ["CURRENT PROFILE:", _json(profile), ""]
     if batch.summary:
         sections += ["CURRENT SUMMARY:", _json(batch.summary), ""]
     if batch.memories:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from recollect_extraction.pipeline.plan import Plan
+from recollect_extraction.pipeline.operations import Plan
 from recollect_extraction.storage.ledger import Charge
 
 

@@ -20,6 +20,8 @@ MAX_TERMS = 400
 MAX_TAGS = 60
 MAX_CHARACTERS = 12_000
 """All memories of a prompt together: about 3,000 tokens."""
+_LINE = 40
+"""What a memory's id, type and date take."""
 
 
 async def select_memories(
@@ -47,8 +49,8 @@ async def select_memories(
 def _within(known: Sequence[Known], characters: int) -> list[Known]:
     kept: list[Known] = []
     for memory in known:
-        characters -= len(memory.content) + 40
-        if characters < 0:
-            break
-        kept.append(memory)
+        size = len(memory.content) + _LINE
+        if size <= characters:
+            kept.append(memory)
+            characters -= size
     return kept

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from recollect_extraction.pipeline.plan import Closure, Creation, Plan, Rewrite
+from recollect_extraction.pipeline.operations import Closure, Creation, Plan, Rewrite
 from recollect_extraction.storage import keyword_index, ledger, memories, profiles
 from recollect_extraction.storage.ledger import Event
 from recollect_extraction.storage.memories import Known

@@ -39,6 +39,7 @@ class Batch:
     memories: Sequence[PromptMemory]
     messages: Sequence[PromptMessage]
     time_zone: str = "UTC"
+    tags_in_use: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

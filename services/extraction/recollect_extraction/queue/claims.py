@@ -86,7 +86,8 @@ WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
 RETURNING state
 """
 
-# The model is out of reach: wait without using up the attempt, for a day at most.
+# The model is out of reach: wait without using up the attempt, for a day at most. Each wait is as
+# long as the outage has been so far, so that waits double.
 _WAIT_OUT = """
 UPDATE jobs
 SET state = CASE WHEN attempt >= max_attempts
@@ -99,7 +100,9 @@ SET state = CASE WHEN attempt >= max_attempts
                  THEN attempt ELSE greatest(attempt - 1, 0) END,
     outage_since = coalesce(outage_since, clock_timestamp()),
     lease_until = NULL,
-    run_after = clock_timestamp() + make_interval(secs => %(delay)s),
+    run_after = clock_timestamp() + greatest(
+        make_interval(secs => %(delay)s),
+        least(clock_timestamp() - outage_since, make_interval(secs => %(longest)s))),
     error = %(error)s, error_reason = %(reason)s
 WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
 RETURNING state
@@ -219,9 +222,19 @@ async def fail(
 
 
 async def wait_out_outage(
-    connection: Connection, held: Claim, *, error: str, reason: str, delay_seconds: float
+    connection: Connection,
+    held: Claim,
+    *,
+    error: str,
+    reason: str,
+    delay_seconds: float,
+    longest_seconds: float,
 ) -> None:
-    """End the attempt without counting it, because the model could not be reached."""
+    """End the attempt without counting it, because the model could not be reached.
+
+    It waits `delay_seconds` or as long as the outage has lasted, whichever is more, but no longer
+    than `longest_seconds` unless the delay says so.
+    """
     await connection.execute(
         _WAIT_OUT,
         {
@@ -229,6 +242,7 @@ async def wait_out_outage(
             "error": error,
             "reason": reason,
             "delay": delay_seconds,
+            "longest": longest_seconds,
             "hours": OUTAGE_HOURS,
         },
     )

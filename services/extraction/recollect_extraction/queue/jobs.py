@@ -312,6 +312,8 @@ async def cancel_job(
         return job
     cursor = await connection.execute(_CANCEL, {"tenant_id": tenant_id, "job_id": job_id})
     if cursor.rowcount == 0:
+        # It ended between the look and the change; say what it is now.
+        job = await get_job(connection, tenant_id, job_id)
         raise WrongState(
             f"the job has already ended: it is {job.state.upper()}",
             reason="JOB_STATE_CONFLICT",

@@ -23,7 +23,7 @@ LIMIT %(limit)s
 """
 
 _SETTLE = """
-UPDATE memories SET embedding_state = 'stored'
+UPDATE memories SET embedding_state = %(state)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
   AND version = %(version)s AND embedding_state = 'pending'
 """
@@ -48,8 +48,8 @@ async def find(connection: Connection, *, limit: int) -> list[Pending]:
     return [Pending(*row) for row in await cursor.fetchall()]
 
 
-async def settle(connection: Connection, item: Pending) -> bool:
-    """Mark a memory as having its vector, if it still is the version that was embedded."""
+async def settle(connection: Connection, item: Pending, *, state: str) -> bool:
+    """Mark a memory as `stored` or `refused`, if it still is the version that was embedded."""
     cursor = await connection.execute(
         _SETTLE,
         {
@@ -57,6 +57,7 @@ async def settle(connection: Connection, item: Pending) -> bool:
             "user_id": item.user_id,
             "memory_id": item.memory_id,
             "version": item.version,
+            "state": state,
         },
     )
     return cursor.rowcount == 1

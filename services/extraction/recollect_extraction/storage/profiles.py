@@ -49,6 +49,7 @@ VALUES (%(tenant_id)s, %(user_id)s, %(entity_id)s, %(name)s, %(name_key)s, %(typ
 ON CONFLICT (tenant_id, user_id, type, name_key) DO UPDATE
 SET updated_at = now(),
     aliases = CASE WHEN EXCLUDED.name = entities.name OR EXCLUDED.name = ANY(entities.aliases)
+             OR cardinality(entities.aliases) >= 32
         THEN entities.aliases ELSE entities.aliases || EXCLUDED.name END
 RETURNING entity_id
 """

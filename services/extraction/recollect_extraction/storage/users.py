@@ -32,6 +32,12 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 FOR NO KEY UPDATE
 """
 
+_READ = """
+SELECT erased_at, memory_enabled, learning_enabled
+FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
 # Asked after the lock was granted: a statement that waited reports the time before its wait.
 _NOW = "SELECT clock_timestamp()"
 
@@ -77,6 +83,11 @@ async def lock_user(connection: Connection, scope: Scope) -> UserState | None:
     Returns None if the user is gone.
     """
     return await _state(connection, scope, _LOCK)
+
+
+async def read_user(connection: Connection, scope: Scope) -> UserState | None:
+    """The user's state as it is now, without a lock: for what a later lock confirms."""
+    return await _state(connection, scope, _READ)
 
 
 async def database_now(connection: Connection) -> datetime:

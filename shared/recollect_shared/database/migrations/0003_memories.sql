@@ -39,7 +39,7 @@ CREATE TABLE memories (
     lexical_no integer NOT NULL,
     lexical_length integer NOT NULL CHECK (lexical_length >= 0),
     embedding_state text NOT NULL DEFAULT 'pending'
-        CHECK (embedding_state IN ('pending', 'stored')),
+        CHECK (embedding_state IN ('pending', 'stored', 'refused')),
     PRIMARY KEY (tenant_id, user_id, memory_id),
     UNIQUE (tenant_id, user_id, lexical_no),
     FOREIGN KEY (tenant_id, user_id) REFERENCES users,

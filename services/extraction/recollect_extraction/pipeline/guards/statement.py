@@ -15,10 +15,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from recollect_extraction.pipeline.opposites import markers, opposed
-from recollect_extraction.pipeline.quantities import quantities
-from recollect_extraction.pipeline.subjects import names, small_words, subject
-from recollect_extraction.pipeline.tokens import (
+from recollect_extraction.pipeline.guards.opposites import markers, opposed
+from recollect_extraction.pipeline.guards.quantities import quantities
+from recollect_extraction.pipeline.guards.subjects import names, small_words, subject
+from recollect_extraction.pipeline.guards.tokens import (
     NUMBER,
     POINT,
     SIGN,

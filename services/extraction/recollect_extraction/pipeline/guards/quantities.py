@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from recollect_extraction.pipeline.tokens import NUMBER, POINT, SIGN, WORD, Token
+from recollect_extraction.pipeline.guards.tokens import NUMBER, POINT, SIGN, WORD, Token
 
 _SMALL = {
     word: value

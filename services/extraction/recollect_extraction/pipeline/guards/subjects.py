@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from recollect_extraction.pipeline.quantities import is_date_word, is_number_word
-from recollect_extraction.pipeline.tokens import POINT, SIGN, UNCASED, WORD, Token, key
+from recollect_extraction.pipeline.guards.quantities import is_date_word, is_number_word
+from recollect_extraction.pipeline.guards.tokens import POINT, SIGN, UNCASED, WORD, Token, key
 
 USER = "user"
 

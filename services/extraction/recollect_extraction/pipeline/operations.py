@@ -1,0 +1,68 @@
+"""What a plan consists of: the changes of memories that `plan` decides and `write` carries out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from recollect_extraction.pipeline.answer import NewItem
+from recollect_extraction.pipeline.evidence import Evidence
+from recollect_extraction.storage.memories import Known
+from recollect_shared.models import SourceRef
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """A new memory. `position` is its item's place in the reply, where its vectors are found."""
+
+    memory_id: UUID
+    position: int
+    item: NewItem
+    evidence: Evidence
+    valid_from: datetime
+    status: str = "active"
+    valid_to: datetime | None = None
+    superseded_by: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """The next version of a known memory.
+
+    `vector_of` says whose vectors fit the new words: ("new", position), ("updated", position), or
+    None when the words stay. `source_text` are the words of the evidence behind the change.
+    """
+
+    before: Known
+    after: Known
+    action: str  # "merged", "updated" or "restored"
+    reason: str
+    vector_of: tuple[str, int] | None
+    source_text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """A known memory that ceases to hold, or a goal that is reached."""
+
+    before: Known
+    status: str  # "contradicted" or "achieved"
+    importance: float
+    valid_to: datetime
+    superseded_by: UUID | None
+    reason: str
+
+
+@dataclass(slots=True)
+class Plan:
+    """Operations in the order in which they must be written."""
+
+    creations: list[Creation] = field(default_factory=list)
+    rewrites: list[Rewrite] = field(default_factory=list)
+    closures: list[Closure] = field(default_factory=list)
+    sources: list[tuple[UUID, SourceRef]] = field(default_factory=list)
+    confirmed: dict[UUID, datetime] = field(default_factory=dict)
+    mentions: list[tuple[UUID, NewItem]] = field(default_factory=list)
+    dropped: int = 0
+    forgotten_again: int = 0
