@@ -84,7 +84,9 @@ async def test_a_lease_that_ran_out_is_claimed_again_and_fences_the_zombie(stage
         assert await claims.renew(connection, [zombie], lease_seconds=600) == set()
         await claims.release(connection, zombie)
         await claims.fail(connection, zombie, error="E: x", reason="E", delay_seconds=0)
-        await claims.wait_out_outage(connection, zombie, **MODEL_AWAY, delay_seconds=0)
+        await claims.wait_out_outage(
+            connection, zombie, **MODEL_AWAY, delay_seconds=0, longest_seconds=0
+        )
         await claims.discard(connection, zombie, error="E: x", reason="E")
         with pytest.raises(ClaimLost):
             await claims.hold(connection, zombie)
@@ -149,16 +151,44 @@ async def test_an_outage_burns_no_attempt_for_a_day(stage: Stage) -> None:
         (held,) = await stage.claim()
         assert held.attempt == 1
         async with stage.maintenance.connection() as connection:
-            await claims.wait_out_outage(connection, held, **MODEL_AWAY, delay_seconds=0)
+            await claims.wait_out_outage(
+                connection, held, **MODEL_AWAY, delay_seconds=0, longest_seconds=0
+            )
         assert await stage.states() == {"failed": 1}
     await stage.rows("UPDATE jobs SET outage_since = now() - interval '25 hours'")
     for attempt in range(1, 5):
         (held,) = await stage.claim()
         assert held.attempt == attempt
         async with stage.maintenance.connection() as connection:
-            await claims.wait_out_outage(connection, held, **MODEL_AWAY, delay_seconds=0)
+            await claims.wait_out_outage(
+                connection, held, **MODEL_AWAY, delay_seconds=0, longest_seconds=0
+            )
     assert await stage.states() == {"dead": 1}
     assert (await stage.job(held.job_id))["error_reason"] == "MODEL_UNAVAILABLE"
+
+
+async def test_waits_for_the_model_grow_with_the_outage_and_are_bounded(stage: Stage) -> None:
+    """faults.md row 25: back-off although no attempt is used up."""
+    await stage.submit(transcript())
+    waits = []
+    for elapsed in (None, "40 s", "3 hours"):
+        (held,) = await stage.claim()
+        await stage.rows("UPDATE jobs SET outage_since = now() - %s::interval", elapsed)
+        async with stage.maintenance.connection() as connection:
+            await claims.wait_out_outage(
+                connection, held, **MODEL_AWAY, delay_seconds=2, longest_seconds=300
+            )
+        waits.append(
+            float(
+                await stage.value(
+                    "SELECT extract(epoch FROM run_after - clock_timestamp()) FROM jobs"
+                )
+            )
+        )
+        await stage.rows("UPDATE jobs SET run_after = now()")
+    assert 0 < waits[0] <= 2
+    assert 30 < waits[1] <= 41
+    assert 290 < waits[2] <= 300
 
 
 async def test_a_job_handed_back_has_its_attempt_again(stage: Stage) -> None:

@@ -102,7 +102,8 @@ SET state = CASE WHEN attempt >= max_attempts
     lease_until = NULL,
     run_after = clock_timestamp() + greatest(
         make_interval(secs => %(delay)s),
-        least(clock_timestamp() - outage_since, make_interval(secs => %(longest)s))),
+        least(coalesce(clock_timestamp() - outage_since, interval '0'),
+              make_interval(secs => %(longest)s))),
     error = %(error)s, error_reason = %(reason)s
 WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
 RETURNING state
