@@ -7,6 +7,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,9 @@ from recollect_shared.database.connect import with_role
 from recollect_shared.database.embedded import EmbeddedPostgres
 from recollect_shared.database.migrate import COMMAND, MigrationError, migrate, pending
 from recollect_shared.database.pool import Connection, Database
-from recollect_shared.rpc.server import ServerFailed
+from recollect_shared.embeddings.factory import build_embedder
+from recollect_shared.embeddings.protocol import Embedder
+from recollect_shared.rpc.server import ServerFailed, end_signal
 from recollect_shared.sealing import load_secret
 
 logger = logging.getLogger("recollect.startup")
@@ -98,6 +101,47 @@ def locate_database(settings: SharedSettings, stop: threading.Event | None = Non
             "with the same DATABASE_URL, or start with RECOLLECT_MIGRATE=1"
         )
     return Located(conninfo, None)
+
+
+async def serve(
+    settings: SharedSettings,
+    listen: str,
+    running: Callable[[str], AbstractAsyncContextManager[object]],
+) -> None:
+    """Find the database and run a service on it until the process is told to end.
+
+    Args:
+        settings: The service's settings.
+        listen: The address it will listen on.
+        running: The service at work on the database of a conninfo; leaving drains it.
+    """
+    end = end_signal()
+    settings.auth_mode(listen)
+    located = await locate_unless_ended(settings, end)
+    try:
+        # Told to end while it started, it need not serve first.
+        if not end.is_set():
+            async with running(located.conninfo):
+                await end.wait()
+    finally:
+        await asyncio.to_thread(located.release)
+
+
+def configured_embedder(settings: SharedSettings) -> Embedder:
+    """The embedder that the environment names.
+
+    Raises:
+        ValueError: A setting is missing or wrong; the message names the variable.
+    """
+    return build_embedder(
+        settings.chosen_embedder,
+        model=settings.embedding_model,
+        dimensions=settings.embedding_dimensions,
+        base_url=settings.openai_base_url,
+        api_key=settings.api_key,
+        onnx_model_dir=str(settings.onnx_model_dir or ""),
+        timeout=settings.model_timeout_seconds,
+    )
 
 
 def load_deployment_secret(settings: SharedSettings) -> bytes:

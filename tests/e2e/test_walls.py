@@ -38,6 +38,7 @@ from recollect_shared.database.connect import Role, with_role
 from recollect_shared.database.pool import Connection
 from recollect_shared.rpc.planned import PLANNED
 from recollect_shared.rpc.server import ServerFailed
+from recollect_shared.startup import serve
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.methods import METHODS, OFFERED, SERVICES, Method, Refusal, call, refused
 from tests.e2e.requests import NOBODY, message, submit, transcript, valid
@@ -488,11 +489,19 @@ async def test_tokens_and_keys_of_another_tenant(guarded: Services, conninfo: st
 # The way in.
 
 
+async def _serve(settings: RetrievalSettings) -> None:
+    await serve(
+        settings,
+        settings.retrieval_listen,
+        lambda conninfo: retrieval_process.running(settings, conninfo),
+    )
+
+
 async def test_no_authentication_on_loopback_only(conninfo: str, tmp_path: Path) -> None:
     for listen in ("0.0.0.0:0", "[::]:0", ":0", "192.0.2.1:50051", "example.org:50051"):
         settings = _settings(conninfo, tmp_path, retrieval_listen=listen, insecure_listen=True)
         with pytest.raises(ValueError, match="loopback"):
-            await retrieval_process.serve(settings)
+            await _serve(settings)
 
 
 async def test_memories_do_not_travel_in_clear(conninfo: str, tmp_path: Path) -> None:

@@ -39,16 +39,16 @@ from recollect_shared.config import describe
 from recollect_shared.consistency import ConsistencyTokens
 from recollect_shared.database.pool import Database
 from recollect_shared.embeddings import active
-from recollect_shared.embeddings.factory import build_embedder
 from recollect_shared.embeddings.protocol import Embedder
 from recollect_shared.paging import PageTokens
-from recollect_shared.rpc.server import Server, Servicer, end_signal
+from recollect_shared.rpc.server import Server, Servicer
 from recollect_shared.startup import (
     build_authenticator,
     configure_vectors,
+    configured_embedder,
     load_deployment_secret,
-    locate_unless_ended,
     run_service,
+    serve,
 )
 from recollect_shared.telemetry import configure_logging
 
@@ -57,35 +57,13 @@ NAME = "recollect-extraction"
 logger = logging.getLogger("recollect.extraction")
 
 
-async def serve(settings: ExtractionSettings) -> None:
-    """Run the service until it is told to end."""
-    end = end_signal()
-    settings.auth_mode(settings.extraction_listen)
-    located = await locate_unless_ended(settings, end)
-    try:
-        # Told to end while it started, it need not serve first.
-        if not end.is_set():
-            async with running(settings, located.conninfo):
-                await end.wait()
-    finally:
-        await asyncio.to_thread(located.release)
-
-
 @asynccontextmanager
 async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[Server]:
     """The service at work on a database whose schema is up to date; leaving drains it."""
     async with AsyncExitStack() as stack:
         chat = build_chat(settings)
         stack.push_async_callback(chat.close)
-        configured = build_embedder(
-            settings.chosen_embedder,
-            model=settings.embedding_model,
-            dimensions=settings.embedding_dimensions,
-            base_url=settings.openai_base_url,
-            api_key=settings.api_key,
-            onnx_model_dir=str(settings.onnx_model_dir or ""),
-            timeout=settings.model_timeout_seconds,
-        )
+        configured = configured_embedder(settings)
         stack.push_async_callback(configured.close)
         write = Database(
             conninfo,
@@ -253,7 +231,12 @@ def main() -> None:
         print(f"{NAME}: {describe(error)}", file=sys.stderr)
         sys.exit(2)
     configure_logging(NAME, settings.log_level)
-    run_service(NAME, lambda: serve(settings))
+    run_service(
+        NAME,
+        lambda: serve(
+            settings, settings.extraction_listen, lambda conninfo: running(settings, conninfo)
+        ),
+    )
 
 
 if __name__ == "__main__":
