@@ -251,6 +251,8 @@ def test_ended_on_request_it_leaves_nothing(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        # A test run in the background ignores SIGINT, and so would what it starts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     # As early as there is something to leave behind: both services and perhaps their database.
     _await(lambda: len(_alive(demo_dir)) >= 3 or process.poll() is not None)
@@ -282,8 +284,12 @@ def test_a_service_that_dies_ends_the_demo(demo_dir: Path) -> None:
         running(demo_dir, environment) as services,
     ):
         assert services.extractor == "offline"
-        children = psutil.Process().children()
-        victim = next(p for p in children if p.cmdline()[-1:] == ["recollect_extraction"])
+        victim = next(
+            p
+            for p in psutil.Process().children()
+            if p.cmdline()[-1:] == ["recollect_extraction"]
+            and p.environ().get("RECOLLECT_DATA_DIR") == str(demo_dir.resolve())
+        )
         victim.kill()
         # Not waited for: its exit code is for whoever started it.
         _await(lambda: victim.status() == psutil.STATUS_ZOMBIE)

@@ -10,8 +10,9 @@ from recollect.v1 import (
     extraction_service_pb2,
     job_pb2,
     retrieval_service_pb2,
+    search_pb2,
 )
-from tests.e2e.conftest import Services
+from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.scripted_model import ScriptedModel
 
 
@@ -86,3 +87,95 @@ async def test_unknown_job_is_not_found(services: Services) -> None:
             extraction_service_pb2.GetJobRequest(job_id="01890000-0000-7000-8000-000000000000")
         )
     assert refused.value.code() == grpc.StatusCode.NOT_FOUND
+
+
+async def test_ids_of_the_greatest_length_are_accepted(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Three ids of 256 characters of four bytes are longer than an index row."""
+    longest = "\U0001d11e" * 256
+    said = transcript("remember canary:clef please", user=longest, conversation=longest)
+    said.messages[0].id = longest
+    for _ in range(2):
+        accepted = await modelled.extraction.SubmitTranscripts(
+            extraction_service_pb2.SubmitTranscriptsRequest(transcripts=[said])
+        )
+        job = await ended(modelled, accepted.jobs[0].id)
+        assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    listed = await modelled.retrieval.ListMemories(
+        retrieval_service_pb2.ListMemoriesRequest(user_id=longest)
+    )
+    assert [m.source_message_ids for m in listed.memories] == [[longest]]
+    assert model.calls["chat"] == 1
+
+
+async def test_cancelled_messages_are_passed_over_and_can_be_run_again(
+    start_services: StartServices, model: ScriptedModel
+) -> None:
+    """A cancelled job for appended messages owns them: later jobs skip them, RetryJob runs them."""
+    append = extraction_service_pb2.AppendMessagesRequest
+    async with start_services(
+        **{**model_settings(model), "extract_every": 1, "extract_debounce_seconds": 60.0}
+    ) as services:
+        first = await services.extraction.AppendMessages(
+            append(
+                user_id="ana",
+                conversation_id="c1",
+                messages=transcript("remember canary:wren please").messages,
+            )
+        )
+        cancelled = await services.extraction.CancelJob(
+            extraction_service_pb2.CancelJobRequest(job_id=first.job.id)
+        )
+        assert cancelled.job.state == job_pb2.JOB_STATE_CANCELLED
+        nothing = await services.extraction.EndConversation(
+            extraction_service_pb2.EndConversationRequest(user_id="ana", conversation_id="c1")
+        )
+        assert nothing.job.id == first.job.id
+        assert model.calls["chat"] == 0
+        await services.extraction.RetryJob(
+            extraction_service_pb2.RetryJobRequest(job_id=first.job.id)
+        )
+        job = await ended(services, first.job.id)
+        assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+        assert job.result.memories_created == 1
+
+
+async def test_ending_or_sending_again_does_not_move_a_conversation_in_time(
+    services: Services,
+) -> None:
+    old = transcript("I live in Porto.", conversation="old")
+    old.messages[0].created_at.FromJsonString("2020-05-01T10:00:00Z")
+    new = transcript("I work as a baker.", conversation="new")
+    new.messages[0].created_at.FromJsonString("2021-05-01T10:00:00Z")
+    for said in (old, new, old):
+        accepted = await services.extraction.SubmitTranscripts(
+            extraction_service_pb2.SubmitTranscriptsRequest(transcripts=[said])
+        )
+        await ended(services, accepted.jobs[0].id)
+    await services.extraction.EndConversation(
+        extraction_service_pb2.EndConversationRequest(user_id="ana", conversation_id="old")
+    )
+    listed = await services.retrieval.ListConversations(
+        retrieval_service_pb2.ListConversationsRequest(user_id="ana")
+    )
+    assert [summary.conversation_id for summary in listed.conversations] == ["new", "old"]
+
+
+async def test_scopes_say_what_is_searched_and_leave_the_sections_alone(
+    services: Services,
+) -> None:
+    accepted = await services.extraction.SubmitTranscripts(
+        extraction_service_pb2.SubmitTranscriptsRequest(
+            transcripts=[transcript("I live in Porto.")]
+        )
+    )
+    await ended(services, accepted.jobs[0].id)
+    context = await services.retrieval.GetContext(
+        retrieval_service_pb2.GetContextRequest(
+            user_id="ana", query="Porto", scopes=[search_pb2.SEARCH_SCOPE_SUMMARIES]
+        )
+    )
+    assert list(context.relevant) == []
+    assert context.memories
+    assert context.conversations

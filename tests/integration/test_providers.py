@@ -304,8 +304,8 @@ async def test_outages_are_told_apart_from_refusals(
         ("0.5", 0.5, 0.5),
         ("-3", 0, 0),
         ("86400", 3600, 3600),
-        (format_datetime(datetime.now(UTC) + timedelta(minutes=30)), 1500, 1800),
-        (format_datetime(datetime.now(UTC) + timedelta(days=30)), 3600, 3600),
+        (timedelta(minutes=30), 1500, 1800),
+        (timedelta(days=30), 3600, 3600),
         ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0),
         ("soon", None, None),
         ("nan", None, None),
@@ -316,10 +316,12 @@ async def test_outages_are_told_apart_from_refusals(
 async def test_retry_after_is_read_and_bounded(
     server: ScriptedModel,
     chat: OpenAIChatModel,
-    header: str | None,
+    header: str | timedelta | None,
     low: float | None,
     high: float | None,
 ) -> None:
+    if isinstance(header, timedelta):
+        header = format_datetime(datetime.now(UTC) + header)
     server.queue(StatusFault(429, retry_after=header))
 
     with pytest.raises(ModelUnavailable) as caught:

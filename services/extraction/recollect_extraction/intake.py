@@ -395,6 +395,35 @@ class Intake:
             raise _RacedByTwin
 
 
+async def cancel_job(
+    connection: Connection, tenant_id: str, job_id: UUID, *, only_user: str | None = None
+) -> Job:
+    """End a job that has not ended, and with it the messages that only waited for it to start.
+
+    They become its range, so that later jobs pass them over and RetryJob can run them.
+
+    Raises:
+        NotFound: There is no such job.
+        WrongState: It has ended already.
+    """
+    job = await jobs.get_job(connection, tenant_id, job_id, only_user=only_user)
+    if not job.final and job.range_to is None and job.user_id and job.conversation_id:
+        scope = Scope(tenant_id, job.user_id)
+        counters = await conversations.lock_conversation(connection, scope, job.conversation_id)
+        if counters is not None and await jobs.own_range(
+            connection,
+            tenant_id,
+            job_id,
+            range_from=counters.watermark + 1,
+            range_to=counters.last_message_no,
+        ):
+            await conversations.move_watermark(
+                connection, scope, job.conversation_id, watermark=counters.last_message_no
+            )
+    return await jobs.cancel_job(connection, tenant_id, job_id, only_user=only_user)
+
+
 def _latest(messages: Sequence[IncomingMessage]) -> datetime | None:
-    """The newest event time among the messages, if any of them carries one."""
-    return max((m.said_at for m in messages if m.said_at is not None), default=None)
+    """The newest event time among the messages; None, which is now, if one of them has none."""
+    times = [message.said_at for message in messages]
+    return None if None in times else max(time for time in times if time is not None)

@@ -16,6 +16,19 @@ def is_lost_connection(error: BaseException) -> bool:
     return isinstance(error, psycopg.OperationalError) and error.sqlstate is None
 
 
+def _is_away(error: BaseException) -> bool:
+    """True when the server cannot be used now: no answer, shutting down, standby, no resources.
+
+    Other operational errors, such as a limit of the program, come again with the same statement
+    and must not look like an outage.
+    """
+    if not isinstance(error, psycopg.Error):
+        return False
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.OperationalError)
+    return error.sqlstate[:2] in ("08", "53", "57", "58") or error.sqlstate == "25006"
+
+
 def translate(error: BaseException) -> RecollectError | None:
     """The error a caller is told, or None when `error` is not the database's doing."""
     if isinstance(error, PoolTimeout | TooManyRequests):
@@ -44,7 +57,7 @@ def translate(error: BaseException) -> RecollectError | None:
         )
     if isinstance(error, errors.QueryCanceled):
         return TooLate("the database did not answer in time", reason="DEADLINE_EXCEEDED")
-    if isinstance(error, PoolClosed | psycopg.OperationalError | psycopg.InterfaceError):
+    if isinstance(error, PoolClosed | psycopg.InterfaceError) or _is_away(error):
         return Unavailable(
             "the database cannot be reached; try again shortly",
             reason="DATABASE_UNAVAILABLE",

@@ -11,7 +11,7 @@ from google.protobuf.message import Message as ProtoMessage
 from recollect.v1 import extraction_service_pb2 as pb
 from recollect.v1 import extraction_service_pb2_grpc, job_pb2
 from recollect_extraction.handlers.incoming import body_hash, read_messages, read_transcripts
-from recollect_extraction.intake import Accepted, Identity, Intake
+from recollect_extraction.intake import Accepted, Identity, Intake, cancel_job
 from recollect_extraction.queue import jobs
 from recollect_extraction.queue.jobs import JobFilter
 from recollect_extraction.queue.signals import JobSignals
@@ -211,7 +211,7 @@ class ExtractionHandlers(extraction_service_pb2_grpc.ExtractionServiceServicer):
         self, request: pb.CancelJobRequest, context: Context
     ) -> pb.CancelJobResponse:
         """End a job that has not ended."""
-        job, token = await self._change(request, context, "CancelJob", jobs.cancel_job)
+        job, token = await self._change(request, context, "CancelJob", cancel_job)
         return pb.CancelJobResponse(job=job_message(job, token), consistency_token=token)
 
     async def _change(

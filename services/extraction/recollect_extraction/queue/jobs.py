@@ -92,6 +92,13 @@ ORDER BY sequence_no DESC
 LIMIT %(limit)s
 """
 
+# Gives a job for appended messages the range it would have taken when it started.
+_OWN_RANGE = """
+UPDATE jobs SET range_from = %(range_from)s, range_to = %(range_to)s, done_to = %(range_from)s - 1
+WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s AND range_to IS NULL
+  AND state IN ('queued', 'failed', 'running')
+"""
+
 _COUNT = """
 SELECT count(*)
 FROM jobs
@@ -272,6 +279,22 @@ async def count_jobs(connection: Connection, tenant_id: str, wanted: JobFilter) 
     cursor = await connection.execute(_COUNT, _filter(tenant_id, wanted))
     row = await cursor.fetchone()
     return int(row[0]) if row else 0
+
+
+async def own_range(
+    connection: Connection, tenant_id: str, job_id: UUID, *, range_from: int, range_to: int
+) -> bool:
+    """Fix the range of a job for appended messages before it runs; False if it has one."""
+    cursor = await connection.execute(
+        _OWN_RANGE,
+        {
+            "tenant_id": tenant_id,
+            "job_id": job_id,
+            "range_from": range_from,
+            "range_to": range_to,
+        },
+    )
+    return cursor.rowcount == 1
 
 
 async def retry_job(

@@ -35,7 +35,9 @@ _KNOWN = """
 SELECT message_id, role, content, message_no
 FROM messages
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND conversation_id = %(conversation_id)s AND message_id = ANY(%(message_ids)s)
+  AND conversation_id = %(conversation_id)s
+  AND md5(message_id) IN (SELECT md5(wanted) FROM unnest(%(message_ids)s::text[]) AS wanted)
+  AND message_id = ANY(%(message_ids)s)
 """
 
 _INSERT_MESSAGES = """
@@ -58,7 +60,9 @@ SET ended_at = CASE WHEN %(ended)s THEN now()
                     ELSE ended_at END,
     last_message_no = %(last_message_no)s,
     watermark = coalesce(%(watermark)s, watermark),
-    last_said_at = greatest(last_said_at, coalesce(%(last_said_at)s, now())),
+    last_said_at = greatest(last_said_at,
+        CASE WHEN last_message_no < %(last_message_no)s
+             THEN coalesce(%(last_said_at)s, now()) END),
     updated_at = now()
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s
@@ -246,7 +250,10 @@ async def advance(
     last_said_at: datetime | None,
     ended: bool,
 ) -> None:
-    """Move the counters; `watermark` None leaves it. New messages reopen what had ended."""
+    """Move the counters; `watermark` None leaves it. New messages reopen what had ended.
+
+    Only new messages move the time of the last one: `last_said_at`, or now where they carry none.
+    """
     await connection.execute(
         _ADVANCE,
         {

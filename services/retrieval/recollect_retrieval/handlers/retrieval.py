@@ -287,22 +287,22 @@ class RetrievalHandlers(retrieval_service_pb2_grpc.RetrievalServiceServicer):
                 checks.add("custom_template", "is used with PROMPT_TEMPLATE_CUSTOM only")
         elif (why := check_custom_template(custom)) is not None:
             checks.add("custom_template", why)
+        among_memories = not request.scopes or search_pb2.SEARCH_SCOPE_MEMORIES in request.scopes
         question = Question(
             text=checks.text("query", request.query, max_bytes=MAX_QUERY_BYTES),
-            limit=most("max_relevant", self._defaults.max_relevant),
+            # So far what is relevant is searched among memories only.
+            limit=most("max_relevant", self._defaults.max_relevant) if among_memories else 0,
             filters=Filters(),
             reference_time=reference_time(checks, request),
         )
-        wants_memories = not request.scopes or search_pb2.SEARCH_SCOPE_MEMORIES in request.scopes
-        wants_summaries = not request.scopes or search_pb2.SEARCH_SCOPE_SUMMARIES in request.scopes
         return Wanted(
             question=question,
             conversation_id=checks.identifier(
                 "conversation_id", request.conversation_id, required=False
             )
             or None,
-            max_memories=most("max_memories", 20) if wants_memories else 0,
-            max_conversations=most("max_conversations", 5) if wants_summaries else 0,
+            max_memories=most("max_memories", 20),
+            max_conversations=most("max_conversations", 5),
             max_entities=most("max_entities", 10),
             max_tokens=most("max_tokens", self._defaults.max_tokens, 1_000_000),
             newest_first=checks.one_of("memory_order", request.memory_order, _ORDERS) == "recent",

@@ -95,7 +95,10 @@ CREATE TABLE memory_sources (
     memory_id uuid NOT NULL,
     conversation_id text NOT NULL,
     message_id text NOT NULL,
-    PRIMARY KEY (tenant_id, user_id, memory_id, conversation_id, message_id),
+    -- Stands for the two ids above, which may be longer than an index row.
+    source_key text NOT NULL
+        GENERATED ALWAYS AS (md5(md5(conversation_id) || md5(message_id))) STORED,
+    PRIMARY KEY (tenant_id, user_id, memory_id, source_key),
     FOREIGN KEY (tenant_id, user_id, memory_id) REFERENCES memories
 );
 
