@@ -28,15 +28,6 @@ CONFIDENCES = ("low", "medium", "high")
 ORIGINS = ("user", "assistant", "tool", "document", "operator")
 OUTCOMES = ("resolved", "ongoing", "needs_followup")
 ENTITY_TYPES = ("person", "project", "topic", "company", "place", "other")
-STATUSES = (
-    "active",
-    "superseded",
-    "contradicted",
-    "archived",
-    "achieved",
-    "quarantined",
-    "forgotten",
-)
 CURRENT_STATUSES = ("active", "achieved")
 """What counts as known today; the default of every read."""
 

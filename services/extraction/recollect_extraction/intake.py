@@ -387,7 +387,8 @@ class Intake:
             tenant_id=identity.tenant_id,
             rpc=identity.rpc,
             key=identity.key,
-            user_ids=user_ids,
+            # An erase finds a person's keys by them, also where the request named only a job.
+            user_ids=sorted({*user_ids, *(job.user_id for job in made if job.user_id)}),
             body_hash=identity.body_hash,
             resource_ids=[str(job.job_id) for job in made],
         )

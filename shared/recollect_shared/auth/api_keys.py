@@ -14,8 +14,6 @@ from recollect_shared.auth.principal import Principal
 from recollect_shared.database.pool import Connection
 from recollect_shared.text.normalise import nfc
 
-SCOPES = ("read", "write", "maintenance", "admin")
-
 _ID_ALPHABET = string.ascii_lowercase + string.digits
 _ID_LENGTH = 12
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from types import TracebackType
 from typing import NoReturn
 from urllib.parse import quote
 
@@ -24,6 +23,7 @@ from recollect_shared.errors import (
     Violation,
 )
 from recollect_shared.rpc.call import Context
+from recollect_shared.telemetry import without_message
 
 logger = logging.getLogger("recollect.rpc")
 
@@ -49,7 +49,7 @@ def as_recollect_error(error: BaseException, request_id: str) -> RecollectError:
     logger.error(
         "unexpected %s",
         type(error).__name__,
-        exc_info=_without_message(error),
+        exc_info=without_message(error),
         extra={"request_id": request_id},
     )
     return InternalError(request_id)
@@ -125,11 +125,3 @@ def _code_number(code: grpc.StatusCode) -> int:
 
 def _sqlstate(error: BaseException) -> str:
     return str(getattr(error, "sqlstate", None) or "")
-
-
-def _without_message(
-    error: BaseException,
-) -> tuple[type[BaseException], BaseException, TracebackType | None]:
-    """`exc_info` whose traceback is whole and whose text is the type's name alone."""
-    silent = RuntimeError(type(error).__name__)
-    return (RuntimeError, silent, error.__traceback__)

@@ -129,12 +129,17 @@ SET title = EXCLUDED.title, summary = EXCLUDED.summary, key_topics = EXCLUDED.ke
     updated_at = now()
 """
 
-# Across users: conversations that fell silent with messages no job owns.
+# Across users: conversations that fell silent with messages no job owns and none waits for.
 _IDLE = """
 SELECT tenant_id, user_id, conversation_id
 FROM conversations
 WHERE watermark < last_message_no
   AND updated_at < now() - make_interval(secs => %(idle_seconds)s)
+  AND NOT EXISTS (
+      SELECT FROM jobs
+      WHERE jobs.tenant_id = conversations.tenant_id AND jobs.user_id = conversations.user_id
+        AND jobs.conversation_id = conversations.conversation_id
+        AND jobs.range_to IS NULL AND jobs.state IN ('queued', 'failed', 'running'))
 ORDER BY updated_at
 LIMIT %(limit)s
 """

@@ -41,7 +41,6 @@ class Question:
     vector: Vector | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
     min_score: float | None = None
-    time_zone: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +207,7 @@ class MemorySearch:
         if query.vector is not None:
             with_vector = sum(candidate.cosine is not None for candidate in candidates)
             legs.add(Leg("semantic", "ran", watch.seconds, with_vector))
-        window = find_window(
-            question.text, question.reference_time, question.time_zone or user.time_zone or "UTC"
-        )
+        window = find_window(question.text, question.reference_time, user.time_zone or "UTC")
         if window is not None:
             legs.add(Leg("temporal", "ran"))
         ranked = rank(candidates, window, question.weights)[: question.limit]
