@@ -291,7 +291,7 @@ def test_a_service_that_dies_ends_the_demo(demo_dir: Path) -> None:
             and p.environ().get("RECOLLECT_DATA_DIR") == str(demo_dir.resolve())
         )
         victim.kill()
-        # Looked at and not waited for: its exit code is for whoever started it. Its state alone says
+        # Looked at, not waited for: its exit code is for whoever started it. Its state alone says
         # "zombie" as soon as the first of its threads has gone.
         ended = os.WEXITED | os.WNOHANG | os.WNOWAIT
         _await(lambda: os.waitid(os.P_PID, victim.pid, ended) is not None)
