@@ -153,6 +153,7 @@ class Job:
     range_from: int | None = None
     range_to: int | None = None
     done_to: int | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def final(self) -> bool:

@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 
 from pydantic import ValidationError
 
@@ -23,7 +24,11 @@ from recollect.v1 import (
     session_service_pb2_grpc,
 )
 from recollect_extraction.config import ExtractionSettings
+from recollect_extraction.handlers.answering import Answering
 from recollect_extraction.handlers.extraction import ExtractionHandlers
+from recollect_extraction.handlers.maintenance import MaintenanceHandlers
+from recollect_extraction.handlers.memory import MemoryHandlers
+from recollect_extraction.handlers.privacy import PrivacyHandlers
 from recollect_extraction.intake import Intake, IntakeRules
 from recollect_extraction.pipeline.backfill import Backfill
 from recollect_extraction.pipeline.commit import Commit
@@ -79,7 +84,8 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
             max_size=4,
             configure=configure_vectors,
         )
-        for database in (write, maintenance):
+        removal = Database(conninfo, "recollect_removal", application=NAME, max_size=2)
+        for database in (write, maintenance, removal):
             stack.push_async_callback(database.close)
             await database.open()
         embedder = await _embedder_in_force(maintenance, configured)
@@ -110,8 +116,13 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
             Backfill(maintenance, embedder) if embedder is not None else None,
             idle_minutes=settings.extract_idle_minutes,
         )
-        handlers = ExtractionHandlers(  # type: ignore[abstract]
-            write, intake, signals, ConsistencyTokens(secret), PageTokens(secret)
+        answering = Answering(write, ConsistencyTokens(secret))
+        pages = PageTokens(secret)
+        handlers = Handlers(
+            ExtractionHandlers(answering, intake, signals, pages),  # type: ignore[abstract]
+            MemoryHandlers(answering),  # type: ignore[abstract]
+            MaintenanceHandlers(answering, pages),  # type: ignore[abstract]
+            PrivacyHandlers(answering, removal),  # type: ignore[abstract]
         )
         server = Server(
             settings,
@@ -177,17 +188,27 @@ def build_extraction(
     )
 
 
-def servicers(handlers: ExtractionHandlers) -> list[Servicer]:
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """The objects that answer, one per gRPC service."""
+
+    extraction: ExtractionHandlers
+    memory: MemoryHandlers
+    maintenance: MaintenanceHandlers
+    privacy: PrivacyHandlers
+
+
+def servicers(handlers: Handlers) -> list[Servicer]:
     """Every gRPC service of this process; calls of later versions answer UNIMPLEMENTED."""
     return [
         Servicer(
             extraction_service_pb2.DESCRIPTOR.services_by_name["ExtractionService"],
-            handlers,
+            handlers.extraction,
             extraction_service_pb2_grpc.add_ExtractionServiceServicer_to_server,
         ),
         Servicer(
             memory_service_pb2.DESCRIPTOR.services_by_name["MemoryService"],
-            memory_service_pb2_grpc.MemoryServiceServicer(),  # type: ignore[abstract]
+            handlers.memory,
             memory_service_pb2_grpc.add_MemoryServiceServicer_to_server,
         ),
         Servicer(
@@ -197,12 +218,12 @@ def servicers(handlers: ExtractionHandlers) -> list[Servicer]:
         ),
         Servicer(
             maintenance_service_pb2.DESCRIPTOR.services_by_name["MaintenanceService"],
-            maintenance_service_pb2_grpc.MaintenanceServiceServicer(),  # type: ignore[abstract]
+            handlers.maintenance,
             maintenance_service_pb2_grpc.add_MaintenanceServiceServicer_to_server,
         ),
         Servicer(
             privacy_service_pb2.DESCRIPTOR.services_by_name["PrivacyService"],
-            privacy_service_pb2_grpc.PrivacyServiceServicer(),  # type: ignore[abstract]
+            handlers.privacy,
             privacy_service_pb2_grpc.add_PrivacyServiceServicer_to_server,
         ),
     ]

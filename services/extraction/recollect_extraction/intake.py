@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from recollect_extraction.once import Identity, Work, once
 from recollect_extraction.queue import jobs
-from recollect_extraction.storage import conversations, idempotency, users
+from recollect_extraction.storage import conversations, users
 from recollect_extraction.storage.conversations import Counters, IncomingMessage
-from recollect_shared.consistency import Position, current_position
+from recollect_shared.consistency import Position
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.errors import NotFound, WrongState
 from recollect_shared.models import Job, Scope
@@ -34,16 +35,6 @@ class IncomingTranscript:
     messages: Sequence[IncomingMessage]
     time_zone: str | None = None
     ended: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """What makes a repeated call recognisable: its key, its method and the hash of its body."""
-
-    tenant_id: str
-    rpc: str
-    key: str
-    body_hash: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +63,6 @@ class _Stored:
     last_message_no: int
     lowest: int
     highest: int
-
-
-class _RacedByTwin(Exception):
-    """A concurrent call with the same idempotency key committed first."""
 
 
 class Intake:
@@ -345,55 +332,21 @@ class Intake:
         timeout: float,
     ) -> Accepted:
         """Do `work` in one transaction, or answer as the first call with the same key did."""
-
-        async def attempt(connection: Connection) -> Accepted:
-            try:
-                async with connection.transaction():
-                    made = await self._replay(connection, identity)
-                    if made is None:
-                        made = await work(connection)
-                        await self._remember(connection, identity, user_ids, made)
-            except _RacedByTwin:
-                made = await self._replay(connection, identity) or []
-            return Accepted(made, await current_position(connection))
-
-        return await self._database.run(attempt, timeout=timeout)
-
-    async def _replay(self, connection: Connection, identity: Identity | None) -> list[Job] | None:
-        if identity is None:
-            return None
-        ids = await idempotency.replayed(
-            connection,
-            tenant_id=identity.tenant_id,
-            rpc=identity.rpc,
-            key=identity.key,
-            body_hash=identity.body_hash,
+        outcome = await once(
+            self._database,
+            identity,
+            Work(
+                change=work,
+                ids=lambda made: [str(job.job_id) for job in made],
+                again=lambda connection, ids: jobs.get_jobs(
+                    connection, tenant_id, [UUID(i) for i in ids]
+                ),
+                # An erase finds a person's keys by them, also where the request named only a job.
+                users=lambda made: [*user_ids, *(job.user_id for job in made if job.user_id)],
+            ),
+            timeout=timeout,
         )
-        if ids is None:
-            return None
-        return await jobs.get_jobs(connection, identity.tenant_id, [UUID(i) for i in ids])
-
-    async def _remember(
-        self,
-        connection: Connection,
-        identity: Identity | None,
-        user_ids: Sequence[str],
-        made: Sequence[Job],
-    ) -> None:
-        if identity is None:
-            return
-        first = await idempotency.take(
-            connection,
-            tenant_id=identity.tenant_id,
-            rpc=identity.rpc,
-            key=identity.key,
-            # An erase finds a person's keys by them, also where the request named only a job.
-            user_ids=sorted({*user_ids, *(job.user_id for job in made if job.user_id)}),
-            body_hash=identity.body_hash,
-            resource_ids=[str(job.job_id) for job in made],
-        )
-        if not first:
-            raise _RacedByTwin
+        return Accepted(outcome.made, outcome.position)
 
 
 async def cancel_job(

@@ -1,6 +1,6 @@
 """Roles and extension: what must exist in a database before the first migration.
 
-Four group roles that nobody logs in as carry all rights; a login role is a member of them and
+Five group roles that nobody logs in as carry all rights; a login role is a member of them and
 plays one of them per connection (`recollect_shared.database.connect`). Only what is missing is
 done, in one transaction, so that this may run at every start, twice at once, and after a crash.
 """
@@ -15,7 +15,13 @@ import psycopg
 from psycopg import errors, sql
 from psycopg.conninfo import conninfo_to_dict
 
-GROUP_ROLES = ("recollect_owner", "recollect_read", "recollect_write", "recollect_maintenance")
+GROUP_ROLES = (
+    "recollect_owner",
+    "recollect_read",
+    "recollect_write",
+    "recollect_maintenance",
+    "recollect_removal",
+)
 
 _OLDEST_POSTGRES = 15
 _OLDEST_PGVECTOR = (0, 7)  # the first with halfvec

@@ -6,7 +6,13 @@ from typing import Literal
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-Role = Literal["recollect_read", "recollect_write", "recollect_maintenance", "recollect_owner"]
+Role = Literal[
+    "recollect_read",
+    "recollect_write",
+    "recollect_maintenance",
+    "recollect_removal",
+    "recollect_owner",
+]
 
 SCHEMA = "recollect"
 

@@ -13,7 +13,8 @@ from uuid import UUID
 
 import psycopg
 
-from recollect_extraction.intake import Accepted, Identity, IncomingTranscript, Intake, IntakeRules
+from recollect_extraction.intake import Accepted, IncomingTranscript, Intake, IntakeRules
+from recollect_extraction.once import Identity
 from recollect_extraction.pipeline.commit import Commit
 from recollect_extraction.pipeline.extraction import Extraction, ExtractionRules
 from recollect_extraction.prices import load_prices

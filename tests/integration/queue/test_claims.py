@@ -23,7 +23,7 @@ async def submit_some(stage: Stage, *users: str, each: int = 3) -> None:
 
 def whose(held: list[Claim]) -> list[tuple[str, str]]:
     """User and conversation of each claim."""
-    return sorted((each.user_id, each.conversation_id) for each in held)
+    return sorted((each.scope.user_id, each.conversation) for each in held)
 
 
 async def test_each_users_oldest_job_runs_and_no_other(stage: Stage) -> None:

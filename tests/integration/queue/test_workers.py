@@ -28,7 +28,7 @@ class Journal:
 
     async def run(self, held: Claim) -> None:
         """Run a job."""
-        self.started[held.user_id].append(held.conversation_id)
+        self.started[held.scope.user_id].append(held.conversation)
         await self._inner(held)
 
 

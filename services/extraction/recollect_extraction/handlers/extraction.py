@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TypeVar
-
-from google.protobuf.message import Message as ProtoMessage
 
 from recollect.v1 import extraction_service_pb2 as pb
 from recollect.v1 import extraction_service_pb2_grpc, job_pb2
-from recollect_extraction.handlers.incoming import body_hash, read_messages, read_transcripts
-from recollect_extraction.intake import Accepted, Identity, Intake, cancel_job
+from recollect_extraction.handlers.answering import CALL_SECONDS, Answering
+from recollect_extraction.handlers.incoming import read_messages, read_transcripts
+from recollect_extraction.intake import Accepted, Intake, cancel_job
 from recollect_extraction.queue import jobs
 from recollect_extraction.queue.jobs import JobFilter
 from recollect_extraction.queue.signals import JobSignals
-from recollect_shared.consistency import ConsistencyTokens, current_position
+from recollect_shared.consistency import current_position
 from recollect_shared.convert import JOB_STATE, job_message
-from recollect_shared.database.pool import Connection, Database
+from recollect_shared.database.pool import Connection
 from recollect_shared.models import Job
 from recollect_shared.paging import PageTokens
 from recollect_shared.rpc.call import Context, current_call, seconds_left
@@ -31,28 +29,19 @@ KINDS = (
     "retention",
     "reembedding",
 )
-_CALL_SECONDS = 5.0
 _PAGE_SIZE = 50
 _MAX_PAGE_SIZE = 200
-
-Found = TypeVar("Found")
 
 
 class ExtractionHandlers(extraction_service_pb2_grpc.ExtractionServiceServicer):
     """Answers ExtractionService on the role recollect_write."""
 
     def __init__(
-        self,
-        database: Database,
-        intake: Intake,
-        signals: JobSignals,
-        tokens: ConsistencyTokens,
-        pages: PageTokens,
+        self, answering: Answering, intake: Intake, signals: JobSignals, pages: PageTokens
     ) -> None:
-        self._database = database
+        self._answering = answering
         self._intake = intake
         self._signals = signals
-        self._tokens = tokens
         self._pages = pages
 
     async def SubmitTranscripts(
@@ -68,8 +57,8 @@ class ExtractionHandlers(extraction_service_pb2_grpc.ExtractionServiceServicer):
         accepted = await self._intake.submit(
             tenant,
             transcripts,
-            self._identity("SubmitTranscripts", key, request),
-            timeout=seconds_left(context, _CALL_SECONDS),
+            self._answering.identity("SubmitTranscripts", key, request),
+            timeout=seconds_left(context, CALL_SECONDS),
         )
         self._signals.wake()
         return pb.SubmitTranscriptsResponse(
@@ -91,8 +80,8 @@ class ExtractionHandlers(extraction_service_pb2_grpc.ExtractionServiceServicer):
             current_call().principal.scope(user_id),
             conversation_id,
             messages,
-            self._identity("AppendMessages", key, request),
-            timeout=seconds_left(context, _CALL_SECONDS),
+            self._answering.identity("AppendMessages", key, request),
+            timeout=seconds_left(context, CALL_SECONDS),
         )
         self._signals.wake()
         return pb.AppendMessagesResponse(
@@ -114,8 +103,8 @@ class ExtractionHandlers(extraction_service_pb2_grpc.ExtractionServiceServicer):
         accepted = await self._intake.end(
             current_call().principal.scope(user_id),
             conversation_id,
-            self._identity("EndConversation", key, request),
-            timeout=seconds_left(context, _CALL_SECONDS),
+            self._answering.identity("EndConversation", key, request),
+            timeout=seconds_left(context, CALL_SECONDS),
         )
         self._signals.wake()
         return pb.EndConversationResponse(
@@ -128,7 +117,7 @@ class ExtractionHandlers(extraction_service_pb2_grpc.ExtractionServiceServicer):
         checks = Checks()
         job_id = checks.uuid("job_id", request.job_id)
         checks.done()
-        self._check_token(request.consistency_token)
+        self._answering.check_token(request.consistency_token)
         principal = current_call().principal
 
         async def work(connection: Connection) -> pb.GetJobResponse:
@@ -137,7 +126,7 @@ class ExtractionHandlers(extraction_service_pb2_grpc.ExtractionServiceServicer):
             )
             return pb.GetJobResponse(job=await self._told(connection, job))
 
-        return await self._read(work, context)
+        return await self._answering.read(work, context)
 
     async def ListJobs(self, request: pb.ListJobsRequest, context: Context) -> pb.ListJobsResponse:
         """Jobs, newest first."""
@@ -159,7 +148,7 @@ class ExtractionHandlers(extraction_service_pb2_grpc.ExtractionServiceServicer):
         page = self._pages.bind(principal.tenant_id, request)
         before = page.open(checks, request.page_token)
         checks.done()
-        self._check_token(request.consistency_token)
+        self._answering.check_token(request.consistency_token)
 
         async def work(connection: Connection) -> pb.ListJobsResponse:
             found, next_before = await jobs.list_jobs(
@@ -167,14 +156,14 @@ class ExtractionHandlers(extraction_service_pb2_grpc.ExtractionServiceServicer):
             )
             total = await jobs.count_jobs(connection, principal.tenant_id, wanted)
             position = await current_position(connection)
-            token = self._tokens.make(position, principal.tenant_id)
+            token = self._answering.token(position)
             return pb.ListJobsResponse(
                 jobs=[job_message(job, token if job.final else "") for job in found],
                 next_page_token=page.seal(next_before),
                 total_size=total,
             )
 
-        return await self._read(work, context)
+        return await self._answering.read(work, context)
 
     async def WatchJob(
         self, request: pb.WatchJobRequest, context: Context
@@ -183,7 +172,7 @@ class ExtractionHandlers(extraction_service_pb2_grpc.ExtractionServiceServicer):
         checks = Checks()
         job_id = checks.uuid("job_id", request.job_id)
         checks.done()
-        self._check_token(request.consistency_token)
+        self._answering.check_token(request.consistency_token)
         principal = current_call().principal
 
         async def look(connection: Connection) -> tuple[Job, pb.WatchJobResponse]:
@@ -194,7 +183,9 @@ class ExtractionHandlers(extraction_service_pb2_grpc.ExtractionServiceServicer):
 
         last: Job | None = None
         while True:
-            job, response = await self._database.run(look, timeout=_CALL_SECONDS, repeatable=True)
+            job, response = await self._answering.database.run(
+                look, timeout=CALL_SECONDS, repeatable=True
+            )
             if job != last:
                 yield response
                 last = job
@@ -234,10 +225,10 @@ class ExtractionHandlers(extraction_service_pb2_grpc.ExtractionServiceServicer):
 
         accepted = await self._intake.once(
             principal.tenant_id,
-            self._identity(rpc, key, request),
+            self._answering.identity(rpc, key, request),
             [],
             work,
-            timeout=seconds_left(context, _CALL_SECONDS),
+            timeout=seconds_left(context, CALL_SECONDS),
         )
         # A replayed answer was made for whoever sent the key first.
         own = [job for job in accepted.jobs if principal.user_id in (None, job.user_id)]
@@ -246,29 +237,11 @@ class ExtractionHandlers(extraction_service_pb2_grpc.ExtractionServiceServicer):
         self._signals.wake()
         return own[0], self._token(accepted)
 
-    async def _read(
-        self, work: Callable[[Connection], Awaitable[Found]], context: Context
-    ) -> Found:
-        return await self._database.run(
-            work, timeout=seconds_left(context, _CALL_SECONDS), repeatable=True
-        )
-
     async def _told(self, connection: Connection, job: Job) -> job_pb2.Job:
         if not job.final:
             return job_message(job)
         position = await current_position(connection)
-        return job_message(job, self._tokens.make(position, job.tenant_id))
-
-    def _check_token(self, token: str) -> None:
-        """This service reads from the primary, which has seen whatever a true token names."""
-        if token:
-            self._tokens.open(token, current_call().principal.tenant_id)
-
-    def _identity(self, rpc: str, key: str | None, request: ProtoMessage) -> Identity | None:
-        if key is None:
-            return None
-        tenant = current_call().principal.tenant_id
-        return Identity(tenant, rpc, key, body_hash(request))
+        return job_message(job, self._answering.token(position))
 
     def _token(self, accepted: Accepted) -> str:
-        return self._tokens.make(accepted.position, current_call().principal.tenant_id)
+        return self._answering.token(accepted.position)

@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from google.protobuf.message import Message as ProtoMessage
-
 from recollect.v1 import conversation_pb2
 from recollect_extraction.intake import IncomingTranscript
 from recollect_extraction.storage.conversations import IncomingMessage
@@ -84,14 +82,6 @@ def read_messages(
         places.setdefault(read.message_id, i)
         found.append(read)
     return found
-
-
-def body_hash(request: ProtoMessage) -> bytes:
-    """The hash of a request without its idempotency key."""
-    copy = type(request)()
-    copy.CopyFrom(request)
-    copy.ClearField("idempotency_key")
-    return hashlib.sha256(copy.SerializeToString(deterministic=True)).digest()
 
 
 def _read_message(

@@ -126,7 +126,7 @@ class Commit:
             )
         )
         at = await users.database_now(connection)
-        occasion = Occasion(scope, held.job_id, held.conversation_id, at)
+        occasion = Occasion(scope, held.job_id, held.conversation, at)
         await write_plan(connection, occasion, plan, outcome.vectors)
         result = outcome.result.with_plan(plan, outcome.answer.dropped)
         result = await self._write_profile(connection, held, outcome, result)
@@ -233,19 +233,19 @@ class Commit:
     async def _write_summary(self, connection: Connection, held: Claim, outcome: Outcome) -> None:
         """Merge the summary field by field; a conversation always has one once it was read."""
         scope = held.scope
-        _, summary = await conversations.read_summary(connection, scope, held.conversation_id)
+        _, summary = await conversations.read_summary(connection, scope, held.conversation)
         patch = outcome.answer.summary or {}
         fields = merge_summary(
             summary,
             SummaryPatch(**{key: patch.get(key) for key in _SUMMARY_KEYS}),
             first_user_words=await conversations.first_user_words(
-                connection, scope, held.conversation_id
+                connection, scope, held.conversation
             ),
         )
         await conversations.write_summary(
             connection,
             scope,
-            held.conversation_id,
+            held.conversation,
             {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(fields).items()},
             covers_to=outcome.done_to,
         )

@@ -107,7 +107,7 @@ class Extraction:
                 return held, []
             done_to = max(held.done_to or 0, held.range_from - 1)
             found = await conversations.read_messages(
-                connection, held.scope, held.conversation_id, done_to + 1, held.range_to
+                connection, held.scope, held.conversation, done_to + 1, held.range_to
             )
             if not found:
                 await claims.record_progress(
@@ -121,15 +121,13 @@ class Extraction:
 
     async def _take_appended(self, connection: Connection, held: Claim) -> Claim:
         """Give the job everything of its conversation that no job owns, and move the watermark."""
-        counters = await conversations.lock_conversation(
-            connection, held.scope, held.conversation_id
-        )
+        counters = await conversations.lock_conversation(connection, held.scope, held.conversation)
         if counters is None:
             raise ClaimLost
         range_from, range_to = counters.watermark + 1, counters.last_message_no
         await claims.fix_range(connection, held, range_from=range_from, range_to=range_to)
         await conversations.move_watermark(
-            connection, held.scope, held.conversation_id, watermark=range_to
+            connection, held.scope, held.conversation, watermark=range_to
         )
         return replace(held, range_from=range_from, range_to=range_to, done_to=range_from - 1)
 
@@ -148,7 +146,7 @@ class Extraction:
             lambda connection: self._prompt(connection, held, messages), timeout=_READ_SECONDS
         )
         reply = await ask(self._chat, prompt)
-        witnesses = Witnesses(held.conversation_id, messages)
+        witnesses = Witnesses(held.conversation, messages)
         vectors, embedding = await self._embed(reply.answer, witnesses)
         charges = [
             *(self._charge(c.model, c.calls, c.input_tokens, c.output_tokens) for c in wasted),
@@ -179,9 +177,7 @@ class Extraction:
         """The prompt for some messages, and which memory each of its local ids stands for."""
         scope = held.scope
         profile, _ = await profiles.read_profile(connection, scope)
-        time_zone, summary = await conversations.read_summary(
-            connection, scope, held.conversation_id
-        )
+        time_zone, summary = await conversations.read_summary(connection, scope, held.conversation)
         chosen = await select_memories(
             connection, scope, list(messages.values()), limit=self._rules.prompt_memories
         )

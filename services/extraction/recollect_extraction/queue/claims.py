@@ -56,7 +56,7 @@ FROM startable
 WHERE jobs.job_id = startable.job_id
 RETURNING jobs.job_id, jobs.claim_no, jobs.state, jobs.kind, jobs.tenant_id, jobs.user_id,
           jobs.conversation_id, jobs.range_from, jobs.range_to, jobs.done_to, jobs.attempt,
-          jobs.max_attempts, jobs.result
+          jobs.max_attempts, jobs.result, jobs.params
 """
 
 _RENEW = """
@@ -150,19 +150,27 @@ class Claim:
     claim_no: int
     kind: str
     tenant_id: str
-    user_id: str
-    conversation_id: str
+    user_id: str | None
+    conversation_id: str | None
     range_from: int | None
     range_to: int | None
     done_to: int | None
     attempt: int
     max_attempts: int
     result: Mapping[str, Any]
+    params: Mapping[str, Any]
 
     @property
     def scope(self) -> Scope:
-        """Whose job it is."""
+        """Whose job it is. Only for kinds that always have a user."""
+        assert self.user_id is not None
         return Scope(self.tenant_id, self.user_id)
+
+    @property
+    def conversation(self) -> str:
+        """Which conversation it reads. Only for jobs that read one."""
+        assert self.conversation_id is not None
+        return self.conversation_id
 
     @property
     def key(self) -> dict[str, object]:

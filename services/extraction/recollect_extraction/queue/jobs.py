@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
+
+from psycopg.types.json import Jsonb
 
 from recollect_extraction.queue.rows import job_of
 from recollect_extraction.queue.signals import CHANNEL
@@ -20,7 +23,15 @@ INSERT INTO jobs (job_id, tenant_id, user_id, kind, conversation_id, range_from,
 VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, 'memory-extraction', %(conversation_id)s,
         %(range_from)s, %(range_to)s, %(range_from)s - 1, %(max_attempts)s)
 RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
-       created_at, started_at, finished_at, error, result, range_from, range_to, done_to
+       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
+"""
+
+# A job that reads no conversation: upkeep, documents, a check of one memory.
+_ENQUEUE = """
+INSERT INTO jobs (job_id, tenant_id, user_id, kind, params, max_attempts)
+VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, %(kind)s, %(params)s, %(max_attempts)s)
+RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
+       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
 """
 
 # A job for whatever has been appended by the time it is first claimed. While it waits, further
@@ -36,7 +47,7 @@ DO UPDATE SET run_after = CASE WHEN jobs.state = 'queued'
     THEN least(jobs.created_at + make_interval(secs => 10 * %(debounce)s), EXCLUDED.run_after)
     ELSE jobs.run_after END
 RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
-       created_at, started_at, finished_at, error, result, range_from, range_to, done_to
+       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
 """
 
 # A job that ends before it begins, because nothing may be learnt about this user.
@@ -46,13 +57,13 @@ INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, conversation_id, max_
 VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, 'memory-extraction', 'cancelled',
         %(conversation_id)s, %(max_attempts)s, clock_timestamp(), %(error)s, %(error_reason)s)
 RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
-       created_at, started_at, finished_at, error, result, range_from, range_to, done_to
+       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
 """
 
 # The job that owns a message, newest first: a range may have been run again.
 _COVERING = """
 SELECT job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
-       created_at, started_at, finished_at, error, result, range_from, range_to, done_to
+       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
 FROM jobs
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s
@@ -63,7 +74,7 @@ LIMIT 1
 
 _GET = """
 SELECT job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
-       created_at, started_at, finished_at, error, result, range_from, range_to, done_to
+       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
 FROM jobs
 WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s
   AND (%(only_user)s::text IS NULL OR user_id = %(only_user)s)
@@ -71,7 +82,7 @@ WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s
 
 _GET_MANY = """
 SELECT job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
-       created_at, started_at, finished_at, error, result, range_from, range_to, done_to
+       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
 FROM jobs
 WHERE tenant_id = %(tenant_id)s AND job_id = ANY(%(job_ids)s)
 """
@@ -79,7 +90,7 @@ WHERE tenant_id = %(tenant_id)s AND job_id = ANY(%(job_ids)s)
 # Newest first; `before` is the sequence number the previous page ended at.
 _LIST = """
 SELECT job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
-       created_at, started_at, finished_at, error, result, range_from, range_to, done_to,
+       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params,
        sequence_no
 FROM jobs
 WHERE tenant_id = %(tenant_id)s
@@ -114,7 +125,7 @@ UPDATE jobs
 SET state = 'queued', attempt = 0, run_after = clock_timestamp(), finished_at = NULL,
     error = '', error_reason = '', outage_since = NULL
 WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s AND state IN ('dead', 'cancelled')
-  AND range_to IS NOT NULL
+  AND (range_to IS NOT NULL OR conversation_id IS NULL)
 RETURNING job_id
 """
 
@@ -138,6 +149,42 @@ class JobFilter:
     conversation_id: str | None = None
     states: Sequence[str] | None = None
     kinds: Sequence[str] | None = None
+
+
+async def enqueue(
+    connection: Connection,
+    tenant_id: str,
+    kind: str,
+    *,
+    user_id: str | None = None,
+    params: Mapping[str, Any] | None = None,
+    max_attempts: int,
+) -> Job:
+    """Queue work on one user's data, or, without `user_id`, on the whole tenant's.
+
+    Args:
+        connection: The caller's, so that the job is queued with what it is about.
+        tenant_id: Whose job it is.
+        kind: One of the kinds of `Job.kind`.
+        user_id: The user; jobs of one user run one after another.
+        params: What the worker of this kind needs to know: ids and settings, never a user's text.
+        max_attempts: After how many attempts it is given up.
+    """
+    cursor = await connection.execute(
+        _ENQUEUE,
+        {
+            "job_id": uuid7(),
+            "tenant_id": tenant_id,
+            "user_id": user_id,
+            "kind": kind,
+            "params": Jsonb(dict(params or {})),
+            "max_attempts": max_attempts,
+        },
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    await announce(connection, "queued")
+    return job_of(row)
 
 
 async def enqueue_range(

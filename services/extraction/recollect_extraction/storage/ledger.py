@@ -18,9 +18,9 @@ ACTOR = "extraction"
 
 _RECORD = """
 INSERT INTO history (tenant_id, user_id, event_id, subject, memory_id, action, version, actor,
-                     reason, job_id, before, after)
+                     reason, job_id, before, after, related_memory_id)
 VALUES (%(tenant_id)s, %(user_id)s, %(event_id)s, %(subject)s, %(memory_id)s, %(action)s,
-        %(version)s, %(actor)s, %(reason)s, %(job_id)s, %(before)s, %(after)s)
+        %(version)s, %(actor)s, %(reason)s, %(job_id)s, %(before)s, %(after)s, %(related)s)
 """
 
 _CHARGE = """
@@ -38,7 +38,7 @@ SET calls = usage_ledger.calls + EXCLUDED.calls,
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One change, with what was before and what is after."""
+    """One change: what was before, what is after, and the other memory it has to do with."""
 
     subject: str  # "memory" or "profile"
     action: str
@@ -47,6 +47,7 @@ class Event:
     memory_id: UUID | None = None
     before: Mapping[str, Any] | None = None
     after: Mapping[str, Any] | None = None
+    related: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,14 @@ class Charge:
 
 
 async def record(
-    connection: Connection, scope: Scope, job_id: UUID, events: Sequence[Event]
+    connection: Connection,
+    scope: Scope,
+    job_id: UUID | None,
+    events: Sequence[Event],
+    *,
+    actor: str = ACTOR,
 ) -> None:
-    """Append to the history."""
+    """Append to the history what `actor`, a job or the subject of a credential, has done."""
     async with connection.cursor() as cursor:
         await cursor.executemany(
             _RECORD,
@@ -77,11 +83,12 @@ async def record(
                     "memory_id": event.memory_id,
                     "action": event.action,
                     "version": event.version,
-                    "actor": ACTOR,
+                    "actor": actor,
                     "reason": event.reason,
                     "job_id": job_id,
                     "before": None if event.before is None else Jsonb(event.before),
                     "after": None if event.after is None else Jsonb(event.after),
+                    "related": event.related,
                 }
                 for event in events
             ],

@@ -94,10 +94,12 @@ VALUES (%(tenant_id)s, %(user_id)s, %(memory_id)s, %(type)s, %(content)s, %(deta
 _KEEP_VERSION = """
 INSERT INTO memory_versions (tenant_id, user_id, memory_id, version, type, content, detail,
     importance, confidence, origin, status, tags, keywords, context, metadata, valid_from,
-    valid_to, expires_at, superseded_by, known_from, known_to)
+    valid_to, expires_at, superseded_by, sensitive, said_at, supersedes, job_id, known_from,
+    known_to)
 SELECT tenant_id, user_id, memory_id, version, type, content, detail, importance, confidence,
        origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
-       superseded_by, updated_at, greatest(updated_at, %(at)s)
+       superseded_by, sensitive, said_at, supersedes, job_id, updated_at,
+       greatest(updated_at, %(at)s)
 FROM memories
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
 """
@@ -270,8 +272,18 @@ async def rewrite(connection: Connection, scope: Scope, fields: Mapping[str, Any
     `lexical_no`, `lexical_length` and `embedding_state` None leave them as they are.
     """
     values = {**_of(scope), **fields}
-    await connection.execute(_KEEP_VERSION, values)
+    await keep_version(connection, values)
     await connection.execute(_REWRITE, values)
+    await mirror_status(connection, values)
+
+
+async def keep_version(connection: Connection, values: Mapping[str, Any]) -> None:
+    """Keep the version that a change is about to replace; `values` name the memory and `at`."""
+    await connection.execute(_KEEP_VERSION, values)
+
+
+async def mirror_status(connection: Connection, values: Mapping[str, Any]) -> None:
+    """Bring the copy of a memory's status that stands beside its vector in step."""
     await connection.execute(_MIRROR_STATUS, values)
 
 
@@ -283,9 +295,9 @@ async def confirm(connection: Connection, scope: Scope, memory_id: UUID, said_at
 async def close(connection: Connection, scope: Scope, fields: Mapping[str, Any]) -> None:
     """Write the version with which a memory ceases to hold, and keep the one before."""
     values = {**_of(scope), **fields}
-    await connection.execute(_KEEP_VERSION, values)
+    await keep_version(connection, values)
     await connection.execute(_CLOSE, values)
-    await connection.execute(_MIRROR_STATUS, values)
+    await mirror_status(connection, values)
     if fields["superseded_by"] is not None:
         await add_superseded(connection, scope, fields["memory_id"], by=fields["superseded_by"])
 

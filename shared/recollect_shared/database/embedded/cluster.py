@@ -155,7 +155,7 @@ class Cluster:
             )
 
     def _launch(self, stale: postmaster.PidFile | None) -> int:
-        """Start `postgres` as nobody's child and in a session of its own; returns its pid."""
+        """Start `postgres` as nobody's child and in a session of its own; returns its pid or 0."""
         if stale is not None:
             orphans = postmaster.end_orphans(self._layout.cluster)
             if orphans:
@@ -185,7 +185,9 @@ class Cluster:
             )
         finally:
             os.close(log)
-        return int(done.stdout)
+        # A machine that is out of processes for a moment lets the shell start nothing. That is a
+        # failed attempt like any other: 0 is never a postmaster.
+        return int(done.stdout or 0)
 
     def stop(self) -> None:
         """Stop the server: politely, then by its crash-safe immediate way.

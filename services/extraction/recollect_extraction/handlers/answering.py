@@ -1,0 +1,74 @@
+"""What the handlers of every service here share: keys, tokens, reads within the deadline."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from recollect_extraction.once import Identity, Outcome, Work, once
+from recollect_shared.consistency import ConsistencyTokens, Position
+from recollect_shared.database.pool import Connection, Database
+from recollect_shared.rpc.call import Context, current_call, seconds_left
+
+CALL_SECONDS = 5.0
+"""A call that needs no model takes at most this long, whatever the caller's deadline."""
+
+Found = TypeVar("Found")
+Made = TypeVar("Made")
+
+
+class Answering:
+    """Answers calls on `database`, whose role is recollect_write unless a call says otherwise."""
+
+    def __init__(self, database: Database, tokens: ConsistencyTokens) -> None:
+        self.database = database
+        self._tokens = tokens
+
+    def identity(self, rpc: str, key: str | None, request: Message) -> Identity | None:
+        """Who calls with which idempotency key; None without a key."""
+        if key is None:
+            return None
+        return Identity(current_call().principal.tenant_id, rpc, key, body_hash(request))
+
+    async def change(
+        self,
+        identity: Identity | None,
+        work: Work[Made],
+        context: Context,
+        *,
+        database: Database | None = None,
+        seconds: float = CALL_SECONDS,
+    ) -> Outcome[Made]:
+        """Make a change once, within the deadline; `database` where another role must make it."""
+        return await once(
+            database or self.database, identity, work, timeout=seconds_left(context, seconds)
+        )
+
+    async def read(self, work: Callable[[Connection], Awaitable[Found]], context: Context) -> Found:
+        """Read from the primary within the deadline."""
+        return await self.database.run(
+            work, timeout=seconds_left(context, CALL_SECONDS), repeatable=True
+        )
+
+    def token(self, position: Position) -> str:
+        """The consistency token of a moment, for the caller's tenant."""
+        return self._tokens.make(position, current_call().principal.tenant_id)
+
+    def check_token(self, token: str) -> None:
+        """Refuse a token that is not the tenant's.
+
+        This service reads from the primary, which has seen whatever a true token names.
+        """
+        if token:
+            self._tokens.open(token, current_call().principal.tenant_id)
+
+
+def body_hash(request: Message) -> bytes:
+    """The hash of a request without its idempotency key."""
+    copy = type(request)()
+    copy.CopyFrom(request)
+    copy.ClearField("idempotency_key")
+    return hashlib.sha256(copy.SerializeToString(deterministic=True)).digest()

@@ -1,0 +1,13 @@
+"""MemoryService: memories, profiles and feedback, by hand."""
+
+from __future__ import annotations
+
+from recollect.v1 import memory_service_pb2_grpc
+from recollect_extraction.handlers.answering import Answering
+
+
+class MemoryHandlers(memory_service_pb2_grpc.MemoryServiceServicer):
+    """Answers MemoryService."""
+
+    def __init__(self, answering: Answering) -> None:
+        self._answering = answering

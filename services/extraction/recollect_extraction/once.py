@@ -1,0 +1,117 @@
+"""One transaction per call of a mutating RPC, and the first outcome again for a repeated key.
+
+What is kept of a call are the ids of the resources it made or changed. A repeated call reads these
+resources as they are now, so that nothing a person forgot in the meantime comes back in a reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from recollect_extraction.storage import idempotency
+from recollect_shared.consistency import Position, current_position
+from recollect_shared.database.pool import Connection, Database
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What makes a repeated call recognisable: its key, its method and the hash of its body."""
+
+    tenant_id: str
+    rpc: str
+    key: str
+    body_hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[Made]):
+    """What a call made, and the moment that covers it."""
+
+    made: Made
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Work(Generic[Made]):
+    """A change, and how its outcome is remembered and told again.
+
+    Attributes:
+        change: Makes the change, in the transaction that also remembers the key.
+        ids: Names the outcome: ids and counters only, never contents.
+        again: Reads the outcome of these ids as it is now.
+        users: Whose data the outcome is, so that an erase finds the key.
+    """
+
+    change: Callable[[Connection], Awaitable[Made]]
+    ids: Callable[[Made], Sequence[str]]
+    again: Callable[[Connection, Sequence[str]], Awaitable[Made]]
+    users: Callable[[Made], Sequence[str]]
+
+
+class _RacedByTwin(Exception):
+    """A concurrent call with the same idempotency key committed first."""
+
+
+async def once(
+    database: Database, identity: Identity | None, work: Work[Made], *, timeout: float
+) -> Outcome[Made]:
+    """Do `work` in one transaction, or answer as the first call with the same key did.
+
+    Args:
+        database: Where to; its role must be allowed to make the change.
+        identity: The caller's key, or None if the call came without one.
+        work: The change.
+        timeout: Seconds for all of it.
+
+    Raises:
+        AlreadyExists: The key was used for another body.
+    """
+
+    async def attempt(connection: Connection) -> Outcome[Made]:
+        try:
+            async with connection.transaction():
+                known = await _first_ids(connection, identity)
+                if known is None:
+                    made = await work.change(connection)
+                    await _remember(connection, identity, work, made)
+                else:
+                    made = await work.again(connection, known)
+        except _RacedByTwin:
+            made = await work.again(connection, await _first_ids(connection, identity) or [])
+        return Outcome(made, await current_position(connection))
+
+    return await database.run(attempt, timeout=timeout)
+
+
+async def _first_ids(connection: Connection, identity: Identity | None) -> list[str] | None:
+    if identity is None:
+        return None
+    return await idempotency.replayed(
+        connection,
+        tenant_id=identity.tenant_id,
+        rpc=identity.rpc,
+        key=identity.key,
+        body_hash=identity.body_hash,
+    )
+
+
+async def _remember(
+    connection: Connection, identity: Identity | None, work: Work[Made], made: Made
+) -> None:
+    if identity is None:
+        return
+    first = await idempotency.take(
+        connection,
+        tenant_id=identity.tenant_id,
+        rpc=identity.rpc,
+        key=identity.key,
+        user_ids=sorted(set(work.users(made))),
+        body_hash=identity.body_hash,
+        resource_ids=list(work.ids(made)),
+    )
+    if not first:
+        raise _RacedByTwin
