@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from google.protobuf import json_format
 from google.protobuf.descriptor import EnumDescriptor
-from google.protobuf.struct_pb2 import Struct
+from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from recollect.v1 import (
@@ -17,7 +18,7 @@ from recollect.v1 import (
     memory_pb2,
     profile_pb2,
 )
-from recollect_shared.models import Entity, Job, Memory, Profile, Summary
+from recollect_shared.models import Entity, Job, Memory, Preference, Profile, Summary
 
 
 def _words(enum: EnumDescriptor, prefix: str) -> dict[int, str]:
@@ -143,6 +144,20 @@ def summary_message(summary: Summary) -> conversation_pb2.ConversationSummary:
         message_count=summary.message_count,
         created_at=timestamp(summary.created_at),
         updated_at=timestamp(summary.updated_at),
+    )
+
+
+def preference_message(preference: Preference) -> profile_pb2.Preference:
+    """A learnt preference on the wire."""
+    value = Value()
+    json_format.ParseDict(preference.value, value)
+    return profile_pb2.Preference(
+        type=preference.type,
+        key=preference.key,
+        value=value,
+        confidence=preference.confidence,
+        observations=preference.observations,
+        updated_at=timestamp(preference.updated_at),
     )
 
 

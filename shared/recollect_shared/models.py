@@ -134,6 +134,18 @@ class Entity:
 
 
 @dataclass(frozen=True, slots=True)
+class Preference:
+    """One thing learnt from how a user behaves, and how sure it is (0 to 1)."""
+
+    type: str
+    key: str
+    value: Any
+    confidence: float
+    observations: int
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """One piece of queued work as its owner sees it."""
 

@@ -13,6 +13,9 @@ import pytest
 
 from recollect.v1 import (
     extraction_service_pb2_grpc,
+    maintenance_service_pb2_grpc,
+    memory_service_pb2_grpc,
+    privacy_service_pb2_grpc,
     retrieval_service_pb2_grpc,
 )
 from recollect_extraction import __main__ as extraction
@@ -30,6 +33,9 @@ class Services:
     extraction_address: str
     retrieval: retrieval_service_pb2_grpc.RetrievalServiceAsyncStub
     extraction: extraction_service_pb2_grpc.ExtractionServiceAsyncStub
+    memory: memory_service_pb2_grpc.MemoryServiceAsyncStub
+    maintenance: maintenance_service_pb2_grpc.MaintenanceServiceAsyncStub
+    privacy: privacy_service_pb2_grpc.PrivacyServiceAsyncStub
     retrieval_channel: grpc.aio.Channel
     extraction_channel: grpc.aio.Channel
 
@@ -53,6 +59,10 @@ def start_services(conninfo: str, tmp_path: Path) -> StartServices:
             "extract_debounce_seconds": 0.0,
             "job_backoff_seconds": 0.05,
             "drain_seconds": 5.0,
+            # A run at three in the morning has the same jobs as any other.
+            **dict.fromkeys(
+                ("schedule_decay", "schedule_consolidation", "schedule_retention"), "off"
+            ),
             **given,
         }
         async with AsyncExitStack() as stack:
@@ -76,6 +86,9 @@ def start_services(conninfo: str, tmp_path: Path) -> StartServices:
                 extraction_address=writer,
                 retrieval=retrieval_service_pb2_grpc.RetrievalServiceStub(reading),
                 extraction=extraction_service_pb2_grpc.ExtractionServiceStub(writing),
+                memory=memory_service_pb2_grpc.MemoryServiceStub(writing),
+                maintenance=maintenance_service_pb2_grpc.MaintenanceServiceStub(writing),
+                privacy=privacy_service_pb2_grpc.PrivacyServiceStub(writing),
                 retrieval_channel=reading,
                 extraction_channel=writing,
             )

@@ -123,6 +123,15 @@ async def call(
     return [await going]
 
 
+async def outcome(services: Services, method: Method, request: Message | bytes) -> grpc.StatusCode:
+    """The status of one call, whatever it answers."""
+    try:
+        await call(services, method, request)
+    except grpc.aio.AioRpcError as error:
+        return error.code()
+    return grpc.StatusCode.OK
+
+
 async def refused(
     services: Services,
     method: Method,

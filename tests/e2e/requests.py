@@ -7,8 +7,11 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from recollect.v1 import conversation_pb2
+from recollect.v1 import conversation_pb2, profile_pb2
 from recollect.v1 import extraction_service_pb2 as extraction
+from recollect.v1 import maintenance_service_pb2 as maintenance
+from recollect.v1 import memory_service_pb2 as memory
+from recollect.v1 import privacy_service_pb2 as privacy
 from recollect.v1 import retrieval_service_pb2 as retrieval
 from tests.e2e.methods import Method
 
@@ -46,8 +49,21 @@ _VALID: dict[str, Callable[[], Message]] = {
         user_id="ana", memory_id=NOBODY
     ),
     "RetrievalService/ListMemories": lambda: retrieval.ListMemoriesRequest(user_id="ana"),
+    "RetrievalService/GetMemoryHistory": lambda: retrieval.GetMemoryHistoryRequest(
+        user_id="ana", memory_id=NOBODY
+    ),
+    "RetrievalService/GetProfileHistory": lambda: retrieval.GetProfileHistoryRequest(user_id="ana"),
     "RetrievalService/GetProfile": lambda: retrieval.GetProfileRequest(user_id="ana"),
     "RetrievalService/ListConversations": lambda: retrieval.ListConversationsRequest(user_id="ana"),
+    "MemoryService/UpdateProfile": lambda: memory.UpdateProfileRequest(
+        user_id="ana", profile=profile_pb2.Profile(summary="A person.")
+    ),
+    "MemoryService/RecordFeedback": lambda: memory.RecordFeedbackRequest(
+        user_id="ana", conversation_id="c1", message_id="m1", rating=5
+    ),
+    "PrivacyService/DeleteConversation": lambda: privacy.DeleteConversationRequest(
+        user_id="ana", conversation_id="c1"
+    ),
     "ExtractionService/SubmitTranscripts": lambda: submit(transcript()),
     "ExtractionService/AppendMessages": lambda: extraction.AppendMessagesRequest(
         user_id="ana", conversation_id="c1", messages=[message()]
@@ -60,6 +76,9 @@ _VALID: dict[str, Callable[[], Message]] = {
     "ExtractionService/WatchJob": lambda: extraction.WatchJobRequest(job_id=NOBODY),
     "ExtractionService/RetryJob": lambda: extraction.RetryJobRequest(job_id=NOBODY),
     "ExtractionService/CancelJob": lambda: extraction.CancelJobRequest(job_id=NOBODY),
+    "MaintenanceService/RunDecay": maintenance.RunDecayRequest,
+    "MaintenanceService/RunRetention": maintenance.RunRetentionRequest,
+    "MaintenanceService/ListSchedules": maintenance.ListSchedulesRequest,
 }
 
 

@@ -8,17 +8,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from recollect_retrieval.render.block import render
-from recollect_retrieval.render.context import Block, PromptContext, RelevantItem
+from recollect_retrieval.render.context import (
+    Block,
+    LearntPreference,
+    PromptContext,
+    RelevantItem,
+)
 from recollect_retrieval.search.legs import Leg, Legs, Stopwatch
 from recollect_retrieval.search.memories import Found, MemorySearch, Question
 from recollect_retrieval.search.names import names_in
 from recollect_retrieval.storage import memories, people
 from recollect_retrieval.storage.people import UserState
 from recollect_shared.database.pool import Connection, Database
-from recollect_shared.models import Entity, Memory, Profile, Scope, Summary
+from recollect_shared.models import Entity, Memory, Preference, Profile, Scope, Summary
 
 FRESH_PLACES = 5
 """Places of the top list that go to the newest memories of the last week."""
+
+TOLD_CONFIDENCE = 0.6
+"""What behaviour showed only once, or as often the other way, is not told to an assistant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,7 @@ class Context:
     found: Found
     conversations: Sequence[Summary]
     entities: Sequence[Entity]
+    preferences: Sequence[Preference]
     block: Block
 
 
@@ -55,6 +64,7 @@ class _Known:
     memories: Sequence[Memory]
     conversations: Sequence[Summary]
     entities: Sequence[Entity]
+    preferences: Sequence[Preference]
 
 
 class ContextBuilder:
@@ -98,6 +108,11 @@ class ContextBuilder:
                 relevant=[RelevantItem.of_memory(hit.memory) for hit in found.hits],
                 conversations=gathered.conversations,
                 entities=gathered.entities,
+                preferences=[
+                    LearntPreference(p.type, p.key, p.value, p.confidence)
+                    for p in gathered.preferences
+                    if p.confidence >= TOLD_CONFIDENCE
+                ],
             ),
             wanted.template,
             wanted.max_tokens,
@@ -111,6 +126,7 @@ class ContextBuilder:
             found=found,
             conversations=gathered.conversations,
             entities=gathered.entities,
+            preferences=gathered.preferences,
             block=block,
         )
 
@@ -156,7 +172,8 @@ class ContextBuilder:
                 named=names_in(wanted.question.text),
                 limit=wanted.max_entities,
             )
-        return _Known(profile, top, conversations, entities)
+        preferences = await people.read_preferences(connection, scope)
+        return _Known(profile, top, conversations, entities, preferences)
 
     async def _top(self, connection: Connection, scope: Scope, wanted: Wanted) -> Sequence[Memory]:
         if wanted.newest_first:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from recollect.v1 import memory_service_pb2_grpc
 from recollect_extraction.handlers.answering import Answering
+from recollect_extraction.handlers.profile import ProfileCalls
 
 
-class MemoryHandlers(memory_service_pb2_grpc.MemoryServiceServicer):
+class MemoryHandlers(ProfileCalls, memory_service_pb2_grpc.MemoryServiceServicer):
     """Answers MemoryService."""
 
     def __init__(self, answering: Answering) -> None:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+
+from recollect.v1 import privacy_service_pb2 as pb
 from recollect.v1 import privacy_service_pb2_grpc
+from recollect_extraction.curation.conversations import delete_conversation
 from recollect_extraction.handlers.answering import Answering
-from recollect_shared.database.pool import Database
+from recollect_extraction.once import Work
+from recollect_shared.database.pool import Connection, Database
+from recollect_shared.rpc.call import Context, current_call
+from recollect_shared.validation import Checks
 
 
 class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
@@ -13,3 +21,37 @@ class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
     def __init__(self, answering: Answering, removal: Database) -> None:
         self._answering = answering
         self._removal = removal
+
+    async def DeleteConversation(
+        self, request: pb.DeleteConversationRequest, context: Context
+    ) -> pb.DeleteConversationResponse:
+        """Remove a conversation; what was learnt from it stays."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        conversation_id = checks.identifier("conversation_id", request.conversation_id)
+        key = checks.idempotency_key(request.idempotency_key)
+        checks.done()
+        scope = current_call().principal.scope(user_id)
+
+        async def change(connection: Connection) -> dict[str, int]:
+            return await delete_conversation(connection, scope, conversation_id)
+
+        async def again(_connection: Connection, ids: Sequence[str]) -> dict[str, int]:
+            counts: dict[str, int] = json.loads(ids[0]) if ids else {}
+            return counts
+
+        outcome = await self._answering.change(
+            self._answering.identity("DeleteConversation", key, request),
+            Work(
+                change,
+                ids=lambda counts: [json.dumps(counts)],
+                again=again,
+                users=lambda _: [user_id],
+            ),
+            context,
+            database=self._removal,
+        )
+        return pb.DeleteConversationResponse(
+            counts=outcome.made,
+            consistency_token=self._answering.token(outcome.position),
+        )

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from uuid import UUID
 
 from recollect_extraction.intake import WHY_NOT
+from recollect_extraction.pipeline import behaviour
 from recollect_extraction.pipeline.answer import Answer
 from recollect_extraction.pipeline.dedupe import Neighbour
 from recollect_extraction.pipeline.evidence import Witnesses
@@ -23,7 +25,14 @@ from recollect_extraction.pipeline.summarise import SummaryPatch, merge_summary
 from recollect_extraction.pipeline.write import Occasion, Vectors, write_plan
 from recollect_extraction.queue import claims
 from recollect_extraction.queue.claims import Claim, ClaimLost
-from recollect_extraction.storage import conversations, ledger, memories, profiles, users
+from recollect_extraction.storage import (
+    conversations,
+    ledger,
+    memories,
+    preferences,
+    profiles,
+    users,
+)
 from recollect_extraction.storage.ledger import Charge, Event
 from recollect_extraction.storage.memories import Known
 from recollect_extraction.storage.users import UserState
@@ -45,6 +54,7 @@ class Outcome:
     witnesses: Witnesses
     local_memories: Mapping[str, UUID]
     vectors: Vectors
+    time_zone: str
     charges: Sequence[Charge]
     result: Result
     done_to: int
@@ -131,6 +141,7 @@ class Commit:
         result = outcome.result.with_plan(plan, outcome.answer.dropped)
         result = await self._write_profile(connection, held, outcome, result)
         await self._write_summary(connection, held, outcome)
+        await self._write_behaviour(connection, scope, outcome, at)
         await ledger.charge(connection, scope, held.job_id, held.kind, outcome.charges)
         await claims.record_progress(
             connection,
@@ -229,6 +240,15 @@ class Commit:
             profile_version=change.profile.version,
             dropped_items=result.dropped_items + change.dropped,
         )
+
+    async def _write_behaviour(
+        self, connection: Connection, scope: Scope, outcome: Outcome, at: datetime
+    ) -> None:
+        """Learn from how the user wrote, whatever was said."""
+        seen = behaviour.observe(outcome.witnesses.messages, outcome.time_zone)
+        if seen:
+            known = await preferences.read_preferences(connection, scope)
+            await preferences.write_preferences(connection, scope, behaviour.learn(known, seen, at))
 
     async def _write_summary(self, connection: Connection, held: Claim, outcome: Outcome) -> None:
         """Merge the summary field by field; a conversation always has one once it was read."""

@@ -44,6 +44,11 @@ class Witnesses:
         # Text of the system is an instruction, not testimony.
         self._speaking = {k: m for k, m in messages.items() if m.role != "system"}
 
+    @property
+    def messages(self) -> list[StoredMessage]:
+        """The messages of the batch, in order."""
+        return list(self._messages.values())
+
     def for_new(self, source_ids: Sequence[str], declared: str | None) -> Evidence:
         """Evidence of a new memory: the messages it names, else the least trusted of the batch."""
         named = self._named(source_ids)

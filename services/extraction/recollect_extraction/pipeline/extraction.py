@@ -159,6 +159,7 @@ class Extraction:
                 witnesses=witnesses,
                 local_memories={key: known.memory_id for key, known in local_memories.items()},
                 vectors=vectors,
+                time_zone=prompt.batch.time_zone,
                 charges=charges,
                 result=replace(
                     result.with_charges(charges),

@@ -21,15 +21,18 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 _WRITE = """
-INSERT INTO profiles (tenant_id, user_id, summary, current_projects, preferences,
-    frequent_intents, facts, metadata, said_at, version, last_extracted_at)
-VALUES (%(tenant_id)s, %(user_id)s, %(summary)s, %(current_projects)s, %(preferences)s,
-    %(frequent_intents)s, %(facts)s, %(metadata)s, %(said_at)s, %(version)s, now())
+INSERT INTO profiles (tenant_id, user_id, department, summary, current_projects, preferences,
+    frequent_intents, access_level, facts, metadata, said_at, version, last_extracted_at)
+VALUES (%(tenant_id)s, %(user_id)s, %(department)s, %(summary)s, %(current_projects)s,
+    %(preferences)s, %(frequent_intents)s, %(access_level)s, %(facts)s, %(metadata)s, %(said_at)s,
+    %(version)s, CASE WHEN %(extracted)s THEN now() END)
 ON CONFLICT (tenant_id, user_id) DO UPDATE
-SET summary = EXCLUDED.summary, current_projects = EXCLUDED.current_projects,
-    preferences = EXCLUDED.preferences, frequent_intents = EXCLUDED.frequent_intents,
+SET department = EXCLUDED.department, summary = EXCLUDED.summary,
+    current_projects = EXCLUDED.current_projects, preferences = EXCLUDED.preferences,
+    frequent_intents = EXCLUDED.frequent_intents, access_level = EXCLUDED.access_level,
     facts = EXCLUDED.facts, metadata = EXCLUDED.metadata, said_at = EXCLUDED.said_at,
-    version = EXCLUDED.version, last_extracted_at = now(), updated_at = now()
+    version = EXCLUDED.version, updated_at = now(),
+    last_extracted_at = coalesce(EXCLUDED.last_extracted_at, profiles.last_extracted_at)
 """
 
 _KEEP_VERSION = """
@@ -96,14 +99,17 @@ async def write_profile(
     said_at: Mapping[str, str],
     *,
     actor: str,
-    job_id: UUID,
+    job_id: UUID | None,
 ) -> None:
-    """Store a new version of the profile."""
+    """Store a new version of the profile, made by a job's extraction or, without one, by hand."""
     content = profile_content(profile)
     await connection.execute(
         _WRITE,
         {
             **_of(scope),
+            "department": profile.department,
+            "access_level": profile.access_level,
+            "extracted": job_id is not None,
             "summary": profile.summary,
             "current_projects": list(profile.current_projects),
             "preferences": Jsonb(profile.preferences),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ from recollect.v1 import retrieval_service_pb2 as pb
 from recollect.v1 import retrieval_service_pb2_grpc, search_pb2
 from recollect_retrieval.accesses import AccessCounter
 from recollect_retrieval.context import Context, ContextBuilder, Wanted
+from recollect_retrieval.handlers.history import HistoryCalls
 from recollect_retrieval.handlers.incoming import (
     MAX_LIMIT,
     MAX_QUERY_BYTES,
@@ -28,24 +28,20 @@ from recollect_retrieval.search.legs import Legs
 from recollect_retrieval.search.memories import Hit, MemorySearch, Question
 from recollect_retrieval.storage import memories, people
 from recollect_retrieval.storage.memories import Filters
-from recollect_retrieval.storage.people import UserState
 from recollect_shared.convert import (
     OUTCOME,
     entity_message,
     memory_message,
+    preference_message,
     profile_message,
     summary_message,
 )
-from recollect_shared.database.pool import Database
 from recollect_shared.errors import NotFound
-from recollect_shared.models import Scope
 from recollect_shared.paging import PageTokens
 from recollect_shared.rpc.call import Context as CallContext
-from recollect_shared.rpc.call import current_call, seconds_left
+from recollect_shared.rpc.call import current_call
 from recollect_shared.validation import Checks
 
-_CALL_SECONDS = 5.0
-_MEMORY_DISABLED = "MEMORY_DISABLED"
 _LEG_STATES = {
     "ran": search_pb2.LEG_STATE_RAN,
     "skipped": search_pb2.LEG_STATE_SKIPPED,
@@ -72,28 +68,7 @@ class Defaults:
     max_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """Where one call reads, about whom, and until when."""
-
-    scope: Scope
-    database: Database
-    deadline: float
-    user: UserState
-    disabled: bool
-
-    @property
-    def empty(self) -> bool:
-        """Whether there is nothing to read: nobody knows the user, or memory is off."""
-        return not self.user.known or self.user.erased or self.disabled
-
-    @property
-    def reason(self) -> str:
-        """Why a reply is empty on purpose."""
-        return _MEMORY_DISABLED if self.disabled else ""
-
-
-class RetrievalHandlers(retrieval_service_pb2_grpc.RetrievalServiceServicer):
+class RetrievalHandlers(HistoryCalls, retrieval_service_pb2_grpc.RetrievalServiceServicer):
     """Answers RetrievalService on the role recollect_read."""
 
     def __init__(
@@ -106,11 +81,10 @@ class RetrievalHandlers(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         *,
         dimensions: int,
     ) -> None:
-        self._readers = readers
+        super().__init__(readers, pages, memory_enabled=defaults.memory_enabled)
         self._search = search
         self._context = ContextBuilder(search)
         self._accesses = accesses
-        self._pages = pages
         self._defaults = defaults
         self._dimensions = dimensions
 
@@ -136,6 +110,7 @@ class RetrievalHandlers(retrieval_service_pb2_grpc.RetrievalServiceServicer):
             relevant=[_result(hit) for hit in found.found.hits],
             conversations=[summary_message(summary) for summary in found.conversations],
             entities=[entity_message(entity) for entity in found.entities],
+            preferences=[preference_message(preference) for preference in found.preferences],
             prompt_block=found.block.text,
             prompt_tokens=found.block.tokens,
             legs=_legs(legs),
@@ -179,9 +154,7 @@ class RetrievalHandlers(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.disabled:
             return pb.GetMemoryResponse(reason=reading.reason)
-        found = await self._run(
-            reading, lambda c: memories.read_by_ids(c, reading.scope, [memory_id])
-        )
+        found = await reading.run(lambda c: memories.read_by_ids(c, reading.scope, [memory_id]))
         if not found or reading.empty:
             raise NotFound(
                 "this user has no such memory",
@@ -206,8 +179,7 @@ class RetrievalHandlers(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.empty:
             return pb.ListMemoriesResponse(reason=reading.reason)
-        found, following, total = await self._run(
-            reading,
+        found, following, total = await reading.run(
             lambda c: memories.list_page(
                 c, reading.scope, filters, order_by=order_by, after=after, limit=size
             ),
@@ -228,7 +200,7 @@ class RetrievalHandlers(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.disabled:
             return pb.GetProfileResponse(reason=reading.reason)
-        found = await self._run(reading, lambda c: people.read_profile(c, reading.scope))
+        found = await reading.run(lambda c: people.read_profile(c, reading.scope))
         if found is None or reading.empty:
             raise NotFound(
                 "this user has no profile yet",
@@ -253,8 +225,7 @@ class RetrievalHandlers(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.empty:
             return pb.ListConversationsResponse(reason=reading.reason)
-        found, following, total = await self._run(
-            reading,
+        found, following, total = await reading.run(
             lambda c: people.conversation_page(
                 c,
                 reading.scope,
@@ -309,31 +280,6 @@ class RetrievalHandlers(retrieval_service_pb2_grpc.RetrievalServiceServicer):
             template=template,
             custom_template=custom if template == "custom" else "",
             annotate=request.include_provenance,
-        )
-
-    async def _begin(self, user_id: str, token: str, context: CallContext) -> _Reading:
-        """Choose the database, and learn whether there is anything to read at all."""
-        principal = current_call().principal
-        scope = principal.scope(user_id)
-        seconds = seconds_left(context, _CALL_SECONDS)
-        deadline = asyncio.get_running_loop().time() + seconds
-        database = await self._readers.choose(token, principal.tenant_id, timeout=seconds)
-        user = await database.run(
-            lambda c: people.read_user(c, scope),
-            timeout=deadline - asyncio.get_running_loop().time(),
-            repeatable=True,
-        )
-        enabled = self._defaults.memory_enabled
-        if user.memory_enabled is not None:
-            enabled = user.memory_enabled
-        return _Reading(scope, database, deadline, user, disabled=not enabled)
-
-    @staticmethod
-    async def _run(reading: _Reading, work: Any) -> Any:
-        return await reading.database.run(
-            work,
-            timeout=reading.deadline - asyncio.get_running_loop().time(),
-            repeatable=True,
         )
 
 

@@ -42,6 +42,12 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND m.memory_id = ANY(%(memory_ids)s)
 """
 
+_EXISTS = """
+SELECT EXISTS (
+    SELECT FROM memories
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s)
+"""
+
 # The newest `fresh` memories of the last seven days have a place, so that what was just learnt is
 # seen; the other places go to the most important, then to those told last. One order for all.
 _TOP = """
@@ -226,6 +232,16 @@ class Candidate:
     bm25: float
     cosine: float | None
     source_cosine: float | None
+
+
+async def exists(connection: Connection, scope: Scope, memory_id: UUID) -> bool:
+    """Whether the user has this memory, in whatever status."""
+    cursor = await connection.execute(
+        _EXISTS,
+        {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "memory_id": memory_id},
+    )
+    row = await cursor.fetchone()
+    return bool(row and row[0])
 
 
 async def read_by_ids(

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from recollect_shared.database.pool import Connection
-from recollect_shared.models import Entity, Profile, Scope, Summary
+from recollect_shared.models import Entity, Preference, Profile, Scope, Summary
 from recollect_shared.text.bm25 import Statistics, TermPostings
 
 # One row always: the model in force counts for people nobody has heard of as well.
@@ -31,6 +31,13 @@ SELECT department, summary, current_projects, preferences, frequent_intents, acc
        metadata, version, last_extracted_at, updated_at
 FROM profiles
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+_PREFERENCES = """
+SELECT type, key, value, confidence, observations, updated_at
+FROM preferences
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+ORDER BY confidence DESC, type, key
 """
 
 # Conversations in short, those active last first, after one's own if it is named.
@@ -133,6 +140,14 @@ async def read_postings(
     """What the keyword index holds of these terms."""
     cursor = await connection.execute(_POSTINGS, {**_of(scope), "terms": list(terms)})
     return [TermPostings(*row) for row in await cursor.fetchall()]
+
+
+async def read_preferences(connection: Connection, scope: Scope) -> list[Preference]:
+    """What was learnt from the user's behaviour, the surest first."""
+    cursor = await connection.execute(
+        _PREFERENCES, {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
+    )
+    return [Preference(*row) for row in await cursor.fetchall()]
 
 
 async def read_profile(connection: Connection, scope: Scope) -> Profile | None:

@@ -1,0 +1,75 @@
+"""Writes a profile that was changed by hand, with its version and history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from recollect_extraction.curation.profile_edit import Path, ProfileTooLarge, edit_profile
+from recollect_extraction.storage import ledger, profiles, users
+from recollect_extraction.storage.ledger import Event
+from recollect_shared.database.pool import Connection
+from recollect_shared.errors import Conflict, invalid
+from recollect_shared.models import Profile, Scope
+
+
+async def update_profile(
+    connection: Connection,
+    scope: Scope,
+    values: Mapping[str, Any],
+    paths: Sequence[Path],
+    *,
+    version: int,
+    actor: str,
+) -> Profile:
+    """Change a profile, or make one.
+
+    Args:
+        connection: In the transaction of the change.
+        scope: Whose profile.
+        values: New values by field.
+        paths: What to change; what `values` lacks is removed.
+        version: The version the change was made from, or 0 for whichever there is.
+        actor: Who changes it, for the history.
+
+    Raises:
+        WrongState: The user was erased.
+        Conflict: The profile has another version by now.
+        InvalidRequest: The profile would not fit any more.
+    """
+    await users.enter_user(connection, scope)
+    await users.lock_user(connection, scope)
+    current, said_at = await profiles.read_profile(connection, scope)
+    if version and version != current.version:
+        raise Conflict(
+            "somebody else changed the profile: read it again and apply the change to that",
+            reason="VERSION_MISMATCH",
+            metadata={"expected": str(version), "actual": str(current.version)},
+        )
+    try:
+        edit = edit_profile(current, said_at, values, paths, await users.database_now(connection))
+    except ProfileTooLarge as error:
+        raise invalid("profile", "would have more than 65536 bytes with this change") from error
+    if not edit.changed:
+        return current
+    await profiles.write_profile(
+        connection, scope, edit.profile, edit.said_at, actor=actor, job_id=None
+    )
+    await ledger.record(
+        connection,
+        scope,
+        None,
+        [
+            Event(
+                "profile",
+                "updated" if current.version else "created",
+                edit.profile.version,
+                ", ".join(edit.changed)[:500],
+                before=profiles.profile_content(current) if current.version else None,
+                after=profiles.profile_content(edit.profile),
+            )
+        ],
+        actor=actor,
+    )
+    changed, _ = await profiles.read_profile(connection, scope)
+    return changed

@@ -1,0 +1,38 @@
+"""Gives memories a new place in the keyword index from their content and the words still held."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from recollect_extraction.pipeline.evidence import MAX_SOURCE_TEXT
+from recollect_extraction.storage import removal
+from recollect_shared.database.pool import Connection
+from recollect_shared.models import Scope
+from recollect_shared.text.terms import count_terms
+
+
+async def reindex(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> int:
+    """Index memories anew, and sweep out the words they had before; how many were indexed.
+
+    Runs on the role recollect_removal, in the transaction that holds the user's row. A memory that
+    never was in the index stays out of it.
+    """
+    indexed = [
+        memory
+        for memory in await removal.read_indexed(connection, scope, memory_ids)
+        if memory.lexical_length
+    ]
+    texts = {
+        memory.memory_id: count_terms(memory.content, memory.source_text[:MAX_SOURCE_TEXT])
+        for memory in indexed
+    }
+    if texts:
+        growth = sum(terms.total() for terms in texts.values())
+        await removal.index_anew(
+            connection,
+            scope,
+            texts,
+            growth=growth - sum(memory.lexical_length for memory in indexed),
+        )
+    return len(texts)

@@ -1,0 +1,133 @@
+"""DeleteConversation (F7): the words go, what was learnt stays, nothing brings them back."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import grpc
+import psycopg
+import pytest
+
+from recollect.v1 import (
+    extraction_service_pb2,
+    job_pb2,
+    privacy_service_pb2,
+    retrieval_service_pb2,
+)
+from tests.e2e.conftest import Services
+from tests.e2e.learning import ended, learn, memories, rows, submit, talk
+from tests.e2e.methods import read_refusal
+from tests.scripted_model import Hang, ScriptedModel
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
+async def delete(
+    services: Services, conversation: str, **fields: Any
+) -> privacy_service_pb2.DeleteConversationResponse:
+    return await services.privacy.DeleteConversation(
+        privacy_service_pb2.DeleteConversationRequest(
+            user_id="ana", conversation_id=conversation, **fields
+        )
+    )
+
+
+def everything(conninfo: str) -> str:
+    """Every row of every table as text."""
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        tables = connection.execute(
+            "SELECT c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+            " WHERE n.nspname = 'recollect' AND c.relkind = 'r'"
+        ).fetchall()
+        return "\n".join(
+            str(row[0])
+            for (table,) in tables
+            for row in connection.execute(f"SELECT t::text FROM recollect.{table} AS t")
+        )
+
+
+async def test_its_words_are_gone_and_what_was_learnt_stays(
+    services: Services, superuser_conninfo: str
+) -> None:
+    """F7, with a word that only the messages hold."""
+    await learn(
+        services,
+        talk("My favourite tea is jasmine tea. Zanzibarquux!", conversation="gone", at=NOON),
+        talk("I live in Lisbon.", conversation="kept", at=NOON),
+    )
+    assert "anzibarquux" in everything(superuser_conninfo)
+
+    response = await delete(services, "gone")
+
+    assert dict(response.counts) == {
+        "messages": 1,
+        "summaries": 1,
+        "jobs_cancelled": 0,
+        "memories_kept": 1,
+    }
+    assert "anzibarquux" not in everything(superuser_conninfo).lower()
+    found = {m.content: m for m in await memories(services)}
+    (tea,) = [memory for content, memory in found.items() if "jasmine" in content]
+    assert (tea.conversation_id, list(tea.sources)) == ("", [])
+    listed = await services.retrieval.ListConversations(
+        retrieval_service_pb2.ListConversationsRequest(user_id="ana")
+    )
+    assert [c.conversation_id for c in listed.conversations] == ["kept"]
+    context = await services.retrieval.GetContext(
+        retrieval_service_pb2.GetContextRequest(user_id="ana", query="jasmine tea")
+    )
+    assert [c.conversation_id for c in context.conversations] == ["kept"]
+    assert [hit.memory.id for hit in context.relevant][:1] == [tea.id]
+
+
+async def test_a_second_time_there_is_nothing(services: Services) -> None:
+    """NOT_FOUND without a key; with one the first counts again (B4)."""
+    await learn(services, talk("I live in Lisbon.", at=NOON))
+    first = await delete(services, "c1", idempotency_key="k")
+    assert dict((await delete(services, "c1", idempotency_key="k")).counts) == dict(first.counts)
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await delete(services, "c1")
+    assert read_refusal(caught.value).reason == "CONVERSATION_NOT_FOUND"
+
+
+async def test_a_job_that_is_asking_the_model_writes_nothing_more(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """Row 57's fence: the job is cancelled, cannot be run again, and its late answer is refused."""
+    model.queue(Hang(), endpoint="chat")
+    (job_id,) = await submit(modelled, talk("canary:late", conversation="gone", at=NOON))
+    async with asyncio.timeout(30):
+        while not model.calls["chat"]:  # noqa: ASYNC110 - the model's server is what changes
+            await asyncio.sleep(0.01)
+    response = await delete(modelled, "gone")
+    assert response.counts["jobs_cancelled"] == 1
+    job = await ended(modelled, job_id)
+    assert job.state == job_pb2.JOB_STATE_CANCELLED
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await modelled.extraction.RetryJob(extraction_service_pb2.RetryJobRequest(job_id=job_id))
+    assert read_refusal(caught.value).reason == "JOB_STATE_CONFLICT"
+    await learn(modelled, talk("canary:other", conversation="kept", at=NOON))
+    assert [m.content for m in await memories(modelled) if "late" in m.content] == []
+    assert rows(superuser_conninfo, "SELECT 1 FROM recollect.messages WHERE content ~ 'late'") == []
+
+
+async def test_a_conversation_of_the_same_name_begins_anew(services: Services) -> None:
+    """What is said under the name afterwards is learnt as of any other conversation."""
+    await learn(services, talk("I live in Lisbon.", at=NOON))
+    await delete(services, "c1")
+    result = await learn(services, talk("I work as a baker.", at=NOON))
+    assert result.memories_created == 1
+    listed = await services.retrieval.ListConversations(
+        retrieval_service_pb2.ListConversationsRequest(user_id="ana")
+    )
+    assert [c.message_count for c in listed.conversations] == [1]
+
+
+async def test_nobody_elses_conversation(services: Services) -> None:
+    """Row 60: the same name of another user is another conversation."""
+    await learn(services, talk("I live in Lisbon.", user="bea", at=NOON))
+    with pytest.raises(grpc.aio.AioRpcError):
+        await delete(services, "c1")
+    assert len(await memories(services, user="bea")) == 1
