@@ -16,13 +16,14 @@ INSTALLED := $(VENV)/recollect-installed
 # Tests run on every core; those that share something slow say so with xdist_group.
 PYTEST_ARGS ?= -n auto --dist loadgroup
 TRANSCRIPTS ?=
+BENCH_ARGS ?=
 
 # The folders that hold Python of ours; one without any is left out, which mypy would refuse.
 TYPED := shared/recollect shared/recollect_shared shared/recollect_client \
 	services/retrieval/recollect_retrieval services/extraction/recollect_extraction tools tests \
 	$(patsubst %/,%,$(sort $(dir $(wildcard examples/*/*.py benchmarks/*.py))))
 
-.PHONY: help install lock demo run test faults lint format eval migrate docs compose-env clean
+.PHONY: help install lock demo run test faults lint format eval bench migrate docs compose-env clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,8 +69,12 @@ format: install ## Bring the code into the house style
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
 
-eval: install ## Measure what is found on the LoCoMo questions
+eval: install ## Measure what is found (LoCoMo) and what is learnt (written conversations)
 	$(BIN)/python -m benchmarks.locomo
+	$(BIN)/python -m benchmarks.extraction
+
+bench: install ## Measure what an extraction costs (BENCH_ARGS=--help: how much, profile, JSON)
+	$(BIN)/python -m benchmarks.throughput $(BENCH_ARGS)
 
 migrate: install ## Bring the database in DATABASE_URL up to date
 	$(BIN)/python -m recollect_shared.database.migrate

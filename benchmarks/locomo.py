@@ -20,7 +20,6 @@ import math
 import os
 import statistics
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -30,27 +29,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import grpc
 from google.protobuf import json_format
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from benchmarks.serving import reading, temporary_place, writing
 from recollect.v1 import (
     conversation_pb2,
     extraction_service_pb2,
-    extraction_service_pb2_grpc,
     job_pb2,
     memory_pb2,
     retrieval_service_pb2,
-    retrieval_service_pb2_grpc,
 )
-from recollect_extraction import __main__ as extraction
-from recollect_extraction.config import ExtractionSettings
-from recollect_retrieval import __main__ as retrieval
-from recollect_retrieval.config import RetrievalSettings
-from recollect_shared.database.embedded import EmbeddedPostgres
-from recollect_shared.database.migrate import migrate
 from tests.scripted_model import ScriptedModel, facts_script
 
 TRANSCRIPTS = "locomo_dev_transcripts.jsonl"
@@ -83,41 +74,17 @@ async def measure(folder: Path, embedder: str, console: Console) -> Report:
     queries = json.loads((folder / QUESTIONS).read_text("utf-8"))["queries"]
     started = time.monotonic()
     async with AsyncExitStack() as stack:
-        data_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recollect-")))
-        data_dir.chmod(0o711)
-        postgres = stack.enter_context(EmbeddedPostgres.acquire(data_dir))
-        migrate(postgres.conninfo())
+        place = await stack.enter_async_context(temporary_place())
         model = await stack.enter_async_context(ScriptedModel(facts_script(rows)))
         settings: dict[str, Any] = {
-            "data_dir": data_dir,
-            "auth": "off",
             "openai_base_url": model.base_url,
             "extractor": "openai",
             "embedder": embedder,
         }
-        extraction_server = await stack.enter_async_context(
-            extraction.running(
-                ExtractionSettings(extraction_listen="127.0.0.1:0", **settings),
-                postgres.conninfo(),
-            )
-        )
-        retrieval_server = await stack.enter_async_context(
-            retrieval.running(
-                RetrievalSettings(
-                    retrieval_listen="127.0.0.1:0", embedding_deadline_ms=5_000, **settings
-                ),
-                postgres.conninfo(),
-            )
-        )
-        writer = extraction_service_pb2_grpc.ExtractionServiceStub(
-            await stack.enter_async_context(
-                grpc.aio.insecure_channel(f"127.0.0.1:{extraction_server.port}")
-            )
-        )
-        reader = retrieval_service_pb2_grpc.RetrievalServiceStub(
-            await stack.enter_async_context(
-                grpc.aio.insecure_channel(f"127.0.0.1:{retrieval_server.port}")
-            )
+        services = await stack.enter_async_context(writing(place, **settings))
+        writer = services.transcripts
+        reader = await stack.enter_async_context(
+            reading(place, embedding_deadline_ms=5_000, **settings)
         )
         jobs = await _submit(writer, rows, console)
         users = sorted({row["user_id"] for row in rows})

@@ -27,6 +27,7 @@ from recollect_shared.database.migrate import COMMAND, MigrationError, migrate, 
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.embeddings.factory import build_embedder
 from recollect_shared.embeddings.protocol import Embedder
+from recollect_shared.embeddings.shelf import Embedders
 from recollect_shared.rpc.server import ServerFailed, end_signal
 from recollect_shared.sealing import load_secret
 
@@ -142,6 +143,26 @@ def configured_embedder(settings: SharedSettings) -> Embedder:
         onnx_model_dir=str(settings.onnx_model_dir or ""),
         timeout=settings.model_timeout_seconds,
     )
+
+
+def embedders_for(settings: SharedSettings) -> Embedders:
+    """The embedder that the environment names, and every other that it gives a way to.
+
+    Raises:
+        ValueError: A setting is missing or wrong; the message names the variable.
+    """
+
+    def build(model: str, dimensions: int | None) -> Embedder:
+        return build_embedder(
+            "openai",
+            model=model,
+            dimensions=dimensions,
+            base_url=settings.openai_base_url,
+            api_key=settings.api_key,
+            timeout=settings.model_timeout_seconds,
+        )
+
+    return Embedders(configured_embedder(settings), build if settings.model_available else None)
 
 
 def load_deployment_secret(settings: SharedSettings) -> bytes:

@@ -64,6 +64,9 @@ _VALID: dict[str, Callable[[], Message]] = {
     "PrivacyService/DeleteConversation": lambda: privacy.DeleteConversationRequest(
         user_id="ana", conversation_id="c1"
     ),
+    "MaintenanceService/Reembed": lambda: maintenance.ReembedRequest(
+        phase=maintenance.REEMBED_PHASE_STATUS
+    ),
     "ExtractionService/SubmitTranscripts": lambda: submit(transcript()),
     "ExtractionService/AppendMessages": lambda: extraction.AppendMessagesRequest(
         user_id="ana", conversation_id="c1", messages=[message()]

@@ -27,7 +27,7 @@ class Row:
 def documented() -> dict[str, Row]:
     rows: dict[str, Row] = {}
     for line in PAGE.splitlines():
-        if found := re.fullmatch(r"\| `(\w+)` \| (\w+) \| (\S+) \| (.+) \|", line):
+        if found := re.fullmatch(r"\| `(\w+)` \| (\w+) \| (`[^`]+`|\S+) \| (.+) \|", line):
             name, *cells = found.groups()
             assert name not in rows, f"{name} stands in the table twice"
             rows[name] = Row(*cells)

@@ -29,6 +29,7 @@ from recollect_extraction.handlers.extraction import ExtractionHandlers
 from recollect_extraction.handlers.maintenance import MaintenanceHandlers
 from recollect_extraction.handlers.memory import MemoryHandlers
 from recollect_extraction.handlers.privacy import PrivacyHandlers
+from recollect_extraction.handlers.reembedding import Reembedding
 from recollect_extraction.intake import Intake, IntakeRules
 from recollect_extraction.pipeline.backfill import Backfill
 from recollect_extraction.pipeline.commit import Commit
@@ -38,19 +39,36 @@ from recollect_extraction.provider.offline import LIMITS, OfflineExtractor
 from recollect_extraction.provider.openai_chat import OpenAIChatModel
 from recollect_extraction.provider.protocol import ChatModel
 from recollect_extraction.queue.signals import JobSignals
+from recollect_extraction.reembedding import phases
+from recollect_extraction.reembedding.fill import Fill
+from recollect_extraction.reembedding.phases import KIND as REEMBEDDING
+from recollect_extraction.scheduler import Scheduler
+from recollect_extraction.storage.retention import KeepFor
 from recollect_extraction.sweeps import Sweeps
+from recollect_extraction.upkeep.calls import Upkeep
+from recollect_extraction.upkeep.decay import Decay
+from recollect_extraction.upkeep.retention import Retention
+from recollect_extraction.upkeep.schedules import (
+    DECAY,
+    IDLE,
+    RETENTION,
+    Schedules,
+    read_schedules,
+)
 from recollect_extraction.worker import Worker, WorkerRules
+from recollect_shared.auth.principal import DEFAULT_TENANT
 from recollect_shared.config import describe
 from recollect_shared.consistency import ConsistencyTokens
-from recollect_shared.database.pool import Database
-from recollect_shared.embeddings import active
+from recollect_shared.database.pool import Connection, Database
+from recollect_shared.embeddings.in_force import EmbedderInForce
 from recollect_shared.embeddings.protocol import Embedder
+from recollect_shared.embeddings.shelf import Embedders
 from recollect_shared.paging import PageTokens
 from recollect_shared.rpc.server import Server, Servicer
 from recollect_shared.startup import (
     build_authenticator,
     configure_vectors,
-    configured_embedder,
+    embedders_for,
     load_deployment_secret,
     run_service,
     serve,
@@ -68,8 +86,8 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
     async with AsyncExitStack() as stack:
         chat = build_chat(settings)
         stack.push_async_callback(chat.close)
-        configured = configured_embedder(settings)
-        stack.push_async_callback(configured.close)
+        embedders = embedders_for(settings)
+        stack.push_async_callback(embedders.close)
         write = Database(
             conninfo,
             "recollect_write",
@@ -81,14 +99,17 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
             conninfo,
             "recollect_maintenance",
             application=NAME,
-            max_size=4,
+            max_size=settings.worker_concurrency + 4,
             configure=configure_vectors,
         )
         removal = Database(conninfo, "recollect_removal", application=NAME, max_size=2)
         for database in (write, maintenance, removal):
             stack.push_async_callback(database.close)
             await database.open()
-        embedder = await _embedder_in_force(maintenance, configured)
+        embedder = EmbedderInForce(maintenance, embedders)
+        stack.push_async_callback(embedder.stop)
+        await embedder.start()
+        await _move_to_configured(settings, maintenance, embedders)
         secret = load_deployment_secret(settings)
         signals = JobSignals(maintenance.conninfo)
         intake = Intake(
@@ -100,10 +121,18 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
                 max_attempts=settings.max_attempts,
             ),
         )
+        decay = Decay(maintenance, max_memories=settings.max_memories)
+        keep = KeepFor(settings.retention_days, settings.message_retention_days)
+        retention = Retention(removal, keep)
         worker = Worker(
             maintenance,
             signals,
-            {"memory-extraction": build_extraction(settings, write, chat, embedder).run},
+            {
+                "memory-extraction": build_extraction(settings, write, chat, embedder).run,
+                DECAY: decay.run,
+                RETENTION: retention.run,
+                REEMBEDDING: Fill(maintenance, embedders, load_prices(settings.prices_file)).run,
+            },
             WorkerRules(
                 concurrency=settings.worker_concurrency,
                 lease_seconds=settings.lease_seconds,
@@ -113,15 +142,38 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
         sweeps = Sweeps(
             maintenance,
             intake,
-            Backfill(maintenance, embedder) if embedder is not None else None,
+            Backfill(maintenance, embedder),
             idle_minutes=settings.extract_idle_minutes,
+        )
+        schedules = Schedules(
+            maintenance,
+            read_schedules(settings.schedule_lines),
+            idle=sweeps.queue_idle,
+            keep=keep,
+            max_attempts=settings.max_attempts,
+        )
+        scheduler = Scheduler(
+            schedules,
+            sweeps.at_intervals(
+                idle=any(each.name == IDLE and each.cron for each in schedules.all)
+            ),
         )
         answering = Answering(write, ConsistencyTokens(secret))
         pages = PageTokens(secret)
         handlers = Handlers(
             ExtractionHandlers(answering, intake, signals, pages),  # type: ignore[abstract]
             MemoryHandlers(answering),  # type: ignore[abstract]
-            MaintenanceHandlers(answering, pages),  # type: ignore[abstract]
+            MaintenanceHandlers(  # type: ignore[abstract]
+                answering,
+                pages,
+                Upkeep(
+                    maintenance,
+                    {DECAY: decay, RETENTION: retention},
+                    max_attempts=settings.max_attempts,
+                ),
+                schedules,
+                Reembedding(maintenance, embedders, settings.max_attempts),
+            ),
             PrivacyHandlers(answering, removal),  # type: ignore[abstract]
         )
         server = Server(
@@ -133,7 +185,7 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
         stack.push_async_callback(signals.stop)
         await signals.start()
         await worker.start()
-        sweeps.start()
+        scheduler.start()
         await server.start()
         logger.info(
             "serving on port %d",
@@ -141,14 +193,14 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
             extra={
                 "extractor": chat.extractor,
                 "model": chat.model,
-                "embedder": embedder.name if embedder else "none",
+                "embedder": embedder.name,
                 "database": "embedded" if settings.embedded else "DATABASE_URL",
             },
         )
         try:
             yield server
         finally:
-            sweeps.stop()
+            scheduler.stop()
             # Calls and jobs drain side by side, within the same time.
             await asyncio.gather(
                 server.stop(settings.drain_seconds), worker.stop(settings.drain_seconds)
@@ -169,15 +221,18 @@ def build_chat(settings: ExtractionSettings) -> ChatModel:
 
 
 def build_extraction(
-    settings: ExtractionSettings, write: Database, chat: ChatModel, embedder: Embedder | None
+    settings: ExtractionSettings, write: Database, chat: ChatModel, embedder: Embedder
 ) -> Extraction:
     """The pipeline behind `memory-extraction` jobs."""
-    threshold = settings.dedupe_threshold or (embedder.dedupe_threshold if embedder else 1.0)
     return Extraction(
         write,
         chat,
         embedder,
-        Commit(write, memory_enabled=settings.memory_enabled, dedupe_threshold=threshold),
+        Commit(
+            write,
+            memory_enabled=settings.memory_enabled,
+            dedupe_threshold=lambda: settings.dedupe_threshold or embedder.dedupe_threshold,
+        ),
         load_prices(settings.prices_file),
         ExtractionRules(
             batch_tokens=settings.batch_tokens,
@@ -229,19 +284,43 @@ def servicers(handlers: Handlers) -> list[Servicer]:
     ]
 
 
-async def _embedder_in_force(database: Database, configured: Embedder) -> Embedder | None:
-    async with database.connection() as connection:
-        await active.register(connection, configured)
-        embedder, why = active.fitting(configured, await active.active_model(connection))
-    if embedder is None:
-        logger.error("memories will be stored without vectors: %s", why)
-    elif embedder.name != configured.name:
-        logger.warning(
-            "memories are embedded with %s; the configured %s is not used",
-            embedder.name,
-            configured.name,
-        )
-    return embedder
+async def _move_to_configured(
+    settings: ExtractionSettings, maintenance: Database, embedders: Embedders
+) -> None:
+    """Begin a change of model where configuration names another than the active one."""
+    configured = embedders.configured
+
+    async def start(connection: Connection) -> None:
+        async with connection.transaction():
+            standing = await phases.standing(connection)
+            active = standing.active
+            if active is None or active.name == configured.name:
+                return
+            if not settings.embedded:
+                logger.warning(
+                    "memories are embedded with %s and the configuration names %s: `recollect "
+                    "reembed start %s` moves to it",
+                    active.name,
+                    configured.name,
+                    configured.name,
+                )
+                return
+            job = await phases.start(
+                connection,
+                DEFAULT_TENANT,
+                configured.name,
+                configured.dimensions,
+                max_attempts=settings.max_attempts,
+                switch=True,
+            )
+            logger.info(
+                "moving from %s to %s: job %s back-fills, then switches",
+                active.name,
+                configured.name,
+                job.job_id,
+            )
+
+    await maintenance.run(start, timeout=30.0)
 
 
 def main() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from recollect_extraction.upkeep.schedules import CONSOLIDATION, DECAY, IDLE, RETENTION, read_line
 from recollect_shared.config import SharedSettings
 
 
@@ -32,6 +33,14 @@ class ExtractionSettings(SharedSettings):
     dedupe_threshold: float | None = Field(None, gt=0, le=1)
     prices_file: Path | None = None
 
+    retention_days: int = Field(0, ge=0, le=36_500)
+    message_retention_days: int = Field(0, ge=0, le=36_500)
+    max_memories: int = Field(0, ge=0, le=1_000_000_000)
+    schedule_decay: str = "0 3 * * *"
+    schedule_consolidation: str = "30 3 * * *"
+    schedule_retention: str = "0 4 * * *"
+    schedule_idle: str = "* * * * *"
+
     worker_concurrency: int = Field(4, ge=1, le=256)
     lease_seconds: float = Field(60.0, ge=1, le=3600)
     job_max_retries: int = Field(3, ge=0, le=100)
@@ -41,6 +50,24 @@ class ExtractionSettings(SharedSettings):
     def max_attempts(self) -> int:
         """The first attempt and its retries."""
         return self.job_max_retries + 1
+
+    @property
+    def schedule_lines(self) -> dict[str, str]:
+        """The cron line of each schedule by its name."""
+        return {
+            DECAY: self.schedule_decay,
+            CONSOLIDATION: self.schedule_consolidation,
+            RETENTION: self.schedule_retention,
+            IDLE: self.schedule_idle,
+        }
+
+    @field_validator(
+        "schedule_decay", "schedule_consolidation", "schedule_retention", "schedule_idle"
+    )
+    @classmethod
+    def _is_a_cron_line(cls, line: str) -> str:
+        read_line(line)
+        return line
 
     @property
     def chosen_extractor(self) -> Literal["openai", "offline"]:

@@ -1,16 +1,14 @@
-"""Background duties of the service, each on its own interval and safe with many replicas.
+"""Background duties of the service, each safe with many replicas; `scheduler` runs them.
 
 The idle sweep queues the rest of conversations that fell silent; at most one open job per
 conversation can wait, so that two replicas sweeping at once queue it once. Memories that were
 stored during an outage of the embedder get their vectors. Expired idempotency keys are dropped.
-APScheduler keeps the intervals.
 """
 
 from __future__ import annotations
 
 import logging
-
-from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from collections.abc import Awaitable, Callable
 
 from recollect_extraction.intake import Intake
 from recollect_extraction.pipeline.backfill import Backfill
@@ -23,11 +21,16 @@ logger = logging.getLogger("recollect.sweeps")
 
 _BATCH = 200
 _SWEEP_SECONDS = 10.0
-_BACKFILL_SECONDS = 10
+_BACKFILL_SECONDS = 10.0
+_KEYS_SECONDS = 3600.0
+_SLOT_SECONDS = 60.0
+"""How often the schedule `idle` comes unless somebody changes it."""
+
+Duty = Callable[[], Awaitable[None]]
 
 
 class Sweeps:
-    """Runs the duties while the service runs. The database's role is recollect_maintenance."""
+    """The duties of this process. The database's role is recollect_maintenance."""
 
     def __init__(
         self,
@@ -41,24 +44,20 @@ class Sweeps:
         self._intake = intake
         self._backfill = backfill
         self._idle_seconds = idle_minutes * 60
-        self._scheduler = AsyncIOScheduler(
-            timezone="UTC",
-            # A tick that comes late still counts; several missed ones count once.
-            job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1},
-        )
 
-    def start(self) -> None:
-        """Begin."""
-        every = max(1.0, min(60.0, self._idle_seconds / 4))
-        self._scheduler.add_job(self.queue_idle, "interval", seconds=every)
+    def at_intervals(self, *, idle: bool) -> list[tuple[float, Duty]]:
+        """What every replica does by itself, and every how many seconds.
+
+        With `idle`, a silence that is shorter than the pauses of the schedule of that name is
+        noticed in time too.
+        """
+        duties: list[tuple[float, Duty]] = [(_KEYS_SECONDS, self.expire_keys)]
         if self._backfill is not None:
-            self._scheduler.add_job(self.fill_vectors, "interval", seconds=_BACKFILL_SECONDS)
-        self._scheduler.add_job(self.expire_keys, "interval", hours=1)
-        self._scheduler.start()
-
-    def stop(self) -> None:
-        """Begin no further sweep."""
-        self._scheduler.shutdown(wait=False)
+            duties.append((_BACKFILL_SECONDS, self.fill_vectors))
+        every = max(1.0, self._idle_seconds / 4)
+        if idle and every < _SLOT_SECONDS:
+            duties.append((every, self.queue_idle))
+        return duties
 
     async def queue_idle(self) -> None:
         """Queue what silent conversations left unextracted."""

@@ -15,17 +15,16 @@ from recollect_retrieval.config import RetrievalSettings
 from recollect_retrieval.handlers.retrieval import Defaults, RetrievalHandlers
 from recollect_retrieval.readers import Readers
 from recollect_retrieval.search.memories import MemorySearch
-from recollect_retrieval.search.query import QueryEmbedder
+from recollect_retrieval.search.query import QueryEmbedders
 from recollect_retrieval.storage.session import prepare_session
 from recollect_shared.config import describe
 from recollect_shared.consistency import ConsistencyTokens
 from recollect_shared.database.pool import Database
-from recollect_shared.embeddings import active
 from recollect_shared.paging import PageTokens
 from recollect_shared.rpc.server import Server, Servicer
 from recollect_shared.startup import (
     build_authenticator,
-    configured_embedder,
+    embedders_for,
     load_deployment_secret,
     run_service,
     serve,
@@ -42,8 +41,7 @@ logger = logging.getLogger("recollect.retrieval")
 async def running(settings: RetrievalSettings, conninfo: str) -> AsyncIterator[Server]:
     """The service at work on a database whose schema is up to date; leaving drains it."""
     async with AsyncExitStack() as stack:
-        configured = configured_embedder(settings)
-        stack.push_async_callback(configured.close)
+        embedders = embedders_for(settings)
         primary = _pool(settings, conninfo)
         # Counters have a connection of their own, so that they never stand in a reader's way.
         counters = Database(conninfo, "recollect_read", application=f"{NAME}-counters", max_size=1)
@@ -55,23 +53,16 @@ async def running(settings: RetrievalSettings, conninfo: str) -> AsyncIterator[S
                 stack.push_async_callback(database.close)
                 await database.open()
         secret = load_deployment_secret(settings)
-        async with primary.connection() as connection:
-            model = await active.active_model(connection)
-        embedder, why_not = active.fitting(configured, model)
-        queries = None
-        if embedder is None:
-            logger.warning("searches run without the semantic leg: %s", why_not)
-        else:
-            queries = QueryEmbedder(
-                embedder,
-                cache_size=settings.embedding_cache_size,
-                call_seconds=2 * settings.embedding_deadline_ms / 1000,
-            )
-            stack.push_async_callback(queries.close)
+        queries = QueryEmbedders(
+            embedders,
+            cache_size=settings.embedding_cache_size,
+            call_seconds=2 * settings.embedding_deadline_ms / 1000,
+        )
+        stack.push_async_callback(queries.close)
         accesses = AccessCounter(counters)
         handlers = RetrievalHandlers(  # type: ignore[abstract]
             Readers(primary, replica, ConsistencyTokens(secret)),
-            MemorySearch(queries, why_not, embedding_seconds=settings.embedding_deadline_ms / 1000),
+            MemorySearch(queries, embedding_seconds=settings.embedding_deadline_ms / 1000),
             accesses,
             PageTokens(secret),
             Defaults(
@@ -79,7 +70,7 @@ async def running(settings: RetrievalSettings, conninfo: str) -> AsyncIterator[S
                 max_relevant=settings.max_context_items,
                 max_tokens=settings.max_context_tokens,
             ),
-            dimensions=configured.dimensions,
+            dimensions=embedders.configured.dimensions,
         )
         server = Server(
             settings,
@@ -100,7 +91,7 @@ async def running(settings: RetrievalSettings, conninfo: str) -> AsyncIterator[S
             "serving on port %d",
             server.port,
             extra={
-                "embedder": embedder.name if embedder is not None else "none",
+                "embedder": embedders.configured.name,
                 "database": "embedded" if settings.embedded else "DATABASE_URL",
             },
         )

@@ -1,12 +1,12 @@
 """Which model's vectors answer searches is recorded in the database, not in configuration.
 
-A service embeds with that model if it can; otherwise it says why it cannot and does without.
+A service embeds with that model if it has a way to it (`shelf`); otherwise it says why it has not
+and does without.
 """
 
 from __future__ import annotations
 
 from recollect_shared.database.pool import Connection
-from recollect_shared.embeddings.offline import OfflineEmbedder
 from recollect_shared.embeddings.protocol import Embedder
 
 _ACTIVE = "SELECT model, dimensions FROM embedding_models WHERE active"
@@ -19,7 +19,7 @@ ON CONFLICT (model) DO NOTHING
 
 # The first model to come becomes the active one; a later one is switched to on purpose.
 _ACTIVATE_FIRST = """
-UPDATE embedding_models SET active = true
+UPDATE embedding_models SET active = true, activated_at = clock_timestamp()
 WHERE model = %(model)s AND NOT EXISTS (SELECT FROM embedding_models WHERE active)
 """
 
@@ -36,16 +36,3 @@ async def register(connection: Connection, embedder: Embedder) -> None:
     values = {"model": embedder.name, "dimensions": embedder.dimensions}
     await connection.execute(_REGISTER, values)
     await connection.execute(_ACTIVATE_FIRST, values)
-
-
-def fitting(configured: Embedder, active: tuple[str, int] | None) -> tuple[Embedder | None, str]:
-    """The embedder for the active model, or None and the reason for which there is none."""
-    if active is None or active == (configured.name, configured.dimensions):
-        return configured, ""
-    offline = OfflineEmbedder()
-    if active == (offline.name, offline.dimensions):
-        return offline, ""
-    return None, (
-        f"memories are embedded with {active[0]} ({active[1]} dimensions) and this service is "
-        f"configured for {configured.name} ({configured.dimensions}): set the embedder back"
-    )

@@ -38,7 +38,6 @@ PLANNED: dict[str, str] = {
     "SessionService/ResolvePendingAction": _SEARCH,
     "MaintenanceService/Consolidate": _LIFECYCLE,
     "MaintenanceService/UndoConsolidation": _LIFECYCLE,
-    "MaintenanceService/Reembed": _LIFECYCLE,
     "MaintenanceService/GetUsage": _LIFECYCLE,
     "MaintenanceService/RollbackSource": _LIFECYCLE,
     "PrivacyService/ReinstateUser": _CONTROL,

@@ -77,13 +77,13 @@ def test_memories_of_another_type_are_no_candidates() -> None:
     assert found("User prefers short answers", known(type="fact")) is None
 
 
-@pytest.mark.parametrize("status", ["active", "achieved", "forgotten"])
-def test_current_and_forgotten_memories_are_candidates(status: str) -> None:
+@pytest.mark.parametrize("status", ["active", "achieved", "forgotten", "quarantined"])
+def test_current_forgotten_and_quarantined_memories_are_candidates(status: str) -> None:
     neighbour = known(status=status)
     assert found("User prefers short answers", neighbour) is neighbour
 
 
-@pytest.mark.parametrize("status", ["superseded", "contradicted", "archived", "quarantined"])
+@pytest.mark.parametrize("status", ["superseded", "contradicted", "archived"])
 def test_other_statuses_are_no_candidates(status: str) -> None:
     assert found("User prefers short answers", known(status=status)) is None
 
@@ -93,7 +93,9 @@ def test_the_best_candidate_wins_in_any_order() -> None:
     far = known("User prefers concise answers", cosine=0.86)
     near = known("User prefers brief answers", cosine=0.95)
     exact = known(cosine=None)
-    for order in itertools.permutations([forgotten, far, near]):
+    waiting = known(status="quarantined", cosine=0.97)
+    assert found("User prefers short answers", forgotten, waiting) is waiting
+    for order in itertools.permutations([forgotten, far, near, waiting]):
         assert found("User prefers short answers", *order) is near
     for order in itertools.permutations([forgotten, far, near, exact]):
         assert found("User prefers short answers", *order) is exact

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from typing import Any
-from uuid import UUID
 
 import pytest
 
@@ -16,23 +15,19 @@ from recollect_extraction.pipeline.merge import (
     Update,
     merge_update,
 )
-from recollect_shared.models import SourceRef
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 EARLIER, LATER = NOON - timedelta(days=1), NOON + timedelta(days=1)
-M1, M2 = SourceRef("c1", "m1"), SourceRef("c1", "m2")
 
 
 def known(**changes: Any) -> KnownMemory:
     fields: dict[str, Any] = {
-        "memory_id": UUID(int=1),
         "content": "User prefers short answers",
         "importance": 0.5,
         "confidence": "medium",
         "origin": "user",
         "said_at": NOON,
         "tags": ("style",),
-        "sources": (M1,),
         **changes,
     }
     return KnownMemory(**fields)
@@ -45,16 +40,13 @@ def again(**changes: Any) -> NewMemory:
         "confidence": "medium",
         "origin": "user",
         "said_at": LATER,
-        "sources": (M2,),
         **changes,
     }
     return NewMemory(**fields)
 
 
 def merged(old: KnownMemory, new: NewMemory) -> Update:
-    update = merge_update(old, new)
-    assert update is not None
-    return update
+    return merge_update(old, new)
 
 
 def test_newer_words_win() -> None:
@@ -63,8 +55,6 @@ def test_newer_words_win() -> None:
     assert update.changed == ("content",)
     assert update.versioned
     assert update.said_at == LATER
-    assert update.sources == (M1, M2)
-    assert update.new_sources == (M2,)
 
 
 @pytest.mark.parametrize("said_at", [EARLIER, NOON])
@@ -72,7 +62,6 @@ def test_evidence_that_is_not_newer_only_adds_its_source(said_at: datetime) -> N
     update = merged(known(), again(said_at=said_at))
     assert update.content == "User prefers short answers"
     assert not update.versioned
-    assert update.new_sources == (M2,)
     assert update.said_at == NOON
 
 
@@ -83,7 +72,7 @@ def test_the_newest_words_win_in_any_order_of_arrival() -> None:
         memory = known(content=words[first], said_at=first)
         for said_at in rest:
             update = (
-                merged(memory, again(content=words[said_at], said_at=said_at, sources=(M2,)))
+                merged(memory, again(content=words[said_at], said_at=said_at))
                 if said_at > memory.said_at
                 else None
             )
@@ -99,13 +88,13 @@ def test_a_full_stop_makes_no_version() -> None:
 
 
 def test_the_same_again_changes_nothing_at_all() -> None:
-    same = again(content="User prefers short answers", said_at=NOON, sources=(M1,), tags=("style",))
-    assert merge_update(known(), same) is None
+    same = again(content="User prefers short answers", said_at=NOON, tags=("style",))
+    assert not merged(known(), same).versioned
 
 
 def test_saying_it_again_later_renews_the_age_of_the_evidence() -> None:
-    update = merged(known(), again(content="User prefers short answers", sources=(M1,)))
-    assert (update.said_at, update.versioned, update.new_sources) == (LATER, False, ())
+    update = merged(known(), again(content="User prefers short answers"))
+    assert (update.said_at, update.versioned) == (LATER, False)
 
 
 def test_repetition_never_weakens() -> None:
@@ -119,12 +108,11 @@ def test_repetition_never_weakens() -> None:
 
 def test_labels_unite_in_the_old_order_and_spelling() -> None:
     update = merged(
-        known(tags=("style", "answers"), keywords=("Short",), entities=("Hà Nội",)),
-        again(tags=("tone", "style"), keywords=("short", "brief"), entities=("Hà Nội",)),
+        known(tags=("style", "answers"), keywords=("Short",)),
+        again(tags=("tone", "style"), keywords=("short", "brief")),
     )
     assert update.tags == ("style", "answers", "tone")
     assert update.keywords == ("Short", "brief")
-    assert update.entities == ("Hà Nội",)
     assert update.changed == ("content", "tags", "keywords")
 
 
@@ -147,7 +135,6 @@ def test_lower_trust_only_adds_its_source_to_higher(origin: str) -> None:
     assert not update.versioned
     assert (update.content, update.importance) == ("User prefers short answers", 0.5)
     assert (update.origin, update.tags, update.said_at) == ("user", ("style",), NOON)
-    assert update.sources == (M1, M2)
 
 
 @pytest.mark.parametrize("said_at", [EARLIER, LATER])
@@ -158,4 +145,3 @@ def test_higher_trust_takes_lower_over_entirely(said_at: datetime) -> None:
     assert (update.confidence, update.origin, update.detail) == ("medium", "user", "")
     assert (update.tags, update.said_at) == (("tone",), said_at)
     assert "origin" in update.changed
-    assert update.sources == (M1, M2)

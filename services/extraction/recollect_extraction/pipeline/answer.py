@@ -37,7 +37,8 @@ _MAX_LABELS = 32
 _LABEL_CHARACTERS = 64
 _MAX_NUMBER = sys.float_info.max
 """On the wire every number is a finite double."""
-_EVENT_TYPES = ("question", "problem", "learning")
+EVENT_TYPES = ("question", "problem", "learning")
+"""Types whose content has at most `MAX_EVENT_CHARACTERS`; `detail` holds the rest."""
 _FENCED = re.compile(r"^\s*```[a-zA-Z]*\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
 _NOT_LABEL = re.compile(r"[^\w]+", re.UNICODE)
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -76,7 +77,10 @@ class NewItem:
 
 @dataclass(frozen=True, slots=True)
 class UpdatedItem:
-    """New wording or weight of a known memory; None keeps what is."""
+    """New wording or weight of a known memory; None keeps what is.
+
+    `detail` holds the whole text where the content had to be cut.
+    """
 
     memory: str
     content: str | None
@@ -84,6 +88,7 @@ class UpdatedItem:
     confidence: str | None
     tags: tuple[str, ...]
     source_ids: tuple[str, ...] | None
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +125,7 @@ class _Check:
 
     messages: frozenset[str]
     memories: frozenset[str]
+    events: frozenset[str]
     dropped: int = 0
     seen_memories: set[tuple[str, str]] = field(default_factory=set)
 
@@ -127,19 +133,22 @@ class _Check:
         self.dropped += 1
 
 
-def read_answer(text: str, *, messages: Sequence[str], memories: Sequence[str]) -> Answer:
+def read_answer(
+    text: str, *, messages: Sequence[str], memories: Sequence[str], events: Sequence[str] = ()
+) -> Answer:
     """Turn a reply into an `Answer`.
 
     Args:
         text: The raw reply.
         messages: Local ids of the messages that were in the prompt.
         memories: Local ids of the memories that were in the prompt.
+        events: Those of them that are of `EVENT_TYPES`, whose content is short.
 
     Raises:
         UnusableAnswer: There is no JSON object with at least one known key.
     """
     reply = _load(text)
-    check = _Check(frozenset(messages), frozenset(memories))
+    check = _Check(frozenset(messages), frozenset(memories), frozenset(events))
     items = _list(reply, "new_memories", check)
     if len(items) > MAX_ITEMS:
         check.dropped += len(items) - MAX_ITEMS
@@ -225,9 +234,8 @@ def _new_item(index: int, raw: Any, check: _Check) -> NewItem | None:
     if content is None:
         return None
     detail = _text(raw.get("detail"))
-    if raw["type"] in _EVENT_TYPES and len(content) > MAX_EVENT_CHARACTERS:
-        detail = detail or content
-        content = content[: MAX_EVENT_CHARACTERS - 1].rstrip() + "…"
+    if raw["type"] in EVENT_TYPES:
+        content, detail = _shortened(content, detail)
     confidence = raw.get("confidence", "medium")
     context = _clean(raw.get("context") or {})
     return NewItem(
@@ -252,6 +260,9 @@ def _updated_item(raw: Any, check: _Check) -> UpdatedItem | None:
     if memory is None:
         return None
     content = _content(raw.get("content"))
+    detail = ""
+    if content is not None and memory in check.events:
+        content, detail = _shortened(content, "")
     importance = raw.get("importance")
     if content is None and importance is None and not raw.get("tags"):
         return None
@@ -259,6 +270,7 @@ def _updated_item(raw: Any, check: _Check) -> UpdatedItem | None:
     return UpdatedItem(
         memory=memory,
         content=content,
+        detail=detail,
         importance=_importance(importance, None, check),
         confidence=confidence if confidence in CONFIDENCES else None,
         tags=_labels(raw.get("tags"), snake=True),
@@ -306,6 +318,13 @@ def _source_ids(raw: Mapping[str, Any], check: _Check) -> tuple[str, ...] | None
 
 def _text(value: Any) -> str:
     return nfc(_UNSTORABLE.sub("", value)).strip() if isinstance(value, str) else ""
+
+
+def _shortened(content: str, detail: str) -> tuple[str, str]:
+    """The content within its bound, and the whole of it as detail if there is none."""
+    if len(content) <= MAX_EVENT_CHARACTERS:
+        return content, detail
+    return content[: MAX_EVENT_CHARACTERS - 1].rstrip() + "…", detail or content
 
 
 def _content(value: Any) -> str | None:

@@ -10,7 +10,12 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from recollect_extraction.pipeline.answer import Answer, UnusableAnswer, read_answer
+from recollect_extraction.pipeline.answer import (
+    EVENT_TYPES,
+    Answer,
+    UnusableAnswer,
+    read_answer,
+)
 from recollect_extraction.provider.protocol import ChatModel, Completion, Prompt
 from recollect_extraction.storage.conversations import StoredMessage
 from recollect_shared.model_api import ModelMisbehaved
@@ -63,6 +68,7 @@ async def ask(chat: ChatModel, prompt: Prompt) -> Reply:
                 completion.text,
                 messages=[message.local_id for message in prompt.batch.messages],
                 memories=[memory.local_id for memory in prompt.batch.memories],
+                events=[m.local_id for m in prompt.batch.memories if m.type in EVENT_TYPES],
             )
         except UnusableAnswer as error:
             why = str(error)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from uuid import UUID
 
-from recollect_extraction.storage import memories, pending_vectors
+from recollect_extraction.storage import memories, pending_vectors, reembedding
 from recollect_extraction.storage.pending_vectors import Pending
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.embeddings.protocol import Embedder, Vector
@@ -36,11 +36,16 @@ class Backfill:
         the embedder refuses while it takes others is given up: it is found by its words only, and
         does not stand in everybody's way.
         """
-        waiting = await self._database.run(
-            lambda connection: pending_vectors.find(connection, limit=_BATCH), timeout=_SECONDS
-        )
+
+        async def find(connection: Connection) -> list[Pending]:
+            await reembedding.await_recent(connection)
+            return await pending_vectors.find(connection, limit=_BATCH)
+
+        waiting = await self._database.run(find, timeout=_SECONDS)
         if not waiting:
             return 0
+        # By its name now: the active model may change while it is asked.
+        model = self._embedder.name
         vectors = await self._vectors(waiting)
 
         async def work(connection: Connection) -> int:
@@ -51,8 +56,8 @@ class Backfill:
                 found = vectors[item.memory_id]
                 state = "stored" if found else "refused"
                 async with connection.transaction():
-                    if await pending_vectors.settle(connection, item, state=state):
-                        await self._write(connection, item, found)
+                    if await pending_vectors.settle(connection, item, model=model, state=state):
+                        await self._write(connection, item, model, found)
                         done += 1
             return done
 
@@ -94,7 +99,7 @@ class Backfill:
         return dict(found)
 
     async def _write(
-        self, connection: Connection, item: Pending, vectors: Sequence[Vector]
+        self, connection: Connection, item: Pending, model: str, vectors: Sequence[Vector]
     ) -> None:
         if not vectors:
             return
@@ -103,11 +108,11 @@ class Backfill:
             connection,
             scope,
             item.memory_id,
-            model=self._embedder.name,
+            model=model,
             status=item.status,
             vector=vectors[0],
         )
         if len(vectors) > 1:
             await memories.write_source_vector(
-                connection, scope, item.memory_id, model=self._embedder.name, vector=vectors[1]
+                connection, scope, item.memory_id, model=model, vector=vectors[1]
             )

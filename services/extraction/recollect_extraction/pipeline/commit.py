@@ -8,13 +8,13 @@ writes memories, profile, summary, history, usage and progress together.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
 from recollect_extraction.intake import WHY_NOT
-from recollect_extraction.pipeline import behaviour
+from recollect_extraction.pipeline import behaviour, trust
 from recollect_extraction.pipeline.answer import Answer
 from recollect_extraction.pipeline.dedupe import Neighbour
 from recollect_extraction.pipeline.evidence import Witnesses
@@ -65,7 +65,11 @@ class Commit:
     """Writes outcomes. The database's role is recollect_write."""
 
     def __init__(
-        self, database: Database, *, memory_enabled: bool, dedupe_threshold: float
+        self,
+        database: Database,
+        *,
+        memory_enabled: bool,
+        dedupe_threshold: Callable[[], float],
     ) -> None:
         self._database = database
         self._memory_enabled = memory_enabled
@@ -130,7 +134,7 @@ class Commit:
                     for (kind, index), vector in outcome.vectors.contents.items()
                     if kind == "new"
                 },
-                threshold=self._threshold,
+                threshold=self._threshold(),
                 active_count=await memories.count_active(connection, scope),
                 status_changes=outcome.result.memories_contradicted + outcome.result.goals_achieved,
             )
@@ -159,19 +163,19 @@ class Commit:
         answer = outcome.answer
         near: dict[tuple[int, UUID], float | None] = dict.fromkeys(
             await memories.find_same_words(
-                connection, scope, {item.index: item.content for item in answer.new}
+                connection, scope, {item.index: (item.type, item.content) for item in answer.new}
             )
         )
         for position, memory_id, cosine in await memories.find_neighbours(
             connection,
             scope,
             {
-                item.index: outcome.vectors.contents["new", item.index]
+                item.index: (item.type, outcome.vectors.contents["new", item.index])
                 for item in answer.new
                 if ("new", item.index) in outcome.vectors.contents
             },
             model=outcome.vectors.model,
-            at_least=self._threshold,
+            at_least=self._threshold(),
             limit=_NEIGHBOURS,
         ):
             near[position, memory_id] = cosine
@@ -200,7 +204,8 @@ class Commit:
         """Merge what the user said about themselves; nobody else's words change a profile."""
         scope = held.scope
         profile, said_at = await profiles.read_profile(connection, scope)
-        patch = outcome.answer.profile
+        patch, suspect = trust.without_overrides(outcome.answer.profile)
+        result = replace(result, dropped_items=result.dropped_items + suspect)
         evidence = outcome.witnesses.for_change(outcome.answer.profile_source_ids)
         if patch is None or not evidence.trusted:
             await profiles.mark_extracted(connection, scope)
@@ -255,12 +260,14 @@ class Commit:
         scope = held.scope
         _, summary = await conversations.read_summary(connection, scope, held.conversation)
         patch = outcome.answer.summary or {}
+        covered = await conversations.summary_covers(connection, scope, held.conversation)
         fields = merge_summary(
             summary,
             SummaryPatch(**{key: patch.get(key) for key in _SUMMARY_KEYS}),
             first_user_words=await conversations.first_user_words(
                 connection, scope, held.conversation
             ),
+            late=outcome.done_to <= covered,
         )
         await conversations.write_summary(
             connection,

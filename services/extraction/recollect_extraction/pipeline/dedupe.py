@@ -21,8 +21,11 @@ from recollect_extraction.pipeline.guards import same_statement
 from recollect_shared.models import CURRENT_STATUSES
 from recollect_shared.text.normalise import fold
 
-CANDIDATE_STATUSES = (*CURRENT_STATUSES, "forgotten")
-"""Statuses a duplicate may have. Forgotten ones count: what was forgotten stays forgotten."""
+CANDIDATE_STATUSES = (*CURRENT_STATUSES, "quarantined", "forgotten")
+"""Statuses a duplicate may have. What was forgotten stays forgotten, and what waits for review is
+not doubled by being said again."""
+
+_STANDING = {"forgotten": 0, "quarantined": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +52,9 @@ def find_duplicate(
 ) -> Neighbour | None:
     """The known memory that already says the new statement, or None.
 
-    Where several do, a current one comes before a forgotten one (else a forgotten copy would hide
-    that the statement is known), then an exact copy, the highest cosine, the latest change, the id.
+    Where several do, a current one comes before a quarantined and that before a forgotten one (else
+    a forgotten copy would hide that the statement is known), then an exact copy, the highest
+    cosine, the latest change, the id.
 
     Args:
         new_type: Type of the new statement.
@@ -63,7 +67,7 @@ def find_duplicate(
         The duplicate; what follows from its status and origin is the caller's decision.
     """
     plain = _plain(new_content)
-    found: list[tuple[tuple[bool, bool, float, datetime, int], Neighbour]] = []
+    found: list[tuple[tuple[int, bool, float, datetime, int], Neighbour]] = []
     for known in neighbours:
         if known.type != new_type or known.status not in CANDIDATE_STATUSES:
             continue
@@ -71,8 +75,13 @@ def find_duplicate(
         # Written so that NaN, the cosine of a zero vector, is not near.
         cosine = known.cosine if known.cosine is not None and known.cosine >= threshold else None
         if (exact or cosine is not None) and same_statement(new_content, known.content):
-            current = known.status in CURRENT_STATUSES
-            rank = (current, exact, cosine or 0.0, known.updated_at, known.memory_id.int)
+            rank = (
+                _STANDING.get(known.status, 2),
+                exact,
+                cosine or 0.0,
+                known.updated_at,
+                known.memory_id.int,
+            )
             found.append((rank, known))
     return max(found, key=lambda pair: pair[0])[1] if found else None
 

@@ -61,7 +61,7 @@ class Extraction:
         self,
         database: Database,
         chat: ChatModel,
-        embedder: Embedder | None,
+        embedder: Embedder,
         commit: Commit,
         prices: Prices,
         rules: ExtractionRules,
@@ -150,7 +150,7 @@ class Extraction:
         vectors, embedding = await self._embed(reply.answer, witnesses)
         charges = [
             *(self._charge(c.model, c.calls, c.input_tokens, c.output_tokens) for c in wasted),
-            *self._charges(reply, embedding),
+            *self._charges(reply, vectors, embedding),
         ]
         return await self._commit.run(
             held,
@@ -179,8 +179,13 @@ class Extraction:
         scope = held.scope
         profile, _ = await profiles.read_profile(connection, scope)
         time_zone, summary = await conversations.read_summary(connection, scope, held.conversation)
+        tags = await memories.tags_in_use(connection, scope, MAX_TAGS)
         chosen = await select_memories(
-            connection, scope, list(messages.values()), limit=self._rules.prompt_memories
+            connection,
+            scope,
+            list(messages.values()),
+            limit=self._rules.prompt_memories,
+            tags_in_use=tags,
         )
         local_memories = {f"e{i}": known for i, known in enumerate(chosen, 1)}
         batch = Batch(
@@ -195,7 +200,7 @@ class Extraction:
                 for key, message in messages.items()
             ],
             time_zone=time_zone,
-            tags_in_use=await memories.tags_in_use(connection, scope, MAX_TAGS),
+            tags_in_use=tags,
         )
         prompt = build_prompt(
             batch,
@@ -208,8 +213,6 @@ class Extraction:
         self, answer: Answer, witnesses: Witnesses
     ) -> tuple[Vectors, EmbeddingBatch | None]:
         """The vectors of everything a reply may write, in one call; none during an outage."""
-        if self._embedder is None:
-            return Vectors("", {}, {}), None
         contents: dict[tuple[str, int], str] = {
             ("new", item.index): item.content for item in answer.new
         }
@@ -222,18 +225,20 @@ class Extraction:
             if (evidence := witnesses.for_new(item.source_ids, item.origin)).text
         }
         texts = [*contents.values(), *sources.values()]
+        # By its name now: the active model may change while it is asked.
+        model = self._embedder.name
         if not texts:
-            return Vectors(self._embedder.name, {}, {}), None
+            return Vectors(model, {}, {}), None
         try:
             embedding = await self._embedder.embed(texts)
         except ModelError as error:
             # The memories are stored without vectors, found by their words, and back-filled.
             logger.warning("embedder out of reach: %s", error)
-            return Vectors(self._embedder.name, {}, {}), None
+            return Vectors(model, {}, {}), None
         found: list[Vector] = embedding.vectors
         return (
             Vectors(
-                self._embedder.name,
+                model,
                 dict(zip(contents, found[: len(contents)], strict=True)),
                 dict(zip(sources, found[len(contents) :], strict=True)),
             ),
@@ -244,10 +249,12 @@ class Extraction:
         cost = self._prices.cost(model, input_tokens=input_tokens, output_tokens=output_tokens)
         return Charge("extraction", model, calls, input_tokens, output_tokens, cost)
 
-    def _charges(self, reply: Reply, embedding: EmbeddingBatch | None) -> list[Charge]:
+    def _charges(
+        self, reply: Reply, vectors: Vectors, embedding: EmbeddingBatch | None
+    ) -> list[Charge]:
         charges = [self._charge(reply.model, reply.calls, reply.input_tokens, reply.output_tokens)]
-        if embedding is not None and self._embedder is not None:
-            name = self._embedder.name
+        if embedding is not None:
+            name = vectors.model
             charges.append(
                 Charge(
                     "embedding",

@@ -14,18 +14,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from uuid import UUID
 
 from recollect_extraction.pipeline.guards import same_wording
-from recollect_shared.models import CONFIDENCES, SourceRef
+from recollect_shared.models import CONFIDENCES
 from recollect_shared.text.normalise import nfc
 
 HIGHER_ORIGINS = ("user", "operator")
 MAX_LABELS = 32
-"""Tags, keywords or entities a memory may gather; those it has keep their places."""
+"""Tags or keywords a memory may gather; those it has keep their places."""
 
 _CONTENT = (
-    "content", "detail", "importance", "confidence", "origin", "tags", "keywords", "entities",
+    "content", "detail", "importance", "confidence", "origin", "tags", "keywords",
 )  # fmt: skip
 
 
@@ -45,15 +44,12 @@ class NewMemory:
     detail: str = ""
     tags: Sequence[str] = ()
     keywords: Sequence[str] = ()
-    entities: Sequence[str] = ()
-    sources: Sequence[SourceRef] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class KnownMemory:
     """A memory as it stands, with the event time of the newest evidence behind it."""
 
-    memory_id: UUID
     content: str
     importance: float
     confidence: str
@@ -62,19 +58,16 @@ class KnownMemory:
     detail: str = ""
     tags: Sequence[str] = ()
     keywords: Sequence[str] = ()
-    entities: Sequence[str] = ()
-    sources: Sequence[SourceRef] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
     """What the memory is afterwards.
 
-    `changed` names the fields that differ; `new_sources` are those to add. Without a changed field
-    there is no new version: sources and `said_at` are evidence, not content.
+    `changed` names the fields that differ. Without one there is no new version: `said_at` is
+    evidence, not content.
     """
 
-    memory_id: UUID
     content: str
     detail: str
     importance: float
@@ -83,9 +76,6 @@ class Update:
     said_at: datetime
     tags: tuple[str, ...]
     keywords: tuple[str, ...]
-    entities: tuple[str, ...]
-    sources: tuple[SourceRef, ...]
-    new_sources: tuple[SourceRef, ...]
     changed: tuple[str, ...]
 
     @property
@@ -94,12 +84,8 @@ class Update:
         return bool(self.changed)
 
 
-def merge_update(known: KnownMemory, new: NewMemory) -> Update | None:
-    """Merge a repeated statement into the known one.
-
-    Returns:
-        The memory afterwards, or None if nothing changes at all, not even the sources.
-    """
+def merge_update(known: KnownMemory, new: NewMemory) -> Update:
+    """The known memory after a statement that repeats it."""
     known_is_higher, new_is_higher = _higher(known.origin), _higher(new.origin)
     if known_is_higher and not new_is_higher:
         after = known
@@ -107,15 +93,10 @@ def merge_update(known: KnownMemory, new: NewMemory) -> Update | None:
         after = _taken_over(known, new)
     else:
         after = _joined(known, new)
-    sources = tuple(dict.fromkeys([*known.sources, *new.sources]))
-    new_sources = sources[len(set(known.sources)) :]
     changed = tuple(
         name for name in _CONTENT if _plain(getattr(after, name)) != _plain(getattr(known, name))
     )
-    if not changed and not new_sources and after.said_at == known.said_at:
-        return None
     return Update(
-        memory_id=known.memory_id,
         content=after.content,
         detail=after.detail,
         importance=after.importance,
@@ -124,9 +105,6 @@ def merge_update(known: KnownMemory, new: NewMemory) -> Update | None:
         said_at=after.said_at,
         tags=tuple(after.tags),
         keywords=tuple(after.keywords),
-        entities=tuple(after.entities),
-        sources=sources,
-        new_sources=new_sources,
         changed=changed,
     )
 
@@ -151,7 +129,6 @@ def _taken_over(known: KnownMemory, new: NewMemory) -> KnownMemory:
         said_at=new.said_at,
         tags=new.tags,
         keywords=new.keywords,
-        entities=new.entities,
     )
 
 
@@ -168,7 +145,6 @@ def _joined(known: KnownMemory, new: NewMemory) -> KnownMemory:
         said_at=max(known.said_at, new.said_at),
         tags=_united(known.tags, new.tags),
         keywords=_united(known.keywords, new.keywords),
-        entities=_united(known.entities, new.entities),
     )
 
 

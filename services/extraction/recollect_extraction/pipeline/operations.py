@@ -14,7 +14,11 @@ from recollect_shared.models import SourceRef
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """A new memory. `position` is its item's place in the reply, where its vectors are found."""
+    """A new memory.
+
+    `position` is its item's place in the reply, where its vectors are found. `challenges` are the
+    memories that a quarantined one would contradict if it were believed.
+    """
 
     memory_id: UUID
     position: int
@@ -24,6 +28,7 @@ class Creation:
     status: str = "active"
     valid_to: datetime | None = None
     superseded_by: UUID | None = None
+    challenges: tuple[UUID, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ class Rewrite:
 
     before: Known
     after: Known
-    action: str  # "merged", "updated" or "restored"
+    action: str  # "merged", "updated", "restored" or "quarantined"
     reason: str
     vector_of: tuple[str, int] | None
     source_text: str
@@ -56,7 +61,10 @@ class Closure:
 
 @dataclass(slots=True)
 class Plan:
-    """Operations in the order in which they must be written."""
+    """Operations in the order in which they must be written.
+
+    `challenges` are pairs of a known memory in quarantine and one that it would contradict.
+    """
 
     creations: list[Creation] = field(default_factory=list)
     rewrites: list[Rewrite] = field(default_factory=list)
@@ -64,5 +72,6 @@ class Plan:
     sources: list[tuple[UUID, SourceRef]] = field(default_factory=list)
     confirmed: dict[UUID, datetime] = field(default_factory=dict)
     mentions: list[tuple[UUID, NewItem]] = field(default_factory=list)
+    challenges: list[tuple[UUID, UUID]] = field(default_factory=list)
     dropped: int = 0
     forgotten_again: int = 0

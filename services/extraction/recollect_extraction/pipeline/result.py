@@ -53,9 +53,15 @@ class Result:
                     "confirmed": len(plan.confirmed),
                     "merged": sum(change.action == "merged" for change in plan.rewrites),
                     "kept_forgotten": plan.forgotten_again,
+                    "quarantined": sum(made.status == "quarantined" for made in plan.creations)
+                    + sum(change.action == "quarantined" for change in plan.rewrites),
                 },
             ),
         )
+
+    def with_counts(self, counts: Mapping[str, int]) -> Result:
+        """With more of what has no field of its own."""
+        return replace(self, counts=_added(self.counts, counts))
 
     def with_charges(self, charges: list[Charge]) -> Result:
         """With what the models used."""

@@ -1,56 +1,166 @@
 """Which of the memories already held go into the prompt: the relevant ones, not just the newest.
 
 Relevant is what shares words with the new messages (BM25 over the user's own index, no second
-embedding call); the most important ones fill what room is left.
+embedding call), mentions somebody or something they name, or carries a tag they speak of. The three
+lists are joined by rank; the most important memories fill what room is left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from uuid import UUID
 
-from recollect_extraction.storage import keyword_index, memories
+from recollect_extraction.pipeline.batches import estimate_tokens
+from recollect_extraction.storage import keyword_index, memories, mentioned
 from recollect_extraction.storage.conversations import StoredMessage
 from recollect_extraction.storage.memories import Known
+from recollect_extraction.storage.mentioned import Names
 from recollect_shared.database.pool import Connection
 from recollect_shared.models import Scope
 from recollect_shared.text.bm25 import score
+from recollect_shared.text.normalise import fold
 from recollect_shared.text.terms import query_terms
 
 MAX_TERMS = 400
+"""Terms looked up: of all terms of a batch the rarest among the user's memories."""
 MAX_TAGS = 60
-MAX_CHARACTERS = 12_000
-"""All memories of a prompt together: about 3,000 tokens."""
-_LINE = 40
+MAX_ENTITIES = 500
+"""Entities whose names are looked for in a batch, those spoken of most."""
+MAX_TOKENS = 4_000
+"""All memories of a prompt together, by the cautious estimate of `batches`."""
+_LINE_TOKENS = 15
 """What a memory's id, type and date take."""
+_LOOKS = 4
+"""How often more of the best numbers are looked up while some of them are no current memory."""
+_WEIGHTS = (2.0, 1.0, 0.5)
+"""Of words, entities and tags when their lists are joined."""
+_SOFTNESS = 10
+_LONGEST_NAME = 5
+"""Words of a name that is looked for in spaced text."""
+_WORD = re.compile(r"\w+")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+)
 
 
 async def select_memories(
-    connection: Connection, scope: Scope, messages: Sequence[StoredMessage], *, limit: int
+    connection: Connection,
+    scope: Scope,
+    messages: Sequence[StoredMessage],
+    *,
+    limit: int,
+    tags_in_use: Sequence[str] = (),
 ) -> list[Known]:
     """At most `limit` current memories that the new messages may repeat, refine or contradict."""
     if limit == 0:
         return []
-    text = "\n".join(message.content for message in messages if message.role != "system")
-    postings, statistics = await keyword_index.read_postings(
-        connection, scope, query_terms(text)[:MAX_TERMS]
+    texts = [message.content for message in messages if message.role != "system"]
+    terms = list(dict.fromkeys(term for text in texts for term in query_terms(text)))
+    by_words = await _by_words(connection, scope, terms, limit)
+    by_entities = await _by_entities(connection, scope, "\n".join(texts), limit)
+    named_tags = tags_named(terms, tags_in_use)
+    by_tags = (
+        await mentioned.memories_of_tags(connection, scope, named_tags, limit=limit)
+        if named_tags
+        else []
     )
-    scores = score(postings, statistics.documents, statistics.terms)
-    best = sorted(scores, key=lambda number: -scores[number])[: 2 * limit]
-    by_words = await memories.read_by_lexical_no(connection, scope, best) if best else []
-    by_words.sort(key=lambda known: -scores[known.lexical_no])
-    chosen = {known.memory_id: known for known in by_words[: limit - limit // 5]}
+    ranked = joined([[known.memory_id for known in by_words], by_entities, by_tags])
+    rows = {known.memory_id: known for known in by_words}
+    missing = [memory_id for memory_id in ranked[:limit] if memory_id not in rows]
+    if missing:
+        rows |= await memories.read_known(connection, scope, missing)
+    chosen = {m: rows[m] for m in ranked[: limit - limit // 5] if m in rows}
     for known in await memories.read_top(connection, scope, limit):
         if len(chosen) >= limit:
             break
         chosen.setdefault(known.memory_id, known)
-    return _within(list(chosen.values()), MAX_CHARACTERS)
+    return within(list(chosen.values()), MAX_TOKENS)
 
 
-def _within(known: Sequence[Known], characters: int) -> list[Known]:
+async def _by_words(
+    connection: Connection, scope: Scope, terms: Sequence[str], limit: int
+) -> list[Known]:
+    """The current memories that answer the terms best, the best first."""
+    postings, statistics = await keyword_index.read_postings(
+        connection, scope, terms, most=MAX_TERMS
+    )
+    scores = score(postings, statistics.documents, statistics.terms)
+    best = sorted(scores, key=lambda number: (-scores[number], number))
+    found: list[Known] = []
+    # Numbers of earlier wordings and of memories that are closed are no rows to show.
+    for start in range(0, min(len(best), _LOOKS * 4 * limit), 4 * limit):
+        found += await memories.read_by_lexical_no(
+            connection, scope, best[start : start + 4 * limit]
+        )
+        if len(found) >= limit:
+            break
+    found.sort(key=lambda known: -scores[known.lexical_no])
+    return found[:limit]
+
+
+async def _by_entities(connection: Connection, scope: Scope, text: str, limit: int) -> list[UUID]:
+    names = await mentioned.read_names(connection, scope, limit=MAX_ENTITIES)
+    named = entities_named(text, names)
+    if not named:
+        return []
+    return await mentioned.memories_of_entities(connection, scope, named, limit=limit)
+
+
+def entities_named(text: str, names: Sequence[Names]) -> list[UUID]:
+    """The entities that a text names, by their name or an alias, in any spelling of it."""
+    if not names:
+        return []
+    folded = fold(text)
+    words = _WORD.findall(folded)
+    keys = {
+        entity.entity_id: {
+            tuple(_WORD.findall(name)) for name in (entity.name_key, *map(fold, entity.aliases))
+        }
+        for entity in names
+    }
+    lengths = {len(key) for held in keys.values() for key in held if len(key) <= _LONGEST_NAME}
+    phrases = {
+        tuple(words[at : at + length])
+        for length in lengths
+        for at in range(len(words) - length + 1)
+        if length
+    }
+
+    def is_named(key: tuple[str, ...]) -> bool:
+        name = " ".join(key)
+        return key in phrases or (bool(_UNSPACED.search(name)) and name in folded)
+
+    return [entity_id for entity_id, held in keys.items() if any(map(is_named, held))]
+
+
+def tags_named(terms: Iterable[str], tags: Sequence[str]) -> list[str]:
+    """The tags all of whose words stand in the text that has these terms."""
+    held = set(terms)
+    found = []
+    for tag in tags:
+        words = query_terms(tag.replace("_", " "))
+        if words and held.issuperset(words):
+            found.append(tag)
+    return found
+
+
+def joined(lists: Sequence[Sequence[UUID]]) -> list[UUID]:
+    """Several ranked lists as one: what stands high in any of them, and higher what is in more."""
+    scores: defaultdict[UUID, float] = defaultdict(float)
+    for weight, ranked in zip(_WEIGHTS, lists, strict=True):
+        for rank, memory_id in enumerate(ranked):
+            scores[memory_id] += weight / (_SOFTNESS + rank)
+    return sorted(scores, key=lambda memory_id: (-scores[memory_id], memory_id))
+
+
+def within(known: Sequence[Known], tokens: int) -> list[Known]:
+    """The memories, in order, that fit into a number of tokens."""
     kept: list[Known] = []
     for memory in known:
-        size = len(memory.content) + _LINE
-        if size <= characters:
+        size = estimate_tokens(memory.content) + _LINE_TOKENS
+        if size <= tokens:
             kept.append(memory)
-            characters -= size
+            tokens -= size
     return kept

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from recollect_extraction.pipeline.guards.instructions import overrides_instructions
 from recollect_shared.models import OUTCOMES, Summary
 from recollect_shared.text.normalise import nfc, unusable_characters
 
@@ -41,6 +42,9 @@ class SummaryPatch:
     followup_suggestions: Any = None
 
 
+_FIELDS = tuple(SummaryPatch.__dataclass_fields__)
+
+
 @dataclass(frozen=True, slots=True)
 class SummaryFields:
     """The fields to store."""
@@ -54,18 +58,25 @@ class SummaryFields:
 
 
 def merge_summary(
-    current: Summary | None, patch: SummaryPatch, *, first_user_words: str
+    current: Summary | None, patch: SummaryPatch, *, first_user_words: str, late: bool = False
 ) -> SummaryFields:
     """Merge what the model says of a conversation into what is held of it.
 
-    An absent or empty field keeps the old value, a list that is given replaces the old one.
+    An absent or empty field keeps the old value, a list that is given replaces the old one. Text
+    that sets the assistant's instructions aside counts as absent: a summary has no quarantine.
 
     Args:
         current: The summary so far.
         patch: The reply.
         first_user_words: The beginning of what the user wrote first, for a title if there is none.
+        late: The reply is about messages before those that the summary covers already, as when an
+            older job is retried: it fills what is empty and replaces nothing.
     """
     old = current
+    if late and old is not None:
+        patch = SummaryPatch(
+            **{name: None if getattr(old, name) else getattr(patch, name) for name in _FIELDS}
+        )
     return SummaryFields(
         title=_line(patch.title, MAX_TITLE)
         or _line(old.title if old else "", MAX_TITLE)
@@ -88,6 +99,8 @@ def _text(value: Any, limit: int) -> str:
     if not isinstance(value, str) or unusable_characters(value):
         return ""
     text = nfc(value).strip()
+    if overrides_instructions(text):
+        return ""
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from recollect_extraction.pipeline.closing import CHALLENGES
+from recollect_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from recollect_extraction.pipeline.operations import Closure, Creation, Plan, Rewrite
-from recollect_extraction.storage import keyword_index, ledger, memories, profiles
+from recollect_extraction.storage import keyword_index, ledger, memories, profiles, sources
 from recollect_extraction.storage.ledger import Event
 from recollect_extraction.storage.memories import Known
 from recollect_shared.database.pool import Connection
+from recollect_shared.embeddings.active import active_model
 from recollect_shared.embeddings.protocol import Vector
 from recollect_shared.models import Scope
 from recollect_shared.text.terms import count_terms
 
+MAX_WORDS = 2 * MAX_SOURCE_TEXT
+"""Characters of the words behind a reworded memory that are indexed with it, the newest first."""
+_EARLIER_SOURCES = 16
 _TEXTS_AT_ONCE = keyword_index.SEGMENT
 
 
@@ -48,15 +53,21 @@ async def write_plan(
 ) -> None:
     """Write everything `plan` holds, with its history and its place in the indexes."""
     scope = occasion.scope
+    vectors = await _of_active_model(connection, vectors)
     numbers = await _index(connection, scope, plan)
     for creation in plan.creations:
-        await _create(connection, occasion, creation, vectors, numbers)
+        await _create(connection, occasion, creation, vectors, numbers[creation.memory_id])
+    reworded = _last_rewordings(plan)
     for rewrite in plan.rewrites:
-        await _rewrite(connection, occasion, rewrite, vectors, numbers)
+        last = reworded.get(rewrite.after.memory_id) is rewrite
+        indexed = numbers[rewrite.after.memory_id] if last else None
+        await _rewrite(connection, occasion, rewrite, vectors, indexed)
     for closure in plan.closures:
         await _close(connection, occasion, closure)
     for memory_id, said_at in plan.confirmed.items():
         await memories.confirm(connection, scope, memory_id, said_at)
+    for memory_id, challenged in plan.challenges:
+        await memories.add_challenge(connection, scope, memory_id, challenged)
     await memories.add_sources(connection, scope, list(dict.fromkeys(plan.sources)))
     for memory_id, item in plan.mentions:
         await profiles.mention_entities(
@@ -65,35 +76,38 @@ async def write_plan(
     await ledger.record(connection, scope, occasion.job_id, list(_events(plan)))
 
 
+async def _of_active_model(connection: Connection, vectors: Vectors) -> Vectors:
+    """The vectors, or none if another model has become the active one since they were made."""
+    active = await active_model(connection)
+    return vectors if active is None or active[0] == vectors.model else Vectors("", {}, {})
+
+
 @dataclass(frozen=True, slots=True)
 class _Indexed:
     lexical_no: int
     length: int
 
 
-async def _index(
-    connection: Connection, scope: Scope, plan: Plan
-) -> dict[tuple[str, UUID, int], _Indexed]:
-    """Number and index every text that is new or changes; keyed by what and which version."""
-    texts: dict[tuple[str, UUID, int], Counter[str]] = {}
-    growth = 0
-    for made in plan.creations:
-        counts = count_terms(made.item.content, made.evidence.text)
-        texts["new", made.memory_id, 1] = counts
-        growth += counts.total()
-    for change in plan.rewrites:
-        if change.vector_of is None:
-            continue
-        counts = count_terms(change.after.content, change.source_text)
-        texts["rewrite", change.after.memory_id, change.after.version] = counts
-        growth += counts.total() - change.before.lexical_length
+async def _index(connection: Connection, scope: Scope, plan: Plan) -> dict[UUID, _Indexed]:
+    """Number and index the text of every memory that is new or gets new words, by its id."""
+    texts = {
+        made.memory_id: count_terms(made.item.content, made.evidence.text)
+        for made in plan.creations
+    }
+    growth = sum(terms.total() for terms in texts.values())
+    # Of several versions in a row only the last one is found by its words.
+    reworded = _last_rewordings(plan)
+    words = await _words(connection, scope, plan, list(reworded))
+    for memory_id, change in reworded.items():
+        texts[memory_id] = count_terms(change.after.content, words[memory_id])
+        growth += texts[memory_id].total() - change.before.lexical_length
     if not texts:
         return {}
     first = 1 + await keyword_index.reserve_numbers(
         connection, scope, texts=len(texts), documents=len(plan.creations), terms=growth
     )
     numbers = {
-        key: _Indexed(first + i, counts.total()) for i, (key, counts) in enumerate(texts.items())
+        key: _Indexed(first + i, terms.total()) for i, (key, terms) in enumerate(texts.items())
     }
     keys = list(texts)
     for start in range(0, len(keys), _TEXTS_AT_ONCE):
@@ -105,15 +119,43 @@ async def _index(
     return numbers
 
 
+def _last_rewordings(plan: Plan) -> dict[UUID, Rewrite]:
+    """The change that leaves each reworded memory with its words."""
+    return {
+        change.after.memory_id: change for change in plan.rewrites if change.vector_of is not None
+    }
+
+
+async def _words(
+    connection: Connection, scope: Scope, plan: Plan, memory_ids: Sequence[UUID]
+) -> dict[UUID, str]:
+    """The words behind memories: those of this reply first, then those of earlier sources."""
+    if not memory_ids:
+        return {}
+    earlier = await sources.read_words(
+        connection, scope, memory_ids, newest=_EARLIER_SOURCES, characters=MAX_SOURCE_TEXT
+    )
+    new = set(plan.sources)
+    found: dict[UUID, str] = {}
+    for memory_id in memory_ids:
+        texts = [c.source_text for c in reversed(plan.rewrites) if c.after.memory_id == memory_id]
+        texts += [
+            content
+            for source, content in earlier.get(memory_id, ())
+            if (memory_id, source) not in new
+        ]
+        found[memory_id] = "\n".join(filter(None, texts))[:MAX_WORDS]
+    return found
+
+
 async def _create(
     connection: Connection,
     occasion: Occasion,
     made: Creation,
     vectors: Vectors,
-    numbers: Mapping[tuple[str, UUID, int], _Indexed],
+    indexed: _Indexed,
 ) -> None:
     item = made.item
-    indexed = numbers["new", made.memory_id, 1]
     vector = vectors.contents.get(("new", made.position))
     await memories.insert(
         connection,
@@ -137,6 +179,7 @@ async def _create(
             "said_at": made.evidence.said_at,
             "superseded_by": made.superseded_by,
             "supersedes": [],
+            "challenges": list(made.challenges),
             "at": occasion.at,
             "job_id": occasion.job_id,
             "lexical_no": indexed.lexical_no,
@@ -158,10 +201,9 @@ async def _rewrite(
     occasion: Occasion,
     change: Rewrite,
     vectors: Vectors,
-    numbers: Mapping[tuple[str, UUID, int], _Indexed],
+    indexed: _Indexed | None,
 ) -> None:
     after = change.after
-    indexed = numbers.get(("rewrite", after.memory_id, after.version))
     vector = vectors.contents.get(change.vector_of) if change.vector_of is not None else None
     state = None
     if change.vector_of is not None:
@@ -250,8 +292,22 @@ def _events(plan: Plan) -> Sequence[Event]:
             change.before.memory_id,
             before=_shown(change.before),
             after=_shown(change.after),
+            related=_challenged(plan, change) if change.action == "quarantined" else None,
         )
         for change in plan.rewrites
+    ]
+    quarantined = [
+        Event(
+            "memory",
+            "quarantined",
+            1,
+            CHALLENGES if made.challenges else "reads as an instruction to the assistant",
+            made.memory_id,
+            after={"status": made.status},
+            related=next(iter(made.challenges), None),
+        )
+        for made in plan.creations
+        if made.status == "quarantined"
     ]
     closed = [
         Event(
@@ -267,10 +323,15 @@ def _events(plan: Plan) -> Sequence[Event]:
                 "importance": closure.importance,
                 "superseded_by": str(closure.superseded_by) if closure.superseded_by else None,
             },
+            related=closure.superseded_by,
         )
         for closure in plan.closures
     ]
-    return [*created, *rewritten, *closed]
+    return [*created, *quarantined, *rewritten, *closed]
+
+
+def _challenged(plan: Plan, change: Rewrite) -> UUID | None:
+    return next((other for m, other in plan.challenges if m == change.after.memory_id), None)
 
 
 def _shown(known: Known) -> dict[str, Any]:

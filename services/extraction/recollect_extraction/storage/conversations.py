@@ -16,10 +16,16 @@ from recollect_shared.models import Scope, Summary
 # waits here, so that numbers follow the order of commits.
 _OPEN = """
 INSERT INTO conversations (tenant_id, user_id, conversation_id, time_zone)
-VALUES (%(tenant_id)s, %(user_id)s, %(conversation_id)s, coalesce(%(time_zone)s, 'UTC'))
+VALUES (%(tenant_id)s, %(user_id)s, %(conversation_id)s,
+        coalesce(%(time_zone)s, (SELECT u.time_zone FROM users AS u
+                                 WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s),
+                 'UTC'))
 ON CONFLICT (tenant_id, user_id, conversation_id) DO UPDATE
 SET updated_at = now(),
-    time_zone = coalesce(%(time_zone)s, conversations.time_zone)
+    time_zone = coalesce(%(time_zone)s, (SELECT u.time_zone FROM users AS u
+                                         WHERE u.tenant_id = %(tenant_id)s
+                                           AND u.user_id = %(user_id)s),
+                         conversations.time_zone)
 RETURNING last_message_no, watermark
 """
 
@@ -118,15 +124,25 @@ WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
 
 _WRITE_SUMMARY = """
 INSERT INTO conversation_summaries (tenant_id, user_id, conversation_id, title, summary,
-    key_topics, technical_topics, outcome, followup_suggestions, covers_to)
-VALUES (%(tenant_id)s, %(user_id)s, %(conversation_id)s, %(title)s, %(summary)s, %(key_topics)s,
-        %(technical_topics)s, %(outcome)s, %(followup_suggestions)s, %(covers_to)s)
+    key_topics, technical_topics, outcome, followup_suggestions, covers_to, created_at)
+SELECT tenant_id, user_id, conversation_id, %(title)s, %(summary)s, %(key_topics)s,
+       %(technical_topics)s, %(outcome)s, %(followup_suggestions)s, %(covers_to)s, created_at
+FROM conversations
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
 ON CONFLICT (tenant_id, user_id, conversation_id) DO UPDATE
 SET title = EXCLUDED.title, summary = EXCLUDED.summary, key_topics = EXCLUDED.key_topics,
     technical_topics = EXCLUDED.technical_topics, outcome = EXCLUDED.outcome,
     followup_suggestions = EXCLUDED.followup_suggestions,
     covers_to = greatest(conversation_summaries.covers_to, EXCLUDED.covers_to),
     updated_at = now()
+"""
+
+_COVERED = """
+SELECT covers_to
+FROM conversation_summaries
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
 """
 
 # Across users: conversations that fell silent with messages no job owns and none waits for.
@@ -191,7 +207,11 @@ class KnownMessage:
 async def open_conversation(
     connection: Connection, scope: Scope, conversation_id: str, *, time_zone: str | None
 ) -> Counters:
-    """Create a conversation if it is new, and lock it."""
+    """Create a conversation if it is new, and lock it.
+
+    Its times are meant in `time_zone`, else in the user's, else in the one it had before, else in
+    UTC.
+    """
     cursor = await connection.execute(
         _OPEN, {**_key(scope, conversation_id), "time_zone": time_zone}
     )
@@ -328,6 +348,13 @@ async def read_summary(
         created_at=row[7],
         updated_at=row[8],
     )
+
+
+async def summary_covers(connection: Connection, scope: Scope, conversation_id: str) -> int:
+    """The highest message that the summary answers for; 0 if there is none."""
+    cursor = await connection.execute(_COVERED, _key(scope, conversation_id))
+    row = await cursor.fetchone()
+    return int(row[0]) if row else 0
 
 
 def summary_content(summary: Summary) -> dict[str, Any]:

@@ -47,7 +47,9 @@ WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
 
 _WRITE = """
 UPDATE memories
-SET version = version + 1, type = %(type)s, content = %(content)s, detail = %(detail)s,
+SET version = version + 1,
+    text_version = CASE WHEN content = %(content)s THEN text_version ELSE version + 1 END,
+    type = %(type)s, content = %(content)s, detail = %(detail)s,
     importance = %(importance)s, confidence = %(confidence)s, origin = %(origin)s,
     status = %(status)s, tags = %(tags)s, keywords = %(keywords)s, context = %(context)s,
     metadata = %(metadata)s, sensitive = %(sensitive)s, valid_from = %(valid_from)s,

@@ -51,10 +51,19 @@ SET lexical_nos = postings.lexical_nos || EXCLUDED.lexical_nos,
     lengths = postings.lengths || EXCLUDED.lengths
 """
 
-_READ = """
+# The rarest of the terms among this user's texts say most about what to look for.
+_READ_TELLING = """
+WITH telling AS (
+    SELECT term
+    FROM postings
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND term = ANY(%(terms)s)
+    GROUP BY term
+    ORDER BY sum(cardinality(lexical_nos)), term
+    LIMIT %(most)s
+)
 SELECT term, lexical_nos, frequencies, lengths
-FROM postings
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND term = ANY(%(terms)s)
+FROM postings JOIN telling USING (term)
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 _STATISTICS = """
@@ -116,11 +125,16 @@ async def append(connection: Connection, scope: Scope, texts: Mapping[int, Count
 
 
 async def read_postings(
-    connection: Connection, scope: Scope, terms: Sequence[str]
+    connection: Connection, scope: Scope, terms: Sequence[str], *, most: int
 ) -> tuple[list[TermPostings], Statistics]:
-    """What the index holds of these terms, and the statistics to weigh them by."""
-    values = {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "terms": list(terms)}
-    cursor = await connection.execute(_READ, values)
+    """What the index holds of the `most` telling of these terms, and what to weigh them by."""
+    values = {
+        "tenant_id": scope.tenant_id,
+        "user_id": scope.user_id,
+        "terms": list(terms),
+        "most": most,
+    }
+    cursor = await connection.execute(_READ_TELLING, values)
     postings = [TermPostings(*row) for row in await cursor.fetchall()]
     cursor = await connection.execute(_STATISTICS, values)
     row = await cursor.fetchone()

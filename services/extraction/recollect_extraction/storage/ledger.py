@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -60,6 +60,16 @@ class Charge:
     input_tokens: int
     output_tokens: int
     cost_usd: Decimal
+
+    def plus(self, other: Charge) -> Charge:
+        """Both together, of the same stage and model."""
+        return replace(
+            self,
+            calls=self.calls + other.calls,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_usd=self.cost_usd + other.cost_usd,
+        )
 
 
 async def record(

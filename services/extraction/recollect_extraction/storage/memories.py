@@ -53,16 +53,22 @@ SELECT count(*) FROM memories
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'active'
 """
 
-# For each new text the nearest memories of the same user that could be the same statement. The
-# forgotten are among them, because what was forgotten stays forgotten.
+# For each new text the nearest memories of the same user and type that could be the same statement.
+# The forgotten are among them, because what was forgotten stays forgotten, and the quarantined,
+# because they are not doubled. The vector of words that were rewritten during an outage of the
+# embedder says nothing: such a memory waits for its new one.
 _NEIGHBOURS = """
 SELECT wanted.position, near.memory_id, near.cosine
-FROM unnest(%(positions)s::int[], %(vectors)s::halfvec[]) AS wanted (position, vector)
+FROM unnest(%(positions)s::int[], %(types)s::text[], %(vectors)s::halfvec[])
+     AS wanted (position, type, vector)
 CROSS JOIN LATERAL (
     SELECT e.memory_id, 1 - (e.embedding <=> wanted.vector) AS cosine
     FROM memory_embeddings AS e
+    JOIN memories AS m ON m.tenant_id = e.tenant_id AND m.user_id = e.user_id
+         AND m.memory_id = e.memory_id
     WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.model = %(model)s
-      AND e.status IN ('active', 'achieved', 'forgotten')
+      AND e.status IN ('active', 'achieved', 'quarantined', 'forgotten')
+      AND m.type = wanted.type AND m.embedding_state = 'stored'
     ORDER BY e.embedding <=> wanted.vector
     LIMIT %(limit)s
 ) AS near
@@ -72,21 +78,22 @@ WHERE near.cosine >= %(at_least)s
 # Where there is no vector to compare: the very same words.
 _SAME_WORDS = """
 SELECT wanted.position, m.memory_id
-FROM unnest(%(positions)s::int[], %(contents)s::text[]) AS wanted (position, content)
+FROM unnest(%(positions)s::int[], %(types)s::text[], %(contents)s::text[])
+     AS wanted (position, type, content)
 JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
     AND lower(m.content) = lower(wanted.content)
-    AND m.status IN ('active', 'achieved', 'forgotten')
+    AND m.type = wanted.type AND m.status IN ('active', 'achieved', 'quarantined', 'forgotten')
 """
 
 _INSERT = """
 INSERT INTO memories (tenant_id, user_id, memory_id, type, content, detail, importance, confidence,
     source, origin, status, tags, keywords, context, conversation_id, valid_from, valid_to, said_at,
-    superseded_by, supersedes, created_at, updated_at, job_id, lexical_no, lexical_length,
-    embedding_state)
+    superseded_by, supersedes, challenges, created_at, updated_at, job_id, lexical_no,
+    lexical_length, embedding_state)
 VALUES (%(tenant_id)s, %(user_id)s, %(memory_id)s, %(type)s, %(content)s, %(detail)s,
     %(importance)s, %(confidence)s, %(source)s, %(origin)s, %(status)s, %(tags)s, %(keywords)s,
     %(context)s, %(conversation_id)s, %(valid_from)s, %(valid_to)s, %(said_at)s, %(superseded_by)s,
-    %(supersedes)s, %(at)s, %(at)s, %(job_id)s, %(lexical_no)s, %(lexical_length)s,
+    %(supersedes)s, %(challenges)s, %(at)s, %(at)s, %(job_id)s, %(lexical_no)s, %(lexical_length)s,
     %(embedding_state)s)
 """
 
@@ -106,9 +113,12 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memo
 
 _REWRITE = """
 UPDATE memories
-SET version = version + 1, content = %(content)s, detail = %(detail)s,
+SET version = version + 1,
+    text_version = CASE WHEN content = %(content)s THEN text_version ELSE version + 1 END,
+    content = %(content)s, detail = %(detail)s,
     importance = %(importance)s, confidence = %(confidence)s, origin = %(origin)s,
     tags = %(tags)s, keywords = %(keywords)s, status = %(status)s, said_at = %(said_at)s,
+    challenges = CASE WHEN %(status)s = 'quarantined' THEN challenges ELSE '{}' END,
     lexical_no = coalesce(%(lexical_no)s, lexical_no),
     lexical_length = coalesce(%(lexical_length)s, lexical_length),
     embedding_state = coalesce(%(embedding_state)s, embedding_state),
@@ -141,6 +151,12 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(by)s
   AND NOT %(memory_id)s = ANY(supersedes)
 """
 
+_ADD_CHALLENGE = """
+UPDATE memories SET challenges = challenges || %(challenged)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+  AND NOT %(challenged)s = ANY(challenges)
+"""
+
 _ADD_SOURCE = """
 INSERT INTO memory_sources (tenant_id, user_id, memory_id, conversation_id, message_id)
 VALUES (%(tenant_id)s, %(user_id)s, %(memory_id)s, %(conversation_id)s, %(message_id)s)
@@ -148,11 +164,15 @@ ON CONFLICT DO NOTHING
 """
 
 _WRITE_VECTOR = """
-INSERT INTO memory_embeddings (tenant_id, user_id, memory_id, model, dimensions, status, embedding)
-VALUES (%(tenant_id)s, %(user_id)s, %(memory_id)s, %(model)s, %(dimensions)s, %(status)s,
-        %(vector)s)
+INSERT INTO memory_embeddings (tenant_id, user_id, memory_id, model, dimensions, status, embedding,
+                               text_version)
+SELECT m.tenant_id, m.user_id, m.memory_id, %(model)s, %(dimensions)s, %(status)s, %(vector)s,
+       m.text_version
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = %(memory_id)s
 ON CONFLICT (tenant_id, user_id, memory_id, model) DO UPDATE
-SET embedding = EXCLUDED.embedding, status = EXCLUDED.status
+SET embedding = EXCLUDED.embedding, status = EXCLUDED.status,
+    text_version = EXCLUDED.text_version
 """
 
 _WRITE_SOURCE_VECTOR = """
@@ -225,13 +245,16 @@ async def count_active(connection: Connection, scope: Scope) -> int:
 async def find_neighbours(
     connection: Connection,
     scope: Scope,
-    vectors: Mapping[int, Vector],
+    vectors: Mapping[int, tuple[str, Vector]],
     *,
     model: str,
     at_least: float,
     limit: int,
 ) -> list[tuple[int, UUID, float]]:
-    """Memories near each vector: (its position, memory, cosine), cosine at least `at_least`."""
+    """Memories of the same type near each (type, vector), as (its position, memory, cosine).
+
+    The cosine is at least `at_least`.
+    """
     if not vectors:
         return []
     cursor = await connection.execute(
@@ -239,7 +262,8 @@ async def find_neighbours(
         {
             **_of(scope),
             "positions": list(vectors),
-            "vectors": [HalfVector(vector) for vector in vectors.values()],
+            "types": [kind for kind, _ in vectors.values()],
+            "vectors": [HalfVector(vector) for _, vector in vectors.values()],
             "model": model,
             "at_least": at_least,
             "limit": limit,
@@ -249,21 +273,32 @@ async def find_neighbours(
 
 
 async def find_same_words(
-    connection: Connection, scope: Scope, contents: Mapping[int, str]
+    connection: Connection, scope: Scope, contents: Mapping[int, tuple[str, str]]
 ) -> list[tuple[int, UUID]]:
-    """Memories whose content is one of these texts, but for case: (position, memory)."""
+    """Memories that are one of these (type, content), but for case: (position, memory)."""
     if not contents:
         return []
     cursor = await connection.execute(
         _SAME_WORDS,
-        {**_of(scope), "positions": list(contents), "contents": list(contents.values())},
+        {
+            **_of(scope),
+            "positions": list(contents),
+            "types": [kind for kind, _ in contents.values()],
+            "contents": [content for _, content in contents.values()],
+        },
     )
     return [(row[0], row[1]) for row in await cursor.fetchall()]
 
 
 async def insert(connection: Connection, scope: Scope, fields: Mapping[str, Any]) -> None:
-    """Store a new memory; `fields` are the columns, `at` the moment of writing."""
-    await connection.execute(_INSERT, {**_of(scope), **fields, "context": Jsonb(fields["context"])})
+    """Store a new memory; `fields` are the columns, `at` the moment of writing.
+
+    `challenges` may be left out.
+    """
+    await connection.execute(
+        _INSERT,
+        {**_of(scope), "challenges": [], **fields, "context": Jsonb(fields["context"])},
+    )
 
 
 async def rewrite(connection: Connection, scope: Scope, fields: Mapping[str, Any]) -> None:
@@ -309,6 +344,15 @@ async def add_superseded(
     await connection.execute(_ADD_SUPERSEDES, {**_of(scope), "memory_id": memory_id, "by": by})
 
 
+async def add_challenge(
+    connection: Connection, scope: Scope, memory_id: UUID, challenged: UUID
+) -> None:
+    """Let a quarantined memory name one more that it would contradict."""
+    await connection.execute(
+        _ADD_CHALLENGE, {**_of(scope), "memory_id": memory_id, "challenged": challenged}
+    )
+
+
 async def add_sources(
     connection: Connection, scope: Scope, sources: Sequence[tuple[UUID, SourceRef]]
 ) -> None:
@@ -337,7 +381,7 @@ async def write_vector(
     status: str,
     vector: Vector,
 ) -> None:
-    """Store the vector of a memory's content."""
+    """Store the vector of a memory's content as it is now."""
     await connection.execute(
         _WRITE_VECTOR,
         {

@@ -26,6 +26,7 @@ _SETTLE = """
 UPDATE memories SET embedding_state = %(state)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
   AND version = %(version)s AND embedding_state = 'pending'
+  AND EXISTS (SELECT FROM embedding_models WHERE active AND model = %(model)s)
 """
 
 
@@ -48,8 +49,11 @@ async def find(connection: Connection, *, limit: int) -> list[Pending]:
     return [Pending(*row) for row in await cursor.fetchall()]
 
 
-async def settle(connection: Connection, item: Pending, *, state: str) -> bool:
-    """Mark a memory as `stored` or `refused`, if it still is the version that was embedded."""
+async def settle(connection: Connection, item: Pending, *, model: str, state: str) -> bool:
+    """Mark a memory as `stored` or `refused`.
+
+    Only if it still is the version that was embedded, and `model` still the active one.
+    """
     cursor = await connection.execute(
         _SETTLE,
         {
@@ -57,6 +61,7 @@ async def settle(connection: Connection, item: Pending, *, state: str) -> bool:
             "user_id": item.user_id,
             "memory_id": item.memory_id,
             "version": item.version,
+            "model": model,
             "state": state,
         },
     )

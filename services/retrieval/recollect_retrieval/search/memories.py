@@ -10,7 +10,7 @@ from datetime import datetime
 from recollect_retrieval.search.dates.find import find_window
 from recollect_retrieval.search.legs import Leg, Legs, Stopwatch
 from recollect_retrieval.search.names import names_in
-from recollect_retrieval.search.query import QueryEmbedder, QueryVector
+from recollect_retrieval.search.query import QueryEmbedders, QueryVector
 from recollect_retrieval.search.ranking import BALANCED, Ranked, rank
 from recollect_retrieval.storage import memories, people
 from recollect_retrieval.storage.memories import Filters
@@ -73,11 +73,8 @@ class _Words:
 class MemorySearch:
     """Answers questions about one user's memories."""
 
-    def __init__(
-        self, query_embedder: QueryEmbedder | None, why_not: str, *, embedding_seconds: float
-    ) -> None:
-        self._queries = query_embedder
-        self._why_not = why_not
+    def __init__(self, queries: QueryEmbedders, *, embedding_seconds: float) -> None:
+        self._queries = queries
         self._embedding_seconds = embedding_seconds
 
     async def run(
@@ -146,17 +143,9 @@ class MemorySearch:
             found = QueryVector(question.vector, "ran")
         elif not question.text.strip():
             found = QueryVector(None, "skipped", _NO_QUERY)
-        elif self._queries is None:
-            found = QueryVector(None, "skipped", self._why_not)
-        elif user.active_model != self._queries.model:
-            # The deployment's model was chosen or switched after this process began.
-            name, dimensions = user.active_model
-            reason = f"the active embedding model is {name} ({dimensions} dimensions), this "
-            reason += "service began with another: restart it"
-            found = QueryVector(None, "skipped", reason)
         else:
             share = max(0.0, min(self._embedding_seconds, remaining / 2 - _ANSWER_SECONDS))
-            found = await self._queries.embed(question.text, timeout=share)
+            found = await self._queries.embed(user.active_model, question.text, timeout=share)
         if found.vector is None:
             legs.add(Leg("semantic", found.state, watch.seconds, reason=found.reason))
         return found

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from recollect_shared.embeddings.protocol import Embedder, Vector
+from recollect_shared.embeddings.shelf import Embedders
 from recollect_shared.model_api import ModelError, ModelUnavailable
 from recollect_shared.text.normalise import nfc
 
@@ -116,3 +117,37 @@ class QueryEmbedder:
         self._cache[text] = vector
         if len(self._cache) > self._cache_size:
             self._cache.popitem(last=False)
+
+
+class QueryEmbedders:
+    """A `QueryEmbedder` for whichever model is the active one; asked for by name at every search.
+
+    Args:
+        embedders: The models this process has a way to.
+        cache_size: See `QueryEmbedder`.
+        call_seconds: See `QueryEmbedder`.
+    """
+
+    def __init__(self, embedders: Embedders, *, cache_size: int, call_seconds: float) -> None:
+        self._embedders = embedders
+        self._cache_size = cache_size
+        self._call_seconds = call_seconds
+        self._made: dict[tuple[str, int], QueryEmbedder] = {}
+
+    async def embed(self, model: tuple[str, int], query: str, *, timeout: float) -> QueryVector:
+        """The vector of `query` under `model`, or why there is none."""
+        asked = self._made.get(model)
+        if asked is None:
+            embedder = self._embedders.find(*model)
+            if embedder is None:
+                return QueryVector(None, "skipped", self._embedders.why_not(*model))
+            asked = self._made[model] = QueryEmbedder(
+                embedder, cache_size=self._cache_size, call_seconds=self._call_seconds
+            )
+        return await asked.embed(query, timeout=timeout)
+
+    async def close(self) -> None:
+        """Stop asking."""
+        for asked in self._made.values():
+            await asked.close()
+        await self._embedders.close()

@@ -126,6 +126,7 @@ WITH lexical AS (
     FROM memories AS m
     LEFT JOIN memory_embeddings AS e ON e.tenant_id = m.tenant_id AND e.user_id = m.user_id
          AND e.memory_id = m.memory_id AND e.model = %(model)s
+         AND e.text_version = m.text_version
     LEFT JOIN lexical AS l ON l.lexical_no = m.lexical_no
 """
     + _LET_THROUGH

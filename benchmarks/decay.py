@@ -1,0 +1,267 @@
+"""Decay over many memories: how long it takes, and how long anybody else waits meanwhile.
+
+    python -m benchmarks.decay [--memories 1000000] [--users 2000] [--json FILE]
+
+Loads memories straight into a database of its own on the embedded Postgres, each with a vector and
+two thirds with an access counter, then runs the job of kind `decay` as a worker does. Meanwhile a
+writer changes memories of one user after another, as the service's own writers do: it takes the
+user's row, writes, commits. Printed are the time, the rows a second, the longest transaction of
+decay (nothing it locks is locked longer) and the longest time that a write took.
+
+Of the memories a third are of little importance, and half of these were not used for 30 days; a
+tenth are context, half of that older than 90 days. So about a fifth is archived.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import psycopg
+from rich.console import Console
+from rich.table import Table
+
+from recollect_extraction.queue import claims, jobs
+from recollect_extraction.storage import users
+from recollect_extraction.upkeep.decay import BATCH, Decay
+from recollect_shared.database.embedded import EmbeddedPostgres
+from recollect_shared.database.migrate import migrate
+from recollect_shared.database.pool import Connection, Database
+from recollect_shared.models import Scope
+from recollect_shared.startup import configure_vectors
+
+TENANT = "default"
+DIMENSIONS = 64
+_CHUNK = 100_000
+_PAUSE_SECONDS = 0.005
+_SEED = 7
+
+_USERS = """
+INSERT INTO users (tenant_id, user_id, last_lexical_no)
+SELECT %(tenant)s, 'u' || n, 1000000 FROM generate_series(0, %(users)s::int - 1) AS n
+"""
+
+# A memory's number decides its kind, so that two runs load the same.
+_MEMORIES = """
+INSERT INTO memories (tenant_id, user_id, memory_id, type, content, importance, confidence, source,
+    origin, tags, valid_from, said_at, created_at, updated_at, lexical_no, lexical_length,
+    embedding_state)
+SELECT %(tenant)s, 'u' || n %% %(users)s, lpad(to_hex(n), 32, '0')::uuid,
+       CASE WHEN n %% 10 = 3 THEN 'context' WHEN n %% 10 = 7 THEN 'decision' ELSE 'fact' END,
+       'Something that was said once about matter ' || n || ' and is kept as it was understood.',
+       CASE WHEN n %% 3 = 0 THEN 0.2 ELSE 0.6 END, 'high', 'conversation', 'user',
+       ARRAY['matter'], made, made, made, made, n / %(users)s + 1, 12, 'stored'
+FROM (SELECT n, now() - make_interval(days => (CASE WHEN n %% 20 < 10 THEN 40 ELSE 120 END))
+             AS made
+      FROM generate_series(%(first)s::int, %(last)s::int) AS n) AS numbered
+"""
+
+_VECTORS = """
+INSERT INTO memory_embeddings (tenant_id, user_id, memory_id, model, dimensions, status, embedding)
+SELECT %(tenant)s, 'u' || n %% %(users)s, lpad(to_hex(n), 32, '0')::uuid, 'bench', %(dimensions)s,
+       'active', %(vector)s::halfvec
+FROM generate_series(%(first)s::int, %(last)s::int) AS n
+"""
+
+_ACCESS = """
+INSERT INTO memory_access (tenant_id, user_id, memory_id, access_count, last_accessed_at)
+SELECT %(tenant)s, 'u' || n %% %(users)s, lpad(to_hex(n), 32, '0')::uuid, 1,
+       now() - make_interval(days => (n %% 2 * 38 + 1)::int)
+FROM generate_series(%(first)s::int, %(last)s::int) AS n WHERE n %% 3 <> 1
+"""
+
+_TOUCH = """
+UPDATE memories SET said_at = said_at + interval '1 second'
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'active'
+  AND lexical_no = %(lexical_no)s
+"""
+
+Result = TypeVar("Result")
+
+
+@dataclass
+class Figures:
+    """What a run printed; times in seconds."""
+
+    memories: int
+    users: int
+    batch: int
+    load_seconds: float
+    seconds: float
+    archived: int
+    looked_at_per_second: float
+    archived_per_second: float
+    transactions: int
+    longest_transaction: float
+    writes: int
+    median_write: float
+    longest_write: float
+
+
+class TimedDatabase(Database):
+    """Notes how long each piece of work held its connection, and so any lock."""
+
+    times: list[float]
+
+    async def run(
+        self,
+        work: Callable[[Connection], Awaitable[Result]],
+        *,
+        timeout: float,
+        repeatable: bool = False,
+    ) -> Result:
+        """As the parent; reads are not noted."""
+        if repeatable:
+            return await super().run(work, timeout=timeout, repeatable=True)
+        begun = time.perf_counter()
+        found = await super().run(work, timeout=timeout)
+        self.times.append(time.perf_counter() - begun)
+        return found
+
+
+def load(conninfo: str, memories: int, user_count: int, console: Console) -> None:
+    """Fill the database of `conninfo`, whose login is the administrator's."""
+    vector = "[" + ",".join(["1"] + ["0"] * (DIMENSIONS - 1)) + "]"
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        connection.execute("SET search_path = recollect, public")
+        # Bulk loading: every row is right by construction.
+        connection.execute("SET session_replication_role = replica")
+        connection.execute(
+            "INSERT INTO embedding_models (model, dimensions) VALUES ('bench', %s)", [DIMENSIONS]
+        )
+        connection.execute(_USERS, {"tenant": TENANT, "users": user_count})
+        for first in range(0, memories, _CHUNK):
+            last = min(first + _CHUNK, memories) - 1
+            values = {
+                "tenant": TENANT,
+                "users": user_count,
+                "first": first,
+                "last": last,
+                "dimensions": DIMENSIONS,
+                "vector": vector,
+            }
+            for statement in (_MEMORIES, _VECTORS, _ACCESS):
+                connection.execute(statement, values)
+            console.print(f"loaded {last + 1:,} of {memories:,}")
+        connection.execute("VACUUM ANALYZE")
+
+
+async def write_meanwhile(
+    database: Database, user_count: int, per_user: int, stop: asyncio.Event
+) -> list[float]:
+    """Change memories of one user after another; how long each change took."""
+    choose = random.Random(_SEED)
+    times = []
+    while not stop.is_set():
+        scope = Scope(TENANT, f"u{choose.randrange(user_count)}")
+        number = choose.randrange(per_user) + 1
+
+        async def change(connection: Connection) -> None:
+            async with connection.transaction():
+                await users.lock_user(connection, scope)  # noqa: B023 - awaited at once
+                await connection.execute(
+                    _TOUCH,
+                    {
+                        "tenant_id": TENANT,
+                        "user_id": scope.user_id,  # noqa: B023
+                        "lexical_no": number,  # noqa: B023
+                    },
+                )
+
+        begun = time.perf_counter()
+        await database.run(change, timeout=30.0)
+        times.append(time.perf_counter() - begun)
+        await asyncio.sleep(_PAUSE_SECONDS)
+    return times
+
+
+async def measure(conninfo: str, memories: int, user_count: int, load_seconds: float) -> Figures:
+    """Run decay once with a writer beside it."""
+    async with AsyncExitStack() as stack:
+        maintenance = TimedDatabase(
+            conninfo, "recollect_maintenance", application="bench", configure=configure_vectors
+        )
+        maintenance.times = []
+        write = Database(conninfo, "recollect_write", application="bench")
+        for database in (maintenance, write):
+            await database.open()
+            stack.push_async_callback(database.close)
+        async with maintenance.connection() as connection:
+            await jobs.enqueue(connection, TENANT, "decay", max_attempts=1)
+            (held,) = await claims.claim(connection, worker="bench", limit=1, lease_seconds=3600)
+        stop = asyncio.Event()
+        writer = asyncio.create_task(
+            write_meanwhile(write, user_count, memories // user_count, stop)
+        )
+        begun = time.perf_counter()
+        await Decay(maintenance, max_memories=0).run(held)
+        seconds = time.perf_counter() - begun
+        stop.set()
+        writes = await writer
+        async with maintenance.connection() as connection:
+            job = await jobs.get_job(connection, TENANT, held.job_id)
+    archived = job.result["counts"]["archived"]
+    return Figures(
+        memories=memories,
+        users=user_count,
+        batch=BATCH,
+        load_seconds=load_seconds,
+        seconds=seconds,
+        archived=archived,
+        looked_at_per_second=memories / seconds,
+        archived_per_second=archived / seconds,
+        transactions=len(maintenance.times),
+        longest_transaction=max(maintenance.times),
+        writes=len(writes),
+        median_write=statistics.median(writes),
+        longest_write=max(writes),
+    )
+
+
+def show(figures: Figures, console: Console) -> None:
+    """Print the figures."""
+    table = Table(title="Decay", show_header=False)
+    for name, value in asdict(figures).items():
+        text = f"{value:,.3f}" if isinstance(value, float) else f"{value:,}"
+        table.add_row(name.replace("_", " "), text)
+    console.print(table)
+
+
+def main() -> None:
+    """The command `python -m benchmarks.decay`."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--memories", type=int, default=1_000_000)
+    parser.add_argument("--users", type=int, default=2_000)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    if not 0 < given.users <= given.memories:
+        parser.error("--users must be at least 1 and at most --memories")
+    console = Console(file=sys.stderr)
+    with tempfile.TemporaryDirectory(prefix="decay-") as folder:
+        # Postgres runs as another account when this runs as root, and must be able to enter.
+        Path(folder).chmod(0o711)
+        with EmbeddedPostgres.acquire(Path(folder) / "data") as server:
+            migrate(server.conninfo())
+            begun = time.perf_counter()
+            load(server.superuser_conninfo("recollect"), given.memories, given.users, console)
+            figures = asyncio.run(
+                measure(server.conninfo(), given.memories, given.users, time.perf_counter() - begun)
+            )
+    show(figures, Console())
+    if given.json is not None:
+        given.json.write_text(json.dumps(asdict(figures), indent=2) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""Reads the data set. A row that is wrong ends the run with its name and what to change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import yaml
+from pydantic import ValidationError
+
+from benchmarks.extraction.rows import Row
+
+DATA = Path(__file__).parent / "data"
+_DOCUMENT_KEYS = {
+    "transcript",
+    "expected_type",
+    "expected_contains",
+    "expected_importance_min",
+    "existing_memories",
+}
+_DOCUMENT_ROLES = {"User": "user", "Agent": "assistant"}
+# The rows of document 002 name no time; it dates from this day.
+_DOCUMENT_TIME = datetime(2026, 5, 17, 10, 30, tzinfo=UTC)
+
+
+class BadData(ValueError):
+    """A file of the data set cannot be used; the text names the file, the row and the fault."""
+
+
+def load(folder: Path = DATA) -> list[Row]:
+    """Every row of every file in `folder`, by file name and then in order.
+
+    Raises:
+        BadData: A file or a row is wrong, two rows have one id, or there is none.
+    """
+    rows: list[Row] = []
+    for path in sorted(folder.glob("*")):
+        if path.suffix == ".yaml":
+            rows += _yaml(path)
+        elif path.suffix == ".json":
+            rows += _documents(path)
+    seen: set[str] = set()
+    for row in rows:
+        if row.id in seen:
+            raise BadData(f"two rows have the id {row.id!r}: give one of them another")
+        seen.add(row.id)
+    if not rows:
+        raise BadData(f"no row in {folder.name}: it must hold .yaml or .json files")
+    return rows
+
+
+def choose(
+    rows: Sequence[Row],
+    *,
+    languages: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    limit: int | None = None,
+) -> list[Row]:
+    """The rows of some languages and categories, at most `limit`; empty means all.
+
+    With a limit the languages take turns, so that a few rows show something of each.
+
+    Raises:
+        BadData: No row is left.
+    """
+    chosen = [
+        row
+        for row in rows
+        if (not languages or row.language in languages)
+        and (not categories or row.category in categories)
+    ]
+    if limit is not None:
+        chosen = _in_turns(chosen)[:limit]
+    if not chosen:
+        raise BadData("no row has these languages and categories: see --help for their names")
+    return chosen
+
+
+def _in_turns(rows: Iterable[Row]) -> list[Row]:
+    by_language: dict[str, list[Row]] = {}
+    for row in rows:
+        by_language.setdefault(row.language, []).append(row)
+    places = [
+        (place, number, row)
+        for number, group in enumerate(by_language.values())
+        for place, row in enumerate(group)
+    ]
+    places.sort(key=lambda entry: entry[:2])
+    return [row for _, _, row in places]
+
+
+def _yaml(path: Path) -> list[Row]:
+    try:
+        # A subclass of the safe loader that makes strings of everything.
+        found = list(yaml.load_all(path.read_text("utf-8"), Loader=_Loader))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadData(f"{path.name} is not YAML: {' '.join(str(error).split())}") from None
+    return [
+        _row(path, number, item) for number, item in enumerate(found, 1) if item not in (None, "")
+    ]
+
+
+def _documents(path: Path) -> list[Row]:
+    """Rows in the shape of document 002 §9: a list of transcripts with one expectation each."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise BadData(f"{path.name} is not JSON: {error}") from None
+    if not isinstance(found, list):
+        raise BadData(f"{path.name} must be a list of rows")
+    return [
+        _row(path, number, _from_document(path, number, item))
+        for number, item in enumerate(found, 1)
+    ]
+
+
+def _from_document(path: Path, number: int, item: Any) -> dict[str, Any]:
+    name = f"{path.stem.replace('_', '-')}-{number}"
+    if not isinstance(item, Mapping) or not set(item) <= _DOCUMENT_KEYS:
+        keys = ", ".join(sorted(_DOCUMENT_KEYS))
+        raise BadData(f"{path.name}, row {number}: it must be an object with no key but {keys}")
+    return {
+        "id": name,
+        "language": "en",
+        "category": item.get("expected_type"),
+        "source": "document 002, section 9",
+        "transcript": _spoken(path, number, item.get("transcript")),
+        "expected": [
+            {
+                "types": [item.get("expected_type")],
+                "contains": item.get("expected_contains"),
+                "importance_min": item.get("expected_importance_min"),
+            }
+        ],
+        "existing_memories": item.get("existing_memories", []),
+    }
+
+
+def _spoken(path: Path, number: int, text: Any) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+    for line in str(text).splitlines():
+        speaker, colon, content = line.partition(": ")
+        if not colon or speaker not in _DOCUMENT_ROLES:
+            raise BadData(
+                f"{path.name}, row {number}: a line of `transcript` must begin with `User: ` or "
+                f"`Agent: `, and this one is {line[:40]!r}"
+            )
+        said_at = _DOCUMENT_TIME + timedelta(minutes=len(messages))
+        messages.append(
+            {"role": _DOCUMENT_ROLES[speaker], "content": content, "created_at": said_at}
+        )
+    return messages
+
+
+def _row(path: Path, number: int, item: Any) -> Row:
+    name = item.get("id") if isinstance(item, Mapping) else None
+    place = f"{path.name}, row {number}" + (f" ({name})" if name else "")
+    try:
+        row = Row.model_validate(item)
+        ZoneInfo(row.time_zone)
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(map(str, fault['loc'])) or 'row'}: {fault['msg']}"
+            for fault in error.errors(include_input=False, include_url=False)
+        )
+        raise BadData(f"{place}: {faults}") from None
+    except (LookupError, ValueError, OSError):
+        raise BadData(f"{place}: time_zone {row.time_zone!r} is no IANA name") from None
+    return row
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML whose scalars are all strings ("no" is a word, not false) and whose keys are unique."""
+
+    yaml_implicit_resolvers: dict[str, list[Any]] = {}  # noqa: RUF012
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Refuse a key that comes twice, which YAML would let win silently."""
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        twice = {key for key in keys if keys.count(key) > 1}
+        if twice:
+            raise yaml.constructor.ConstructorError(
+                "a row", node.start_mark, f"the key {sorted(twice)[0]!r} comes twice"
+            )
+        return super().construct_mapping(node, deep)

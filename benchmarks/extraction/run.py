@@ -1,0 +1,204 @@
+"""Runs rows through both services and gathers what came of each."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from benchmarks.extraction import talking
+from benchmarks.extraction.nearness import Nearness, embed_all
+from benchmarks.extraction.observed import Fate, Observation, Seen, Spent
+from benchmarks.extraction.placing import Given, place_memories
+from benchmarks.extraction.rows import Row
+from benchmarks.extraction.spend import spent_on
+from benchmarks.serving import Place, reading, writing
+from recollect.v1 import job_pb2, retrieval_service_pb2, search_pb2
+from recollect_extraction.config import ExtractionSettings
+from recollect_shared.model_api import ModelError
+from recollect_shared.startup import configured_embedder
+
+AT_ONCE = 8
+BLOCK_MEMORIES = 20
+BLOCK_TOKENS = 500
+"""The most that a prompt block of 20 memories should take (B14)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The size of a prompt block of learnt memories, by the service's cautious count."""
+
+    memories: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a run saw, and with what it ran."""
+
+    observations: Sequence[Observation]
+    nearness: Nearness
+    extractor: str
+    model: str
+    embedder: str
+    prompt_version: str
+    seconds: float
+    blocks: Mapping[str, Block] = field(default_factory=dict)
+
+
+async def run(
+    rows: Sequence[Row],
+    place: Place,
+    *,
+    patience: float = talking.PATIENCE,
+    done: Callable[[], None] = lambda: None,
+) -> Ran:
+    """Run rows, a few at a time, each for a user of its own.
+
+    Args:
+        rows: The rows.
+        place: A migrated database without data.
+        patience: Seconds until a job counts as lost; the row then counts as failed.
+        done: Called after each row.
+
+    Raises:
+        Unplaced: The memories to begin with could not be stored.
+    """
+    started = time.monotonic()
+    await place_memories(
+        place,
+        {
+            _user(row): [
+                Given(known.type, known.content, known.importance, known.said_at)
+                for known in row.existing_memories
+            ]
+            for row in rows
+        },
+    )
+    gate = asyncio.Semaphore(AT_ONCE)
+    results: list[job_pb2.JobResult] = []
+    async with reading(place) as reader:
+        async with writing(place) as service:
+
+            async def one(row: Row) -> Observation:
+                async with gate:
+                    seen, result = await _observe(row, service.transcripts, reader, patience)
+                results.append(result)
+                done()
+                return seen
+
+            tasks = [asyncio.create_task(one(row)) for row in rows]
+            try:
+                observations = await asyncio.gather(*tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+        blocks = await _blocks(place, reader, observations)
+    told = next((result for result in results if result.extractor), job_pb2.JobResult())
+    embedder, nearness = await _nearness(observations)
+    return Ran(
+        observations=observations,
+        nearness=nearness,
+        extractor=told.extractor,
+        model=told.model,
+        embedder=embedder,
+        prompt_version=told.prompt_version,
+        seconds=time.monotonic() - started,
+        blocks=blocks,
+    )
+
+
+def _user(row: Row) -> str:
+    return f"eval-{row.id}"
+
+
+async def _observe(
+    row: Row, writer: talking.Writer, reader: talking.Reader, patience: float
+) -> tuple[Observation, job_pb2.JobResult]:
+    user = _user(row)
+    before = await talking.memories(reader, user)
+    job, error = await talking.submit(writer, talking.transcript_of(row, user), patience=patience)
+    token = job.consistency_token
+    after = {memory.id: memory for memory in await talking.memories(reader, user, token)}
+    known = {memory.content: memory for memory in before}
+    known_ids = {memory.id for memory in before}
+    new = [memory for key, memory in after.items() if key not in known_ids]
+    spent = Spent()
+    if not error:
+        summary = await talking.summary(reader, user, token)
+        spent = spent_on(row, job.result, [_answered(memory) for memory in new], summary)
+    seen = Observation(
+        row=row,
+        new=new,
+        fates=[
+            Fate(wanted, known[wanted.content], after[known[wanted.content].id])
+            for wanted in row.existing_memories
+        ],
+        profile=await talking.profile(reader, user, token),
+        spent=spent,
+        error=error,
+    )
+    return seen, job.result
+
+
+def _answered(memory: Seen) -> dict[str, object]:
+    """A memory with the fields that a model would have had to write."""
+    return {
+        "type": memory.type,
+        "content": memory.content,
+        "importance": memory.importance,
+        "confidence": "high",
+        "tags": [],
+        "source_message_ids": ["m1"],
+    }
+
+
+async def _blocks(
+    place: Place, reader: talking.Reader, observations: Sequence[Observation]
+) -> dict[str, Block]:
+    """How long a prompt block of the first learnt memories is, by language."""
+    learnt: dict[str, dict[str, Given]] = {}
+    for seen in observations:
+        group = learnt.setdefault(seen.row.language, {})
+        for memory in seen.learnt:
+            group.setdefault(
+                memory.content,
+                Given(memory.type, memory.content, memory.importance, seen.row.began_at),
+            )
+    chosen = {
+        language: list(group.values())[:BLOCK_MEMORIES]
+        for language, group in learnt.items()
+        if group
+    }
+    users = {language: f"block-{language}" for language in chosen}
+    await place_memories(
+        place, {users[language]: memories for language, memories in chosen.items()}, whole=False
+    )
+    blocks = {}
+    for language, user in users.items():
+        context = await reader.GetContext(
+            retrieval_service_pb2.GetContextRequest(
+                user_id=user,
+                max_memories=BLOCK_MEMORIES,
+                max_conversations=0,
+                max_entities=0,
+                template=search_pb2.PROMPT_TEMPLATE_WHAT_YOU_KNOW,
+            )
+        )
+        blocks[language] = Block(len(context.memories), context.prompt_tokens)
+    return blocks
+
+
+async def _nearness(observations: Sequence[Observation]) -> tuple[str, Nearness]:
+    """The embedder of the run, asked once more about every text that is compared."""
+    embedder = configured_embedder(ExtractionSettings())
+    try:
+        texts = [text for seen in observations for text in seen.texts]
+        return embedder.name, await embed_all(embedder, texts)
+    except ModelError:
+        # Words alone decide then.
+        return f"{embedder.name} (out of reach while scoring)", Nearness()
+    finally:
+        await embedder.close()

@@ -1,0 +1,207 @@
+"""What a row scores, and what many rows score together.
+
+Every score is a ratio of two counts, and rows are put together by adding the counts: a row that
+learnt ten memories weighs ten times as much in precision as one that learnt one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from benchmarks.extraction.duplicates import repeated
+from benchmarks.extraction.languages import language_of
+from benchmarks.extraction.matching import meets, violated
+from benchmarks.extraction.nearness import Nearness
+from benchmarks.extraction.observed import CURRENT, Fate, Observation, Seen
+from benchmarks.extraction.support import unsupported
+from benchmarks.extraction.wording import contains_all
+
+SCORES: Mapping[str, str] = {
+    "precision": "new memories that were expected and not forbidden, of all new memories",
+    "recall": "required expectations that a memory met, of all required ones",
+    "hallucination": "new memories with a number, a name or most words from nowhere, of all new",
+    "duplicates": "new memories that say what another active one says, of all new memories",
+    "types": "memories of a type that is right for an expectation they met, of all that met one",
+    "importance": "met expectations whose importance floor was kept, of all met ones with a floor",
+    "fates": "memories from before that became what they had to, of all of them",
+    "traps": "forbidden statements that were learnt, of all forbidden ones",
+    "language": "new memories in the language of the conversation, of all whose language shows",
+    "silence": "rows that taught nothing where nothing was to be learnt, of all such rows",
+    "failed": "rows whose job did not succeed, of all rows",
+    "input_tokens": "prompt tokens a row",
+    "output_tokens": "answer tokens a row",
+    "usd": "dollars a row at the prices of the model that was asked",
+    "usd_reference": "dollars a row at the reference model's prices",
+}
+LOWER_IS_BETTER = frozenset(
+    "hallucination duplicates traps failed input_tokens output_tokens usd usd_reference".split()
+)
+_FLOOR_SLACK = 1e-6
+
+Counts = Mapping[str, tuple[float, float]]
+"""Numerator and denominator by score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What a judge adds to the rules about one row; positions as in `required` lists.
+
+    Attributes:
+        matches: (expectation, memory) that mean the same in other words.
+        supported: For a memory, whether the conversation carries it.
+    """
+
+    matches: frozenset[tuple[int, int]] = frozenset()
+    supported: Mapping[int, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One row's counts, and the texts behind them."""
+
+    counts: Counts
+    unexpected: Sequence[str] = ()
+    missed: Sequence[str] = ()
+    made_up: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    repeats: Mapping[str, str] = field(default_factory=dict)
+    wrong_types: Sequence[str] = ()
+    wrong_fates: Sequence[str] = ()
+    forbidden: Sequence[str] = ()
+
+
+def judge_row(
+    seen: Observation, nearness: Nearness | None = None, opinion: Opinion | None = None
+) -> Verdict:
+    """Score one row.
+
+    Args:
+        seen: The row and what came of it.
+        nearness: The embedder's view of its texts; None: words alone decide.
+        opinion: A judge's view, where one was asked.
+    """
+    near = nearness or Nearness()
+    said = opinion or Opinion()
+    row, learnt = seen.row, seen.learnt
+    # A known memory that was reworded may be where an expectation was met.
+    statements = [*learnt, *(fate.after for fate in seen.fates if _reworded(fate))]
+    pairs = [
+        (number, place)
+        for number, wanted in enumerate(row.expected)
+        for place, memory in enumerate(statements)
+        if meets(memory.content, wanted, near) or (number, place) in said.matches
+    ]
+    broken = {
+        place: violated(memory.content, row.forbidden) for place, memory in enumerate(statements)
+    }
+    rules = {number for found in broken.values() for number in found}
+    for value in seen.profile:
+        rules.update(violated(value, row.forbidden))
+    met = frozenset(place for _, place in pairs)
+    right = [place for place in range(len(learnt)) if place in met and not broken[place]]
+    made_up = _made_up(learnt, seen, near, said)
+    repeats = repeated(learnt, seen.fates, met, near)
+    required = [number for number, wanted in enumerate(row.expected) if not wanted.optional]
+    missed = [number for number in required if all(n != number for n, _ in pairs)]
+    wrong_types = [
+        statements[place]
+        for place in sorted(met)
+        if not any(p == place and statements[place].type in row.expected[n].types for n, p in pairs)
+    ]
+    floors = [
+        (wanted.importance_min, max(statements[p].importance for n, p in pairs if n == number))
+        for number, wanted in enumerate(row.expected)
+        if wanted.importance_min is not None and any(n == number for n, _ in pairs)
+    ]
+    wrong_fates = [fate for fate in seen.fates if not as_wanted(fate)]
+    tongues = [tongue for memory in learnt if (tongue := language_of(memory.content)) is not None]
+    counts: dict[str, tuple[float, float]] = {
+        "precision": (len(right), len(learnt)),
+        "recall": (len(required) - len(missed), len(required)),
+        "hallucination": (len(made_up), len(learnt)),
+        "duplicates": (len(repeats), len(learnt)),
+        "types": (len(met) - len(wrong_types), len(met)),
+        "importance": (
+            sum(importance >= floor - _FLOOR_SLACK for floor, importance in floors),
+            len(floors),
+        ),
+        "fates": (len(seen.fates) - len(wrong_fates), len(seen.fates)),
+        "traps": (len(rules), len(row.forbidden)),
+        "language": (sum(tongue == row.language for tongue in tongues), len(tongues)),
+        "silence": (int(not learnt and not seen.error), 1) if row.silent else (0, 0),
+        "failed": (int(bool(seen.error)), 1),
+        "input_tokens": (seen.spent.input_tokens, 1),
+        "output_tokens": (seen.spent.output_tokens, 1),
+        "usd": (seen.spent.usd, 1),
+        "usd_reference": (seen.spent.usd_reference, 1),
+    }
+    return Verdict(
+        counts=counts,
+        unexpected=[
+            memory.content for place, memory in enumerate(learnt) if place not in set(right)
+        ],
+        missed=[row.expected[n].says or str(row.expected[n].contains) for n in missed],
+        made_up={learnt[place].content: findings for place, findings in made_up.items()},
+        repeats={learnt[place].content: other for place, other in repeats.items()},
+        wrong_types=[f"{memory.type}: {memory.content}" for memory in wrong_types],
+        wrong_fates=[
+            f"{fate.wanted.then}, but {fate.after.status} in version {fate.after.version}: "
+            f"{fate.after.content}"
+            for fate in wrong_fates
+        ],
+        forbidden=[f"{row.forbidden[n].because}: {row.forbidden[n].contains}" for n in rules],
+    )
+
+
+def as_wanted(fate: Fate) -> bool:
+    """Whether a memory from before became what it had to."""
+    before, after, wanted = fate.before, fate.after, fate.wanted
+    match wanted.then:
+        case "contradicted" | "achieved":
+            return after.status == wanted.then
+        case "untouched":
+            return (after.status, after.version, after.content) == (
+                before.status,
+                before.version,
+                before.content,
+            )
+        case "kept":
+            return after.status == "active" and contains_all(after.content, wanted.contains)
+        case "updated":
+            return (
+                after.status == "active"
+                and after.version > before.version
+                and contains_all(after.content, wanted.contains)
+            )
+
+
+def add(counts: Iterable[Counts]) -> Counts:
+    """The counts of many rows together."""
+    total = dict.fromkeys(SCORES, (0.0, 0.0))
+    for one in counts:
+        for name, (part, whole) in one.items():
+            total[name] = (total[name][0] + part, total[name][1] + whole)
+    return total
+
+
+def ratio(counts: Counts, name: str) -> float | None:
+    """One score, or None where there was nothing to score."""
+    part, whole = counts[name]
+    return part / whole if whole else None
+
+
+def _reworded(fate: Fate) -> bool:
+    return fate.after.status in CURRENT and fate.after.content != fate.before.content
+
+
+def _made_up(
+    learnt: Sequence[Seen], seen: Observation, near: Nearness, said: Opinion
+) -> dict[int, list[str]]:
+    found = {}
+    for place, memory in enumerate(learnt):
+        findings = unsupported(memory.content, seen.row, near)
+        if place in said.supported:
+            findings = [] if said.supported[place] else [*findings, "the judge found no support"]
+        if findings:
+            found[place] = findings
+    return found

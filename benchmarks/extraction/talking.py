@@ -1,0 +1,151 @@
+"""The calls to the services that a run consists of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import grpc
+from google.protobuf import json_format
+
+from benchmarks.extraction.observed import Seen
+from benchmarks.extraction.rows import Row
+from recollect.v1 import (
+    conversation_pb2,
+    extraction_service_pb2,
+    extraction_service_pb2_grpc,
+    job_pb2,
+    memory_pb2,
+    profile_pb2,
+    retrieval_service_pb2,
+    retrieval_service_pb2_grpc,
+)
+from recollect_shared.convert import JOB_STATE, MEMORY_STATUS, MEMORY_TYPE
+
+# The names of the asynchronous stubs exist for type checkers only.
+Writer: TypeAlias = "extraction_service_pb2_grpc.ExtractionServiceAsyncStub"
+Reader: TypeAlias = "retrieval_service_pb2_grpc.RetrievalServiceAsyncStub"
+
+PATIENCE = 300.0
+"""Seconds until a job counts as lost."""
+
+_EVERY_STATUS = [number for number in memory_pb2.MemoryStatus.values() if number]
+_ROLES = {name.removeprefix("ROLE_").lower(): n for name, n in conversation_pb2.Role.items()}
+_NOT_LEARNT = ("userId", "version", "lastExtractedAt", "updatedAt", "accessLevel")
+
+
+class Unplaced(RuntimeError):
+    """What a run needs to begin with could not be put in place; the text says why."""
+
+
+def transcript_of(row: Row, user: str) -> conversation_pb2.Transcript:
+    """The row's conversation, as it is handed over."""
+    transcript = conversation_pb2.Transcript(
+        user_id=user, conversation_id=row.id, ended=True, time_zone=row.time_zone
+    )
+    for number, said in enumerate(row.transcript, 1):
+        message = transcript.messages.add(
+            id=f"m{number}", role=_ROLES[said.role], name=said.name, content=said.content
+        )
+        message.created_at.FromDatetime(said.created_at)
+    return transcript
+
+
+async def submit(
+    writer: Writer, transcript: conversation_pb2.Transcript, *, patience: float = PATIENCE
+) -> tuple[job_pb2.Job, str]:
+    """Hand a conversation over and wait for its job.
+
+    Returns:
+        The job, and why it did not succeed, or nothing.
+    """
+    accepted = await writer.SubmitTranscripts(
+        extraction_service_pb2.SubmitTranscriptsRequest(transcripts=[transcript])
+    )
+    job = accepted.jobs[0]
+    try:
+        async with asyncio.timeout(patience):
+            job = await ended(writer, job.id)
+    except TimeoutError:
+        return job, f"no end within {patience:g} seconds: is the model within reach?"
+    if job.state != job_pb2.JOB_STATE_SUCCEEDED:
+        return job, job.error or JOB_STATE[job.state]
+    return job, ""
+
+
+async def ended(writer: Writer, job_id: str) -> job_pb2.Job:
+    """A job once it is final."""
+    job = job_pb2.Job()
+    async for response in writer.WatchJob(extraction_service_pb2.WatchJobRequest(job_id=job_id)):
+        job = response.job
+    return job
+
+
+async def all_ended(writer: Writer, job_ids: Sequence[str]) -> list[job_pb2.Job]:
+    """Some jobs once all are final, in the order given."""
+    async with asyncio.timeout(PATIENCE):
+        return list(await asyncio.gather(*(ended(writer, job_id) for job_id in job_ids)))
+
+
+async def memories(reader: Reader, user: str, token: str = "") -> list[Seen]:
+    """Every memory of a user, whatever its status, the oldest first."""
+    page = await reader.ListMemories(
+        retrieval_service_pb2.ListMemoriesRequest(
+            user_id=user, page_size=1_000, statuses=_EVERY_STATUS, consistency_token=token
+        )
+    )
+    return [
+        Seen(
+            id=memory.id,
+            type=MEMORY_TYPE[memory.type],
+            content=memory.content,
+            importance=memory.importance,
+            status=MEMORY_STATUS[memory.status],
+            version=memory.version,
+        )
+        for memory in reversed(page.memories)
+    ]
+
+
+async def profile(reader: Reader, user: str, token: str = "") -> list[str]:
+    """What a profile says, as `path: value`; empty for a user without one."""
+    try:
+        found = await reader.GetProfile(
+            retrieval_service_pb2.GetProfileRequest(user_id=user, consistency_token=token)
+        )
+    except grpc.aio.AioRpcError as error:
+        if error.code() == grpc.StatusCode.NOT_FOUND:
+            return []
+        raise
+    return _flat(found.profile)
+
+
+async def summary(reader: Reader, user: str, token: str = "") -> dict[str, Any]:
+    """The summary of a user's latest conversation, with the fields of the model's answer."""
+    page = await reader.ListConversations(
+        retrieval_service_pb2.ListConversationsRequest(user_id=user, consistency_token=token)
+    )
+    if not page.conversations:
+        return {}
+    found = json_format.MessageToDict(page.conversations[0], preserving_proto_field_name=True)
+    kept = ("title", "summary", "key_topics", "technical_topics", "outcome", "followup_suggestions")
+    return {name: value for name, value in found.items() if name in kept}
+
+
+def _flat(found: profile_pb2.Profile) -> list[str]:
+    texts: list[str] = []
+
+    def walk(path: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                walk(f"{path}.{key}" if path else key, inner)
+        elif isinstance(value, list):
+            for inner in value:
+                walk(path, inner)
+        elif value not in ("", None):
+            texts.append(f"{path}: {value}")
+
+    whole = json_format.MessageToDict(found)
+    walk("", {key: value for key, value in whole.items() if key not in _NOT_LEARNT})
+    return texts

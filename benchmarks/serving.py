@@ -1,0 +1,89 @@
+"""Both services in this process, over real ports, for measurements."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from recollect.v1 import (
+    extraction_service_pb2_grpc,
+    memory_service_pb2_grpc,
+    retrieval_service_pb2_grpc,
+)
+from recollect_extraction import __main__ as extraction
+from recollect_extraction.config import ExtractionSettings
+from recollect_retrieval import __main__ as retrieval
+from recollect_retrieval.config import RetrievalSettings
+from recollect_shared.database.embedded import EmbeddedPostgres
+from recollect_shared.database.migrate import migrate
+
+_LOOPBACK = "127.0.0.1:0"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A migrated database and the data folder beside it."""
+
+    conninfo: str
+    data_dir: Path
+
+    def settings(self, **given: Any) -> dict[str, Any]:
+        """Settings for either service; what is not given comes from the environment."""
+        return {"data_dir": self.data_dir, "auth": "off", **given}
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """The extraction service at work."""
+
+    transcripts: extraction_service_pb2_grpc.ExtractionServiceAsyncStub
+    memories: memory_service_pb2_grpc.MemoryServiceAsyncStub
+
+
+@asynccontextmanager
+async def temporary_place() -> AsyncIterator[Place]:
+    """An embedded database in a folder that is removed in the end."""
+    async with AsyncExitStack() as stack:
+        data_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recollect-")))
+        # Postgres runs as another account when this runs as root, and must be able to enter.
+        data_dir.chmod(0o711)
+        postgres = await asyncio.to_thread(EmbeddedPostgres.acquire, data_dir)
+        stack.push_async_callback(asyncio.to_thread, postgres.release)
+        await asyncio.to_thread(migrate, postgres.conninfo())
+        yield Place(postgres.conninfo(), data_dir)
+
+
+@asynccontextmanager
+async def writing(place: Place, **given: Any) -> AsyncIterator[Writing]:
+    """The extraction service on `place`; leaving drains it."""
+    settings = ExtractionSettings(**{"extraction_listen": _LOOPBACK, **place.settings(**given)})
+    async with (
+        extraction.running(settings, place.conninfo) as server,
+        grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        yield Writing(
+            extraction_service_pb2_grpc.ExtractionServiceStub(channel),
+            memory_service_pb2_grpc.MemoryServiceStub(channel),
+        )
+
+
+@asynccontextmanager
+async def reading(
+    place: Place, **given: Any
+) -> AsyncIterator[retrieval_service_pb2_grpc.RetrievalServiceAsyncStub]:
+    """The retrieval service on `place`; leaving drains it."""
+    settings = RetrievalSettings(
+        **{"retrieval_listen": _LOOPBACK, "read_database_url": None, **place.settings(**given)}
+    )
+    async with (
+        retrieval.running(settings, place.conninfo) as server,
+        grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        yield retrieval_service_pb2_grpc.RetrievalServiceStub(channel)

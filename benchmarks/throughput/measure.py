@@ -1,0 +1,256 @@
+"""One run: everything started fresh, loaded, measured and ended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import platform
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from benchmarks.throughput import floor as floor_process
+from benchmarks.throughput.driver import Driver
+from benchmarks.throughput.figures import Floor, Memory, Report, Spread
+from benchmarks.throughput.load import request
+from benchmarks.throughput.model_server import DIMENSIONS
+from benchmarks.throughput.processes import Processes, Started
+from benchmarks.throughput.profiler import recorded
+from benchmarks.throughput.watching import MemoryWatch, cpu_seconds
+from recollect_shared.database.embedded import EmbeddedPostgres
+
+# Pauses that fall on every part of a service's own rounds.
+_PAUSES = (0.05, 0.13, 0.21, 0.08, 0.17)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How much is measured.
+
+    Attributes:
+        transcripts: Measured under load.
+        users: Over how many users; None: a quarter of the transcripts.
+        services: Processes of the extraction service.
+        in_flight: Transcripts unfinished at a time.
+        warm_up: Transcripts before anything is measured.
+        idle: Transcripts sent to the idle service.
+        floor: Calls of the floor.
+        profile: Where to write a profile of the first service under load.
+    """
+
+    transcripts: int = 2_000
+    users: int | None = None
+    services: int = 1
+    in_flight: int = 32
+    warm_up: int = 100
+    idle: int = 50
+    floor: int = 1_000
+    profile: Path | None = None
+
+    @property
+    def user_count(self) -> int:
+        """Over how many users transcripts are spread."""
+        return self.users or max(1, self.transcripts // 4)
+
+
+Progress = Callable[[str, int, int], None]
+"""Told the phase, how many of it are done, and how many there are."""
+
+
+async def measure(options: Options, progress: Progress) -> Report:
+    """Run the whole benchmark in a temporary folder.
+
+    Raises:
+        ProcessFailed: A process did not come up.
+        Stalled: Jobs did not succeed.
+    """
+    load_average = round(os.getloadavg()[0], 2)
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recollect-")))
+        # Postgres runs as another account where this one is root's.
+        folder.chmod(0o711)
+        data_dir = folder / "data"
+        progress("starting", 0, 1)
+        postgres = stack.enter_context(
+            await asyncio.to_thread(EmbeddedPostgres.acquire, data_dir, supervise=False)
+        )
+        processes = stack.enter_context(Processes(folder))
+        model = await processes.start("benchmarks.throughput.model_server")
+        services = [
+            await processes.start("recollect_extraction", **_settings(data_dir, model.port))
+            for _ in range(options.services)
+        ]
+        connection = await stack.enter_async_context(
+            await psycopg.AsyncConnection.connect(
+                make_conninfo(
+                    postgres.superuser_conninfo("recollect"),
+                    options="-c search_path=recollect,public",
+                ),
+                autocommit=True,
+            )
+        )
+        driver = Driver([service.port for service in services], connection, options.user_count)
+        stack.push_async_callback(driver.close)
+        progress("starting", 1, 1)
+
+        await driver.run(
+            "warm", options.warm_up, options.in_flight, _told(progress, "warm-up", options.warm_up)
+        )
+        trees = _trees(services, postgres, model)
+        loaded = await _load(options, driver, trees, model, progress)
+        progress("idle", 0, 1)
+        await driver.one_by_one("idle", options.idle, _PAUSES)
+        progress("idle", 1, 1)
+        idle_start, idle_end = await driver.waits("idle")
+        _, ends = await driver.waits("load")
+        least = await _floor(options, processes, postgres, model, progress)
+        return Report(
+            transcripts=options.transcripts,
+            users=options.user_count,
+            services=options.services,
+            in_flight=options.in_flight,
+            per_second=round(options.transcripts / loaded.seconds, 1),
+            cpu_ms={
+                name: round(1_000 * spent / options.transcripts, 2)
+                for name, spent in loaded.cpu.items()
+            },
+            calls=loaded.calls,
+            latency_ms=Spread.of(ends),
+            idle_start_ms=Spread.of(idle_start),
+            idle_end_ms=Spread.of(idle_end),
+            memory_mib=loaded.memory,
+            floor=least,
+            machine={
+                "processor": f"{platform.machine()}, {os.cpu_count()} cores",
+                "python": platform.python_version(),
+                "postgres": f"{connection.info.server_version // 10_000}",
+                "load average before": load_average,
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    seconds: float
+    cpu: Mapping[str, float]
+    calls: Mapping[str, int]
+    memory: Memory
+
+
+async def _load(
+    options: Options,
+    driver: Driver,
+    trees: Mapping[str, Sequence[int]],
+    model: Started,
+    progress: Progress,
+) -> _Loaded:
+    done = 0
+    tell = _told(progress, "load", options.transcripts)
+
+    def finished(count: int) -> None:
+        nonlocal done
+        done = count
+        tell(count)
+
+    calls_before = await asyncio.to_thread(_calls, model.port)
+    before = _cpu(trees)
+    async with MemoryWatch(trees["service"], lambda: done) as watch:
+        with recorded(trees["service"][0], options.profile):
+            seconds = await driver.run("load", options.transcripts, options.in_flight, finished)
+    cpu = {name: spent - before[name] for name, spent in _cpu(trees).items()}
+    calls = await asyncio.to_thread(_calls, model.port)
+    return _Loaded(
+        seconds=seconds,
+        cpu=cpu,
+        calls={name: count - calls_before[name] for name, count in calls.items()},
+        memory=Memory.of(watch.samples, options.transcripts),
+    )
+
+
+async def _floor(
+    options: Options,
+    processes: Processes,
+    postgres: EmbeddedPostgres,
+    model: Started,
+    progress: Progress,
+) -> Floor:
+    """Send as many bytes to the process that does the least."""
+    conninfo = postgres.superuser_conninfo()
+    async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
+        await connection.execute(floor_process.TABLE)
+    started = await processes.start(
+        "benchmarks.throughput.floor",
+        ["--model-port", str(model.port)],
+        **{floor_process.CONNINFO: conninfo},
+    )
+    body = request("floor", 0, 1).SerializeToString()
+    room = asyncio.Semaphore(options.in_flight)
+    done = 0
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{started.port}") as channel:
+        call: Any = channel.unary_unary(floor_process.METHOD)
+
+        async def one() -> None:
+            nonlocal done
+            async with room:
+                await call(body)
+            done += 1
+            progress("floor", done, options.floor)
+
+        await call(body)
+        before, began = cpu_seconds([started.pid]), time.monotonic()
+        await asyncio.gather(*(one() for _ in range(options.floor)))
+        seconds = time.monotonic() - began
+        spent = cpu_seconds([started.pid]) - before
+    return Floor(
+        calls=options.floor,
+        per_second=round(options.floor / seconds, 1),
+        # The kernel counts in ticks: a run too short for one has no figure of its own.
+        cpu_ms=round(1_000 * max(spent, 0.01) / options.floor, 3),
+    )
+
+
+def _settings(data_dir: Path, model_port: int) -> dict[str, str]:
+    return {
+        "RECOLLECT_DATA_DIR": str(data_dir),
+        "RECOLLECT_EXTRACTION_LISTEN": "127.0.0.1:0",
+        "OPENAI_BASE_URL": f"http://127.0.0.1:{model_port}/v1",
+        "EMBEDDING_DIMENSIONS": str(DIMENSIONS),
+    }
+
+
+def _trees(
+    services: Sequence[Started], postgres: EmbeddedPostgres, model: Started
+) -> dict[str, list[int]]:
+    assert postgres.pid is not None
+    return {
+        "service": [service.pid for service in services],
+        "postgres": [postgres.pid],
+        "model": [model.pid],
+    }
+
+
+def _cpu(trees: Mapping[str, Sequence[int]]) -> dict[str, float]:
+    # The processes are children of this one, which is therefore counted alone.
+    return {name: cpu_seconds(pids) for name, pids in trees.items()} | {
+        "driver": time.process_time()
+    }
+
+
+def _calls(port: int) -> dict[str, int]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/calls", timeout=10) as reply:
+        counts: dict[str, int] = json.loads(reply.read())
+        return counts
+
+
+def _told(progress: Progress, phase: str, total: int) -> Callable[[int], None]:
+    return lambda done: progress(phase, done, total)

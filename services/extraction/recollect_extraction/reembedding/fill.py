@@ -1,0 +1,179 @@
+"""The job of kind `reembedding`: gives every text a vector of the target model."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from decimal import Decimal
+from uuid import UUID
+
+from recollect_extraction.pipeline.result import Result
+from recollect_extraction.prices import Prices
+from recollect_extraction.queue import claims
+from recollect_extraction.queue.claims import Claim
+from recollect_extraction.reembedding import phases
+from recollect_extraction.storage import ledger, reembedding
+from recollect_extraction.storage.ledger import Charge
+from recollect_extraction.storage.reembedding import START, Text
+from recollect_shared.database.pool import Connection, Database
+from recollect_shared.embeddings.protocol import Embedder, Vector
+from recollect_shared.embeddings.shelf import Embedders
+from recollect_shared.model_api import ModelRefused, ModelUnavailable
+from recollect_shared.models import Scope
+
+logger = logging.getLogger("recollect.reembedding")
+
+_BATCH = 64
+_SECONDS = 30.0
+_NOBODY = ""
+"""The user of a charge that is the whole tenant's."""
+
+Find = Callable[..., Awaitable[list[Text]]]
+
+
+class Fill:
+    """Runs the job. The database's role is recollect_maintenance."""
+
+    def __init__(self, database: Database, embedders: Embedders, prices: Prices) -> None:
+        self._database = database
+        self._embedders = embedders
+        self._prices = prices
+
+    async def run(self, held: Claim) -> None:
+        """Embed what lacks a vector, batch by batch; each is kept, so that a crash repeats one.
+
+        Raises:
+            ClaimLost: Somebody else has the job; nothing was written after that.
+            ModelUnavailable: The model is out of reach; the job waits.
+        """
+        model, dimensions = str(held.params["model"]), int(held.params["dimensions"])
+        embedder = self._embedders.find(model, dimensions)
+        if embedder is None:
+            raise ModelUnavailable(f"this service has no way to the model {model}")
+        result = Result.of(held.result)
+        result = result.with_counts({"embedded": 0, "refused": 0})
+        for find, write in (
+            (reembedding.memories_without, self._write_memories),
+            (reembedding.chunks_without, self._write_chunks),
+        ):
+            result = await self._fill(held, embedder, find, write, result)
+        await self._end(held, result)
+
+    async def _fill(
+        self,
+        held: Claim,
+        embedder: Embedder,
+        find: Find,
+        write: Callable[..., Awaitable[None]],
+        result: Result,
+    ) -> Result:
+        after: tuple[str, str, UUID] = START
+        while True:
+            start = after
+            texts = await self._database.run(
+                lambda connection: find(connection, embedder.name, after=start, limit=_BATCH),  # noqa: B023
+                timeout=_SECONDS,
+                repeatable=True,
+            )
+            if not texts:
+                return result
+            vectors, charge = await self._embed(embedder, texts)
+            result = result.with_charges([charge]).with_counts(
+                {"embedded": len(vectors), "refused": len(texts) - len(vectors)}
+            )
+            result = await self._keep(held, embedder, vectors, write, charge, result)
+            after = texts[-1].key
+
+    async def _keep(
+        self,
+        held: Claim,
+        embedder: Embedder,
+        vectors: Sequence[tuple[Text, Vector, Vector | None]],
+        write: Callable[..., Awaitable[None]],
+        charge: Charge,
+        result: Result,
+    ) -> Result:
+        async def work(connection: Connection) -> None:
+            async with connection.transaction():
+                await claims.hold(connection, held)
+                await write(connection, embedder.name, vectors)
+                scope = Scope(held.tenant_id, _NOBODY)
+                await ledger.charge(connection, scope, held.job_id, held.kind, [charge])
+                await claims.record_progress(
+                    connection, held, done_to=0, result=result.stored(), finished=False
+                )
+
+        await self._database.run(work, timeout=_SECONDS)
+        return result
+
+    @staticmethod
+    async def _write_memories(
+        connection: Connection,
+        model: str,
+        vectors: Sequence[tuple[Text, Vector, Vector | None]],
+    ) -> None:
+        for text, content, source in vectors:
+            await reembedding.write_memory(connection, text, model, content)
+            if source is not None:
+                await reembedding.write_source(connection, text, model, source)
+
+    @staticmethod
+    async def _write_chunks(
+        connection: Connection,
+        model: str,
+        vectors: Sequence[tuple[Text, Vector, Vector | None]],
+    ) -> None:
+        for text, content, _ in vectors:
+            await reembedding.write_chunk(connection, text, model, content)
+
+    async def _embed(
+        self, embedder: Embedder, texts: Sequence[Text]
+    ) -> tuple[list[tuple[Text, Vector, Vector | None]], Charge]:
+        """The vectors of a batch; texts that the model refuses are left out."""
+        try:
+            return await self._ask(embedder, texts)
+        except ModelRefused as error:
+            if len(texts) == 1:
+                logger.warning("a text is refused by the embedder: %s", error)
+                return [], Charge("embedding", embedder.name, 1, 0, 0, Decimal(0))
+        middle = len(texts) // 2
+        first, cost = await self._embed(embedder, texts[:middle])
+        second, more = await self._embed(embedder, texts[middle:])
+        return first + second, cost.plus(more)
+
+    async def _ask(
+        self, embedder: Embedder, texts: Sequence[Text]
+    ) -> tuple[list[tuple[Text, Vector, Vector | None]], Charge]:
+        sources = [text for text in texts if text.source_text]
+        batch = await embedder.embed(
+            [*(text.content for text in texts), *(text.source_text for text in sources)]
+        )
+        contents = batch.vectors[: len(texts)]
+        of_source = {
+            text.key: vector
+            for text, vector in zip(sources, batch.vectors[len(texts) :], strict=True)
+        }
+        charge = Charge(
+            "embedding",
+            embedder.name,
+            batch.calls,
+            batch.tokens,
+            0,
+            self._prices.cost(embedder.name, input_tokens=batch.tokens),
+        )
+        return [
+            (text, vector, of_source.get(text.key))
+            for text, vector in zip(texts, contents, strict=True)
+        ], charge
+
+    async def _end(self, held: Claim, result: Result) -> None:
+        async def work(connection: Connection) -> None:
+            async with connection.transaction():
+                await claims.hold(connection, held)
+                await claims.record_progress(
+                    connection, held, done_to=0, result=result.stored(), finished=True
+                )
+                if held.params.get("switch"):
+                    await phases.switch(connection)
+
+        await self._database.run(work, timeout=_SECONDS)

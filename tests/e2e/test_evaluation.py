@@ -1,0 +1,172 @@
+"""I6: the extraction half of `make eval`, run through both services."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from benchmarks.extraction.loading import choose, load
+from benchmarks.extraction.observed import Observation
+from benchmarks.extraction.report import as_json, notes, show
+from benchmarks.extraction.rows import Row
+from benchmarks.extraction.run import Ran, run
+from benchmarks.extraction.scores import LOWER_IS_BETTER, SCORES, Verdict, add, judge_row, ratio
+from benchmarks.serving import Place
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
+from tests.scripted_model.answers import memory
+
+ROWS = {row.id: row for row in load()}
+CHOSEN = [
+    "en-fact-nurse",
+    "en-contradiction-lisbon-berlin",
+    "en-goal-achieved-licence",
+    "en-duplicate-vegan",
+    "vi-duplicate-con-trai",
+    "vi-sarcasm-ket-xe",
+    "ja-unrelated-piano",
+    "ja-small-talk-tenki",
+]
+AMOUNTS = {"input_tokens", "output_tokens", "usd", "usd_reference"}
+
+
+@pytest.fixture
+def place(conninfo: str, tmp_path: Path) -> Place:
+    """A database and a folder of this test's own."""
+    return Place(conninfo, tmp_path / "data")
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Point the environment at a model, as a person who measures it would."""
+
+    def point(model: ScriptedModel) -> None:
+        monkeypatch.setenv("OPENAI_BASE_URL", model.base_url)
+        monkeypatch.setenv("RECOLLECT_EMBEDDER", "offline")
+        monkeypatch.setenv("RECOLLECT_JOB_MAX_RETRIES", "0")
+
+    return point
+
+
+def judged(ran: Ran) -> dict[str, tuple[Observation, Verdict]]:
+    return {seen.row.id: (seen, judge_row(seen, ran.nearness)) for seen in ran.observations}
+
+
+def perfect(request: ChatRequest) -> ChatAnswer:
+    """The answer that does all that the row asks for and nothing else."""
+    (row,) = [
+        row for row in ROWS.values() if row.transcript[0].content == request.messages[0].content
+    ]
+    return ChatAnswer.of(
+        new_memories=[
+            memory(
+                item.says,
+                [line.local_id for line in request.messages if line.role == "user"],
+                type=item.types[0],
+                importance=item.importance_min or 0.5,
+            )
+            for item in row.required
+        ],
+        updated_memories=[
+            {"id": known, "content": f"{content} {' '.join(map(str, terms))}"}
+            for known, content, terms in changed(row, request, "updated")
+        ],
+        contradicted_memories=[
+            {"id": known, "by": 0} for known, _, _ in changed(row, request, "contradicted")
+        ],
+        achieved_goals=[
+            {"id": known, "by": None} for known, _, _ in changed(row, request, "achieved")
+        ],
+    )
+
+
+def changed(row: Row, request: ChatRequest, then: str) -> list[tuple[str, str, Any]]:
+    """The local id, the text and the words of the memories that must fare so."""
+    local = {shown.content: shown.local_id for shown in request.memories}
+    return [
+        (local[known.content], known.content, known.contains)
+        for known in row.existing_memories
+        if known.then == then
+    ]
+
+
+async def test_i6_a_perfect_model_scores_one_everywhere(place: Place, measured: Any) -> None:
+    async with ScriptedModel(perfect) as model:
+        measured(model)
+        ran = await run([ROWS[name] for name in CHOSEN], place)
+    assert [seen.error for seen in ran.observations] == [""] * len(CHOSEN)
+    total = add(verdict.counts for _, verdict in judged(ran).values())
+    for score in set(SCORES) - AMOUNTS:
+        assert ratio(total, score) == (0.0 if score in LOWER_IS_BETTER else 1.0), score
+    assert list(total["fates"]) == [7, 7]
+    assert (ran.extractor, ran.prompt_version[:10]) == ("openai", "extraction")
+    # What the model said it used, and what that costs; the scripted one says 100 and 20.
+    assert list(total["input_tokens"]) == [100 * len(CHOSEN), len(CHOSEN)]
+    assert not any("would cost" in line for line in notes(ran, total))
+
+
+async def test_i6_a_bad_model_is_caught(place: Place, measured: Any) -> None:
+    def bad(request: ChatRequest) -> ChatAnswer:
+        user = [line.local_id for line in request.messages if line.role == "user"]
+        inventions = ["The user owns 3 yachts in Monaco.", "Người dùng sống ở Porto từ năm 1987."]
+        return ChatAnswer.of(
+            new_memories=[memory(text, user) for text in inventions],
+            contradicted_memories=[{"id": known.local_id, "by": 0} for known in request.memories],
+        )
+
+    names = ["en-fact-nurse", "en-unrelated-sister-job", "en-small-talk-morning"]
+    async with ScriptedModel(bad) as model:
+        measured(model)
+        ran = await run([ROWS[name] for name in names], place)
+    total = add(verdict.counts for _, verdict in judged(ran).values())
+    assert ratio(total, "hallucination") == 1.0
+    assert ratio(total, "precision") == 0.0
+    assert ratio(total, "recall") == 0.0
+    assert ratio(total, "fates") == 0.0
+    assert ratio(total, "silence") == 0.0
+    assert ratio(total, "language") == 0.5
+
+
+async def test_i6_a_row_that_fails_counts_as_failed_and_not_as_silent(
+    place: Place, measured: Any
+) -> None:
+    async with ScriptedModel() as model:
+        model.always(StatusFault(400))
+        measured(model)
+        ran = await run([ROWS["en-small-talk-morning"], ROWS["en-fact-nurse"]], place)
+    total = add(verdict.counts for _, verdict in judged(ran).values())
+    assert list(total["failed"]) == [2, 2]
+    assert ratio(total, "silence") == 0.0
+    assert ratio(total, "recall") == 0.0
+    assert "2 rows failed, the first: en-small-talk-morning: " in "\n".join(notes(ran, total))
+
+
+async def test_i6_the_offline_extractor_is_measured_as_it_is(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = choose(list(ROWS.values()), categories=["contradiction", "small_talk"], limit=6)
+    ticks: list[int] = []
+    ran = await run(rows, place, done=lambda: ticks.append(1))
+    assert len(ticks) == len(rows)
+    found = judged(ran)
+    assert ran.extractor == "offline"
+    seen, verdict = found["en-contradiction-lisbon-berlin"]
+    assert list(verdict.counts["fates"]) == [2, 2], [fate.after for fate in seen.fates]
+    assert list(verdict.counts["recall"]) == [1, 1]
+    assert seen.spent.estimated
+    assert seen.spent.usd == 0
+    # B14: at most 5 dollars for 1,000 conversations.
+    assert 0 < seen.spent.usd_reference * 1000 < 5
+    assert ran.blocks["en"].memories >= 1
+    assert 0 < ran.blocks["en"].tokens < 500
+    verdicts = [verdict for _, verdict in found.values()]
+    result = json.loads(json.dumps(as_json(ran, verdicts, "")))
+    assert [row["id"] for row in result["rows"]] == [row.id for row in rows]
+    assert result["figures"]["overall"]["silence"] == 1.0
+    show(ran, verdicts, Console(width=140))
+    shown = capsys.readouterr().out
+    assert "would cost" in shown
+    assert "small_talk" in shown

@@ -1,0 +1,220 @@
+"""A change of embedding model (C7): START, STATUS, SWITCH, ROLLBACK, reads right throughout."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import grpc
+import pytest
+
+from recollect.v1 import (
+    extraction_service_pb2,
+    job_pb2,
+    maintenance_service_pb2,
+    retrieval_service_pb2,
+    search_pb2,
+)
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.learning import echo, ended, learn, rows, talk
+from tests.e2e.methods import read_refusal
+from tests.scripted_model import ScriptedModel, StatusFault
+
+WORDS = (
+    "apples ripen in autumn",
+    "bridges rust near salt",
+    "dragons guard old gold",
+    "engines need clean oil",
+)
+pb = maintenance_service_pb2
+
+
+async def step(services: Services, phase: Any, **fields: Any) -> pb.ReembedResponse:
+    return await services.maintenance.Reembed(pb.ReembedRequest(phase=phase, **fields))
+
+
+async def moved_to(services: Services, model: str, dimensions: int) -> None:
+    started = await step(services, pb.REEMBED_PHASE_START, model=model, dimensions=dimensions)
+    job = await ended(services, started.job.id)
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+
+
+async def found_by(services: Services, word: str) -> tuple[list[str], int, str]:
+    """What a search finds, how the semantic leg ended, and why."""
+    answer = await services.retrieval.SearchMemories(
+        retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query=word, limit=1)
+    )
+    (leg,) = [leg for leg in answer.legs if leg.name == "semantic"]
+    return [hit.memory.content for hit in answer.results], leg.state, leg.reason
+
+
+async def right(services: Services) -> None:
+    """Every memory is found by its own words, with the semantic leg."""
+    for word in WORDS:
+        async with asyncio.timeout(60):
+            while True:
+                contents, state, _ = await found_by(services, word)
+                if state == search_pb2.LEG_STATE_RAN:
+                    break
+                await asyncio.sleep(0.05)
+        assert [word in content for content in contents] == [True]
+
+
+@pytest.fixture
+async def taught(modelled: Services, model: ScriptedModel) -> Services:
+    model.script = echo
+    await learn(modelled, *(talk(words, conversation=words) for words in WORDS))
+    return modelled
+
+
+async def test_from_start_to_switch_and_back(taught: Services, superuser_conninfo: str) -> None:
+    """C7 whole: another model with another number of dimensions."""
+    await right(taught)
+    first = await step(taught, pb.REEMBED_PHASE_STATUS)
+    assert (first.active_model, first.active_dimensions) == ("text-embedding-3-small", 64)
+    assert not first.target_model
+    assert not first.HasField("job")
+
+    started = await step(
+        taught, pb.REEMBED_PHASE_START, model="text-embedding-3-large", dimensions=96
+    )
+    assert (started.target_model, started.target_dimensions) == ("text-embedding-3-large", 96)
+    job = await ended(taught, started.job.id)
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED
+    assert job.result.counts["embedded"] == len(WORDS)
+    assert job.result.usage.embedding_calls == 1
+    await right(taught)
+    filled = await step(taught, pb.REEMBED_PHASE_STATUS)
+    assert (filled.active_model, filled.embedded_count, filled.pending_count) == (
+        "text-embedding-3-small",
+        len(WORDS),
+        0,
+    )
+
+    switched = await step(taught, pb.REEMBED_PHASE_SWITCH)
+    assert (switched.active_model, switched.target_model) == ("text-embedding-3-large", "")
+    await right(taught)
+    await learn(taught, talk("fireworks end the summer", conversation="later"))
+    assert "fireworks" in (await found_by(taught, "fireworks end the summer"))[0][0]
+
+    back = await step(taught, pb.REEMBED_PHASE_ROLLBACK)
+    assert back.active_model == "text-embedding-3-small"
+    await right(taught)
+    # What was learnt meanwhile is found by its words until it has a vector of the old model.
+    assert "fireworks" in (await found_by(taught, "fireworks end the summer"))[0][0]
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await step(taught, pb.REEMBED_PHASE_ROLLBACK)
+    assert read_refusal(caught.value).reason == "REEMBEDDING_NOT_READY"
+    async with asyncio.timeout(60):
+        while rows(  # noqa: ASYNC110 - the back-fill of every ten seconds is what changes
+            superuser_conninfo,
+            "SELECT 1 FROM recollect.memories WHERE embedding_state <> 'stored'",
+        ):
+            await asyncio.sleep(0.1)
+    assert rows(
+        superuser_conninfo,
+        "SELECT count(DISTINCT memory_id) FROM recollect.memory_embeddings"
+        " WHERE model = 'text-embedding-3-small'",
+    ) == [(len(WORDS) + 1,)]
+
+
+async def test_a_switch_before_the_back_fill_is_refused(
+    taught: Services, model: ScriptedModel
+) -> None:
+    """REEMBEDDING_NOT_READY with how many texts still lack a vector; reads stay as they were."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await step(taught, pb.REEMBED_PHASE_SWITCH)
+    assert read_refusal(caught.value).reason == "REEMBEDDING_NOT_READY"
+    for _ in range(8):
+        model.queue(StatusFault(503), endpoint="embeddings")
+    await step(taught, pb.REEMBED_PHASE_START, model="text-embedding-3-large", dimensions=96)
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await step(taught, pb.REEMBED_PHASE_SWITCH)
+    refusal = read_refusal(caught.value)
+    assert refusal.reason == "REEMBEDDING_NOT_READY"
+    assert int(refusal.metadata["pending_count"]) == len(WORDS)
+    status = await step(taught, pb.REEMBED_PHASE_STATUS)
+    assert status.active_model == "text-embedding-3-small"
+
+
+async def test_words_that_change_during_a_back_fill_are_embedded_anew(
+    taught: Services, superuser_conninfo: str
+) -> None:
+    """A vector of an earlier wording does not count as one (row 35's kin)."""
+    await moved_to(taught, "text-embedding-3-large", 96)
+    (memory_id,) = rows(
+        superuser_conninfo,
+        "UPDATE recollect.memories SET content = 'giraffes sleep standing', version = 2, text_version = 2"
+        " WHERE content ~ 'apples' RETURNING memory_id",
+    )[0]
+    status = await step(taught, pb.REEMBED_PHASE_STATUS)
+    assert (status.embedded_count, status.pending_count) == (len(WORDS) - 1, 1)
+    await moved_to(taught, "text-embedding-3-large", 96)
+    assert rows(
+        superuser_conninfo,
+        "SELECT text_version FROM recollect.memory_embeddings"
+        f" WHERE model = 'text-embedding-3-large' AND memory_id = '{memory_id}'",
+    ) == [(2,)]
+
+
+async def test_starting_twice_is_one_job(taught: Services, model: ScriptedModel) -> None:
+    """Safe to retry: the job that is under way is returned."""
+    for _ in range(8):
+        model.queue(StatusFault(503), endpoint="embeddings")
+    one = await step(taught, pb.REEMBED_PHASE_START, model="text-embedding-3-large", dimensions=96)
+    two = await step(taught, pb.REEMBED_PHASE_START, model="text-embedding-3-large", dimensions=96)
+    assert one.job.id == two.job.id
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"model": ""}, "model"),
+        ({"model": "some-model", "dimensions": 7}, "dimensions"),
+        ({"model": "text-embedding-3-large", "dimensions": 4001}, "dimensions"),
+        ({"model": "text-embedding-3-large", "dimensions": -1}, "dimensions"),
+        ({"model": "text-embedding-3-small", "dimensions": 64}, "model"),
+        ({"model": "nobody-knows-its-size"}, "model"),
+        ({"model": "onnx:somewhere"}, "model"),
+    ],
+)
+async def test_what_cannot_be_started(
+    fields: dict[str, Any], field: str, modelled: Services
+) -> None:
+    """INVALID_ARGUMENT names the field; nothing changes."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await step(modelled, pb.REEMBED_PHASE_START, **fields)
+    assert list(read_refusal(caught.value).fields) == [field]
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await step(modelled, pb.REEMBED_PHASE_UNSPECIFIED)
+    assert list(read_refusal(caught.value).fields) == ["phase"]
+    assert not (await step(modelled, pb.REEMBED_PHASE_STATUS)).target_model
+
+
+async def test_the_offline_vectors_give_way_on_purpose(
+    start_services: StartServices, model: ScriptedModel
+) -> None:
+    """Configuration that names another model than the active one changes nothing by itself on a
+    database of one's own: the services go on with the old one, and Reembed moves."""
+    async with start_services() as offline:
+        await learn(offline, talk("My favourite tea is jasmine tea."))
+    async with start_services(**model_settings(model)) as modelled:
+        status = await step(modelled, pb.REEMBED_PHASE_STATUS)
+        assert status.active_model.startswith("offline")
+        answer = await modelled.retrieval.SearchMemories(
+            retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query="jasmine tea")
+        )
+        assert len(answer.results) == 1
+        assert not answer.degraded
+        await moved_to(modelled, "text-embedding-3-small", 64)
+        switched = await step(modelled, pb.REEMBED_PHASE_SWITCH)
+        assert switched.active_model == "text-embedding-3-small"
+
+
+async def test_reembedding_jobs_are_listed(taught: Services) -> None:
+    """B5: the back-fill is a job like any other."""
+    await moved_to(taught, "text-embedding-3-large", 96)
+    listed = await taught.extraction.ListJobs(
+        extraction_service_pb2.ListJobsRequest(kinds=["reembedding"])
+    )
+    assert [job.state for job in listed.jobs] == [job_pb2.JOB_STATE_SUCCEEDED]

@@ -1,0 +1,240 @@
+"""Upkeep on a real database, with rows whose times were set there: no clock is ever patched."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from recollect_extraction.queue import claims, jobs
+from recollect_extraction.queue.claims import Claim
+from recollect_extraction.storage.retention import KeepFor
+from recollect_extraction.upkeep.decay import Decay
+from recollect_extraction.upkeep.retention import Retention
+from recollect_shared.database.connect import Role
+from recollect_shared.database.pool import Database
+from recollect_shared.identifiers import uuid7
+from recollect_shared.models import Job
+from recollect_shared.startup import configure_vectors
+
+TENANT = "default"
+BOUND = 30.0
+
+_MEMORY = """
+INSERT INTO memories (tenant_id, user_id, memory_id, type, content, importance, confidence, source,
+    origin, status, tags, valid_from, said_at, expires_at, created_at, updated_at, lexical_no,
+    lexical_length, embedding_state, conversation_id)
+SELECT %(tenant)s, %(user)s, %(memory_id)s, %(type)s, %(content)s, %(importance)s, 'high',
+       'conversation', 'user', %(status)s, %(tags)s, now() - %(age)s::interval,
+       now() - %(age)s::interval, now() + %(expires)s::interval, now() - %(age)s::interval,
+       now() - coalesce(%(changed)s, %(age)s)::interval,
+       coalesce(%(lexical_no)s, 1 + (SELECT count(*) FROM memories WHERE user_id = %(user)s)), 1,
+       'stored', %(conversation)s
+"""
+
+
+@dataclass
+class Stage:
+    """The pools, and a look behind the services' backs."""
+
+    conninfo: str
+    maintenance: Database
+    removal: Database
+    write: Database
+    admin: psycopg.AsyncConnection[tuple[Any, ...]]
+
+    async def rows(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """What the administrator sees."""
+        cursor = await self.admin.execute(statement.encode(), parameters)
+        return await cursor.fetchall() if cursor.description else []
+
+    async def value(self, statement: str, *parameters: Any) -> Any:
+        """The only value of the only row."""
+        ((found,),) = await self.rows(statement, *parameters)
+        return found
+
+    async def user(self, user: str = "ana", **settings: Any) -> None:
+        """A user; keyword arguments are columns."""
+        await self.rows(
+            "INSERT INTO users (tenant_id, user_id) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+            TENANT,
+            user,
+        )
+        for column, value in settings.items():
+            await self.rows(f"UPDATE users SET {column} = %s WHERE user_id = %s", value, user)
+
+    async def memory(
+        self,
+        content: str = "Something.",
+        *,
+        user: str = "ana",
+        age: str = "40 days",
+        accessed: str | None = None,
+        **given: Any,
+    ) -> UUID:
+        """A memory made `age` ago, by default unimportant, last told `accessed` ago."""
+        await self.user(user)
+        memory_id = uuid7()
+        await self.rows_of(
+            _MEMORY,
+            {
+                "tenant": TENANT,
+                "user": user,
+                "memory_id": memory_id,
+                "type": "fact",
+                "content": content,
+                "importance": 0.2,
+                "status": "active",
+                "tags": [],
+                "age": age,
+                "changed": None,
+                "expires": None,
+                "lexical_no": None,
+                "conversation": None,
+                **given,
+            },
+        )
+        if accessed is not None:
+            await self.told(memory_id, user=user, ago=accessed)
+        return memory_id
+
+    async def told(self, memory_id: UUID, *, user: str = "ana", ago: str = "0 s") -> None:
+        """Count the memory as told, as the retrieval service does."""
+        await self.rows(
+            "INSERT INTO memory_access VALUES (%s, %s, %s, 1, now() - %s::interval)"
+            " ON CONFLICT (tenant_id, user_id, memory_id)"
+            " DO UPDATE SET last_accessed_at = EXCLUDED.last_accessed_at",
+            TENANT,
+            user,
+            memory_id,
+            ago,
+        )
+
+    async def vector(self, memory_id: UUID, *, user: str = "ana") -> None:
+        """Vectors of a memory's content and source."""
+        await self.rows(
+            "INSERT INTO embedding_models (model, dimensions) VALUES ('m', 8)"
+            " ON CONFLICT DO NOTHING"
+        )
+        unit = "[1,0,0,0,0,0,0,0]"
+        await self.rows(
+            "INSERT INTO memory_embeddings VALUES (%s, %s, %s, 'm', 8, 'active', %s::halfvec)",
+            TENANT,
+            user,
+            memory_id,
+            unit,
+        )
+        await self.rows(
+            "INSERT INTO memory_source_embeddings VALUES (%s, %s, %s, 'm', 8, %s::halfvec)",
+            TENANT,
+            user,
+            memory_id,
+            unit,
+        )
+
+    async def rows_of(self, statement: str, values: Mapping[str, Any]) -> None:
+        """Run a statement with named values."""
+        await self.admin.execute(statement.encode(), values)
+
+    async def statuses(self, user: str = "ana") -> dict[str, str]:
+        """The status of each memory by its content."""
+        return dict(
+            await self.rows("SELECT content, status FROM memories WHERE user_id = %s", user)
+        )
+
+    async def claimed(self, kind: str, user: str | None = None) -> Claim:
+        """A job of a kind in a worker's hands."""
+        async with self.maintenance.connection() as connection:
+            await jobs.enqueue(connection, TENANT, kind, user_id=user, max_attempts=4)
+            (held,) = await claims.claim(connection, worker="test", limit=1, lease_seconds=60)
+        return held
+
+    async def job(self, held: Claim) -> Job:
+        """The job as callers see it."""
+        async with self.maintenance.connection() as connection:
+            return await jobs.get_job(connection, TENANT, held.job_id)
+
+    async def decay(
+        self, user: str | None = None, *, most: int = 0, **given: Any
+    ) -> dict[str, int]:
+        """Run decay as a worker does; the counts of its job."""
+        held = await self.claimed("decay", user)
+        await Decay(self.maintenance, max_memories=most, **given).run(held)
+        return await self.counts(held)
+
+    async def retention(
+        self, memory_days: int = 0, message_days: int = 0, user: str | None = None
+    ) -> dict[str, int]:
+        """Run retention as a worker does; the counts of its job."""
+        held = await self.claimed("retention", user)
+        await Retention(self.removal, KeepFor(memory_days, message_days)).run(held)
+        return await self.counts(held)
+
+    async def counts(self, held: Claim) -> dict[str, int]:
+        """The counts of a job that has ended well."""
+        job = await self.job(held)
+        assert job.state == "succeeded"
+        counts: dict[str, int] = job.result["counts"]
+        return counts
+
+    async def dump(self) -> str:
+        """Everything in every table, as text."""
+        names = await self.rows(
+            "SELECT tablename FROM pg_tables WHERE schemaname = 'recollect' ORDER BY 1"
+        )
+        parts = []
+        for (name,) in names:
+            parts += [
+                f"{name}: {row[0]}" for row in await self.rows(f"SELECT t::text FROM {name} t")
+            ]
+        return "\n".join(parts)
+
+    async def history(self, memory_id: UUID) -> list[tuple[Any, ...]]:
+        """What happened to a memory: action, version, actor, before, after."""
+        return await self.rows(
+            "SELECT action, version, actor, before, after FROM history WHERE memory_id = %s"
+            " ORDER BY recorded_at",
+            memory_id,
+        )
+
+    async def record(self, memory_id: UUID, action: str, *, ago: str, actor: str = "test") -> None:
+        """An event of the past."""
+        await self.rows(
+            "INSERT INTO history (tenant_id, user_id, event_id, recorded_at, subject, memory_id,"
+            " action, version, actor, after) VALUES (%s, 'ana', %s, now() - %s::interval,"
+            " 'memory', %s, %s, 1, %s, %s)",
+            TENANT,
+            uuid7(),
+            ago,
+            memory_id,
+            action,
+            actor,
+            Jsonb({"content": "Something."}),
+        )
+
+
+@asynccontextmanager
+async def staged(conninfo: str, superuser_conninfo: str) -> AsyncIterator[Stage]:
+    """A stage on a migrated database."""
+    async with AsyncExitStack() as stack:
+        admin = await stack.enter_async_context(
+            await psycopg.AsyncConnection.connect(superuser_conninfo, autocommit=True)
+        )
+        pools = []
+        roles: tuple[Role, ...] = ("recollect_maintenance", "recollect_removal", "recollect_write")
+        for role in roles:
+            database = Database(
+                conninfo,
+                role,
+                application="test",
+                configure=configure_vectors,
+            )
+            await database.open()
+            stack.push_async_callback(database.close)
+            pools.append(database)
+        yield Stage(conninfo, pools[0], pools[1], pools[2], admin)

@@ -1,0 +1,200 @@
+"""Retention of memories (requirement C3): who keeps what, and that nothing is left of what goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from recollect_extraction.queue.claims import ClaimLost
+from recollect_extraction.storage import removal, retention, users
+from recollect_extraction.storage.retention import KeepFor
+from recollect_extraction.upkeep.retention import Retention
+from tests.integration.upkeep.past import (
+    ANA,
+    CANARY,
+    NOTHING,
+    conversation,
+    index,
+    source,
+    tables_with_the_canary,
+)
+from tests.integration.upkeep.stage import TENANT, Stage
+
+
+@pytest.mark.parametrize(
+    ("days", "own", "given", "goes"),
+    [
+        (30, None, {}, True),
+        (0, None, {}, False),
+        (0, 30, {}, True),
+        (30, 0, {}, False),
+        (30, 60, {}, False),
+        (60, 30, {}, True),
+        (30, None, {"age": "29 days 23:59"}, False),
+        (30, None, {"age": "99 days", "accessed": "29 days"}, False),
+        (30, None, {"age": "99 days", "accessed": "31 days"}, True),
+        (30, None, {"importance": 1.0, "type": "decision"}, True),
+        (30, None, {"status": "forgotten"}, True),
+        (30, None, {"status": "archived"}, True),
+        # Upkeep that changed it yesterday did not use it.
+        (30, None, {"status": "archived", "age": "99 days", "changed": "1 day"}, True),
+    ],
+)
+async def test_which_memories_go(
+    stage: Stage, days: int, own: int | None, given: dict[str, Any], goes: bool
+) -> None:
+    """C3: off unless set, a user's own setting first, untouched for N days."""
+    await stage.memory(**given)
+    await stage.user(retention_days=own)
+    async with stage.maintenance.connection() as connection:
+        planned = await Retention(stage.removal, KeepFor(days, 0)).count(connection, TENANT, None)
+    counts = await stage.retention(days)
+    assert counts == {**NOTHING, "memories": int(goes)}
+    assert planned["memories"] == int(goes)
+    assert len(await stage.statuses()) == int(not goes)
+
+
+@pytest.mark.parametrize(("silent", "goes"), [("29 days", False), ("31 days", True)])
+async def test_somebody_who_still_writes_keeps_everything(
+    stage: Stage, silent: str, goes: bool
+) -> None:
+    """Inactive = the user wrote nothing AND the memory was not returned."""
+    await stage.memory()
+    await conversation(stage, silent=silent)
+    assert (await stage.retention(30))["memories"] == int(goes)
+
+
+@pytest.mark.parametrize(
+    ("actor", "goes"), [("someone", False), ("extraction", False), ("decay", True)]
+)
+async def test_a_change_by_a_person_is_use(stage: Stage, actor: str, goes: bool) -> None:
+    memory_id = await stage.memory()
+    await stage.record(memory_id, "updated", ago="5 days", actor=actor)
+    assert (await stage.retention(30))["memories"] == int(goes)
+
+
+async def test_nothing_is_left_of_a_memory(stage: Stage) -> None:
+    """C3: content, versions, vectors, words, names, tags and history's contents are gone."""
+    gone = await stage.memory(
+        f"{CANARY} content", lexical_no=1, tags=[CANARY], age="40 days", accessed="35 days"
+    )
+    kept = await stage.memory("Kept content.", lexical_no=2, tags=["kept"], accessed="1 day")
+    await index(stage, **{f"{CANARY} content": 1, "Kept content.": 2, f"{CANARY} earlier": 7})
+    await stage.rows("UPDATE users SET lexical_documents = 2, lexical_terms = 2")
+    await stage.vector(gone)
+    await stage.vector(kept)
+    await source(stage, gone, 1)
+    await stage.rows(
+        "INSERT INTO memory_versions (tenant_id, user_id, memory_id, version, type, content,"
+        " detail, importance, confidence, origin, status, tags, keywords, context, metadata,"
+        " valid_from, known_from, known_to) SELECT tenant_id, user_id, memory_id, 9, type,"
+        " 'earlier ' || content, detail, importance, confidence, origin, status, tags, keywords,"
+        " context, metadata, valid_from, updated_at, updated_at FROM memories"
+    )
+    await stage.rows(
+        "INSERT INTO history (tenant_id, user_id, event_id, recorded_at, subject, memory_id,"
+        " action, version, actor, reason, before, after) SELECT tenant_id, user_id, memory_id,"
+        " created_at, 'memory', memory_id, 'created', 1, 'extraction', content,"
+        " jsonb_build_object('content', content), jsonb_build_object('content', content)"
+        " FROM memories"
+    )
+    await stage.rows(
+        "INSERT INTO consolidation_groups SELECT tenant_id, user_id, tags[1],"
+        " decode(repeat('00', 32), 'hex') FROM memories"
+    )
+    for name, memory_ids in {CANARY: [gone], "Both": [gone, kept]}.items():
+        await stage.rows(
+            "INSERT INTO entities (tenant_id, user_id, entity_id, name, name_key, type,"
+            " mention_count) VALUES (%s, 'ana', %s, %s, %s, 'person', %s)",
+            TENANT,
+            (entity := memory_ids[-1]),
+            name,
+            name.lower(),
+            len(memory_ids),
+        )
+        for memory_id in memory_ids:
+            await stage.rows(
+                "INSERT INTO entity_mentions VALUES (%s, 'ana', %s, %s)", TENANT, entity, memory_id
+            )
+    # Every place that a memory reaches is filled, or this test proves little.
+    assert await tables_with_the_canary(stage) == {
+        "consolidation_groups",
+        "entities",
+        "history",
+        "memories",
+        "memory_versions",
+        "postings",
+    }
+    counts = await stage.retention(30)
+    assert counts == {**NOTHING, "memories": 1, "versions": 1, "vectors": 2}
+    dump = await stage.dump()
+    assert CANARY not in dump
+    assert "Kept content." in dump
+    assert await stage.statuses() == {"Kept content.": "active"}
+    assert await stage.rows("SELECT name, mention_count FROM entities") == [("Both", 1)]
+    assert await stage.rows("SELECT tag FROM consolidation_groups") == [("kept",)]
+    assert await stage.rows("SELECT lexical_documents, lexical_terms FROM users") == [(1, 1)]
+    assert await stage.rows("SELECT DISTINCT lexical_nos FROM postings") == [([2],)]
+    assert await stage.history(gone) == [
+        ("created", 1, "extraction", None, None),
+        ("expired", 1, "retention", None, None),
+    ]
+    ((_, _, _, before, _),) = await stage.history(kept)
+    assert before == {"content": "Kept content."}
+
+
+async def test_of_one_user_and_with_their_own_settings(stage: Stage) -> None:
+    for user in ("ana", "bob", "eve"):
+        await stage.memory("Something.", user=user)
+    await stage.user("eve", retention_days=0)
+    assert (await stage.retention(30, user="ana"))["memories"] == 1
+    assert await stage.rows("SELECT user_id FROM memories ORDER BY 1") == [("bob",), ("eve",)]
+    assert (await stage.retention(30))["memories"] == 1
+    assert await stage.rows("SELECT user_id FROM memories") == [("eve",)]
+
+
+async def test_a_memory_told_in_between_stays(stage: Stage) -> None:
+    """faults.md row 42, for retention: judged again under the lock."""
+    told = await stage.memory("Told.")
+    untold = await stage.memory("Untold.")
+    keep = KeepFor(30, 0)
+    async with stage.removal.connection() as connection, connection.transaction():
+        await users.lock_user(connection, ANA)
+        found = await retention.find_memories(connection, ANA, keep, limit=10)
+        assert set(found) == {told, untold}
+        await stage.told(told)
+        locked = await removal.lock_memories(connection, ANA, found)
+        assert await retention.find_memories(connection, ANA, keep, limit=10, among=locked) == [
+            untold
+        ]
+
+
+async def test_a_memory_that_is_being_counted_is_left_alone(stage: Stage) -> None:
+    told = await stage.memory("Told.")
+    untold = await stage.memory("Untold.")
+    async with stage.admin.transaction():
+        await stage.told(told)
+        assert (await stage.retention(30))["memories"] == 1
+    assert await stage.rows("SELECT memory_id FROM memories") == [(told,)]
+    assert untold != told
+
+
+async def test_a_user_who_stays_busy_waits_for_the_next_run(stage: Stage) -> None:
+    for user in ("ana", "bob"):
+        await stage.memory(user=user)
+    async with stage.write.connection() as writer, writer.transaction():
+        await users.lock_user(writer, ANA)
+        counts = await stage.retention(30)
+    assert counts == {**NOTHING, "memories": 1, "users_busy": 1}
+    assert (await stage.retention(30))["memories"] == 1
+
+
+async def test_a_lost_claim_removes_nothing(stage: Stage) -> None:
+    """faults.md row 5."""
+    await stage.memory()
+    held = await stage.claimed("retention")
+    await stage.rows("UPDATE jobs SET claim_no = claim_no + 1")
+    with pytest.raises(ClaimLost):
+        await Retention(stage.removal, KeepFor(30, 0)).run(held)
+    assert len(await stage.statuses()) == 1

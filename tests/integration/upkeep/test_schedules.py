@@ -1,0 +1,280 @@
+"""Who runs a slot, and when (requirement C4).
+
+Rows of the fault catalogue: 40 (replicas, missed, fired twice), 41 (clocks).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+
+from recollect_extraction.scheduler import Scheduler
+from recollect_extraction.storage import schedules as storage
+from recollect_extraction.storage.retention import KeepFor
+from recollect_extraction.upkeep.schedules import Schedules, read_schedules
+from recollect_shared.database.pool import Connection, Database
+from tests.integration.upkeep.stage import BOUND, TENANT, Stage
+
+YEARLY = "0 0 1 1 *"
+"""No slot passes by while a test runs."""
+LINES = {
+    "decay": YEARLY,
+    "consolidation": YEARLY,
+    "retention": YEARLY,
+    "idle": "* * * * *",
+}
+
+
+async def nothing() -> None:
+    """An idle sweep that finds nothing."""
+
+
+def replica(
+    stage: Stage,
+    lines: dict[str, str] | None = None,
+    *,
+    idle: Callable[[], Awaitable[None]] = nothing,
+    keep: KeepFor | None = None,
+    database: Database | None = None,
+) -> Schedules:
+    """The schedules of one process."""
+    return Schedules(
+        database or stage.maintenance,
+        read_schedules(LINES if lines is None else lines),
+        idle=idle,
+        keep=keep or KeepFor(0, 0),
+        max_attempts=4,
+    )
+
+
+async def queued(stage: Stage) -> list[tuple[object, ...]]:
+    """Every job of a schedule."""
+    return await stage.rows(
+        "SELECT tenant_id, kind, schedule, user_id, state FROM jobs"
+        " WHERE schedule IS NOT NULL ORDER BY tenant_id, kind, slot"
+    )
+
+
+async def test_three_replicas_run_a_slot_once(stage: Stage) -> None:
+    """faults.md row 40."""
+    swept = 0
+
+    async def idle() -> None:
+        nonlocal swept
+        swept += 1
+
+    await stage.user("ana")
+    await stage.user("bob")
+    await stage.rows("INSERT INTO users (tenant_id, user_id) VALUES ('other', 'ana')")
+    lines = dict.fromkeys(("decay", "consolidation", "idle"), YEARLY)
+    replicas = [replica(stage, lines, idle=idle) for _ in "abc"]
+    ran = await asyncio.gather(*(each.tick() for each in replicas for _ in range(3)))
+    assert sorted(name for names in ran for name in names) == ["consolidation", "decay", "idle"]
+    assert swept == 1
+    assert await queued(stage) == [
+        (tenant, kind, kind, None, "queued")
+        for tenant in (TENANT, "other")
+        for kind in ("consolidation", "decay")
+    ]
+    assert await stage.value("SELECT count(*) FROM schedule_runs") == 3
+
+
+async def test_a_slot_that_is_being_taken_is_waited_for(stage: Stage) -> None:
+    """Two replicas in the same moment: the second sees what the first has committed."""
+    await stage.user()
+    slot = datetime(2026, 1, 1, tzinfo=UTC)
+    async with stage.maintenance.connection() as first, first.transaction():
+        assert await storage.take(first, "decay", slot)
+
+        async def take(connection: Connection) -> bool:
+            return await storage.take(connection, "decay", slot)
+
+        second = asyncio.create_task(stage.maintenance.run(take, timeout=BOUND))
+        async with asyncio.timeout(BOUND):
+            while not await stage.rows(  # noqa: ASYNC110 - the database is what changes
+                "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                " AND query LIKE '%%INSERT INTO schedule_runs%%'"
+            ):
+                await asyncio.sleep(0.02)
+    assert not await second
+
+
+async def test_slots_that_were_missed_are_run_once(stage: Stage) -> None:
+    """faults.md row 40: down for three days, then the latest slot, and nothing twice."""
+    await stage.user()
+    await replica(stage, {"decay": YEARLY}).tick()
+    await stage.rows("UPDATE schedule_runs SET slot = slot - interval '3 days'")
+    await stage.rows(
+        "UPDATE jobs SET slot = slot - interval '3 days', state = 'succeeded', finished_at = now()"
+    )
+    assert await replica(stage, {"decay": YEARLY}).tick() == ["decay"]
+    assert await replica(stage, {"decay": YEARLY}).tick() == []
+    assert await stage.value("SELECT count(*) FROM jobs") == 2
+    assert await stage.value("SELECT max(slot) = date_trunc('year', now()) FROM schedule_runs")
+
+
+async def test_a_schedule_that_was_never_run_has_missed_its_last_slot(stage: Stage) -> None:
+    await stage.user()
+    assert await replica(stage, {"decay": "0 0 1 1 *"}).tick() == ["decay"]
+    slot = await stage.value("SELECT slot FROM jobs")
+    assert (slot.month, slot.day, slot.hour) == (1, 1, 0)
+
+
+async def test_a_tenant_whose_job_has_not_ended_gets_no_second_one(stage: Stage) -> None:
+    await stage.user()
+    await stage.rows("INSERT INTO users (tenant_id, user_id) VALUES ('other', 'ana')")
+    await replica(stage, {"decay": YEARLY}).tick()
+    await stage.rows(
+        "UPDATE jobs SET state = 'succeeded', finished_at = now() WHERE tenant_id = 'other'"
+    )
+    await stage.rows("UPDATE schedule_runs SET slot = slot - interval '1 day'")
+    await stage.rows("UPDATE jobs SET slot = slot - interval '1 day'")
+    assert await replica(stage, {"decay": YEARLY}).tick() == ["decay"]
+    assert await queued(stage) == [
+        (TENANT, "decay", "decay", None, "queued"),
+        ("other", "decay", "decay", None, "succeeded"),
+        ("other", "decay", "decay", None, "queued"),
+    ]
+
+
+async def test_slots_are_those_of_the_databases_clock(stage: Stage) -> None:
+    """faults.md row 41: when a machine's clock wakes it early or late decides nothing."""
+    await stage.user()
+    now = await stage.value("SELECT clock_timestamp()")
+    # A slot that lies twenty minutes ahead for the database is none yet.
+    ahead = now + timedelta(minutes=20)
+    lines = {"decay": f"{ahead.minute} {ahead.hour} * * *"}
+    await replica(stage, lines).tick()
+    taken = await stage.value("SELECT slot FROM schedule_runs")
+    assert taken <= now
+    assert now - taken > timedelta(hours=23)
+    assert await replica(stage, lines).tick() == []
+    # And one older than what was run is not run after it.
+    behind = now - timedelta(minutes=20)
+    assert await replica(stage, {"decay": f"{behind.minute} {behind.hour} * * *"}).tick() == [
+        "decay"
+    ]
+    assert await replica(stage, lines).tick() == []
+
+
+async def test_retention_is_queued_only_where_somebody_asked_for_it(stage: Stage) -> None:
+    """C3 is opt-in: for the installation or for one user."""
+    await stage.user()
+    await stage.rows("INSERT INTO users (tenant_id, user_id) VALUES ('other', 'bob')")
+    lines = {"retention": YEARLY}
+
+    async def again() -> list[object]:
+        await stage.rows("DELETE FROM schedule_runs")
+        await stage.rows("DELETE FROM jobs")
+        return [row[0] for row in await queued(stage)]
+
+    await replica(stage, lines).tick()
+    assert await queued(stage) == []
+    await again()
+    await stage.user("ana", message_retention_days=7)
+    await replica(stage, lines).tick()
+    assert [row[0] for row in await queued(stage)] == [TENANT]
+    await again()
+    await replica(stage, lines, keep=KeepFor(30, 0)).tick()
+    assert [row[0] for row in await queued(stage)] == [TENANT, "other"]
+    await again()
+    # Everybody said otherwise.
+    await stage.rows("UPDATE users SET retention_days = 0, message_retention_days = 0")
+    await replica(stage, lines, keep=KeepFor(30, 0)).tick()
+    assert await queued(stage) == []
+
+
+async def test_off_is_never_and_nobody_is_no_job(stage: Stage) -> None:
+    assert await replica(stage, {"decay": "off"}).tick() == []
+    assert await stage.value("SELECT count(*) FROM schedule_runs") == 0
+    assert await replica(stage, {"decay": YEARLY}).tick() == ["decay"]
+    assert await queued(stage) == []
+
+
+async def test_old_runs_are_forgotten(stage: Stage) -> None:
+    await stage.rows(
+        "INSERT INTO schedule_runs (schedule, slot) SELECT 'idle', now() - make_interval(days => n)"
+        " FROM generate_series(1, 20) AS n"
+    )
+    await stage.rows(
+        "INSERT INTO schedule_runs (schedule, slot) VALUES ('other', now() - interval '1 year')"
+    )
+    await replica(stage, {"idle": "* * * * *"}).tick()
+    assert await stage.rows(
+        "SELECT schedule, count(*) FROM schedule_runs GROUP BY 1 ORDER BY 1"
+    ) == [("idle", storage.KEEP_DAYS + 1), ("other", 1)]
+
+
+async def test_a_crash_in_between_leaves_the_slot_to_the_next(stage: Stage) -> None:
+    """The slot and its jobs are one transaction."""
+    await stage.user()
+    await stage.rows(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$BEGIN RAISE EXCEPTION 'crash' USING ERRCODE = '57P01'; END$$"
+    )
+    await stage.rows(
+        "CREATE TRIGGER refuse BEFORE INSERT ON jobs FOR EACH ROW EXECUTE FUNCTION refuse()"
+    )
+    schedules = replica(stage, {"decay": YEARLY})
+    scheduler = Scheduler(schedules, [])
+    # The scheduler lives on, and says so in the log.
+    await scheduler.tick()
+    assert await stage.value("SELECT count(*) FROM schedule_runs") == 0
+    await stage.rows("DROP TRIGGER refuse ON jobs")
+    await scheduler.tick()
+    assert await queued(stage) == [(TENANT, "decay", "decay", None, "queued")]
+
+
+async def test_the_scheduler_catches_up_when_it_starts(stage: Stage) -> None:
+    """C4: nobody waits for the next moment of the cron line."""
+    await stage.user()
+    duties = asyncio.Event()
+
+    async def duty() -> None:
+        duties.set()
+
+    scheduler = Scheduler(replica(stage, {"decay": "0 0 1 1 *"}), [(0.05, duty)])
+    scheduler.start()
+    try:
+        async with asyncio.timeout(BOUND):
+            await duties.wait()
+            while not await queued(stage):  # noqa: ASYNC110 - the database is what changes
+                await asyncio.sleep(0.02)
+    finally:
+        scheduler.stop()
+    assert await queued(stage) == [(TENANT, "decay", "decay", None, "queued")]
+
+
+async def test_the_unique_index_stands_behind_it(stage: Stage) -> None:
+    """One job per tenant and slot, even if two took it."""
+    await stage.user()
+    slot = datetime(2026, 1, 1, tzinfo=UTC)
+
+    async def queue(connection: Connection) -> int:
+        made = await storage.queue(
+            connection, "decay", slot, kind="decay", tenant_ids=[TENANT], max_attempts=4
+        )
+        return len(made)
+
+    assert await stage.maintenance.run(queue, timeout=BOUND) == 1
+    await stage.rows("UPDATE jobs SET state = 'succeeded', finished_at = now()")
+    assert await stage.maintenance.run(queue, timeout=BOUND) == 0
+
+
+async def test_a_database_that_is_away_is_waited_out(stage: Stage, conninfo: str) -> None:
+    """The background goes on when a look fails."""
+    gone = Database(
+        psycopg.conninfo.make_conninfo(conninfo, dbname="nowhere"),
+        "recollect_maintenance",
+        application="test",
+        wait_seconds=0.2,
+    )
+    await gone._pool.open()
+    try:
+        await Scheduler(replica(stage, database=gone), []).tick()
+    finally:
+        await gone.close()
+    assert await stage.value("SELECT count(*) FROM schedule_runs") == 0

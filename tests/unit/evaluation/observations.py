@@ -1,0 +1,58 @@
+"""Rows and what came of them, made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.extraction.observed import Fate, Observation, Seen
+from benchmarks.extraction.rows import Existing, Row
+
+
+def row(*said: str, **more: Any) -> Row:
+    """A row in which the user says some things, one a minute."""
+    transcript = [
+        {"role": "user", "content": text, "created_at": f"2026-03-04T09:{minute:02}:00Z"}
+        for minute, text in enumerate(said or ("I live in Porto.",))
+    ]
+    return Row.model_validate(
+        {"id": "r1", "language": "en", "category": "fact", "transcript": transcript, **more}
+    )
+
+
+def seen(content: str, **more: Any) -> Seen:
+    """A memory as it was read back."""
+    given = {"type": "fact", "importance": 0.5, "status": "active", "version": 1, **more}
+    return Seen(id=given.pop("id", content), content=content, **given)
+
+
+def observed(of: Row, *learnt: Seen, **more: Any) -> Observation:
+    """The row after a job that learnt these."""
+    return Observation(row=of, new=learnt, **more)
+
+
+def perfect(of: Row) -> Observation:
+    """The row after a job that did all it had to and nothing else."""
+    new = [
+        seen(item.says, type=item.types[0], importance=item.importance_min or 0.5)
+        for item in of.expected
+        if item.says and not item.optional
+    ]
+    return Observation(row=of, new=new, fates=[_done(known) for known in of.existing_memories])
+
+
+def _done(wanted: Existing) -> Fate:
+    before = seen(wanted.content, type=wanted.type, importance=wanted.importance)
+    match wanted.then:
+        case "contradicted" | "achieved":
+            after = seen(wanted.content, type=wanted.type, status=wanted.then, version=2)
+        case "updated":
+            after = seen(f"{wanted.content} {words(wanted.contains)}", version=2)
+        case _:
+            after = before
+    return Fate(wanted, before, after)
+
+
+def words(terms: Sequence[str | tuple[str, ...]]) -> str:
+    """One word for each term."""
+    return " ".join(term if isinstance(term, str) else term[0] for term in terms)

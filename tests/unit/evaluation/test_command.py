@@ -1,0 +1,36 @@
+"""The command's ends that need no service."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.extraction.__main__ import main
+
+
+def test_compare_prints_and_ends_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    named = {"format": 1, "model": "m", "extractor": "openai", "prompt_version": "p"}
+    for name, met in (("a", 0), ("b", 1)):
+        rows = [{"id": "r1", "counts": {"recall": [met, 1], "usd": [met / 1000, 1]}}]
+        tmp_path.joinpath(name).write_text(json.dumps({**named, "rows": rows}), "utf-8")
+    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    shown = capsys.readouterr().out
+    assert "+100.0 %" in shown
+    assert "+1.00" in shown
+
+
+def test_what_cannot_be_used_ends_with_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 2
+    assert "a cannot be read" in capsys.readouterr().err
+    assert main(["--limit", "1", "--judge", "referee"]) == 2
+    assert "OPENAI_API_KEY" in capsys.readouterr().err
+    monkeypatch.setenv("RECOLLECT_EXTRACTOR", "oracle")
+    assert main(["--limit", "1", "--judge", "referee"]) == 2
+    assert "RECOLLECT_EXTRACTOR" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as raised:
+        main(["--language", "fr"])
+    assert raised.value.code == 2

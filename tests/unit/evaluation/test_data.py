@@ -1,0 +1,85 @@
+"""I6: the data set itself, and the rules held against it: a perfect run scores 1 everywhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from benchmarks.extraction.languages import language_of
+from benchmarks.extraction.loading import load
+from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, TYPES, Row
+from benchmarks.extraction.scores import LOWER_IS_BETTER, SCORES, add, judge_row, ratio
+from benchmarks.extraction.support import unsupported
+from tests.unit.evaluation.observations import perfect
+
+ROWS = load()
+AMOUNTS = {"input_tokens", "output_tokens", "usd", "usd_reference"}
+
+
+def test_i6_at_least_sixty_transcripts_in_three_languages() -> None:
+    assert len(ROWS) >= 60
+    assert all(count >= 15 for count in Counter(row.language for row in ROWS).values())
+    assert {row.language for row in ROWS} == set(LANGUAGES)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_language_has_every_category(language: str) -> None:
+    assert {row.category for row in ROWS if row.language == language} == set(CATEGORIES)
+
+
+def test_every_type_is_expected_somewhere() -> None:
+    assert {kind for row in ROWS for item in row.required for kind in item.types} == set(TYPES)
+
+
+def test_every_fate_is_wanted_somewhere() -> None:
+    assert {known.then for row in ROWS for known in row.existing_memories} == {
+        "untouched",
+        "kept",
+        "updated",
+        "contradicted",
+        "achieved",
+    }
+
+
+def test_i6_both_examples_of_document_002_section_9() -> None:
+    first, second = (row for row in ROWS if row.source == "document 002, section 9")
+    assert [message.role for message in first.transcript] == ["user", "assistant"]
+    assert first.transcript[0].content == (
+        "I really hate when my resume sounds like everyone else's. Keep it real, no fluff."
+    )
+    assert first.expected[0].types == ("preference",)
+    assert first.expected[0].contains == ("authentic", "direct", "no fluff")
+    assert first.expected[0].importance_min == 0.6
+    assert second.transcript[0].content.endswith("ideally under 30 people.")
+    assert second.expected[0].types == ("goal",)
+    assert second.expected[0].contains == ("CTO", "fintech", "early-stage")
+    assert second.expected[0].importance_min == 0.8
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if not row.source], ids=lambda row: row.id)
+def test_a_perfect_answer_to_a_row_scores_one(row: Row) -> None:
+    counts = add([judge_row(perfect(row)).counts])
+    for score in set(SCORES) - AMOUNTS:
+        best = 0.0 if score in LOWER_IS_BETTER else 1.0
+        assert ratio(counts, score) in (None, best), score
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_what_is_optional_is_no_invention_and_not_forbidden_either(row: Row) -> None:
+    for item in row.expected:
+        if item.says:
+            assert unsupported(item.says, row) == []
+            assert language_of(item.says) == row.language
+
+
+def test_nearly_every_statement_of_another_conversation_counts_as_made_up() -> None:
+    strange = [
+        bool(unsupported(item.says, row))
+        for row in ROWS
+        for other in ROWS
+        if other.language == row.language and other.category != row.category
+        for item in other.required
+        if item.says
+    ]
+    assert sum(strange) / len(strange) > 0.98

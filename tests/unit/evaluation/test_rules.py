@@ -1,0 +1,96 @@
+"""The rules by which words are compared, languages told and inventions found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.extraction.languages import language_of
+from benchmarks.extraction.matching import meets, violated
+from benchmarks.extraction.nearness import Nearness
+from benchmarks.extraction.rows import Expectation, Forbidden
+from benchmarks.extraction.support import unsupported
+from benchmarks.extraction.wording import Terms, contains_all
+from tests.unit.evaluation.observations import row
+
+
+@pytest.mark.parametrize(
+    ("text", "terms", "found"),
+    [
+        ("The user prefers TEA", ("prefer", "tea"), True),
+        ("The user steams milk", ("tea",), False),
+        ("Người dùng sống ở Hà Nội", ("ha noi",), True),
+        ("ユーザーはiDeCoとNISAを使う", ("NISA",), True),
+        ("It costs 1200 euros", ("200",), False),
+        ("It costs 1,200 euros", ("200",), False),
+        ("It costs 20 euros", ("2",), False),
+        ("It costs 20 euros", (("twenty", "20"),), True),
+        ("ユーザーは１２歳", ("12歳",), False),
+        ("Mary’s dog", ("mary's",), True),
+    ],
+)
+def test_contained_terms(text: str, terms: Terms, found: bool) -> None:
+    assert contains_all(text, terms) is found
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("The user works at Công ty Hòa Phát in Đà Nẵng.", "en"),
+        ("Team của người dùng đang migrate sang microservices.", "vi"),
+        ("ユーザーのcodeはGoで書かれている。", "ja"),
+        ("Thích phở", "vi"),
+        ("Kubernetes", None),
+        ("", None),
+    ],
+)
+def test_b7_the_language_of_a_statement(text: str, language: str | None) -> None:
+    assert language_of(text) == language
+
+
+@pytest.mark.parametrize(
+    ("text", "finding"),
+    [
+        ("The user has lived in Porto with two cats since 2026-03-01.", ""),
+        ("The user has 2 cats.", ""),
+        ("The user has 3 cats.", "number 3"),
+        ("The user has lived in Porto since 1987.", "number 1987"),
+        ("The user lives in Porto near Contoso.", "name contoso"),
+        ("The user collects antique typewriters and stamps.", "words 0 of 4"),
+    ],
+)
+def test_what_the_conversation_does_not_carry(text: str, finding: str) -> None:
+    findings = unsupported(text, row("I live in Porto with my two cats."))
+    assert findings == ([finding] if finding else [])
+
+
+def test_nearness_stands_in_for_words_but_not_for_numbers() -> None:
+    said = "I live in Porto with my two cats."
+    vector = np.array([1.0, 0.0], dtype=np.float32)
+    other, wrong = "The user shares a home by the sea", "The user shares a home with 7 felines"
+    near = Nearness({said: vector, other: vector, wrong: vector}, 0.85)
+    assert unsupported(other, row(said)) != []
+    assert unsupported(other, row(said), near) == []
+    assert unsupported(wrong, row(said), near) == ["number 7"]
+
+
+def test_nearness_stands_in_for_common_words_but_not_for_names() -> None:
+    wanted = Expectation(
+        types=("fact",), contains=("Porto", "lives"), says="The user lives in Porto."
+    )
+    vector = np.array([1.0, 0.0], dtype=np.float32)
+    texts = ["The user's home is Porto.", "The user's home is Faro.", wanted.says]
+    near = Nearness(dict.fromkeys(texts, vector), 0.85)
+    assert not meets(texts[0], wanted, Nearness())
+    assert meets(texts[0], wanted, near)
+    assert not meets(texts[1], wanted, near)
+
+
+def test_forbidden_words_patterns_and_what_excuses_them() -> None:
+    rules = [
+        Forbidden(contains=("vegan",), unless=("Mai", "sister"), because="it is the sister"),
+        Forbidden(pattern=r"\byesterday\b", because="relative"),
+    ]
+    assert violated("The user is vegan.", rules) == [0]
+    assert violated("The user's sister is vegan.", rules) == []
+    assert violated("Yesterday the user's sister left.", rules) == [1]

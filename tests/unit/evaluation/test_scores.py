@@ -1,0 +1,174 @@
+"""What a row scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.extraction.nearness import Nearness
+from benchmarks.extraction.observed import Fate
+from benchmarks.extraction.rows import Existing
+from benchmarks.extraction.scores import Opinion, Verdict, add, as_wanted, judge_row, ratio
+from tests.unit.evaluation.observations import observed, row, seen
+
+PORTO = {
+    "types": ["fact"],
+    "contains": ["Porto"],
+    "importance_min": 0.5,
+    "says": "The user lives in Porto.",
+}
+CATS = {"types": ["personal"], "contains": ["cats"], "says": "The user has cats.", "optional": True}
+HOME = row("I live in Porto with my cats.", expected=[PORTO, CATS])
+
+
+def counted(verdict: Verdict, score: str) -> list[float]:
+    """A score's numerator and denominator."""
+    return list(verdict.counts[score])
+
+
+def test_met_expectations_and_unexpected_memories() -> None:
+    verdict = judge_row(observed(HOME, seen("Lives in Porto."), seen("The user owns a boat.")))
+    assert counted(verdict, "precision") == [1, 2]
+    assert counted(verdict, "recall") == [1, 1]
+    assert counted(verdict, "types") == [1, 1]
+    assert counted(verdict, "hallucination") == [1, 2]
+    assert verdict.unexpected == ["The user owns a boat."]
+
+
+def test_an_optional_memory_helps_precision_and_its_absence_costs_nothing() -> None:
+    verdict = judge_row(observed(HOME, seen("Has cats.", type="personal")))
+    assert counted(verdict, "precision") == [1, 1]
+    assert counted(verdict, "recall") == [0, 1]
+    assert verdict.missed == ["The user lives in Porto."]
+
+
+def test_type_and_importance_are_scored_apart_from_recall() -> None:
+    verdict = judge_row(observed(HOME, seen("Lives in Porto.", type="goal", importance=0.4)))
+    assert counted(verdict, "recall") == [1, 1]
+    assert counted(verdict, "types") == [0, 1]
+    assert counted(verdict, "importance") == [0, 1]
+    # An importance that went over the wire as a float keeps its floor.
+    kept = judge_row(
+        observed(HOME, seen("Lives in Porto.", importance=float(np.float32(0.4999999))))
+    )
+    assert counted(kept, "importance") == [1, 1]
+
+
+def test_what_is_quarantined_was_not_learnt() -> None:
+    verdict = judge_row(observed(HOME, seen("Lives in Porto.", status="quarantined")))
+    assert counted(verdict, "precision") == [0, 0]
+    assert counted(verdict, "recall") == [0, 1]
+
+
+def test_a_forbidden_memory_is_never_right_and_the_profile_counts() -> None:
+    trap = row(
+        "Porto is where my sister lives.",
+        expected=[{**PORTO, "optional": True}],
+        forbidden=[{"contains": ["Porto"], "unless": ["sister"], "because": "the sister"}],
+    )
+    learnt = judge_row(observed(trap, seen("The user lives in Porto.")))
+    assert counted(learnt, "traps") == [1, 1]
+    assert counted(learnt, "precision") == [0, 1]
+    profiled = judge_row(observed(trap, profile=["facts.personal.location: Porto"]))
+    assert counted(profiled, "traps") == [1, 1]
+    assert counted(judge_row(observed(trap)), "traps") == [0, 1]
+
+
+def test_silence_is_scored_where_nothing_may_be_learnt() -> None:
+    quiet = row("hello there")
+    assert counted(judge_row(observed(quiet)), "silence") == [1, 1]
+    assert counted(judge_row(observed(quiet, seen("Says hello."))), "silence") == [0, 1]
+    assert counted(judge_row(observed(quiet, error="MODEL_UNUSABLE")), "silence") == [0, 1]
+    assert counted(judge_row(observed(HOME)), "silence") == [0, 0]
+
+
+def test_b7_memories_in_another_language_are_counted() -> None:
+    verdict = judge_row(observed(HOME, seen("Người dùng sống ở Porto."), seen("Porto")))
+    assert counted(verdict, "language") == [0, 1]
+
+
+def known(then: str, **more: Any) -> Existing:
+    given = {"type": "fact", "content": "The user lives in Porto.", "then": then, **more}
+    return Existing.model_validate({"said_at": "2026-01-01T00:00:00Z", **given})
+
+
+BEFORE = seen("The user lives in Porto.", id="k")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "after", "right"),
+    [
+        (known("untouched"), BEFORE, True),
+        (known("untouched"), seen(BEFORE.content, version=2), False),
+        (known("contradicted"), seen(BEFORE.content, status="contradicted"), True),
+        (known("contradicted"), BEFORE, False),
+        (known("achieved", type="goal"), seen(BEFORE.content, status="achieved"), True),
+        (known("achieved", type="goal"), seen(BEFORE.content, status="contradicted"), False),
+        (known("kept", contains=["Porto"]), seen("Lives in Porto.", version=2), True),
+        (known("kept", contains=["Porto"]), seen("Lives in Faro.", version=2), False),
+        (known("updated", contains=["Baixa"]), seen("Lives in Porto, Baixa.", version=2), True),
+        (known("updated", contains=["Baixa"]), BEFORE, False),
+    ],
+)
+def test_what_became_of_a_memory_from_before(wanted: Existing, after: Any, right: bool) -> None:
+    assert as_wanted(Fate(wanted, BEFORE, after)) is right
+
+
+def test_an_expectation_may_be_met_by_rewording_a_known_memory() -> None:
+    fate = Fate(
+        known("kept", contains=["live"]), seen("Lives by the sea."), seen("Lives in Porto.")
+    )
+    verdict = judge_row(observed(HOME, fates=[fate]))
+    assert counted(verdict, "recall") == [1, 1]
+    assert counted(verdict, "precision") == [0, 0]
+
+
+def test_b11_duplicates_by_the_services_own_guards() -> None:
+    vector = np.array([1.0, 0.0], dtype=np.float32)
+    texts = ["The user lives in Porto.", "The user is living in Porto.", "The user lives in Faro."]
+    near = Nearness(dict.fromkeys(texts, vector), 0.85)
+    one, two, three = (seen(text) for text in texts)
+    assert counted(judge_row(observed(HOME, one, two), near), "duplicates") == [1, 2]
+    # A name keeps apart what an embedder finds near.
+    assert counted(judge_row(observed(HOME, one, three), near), "duplicates") == [0, 2]
+    # Without vectors only the same words are the same, whatever the type.
+    assert counted(judge_row(observed(HOME, one, two)), "duplicates") == [0, 2]
+    again = seen("the user lives in porto", type="personal", id="again")
+    assert counted(judge_row(observed(HOME, one, again)), "duplicates") == [1, 2]
+
+
+def test_a_reworded_copy_of_a_known_memory_is_a_duplicate() -> None:
+    vegan = known("kept", content="The user is vegan.", contains=["vegan"])
+    silent = row("I'm vegan, remember.", existing_memories=[vegan.model_dump()])
+    fate = Fate(vegan, seen("The user is vegan."), seen("The user is vegan."))
+    verdict = judge_row(observed(silent, seen("Eats vegan food only."), fates=[fate]))
+    assert verdict.repeats == {"Eats vegan food only.": "The user is vegan."}
+    gone = Fate(
+        vegan, seen("The user is vegan."), seen("The user is vegan.", status="contradicted")
+    )
+    verdict = judge_row(observed(silent, seen("Eats vegan food only."), fates=[gone]))
+    assert verdict.repeats == {}
+
+
+def test_a_judge_adds_matches_and_decides_about_support() -> None:
+    memory = seen("Resides in the city of port wine.")
+    rules = judge_row(observed(HOME, memory))
+    assert counted(rules, "recall") == [0, 1]
+    assert counted(rules, "hallucination") == [1, 1]
+    judged = judge_row(
+        observed(HOME, memory), opinion=Opinion(frozenset({(0, 0)}), supported={0: True})
+    )
+    assert counted(judged, "recall") == [1, 1]
+    assert counted(judged, "hallucination") == [0, 1]
+    doubted = judge_row(
+        observed(HOME, seen("Lives in Porto.")), opinion=Opinion(supported={0: False})
+    )
+    assert counted(doubted, "hallucination") == [1, 1]
+
+
+def test_rows_add_up_by_their_counts() -> None:
+    total = add([{"precision": (1, 1)}, {"precision": (0, 3)}])
+    assert ratio(total, "precision") == 0.25
+    assert ratio(total, "recall") is None
