@@ -18,7 +18,7 @@ from recollect.v1 import (
     memory_pb2,
     profile_pb2,
 )
-from recollect_shared.models import Entity, Job, Memory, Preference, Profile, Summary
+from recollect_shared.models import Entity, Job, Memory, Message, Preference, Profile, Summary
 
 
 def _words(enum: EnumDescriptor, prefix: str) -> dict[int, str]:
@@ -50,6 +50,7 @@ _STATUS_NO = _numbers(MEMORY_STATUS)
 _SOURCE_NO = _numbers(MEMORY_SOURCE)
 _CONFIDENCE_NO = _numbers(CONFIDENCE)
 _ORIGIN_NO = _numbers(ORIGIN)
+_ROLE_NO = _numbers(ROLE)
 _OUTCOME_NO = _numbers(OUTCOME)
 _ENTITY_NO = _numbers(ENTITY_TYPE)
 _STATE_NO = _numbers(JOB_STATE)
@@ -147,6 +148,25 @@ def summary_message(summary: Summary) -> conversation_pb2.ConversationSummary:
     )
 
 
+def message_message(message: Message) -> conversation_pb2.Message:
+    """A message of a conversation on the wire."""
+    return conversation_pb2.Message(
+        id=message.message_id,
+        role=_ROLE_NO[message.role],  # type: ignore[arg-type]
+        name=message.name,
+        content=message.content,
+        created_at=timestamp(message.said_at),
+        context_item_ids=[item["id"] for item in message.context_items],
+        context_items=[
+            conversation_pb2.ContextItem(id=item["id"], relevance=item.get("relevance", 0.0))
+            for item in message.context_items
+        ],
+        pending_action_ids=message.pending_action_ids,
+        metadata=struct(message.metadata),
+        conversation_id=message.conversation_id,
+    )
+
+
 def preference_message(preference: Preference) -> profile_pb2.Preference:
     """A learnt preference on the wire."""
     value = Value()
@@ -192,13 +212,14 @@ def job_message(job: Job, consistency_token: str = "") -> job_pb2.Job:
         started_at=timestamp(job.started_at),
         finished_at=timestamp(job.finished_at),
         error=job.error,
-        result=_result(job.result),
+        result=result_message(job.result),
         consistency_token=consistency_token,
         progress=job_pb2.JobProgress(messages_done=max(0, done), messages_total=total),
     )
 
 
-def _result(result: Mapping[str, Any]) -> job_pb2.JobResult | None:
+def result_message(result: Mapping[str, Any]) -> job_pb2.JobResult | None:
+    """What a job has done, on the wire; None if it has done nothing yet."""
     if not result:
         return None
     usage = result.get("usage", {})

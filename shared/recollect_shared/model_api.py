@@ -28,7 +28,13 @@ class ModelUnavailable(ModelError):
 
 
 class ModelRefused(ModelError):
-    """The server refused the call itself; repeating it unchanged will not help."""
+    """The server refused the call itself; repeating it unchanged will not help.
+
+    Attributes:
+        status: The HTTP status; 0 where it was no server that refused.
+    """
+
+    status: int = 0
 
 
 class ModelMisbehaved(ModelError):

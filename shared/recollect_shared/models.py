@@ -122,6 +122,21 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation as a reader sees it."""
+
+    conversation_id: str
+    message_id: str
+    role: str
+    name: str
+    content: str
+    said_at: datetime
+    context_items: Sequence[Mapping[str, Any]] = ()
+    pending_action_ids: Sequence[str] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Entity:
     """Somebody or something the user speaks of."""
 

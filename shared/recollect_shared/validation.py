@@ -61,14 +61,16 @@ class Checks:
         if self._violations:
             raise InvalidRequest(self._violations, uncounted=self._uncounted)
 
-    def identifier(self, field: str, value: str, *, required: bool = True) -> str:
-        """An id chosen by a caller: 1 to 256 printable characters."""
+    def identifier(
+        self, field: str, value: str, *, required: bool = True, max_chars: int = MAX_ID
+    ) -> str:
+        """An id chosen by a caller: 1 to 256 printable characters, or as many as `max_chars`."""
         text = nfc(value)
         if not text:
             if required:
                 self.add(field, "is required")
-        elif len(text) > MAX_ID:
-            self.add(field, f"must have at most {MAX_ID} characters, this has {len(text)}")
+        elif len(text) > max_chars:
+            self.add(field, f"must have at most {max_chars} characters, this has {len(text)}")
         elif (why := unusable_characters(text)) is not None:
             self.add(field, why)
         elif any(unicodedata.category(ch) in ("Cc", "Zl", "Zp") for ch in text):

@@ -7,7 +7,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from recollect.v1 import conversation_pb2, profile_pb2
+from recollect.v1 import conversation_pb2, document_pb2, profile_pb2
 from recollect.v1 import extraction_service_pb2 as extraction
 from recollect.v1 import maintenance_service_pb2 as maintenance
 from recollect.v1 import memory_service_pb2 as memory
@@ -53,6 +53,15 @@ _VALID: dict[str, Callable[[], Message]] = {
         user_id="ana", memory_id=NOBODY
     ),
     "RetrievalService/GetProfileHistory": lambda: retrieval.GetProfileHistoryRequest(user_id="ana"),
+    "RetrievalService/ListProfiles": retrieval.ListProfilesRequest,
+    "RetrievalService/GetConversation": lambda: retrieval.GetConversationRequest(
+        user_id="ana", conversation_id="c1"
+    ),
+    "RetrievalService/GetRecentConversations": lambda: retrieval.GetRecentConversationsRequest(
+        user_id="ana"
+    ),
+    "RetrievalService/FindEntities": lambda: retrieval.FindEntitiesRequest(user_id="ana"),
+    "RetrievalService/GetSuggestions": lambda: retrieval.GetSuggestionsRequest(user_id="ana"),
     "RetrievalService/GetProfile": lambda: retrieval.GetProfileRequest(user_id="ana"),
     "RetrievalService/ListConversations": lambda: retrieval.ListConversationsRequest(user_id="ana"),
     "MemoryService/UpdateProfile": lambda: memory.UpdateProfileRequest(
@@ -67,7 +76,24 @@ _VALID: dict[str, Callable[[], Message]] = {
     "MaintenanceService/Reembed": lambda: maintenance.ReembedRequest(
         phase=maintenance.REEMBED_PHASE_STATUS
     ),
+    "RetrievalService/ListDocuments": lambda: retrieval.ListDocumentsRequest(user_id="ana"),
+    "RetrievalService/GetDocument": lambda: retrieval.GetDocumentRequest(
+        user_id="ana", document_id=NOBODY
+    ),
+    "ExtractionService/IngestDocuments": lambda: extraction.IngestDocumentsRequest(
+        user_id="ana",
+        documents=[document_pb2.Document(source_type="gdrive", source_id="d1", title="A title")],
+    ),
+    "ExtractionService/DeleteDocument": lambda: extraction.DeleteDocumentRequest(
+        user_id="ana", document_id=NOBODY
+    ),
     "ExtractionService/SubmitTranscripts": lambda: submit(transcript()),
+    "ExtractionService/StreamTranscripts": lambda: extraction.StreamTranscriptsRequest(
+        transcript=transcript()
+    ),
+    "ExtractionService/PreviewExtraction": lambda: extraction.PreviewExtractionRequest(
+        transcript=transcript()
+    ),
     "ExtractionService/AppendMessages": lambda: extraction.AppendMessagesRequest(
         user_id="ana", conversation_id="c1", messages=[message()]
     ),

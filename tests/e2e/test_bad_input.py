@@ -47,14 +47,18 @@ NAMELESS = {"MaintenanceService/ListSchedules", "MaintenanceService/Reembed"}
 """Calls about the installation, which name nothing of a user's."""
 GET_CONTEXT = METHODS["RetrievalService/GetContext"]
 
-_SERVER_IDS = ("memory_id", "job_id")
+_SERVER_IDS = ("memory_id", "job_id", "document_id")
+# Set in replies and ignored in requests, and a source's id, which may be longer than ours.
+_NO_ID = {
+    "recollect.v1.Message.conversation_id",
+    "recollect.v1.Document.id",
+    "recollect.v1.Document.source_id",
+}
 
 
 def is_id(field: FieldDescriptor) -> bool:
     named = field.name == "id" or field.name.endswith("_id")
-    # A message's own conversation_id is set in replies and ignored in requests.
-    ignored = field.full_name == "recollect.v1.Message.conversation_id"
-    return field.type == field.TYPE_STRING and named and not ignored
+    return field.type == field.TYPE_STRING and named and field.full_name not in _NO_ID
 
 
 def is_text(field: FieldDescriptor) -> bool:
@@ -71,7 +75,8 @@ def is_amount(field: FieldDescriptor) -> bool:
 
 def is_moment(field: FieldDescriptor) -> bool:
     inner: Any = field.message_type
-    return inner is not None and inner.full_name == Timestamp.DESCRIPTOR.full_name
+    ignored = field.full_name == "recollect.v1.Document.updated_at"
+    return inner is not None and inner.full_name == Timestamp.DESCRIPTOR.full_name and not ignored
 
 
 async def submitted(services: Services, *transcripts: conversation_pb2.Transcript) -> list[Any]:

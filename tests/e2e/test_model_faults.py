@@ -207,7 +207,13 @@ async def test_rows_28_to_31_no_hostile_answer_reaches_what_is_not_its_own(
     everything = await memories(patient, statuses=ALL_STATUSES)
     assert len(everything) <= 5 + 200
     # Row 28 may make one memory more precise, which the history keeps; row 29 closes none.
-    assert {m.status for m in everything} == {memory_pb2.MEMORY_STATUS_ACTIVE}
+    attack = "Ignore all previous instructions"
+    assert {m.status for m in everything if attack not in m.content} == {
+        memory_pb2.MEMORY_STATUS_ACTIVE
+    }
+    assert {m.status for m in everything if attack in m.content} <= {
+        memory_pb2.MEMORY_STATUS_QUARANTINED
+    }
     assert sum(m.content in facts for m in everything) >= 4
     for one in everything:
         assert 0.0 <= one.importance <= 1.0

@@ -24,7 +24,11 @@ from recollect.v1 import (
     session_service_pb2_grpc,
 )
 from recollect_extraction.config import ExtractionSettings
+from recollect_extraction.documents.ingest import KIND as DOCUMENTS
+from recollect_extraction.documents.ingest import IngestRules
+from recollect_extraction.documents.runner import Ingestion
 from recollect_extraction.handlers.answering import Answering
+from recollect_extraction.handlers.documents import Documents
 from recollect_extraction.handlers.extraction import ExtractionHandlers
 from recollect_extraction.handlers.maintenance import MaintenanceHandlers
 from recollect_extraction.handlers.memory import MemoryHandlers
@@ -34,6 +38,7 @@ from recollect_extraction.intake import Intake, IntakeRules
 from recollect_extraction.pipeline.backfill import Backfill
 from recollect_extraction.pipeline.commit import Commit
 from recollect_extraction.pipeline.extraction import Extraction, ExtractionRules
+from recollect_extraction.pipeline.preview import Preview
 from recollect_extraction.prices import load_prices
 from recollect_extraction.provider.offline import LIMITS, OfflineExtractor
 from recollect_extraction.provider.openai_chat import OpenAIChatModel
@@ -124,11 +129,20 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
         decay = Decay(maintenance, max_memories=settings.max_memories)
         keep = KeepFor(settings.retention_days, settings.message_retention_days)
         retention = Retention(removal, keep)
+        commit = build_commit(settings, write, embedder)
+        extraction = build_extraction(settings, write, chat, embedder, commit)
+        preview = Preview(write, extraction, commit, memory_enabled=settings.memory_enabled)
         worker = Worker(
             maintenance,
             signals,
             {
-                "memory-extraction": build_extraction(settings, write, chat, embedder).run,
+                "memory-extraction": extraction.run,
+                DOCUMENTS: Ingestion(
+                    write,
+                    embedder,
+                    load_prices(settings.prices_file),
+                    memory_enabled=settings.memory_enabled,
+                ).run,
                 DECAY: decay.run,
                 RETENTION: retention.run,
                 REEMBEDDING: Fill(maintenance, embedders, load_prices(settings.prices_file)).run,
@@ -161,7 +175,14 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
         answering = Answering(write, ConsistencyTokens(secret))
         pages = PageTokens(secret)
         handlers = Handlers(
-            ExtractionHandlers(answering, intake, signals, pages),  # type: ignore[abstract]
+            ExtractionHandlers(
+                answering,
+                intake,
+                signals,
+                pages,
+                preview,
+                Documents(removal, IngestRules(settings.memory_enabled, settings.max_attempts)),
+            ),
             MemoryHandlers(answering),  # type: ignore[abstract]
             MaintenanceHandlers(  # type: ignore[abstract]
                 answering,
@@ -220,19 +241,28 @@ def build_chat(settings: ExtractionSettings) -> ChatModel:
     )
 
 
+def build_commit(settings: ExtractionSettings, write: Database, embedder: Embedder) -> Commit:
+    """What writes the outcomes of extractions."""
+    return Commit(
+        write,
+        memory_enabled=settings.memory_enabled,
+        dedupe_threshold=lambda: settings.dedupe_threshold or embedder.dedupe_threshold,
+    )
+
+
 def build_extraction(
-    settings: ExtractionSettings, write: Database, chat: ChatModel, embedder: Embedder
+    settings: ExtractionSettings,
+    write: Database,
+    chat: ChatModel,
+    embedder: Embedder,
+    commit: Commit,
 ) -> Extraction:
     """The pipeline behind `memory-extraction` jobs."""
     return Extraction(
         write,
         chat,
         embedder,
-        Commit(
-            write,
-            memory_enabled=settings.memory_enabled,
-            dedupe_threshold=lambda: settings.dedupe_threshold or embedder.dedupe_threshold,
-        ),
+        commit,
         load_prices(settings.prices_file),
         ExtractionRules(
             batch_tokens=settings.batch_tokens,

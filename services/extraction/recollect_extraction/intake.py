@@ -57,7 +57,7 @@ class IntakeRules:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
+class Stored:
     """Where messages ended up: the conversation's last number, and their lowest and highest."""
 
     last_message_no: int
@@ -129,7 +129,7 @@ class Intake:
             counters = await conversations.open_conversation(
                 connection, scope, conversation_id, time_zone=None
             )
-            stored = await self._store(
+            stored = await store_messages(
                 connection, scope, conversation_id, counters, messages, "messages"
             )
             await conversations.advance(
@@ -209,7 +209,7 @@ class Intake:
         before = await conversations.open_conversation(
             connection, scope, conversation_id, time_zone=transcript.time_zone
         )
-        stored = await self._store(
+        stored = await store_messages(
             connection,
             scope,
             conversation_id,
@@ -245,45 +245,6 @@ class Intake:
             ended=transcript.ended,
         )
         return job
-
-    async def _store(
-        self,
-        connection: Connection,
-        scope: Scope,
-        conversation_id: str,
-        counters: Counters,
-        messages: Sequence[IncomingMessage],
-        field: str,
-    ) -> _Stored:
-        """Number and insert the messages that are new; those already here must be the same."""
-        known = await conversations.find_known(
-            connection, scope, conversation_id, [message.message_id for message in messages]
-        )
-        new: list[IncomingMessage] = []
-        numbers: list[int] = []
-        for i, message in enumerate(messages):
-            held = known.get(message.message_id)
-            if held is None:
-                new.append(message)
-                numbers.append(counters.last_message_no + len(new))
-            elif (held.role, held.content) != (message.role, message.content):
-                raise WrongState(
-                    f"{field}[{i}].id: a message with this id and other content is already part "
-                    "of the conversation; a message never changes, send the new one under a new id",
-                    reason="MESSAGE_ID_REUSED",
-                    metadata={
-                        "conversation_id": conversation_id,
-                        "message_id": message.message_id,
-                        "field": f"{field}[{i}].id",
-                    },
-                )
-            else:
-                numbers.append(held.message_no)
-        if new:
-            await conversations.insert_messages(
-                connection, scope, conversation_id, new, first_no=counters.last_message_no + 1
-            )
-        return _Stored(counters.last_message_no + len(new), min(numbers), max(numbers))
 
     async def _hand_out(
         self, connection: Connection, scope: Scope, conversation_id: str, counters: Counters
@@ -347,6 +308,51 @@ class Intake:
             timeout=timeout,
         )
         return Accepted(outcome.made, outcome.position)
+
+
+async def store_messages(
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    counters: Counters,
+    messages: Sequence[IncomingMessage],
+    field: str,
+) -> Stored:
+    """Number and insert the messages that are new; those already here must be the same.
+
+    The caller has opened the conversation, whose `counters` these are.
+
+    Raises:
+        WrongState: A known id came with other content; `field` names the message in the request.
+    """
+    known = await conversations.find_known(
+        connection, scope, conversation_id, [message.message_id for message in messages]
+    )
+    new: list[IncomingMessage] = []
+    numbers: list[int] = []
+    for i, message in enumerate(messages):
+        held = known.get(message.message_id)
+        if held is None:
+            new.append(message)
+            numbers.append(counters.last_message_no + len(new))
+        elif (held.role, held.content) != (message.role, message.content):
+            raise WrongState(
+                f"{field}[{i}].id: a message with this id and other content is already part "
+                "of the conversation; a message never changes, send the new one under a new id",
+                reason="MESSAGE_ID_REUSED",
+                metadata={
+                    "conversation_id": conversation_id,
+                    "message_id": message.message_id,
+                    "field": f"{field}[{i}].id",
+                },
+            )
+        else:
+            numbers.append(held.message_no)
+    if new:
+        await conversations.insert_messages(
+            connection, scope, conversation_id, new, first_no=counters.last_message_no + 1
+        )
+    return Stored(counters.last_message_no + len(new), min(numbers), max(numbers))
 
 
 async def cancel_job(

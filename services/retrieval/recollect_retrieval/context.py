@@ -17,6 +17,7 @@ from recollect_retrieval.render.context import (
 from recollect_retrieval.search.legs import Leg, Legs, Stopwatch
 from recollect_retrieval.search.memories import Found, MemorySearch, Question
 from recollect_retrieval.search.names import names_in
+from recollect_retrieval.storage import conversations as conversations_of
 from recollect_retrieval.storage import memories, people
 from recollect_retrieval.storage.people import UserState
 from recollect_shared.database.pool import Connection, Database
@@ -160,7 +161,7 @@ class ContextBuilder:
         watch = Stopwatch.start()
         conversations: Sequence[Summary] = []
         if wanted.max_conversations:
-            conversations = await people.recent_summaries(
+            conversations = await conversations_of.recent_summaries(
                 connection, scope, first=wanted.conversation_id, limit=wanted.max_conversations
             )
             legs.add(Leg("episodic", "ran", watch.seconds, len(conversations)))

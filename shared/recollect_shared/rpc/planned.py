@@ -15,18 +15,7 @@ _SEARCH = "it comes with the full retrieval service"
 _CONTROL = "it comes with user control and privacy"
 
 PLANNED: dict[str, str] = {
-    "RetrievalService/ListProfiles": _SEARCH,
-    "RetrievalService/GetConversation": _SEARCH,
-    "RetrievalService/ListDocuments": _LIFECYCLE,
-    "RetrievalService/GetDocument": _LIFECYCLE,
-    "RetrievalService/GetRecentConversations": _SEARCH,
-    "RetrievalService/FindEntities": _SEARCH,
-    "RetrievalService/GetSuggestions": _SEARCH,
     "RetrievalService/GetSession": _SEARCH,
-    "ExtractionService/StreamTranscripts": _LIFECYCLE,
-    "ExtractionService/PreviewExtraction": _LIFECYCLE,
-    "ExtractionService/IngestDocuments": _LIFECYCLE,
-    "ExtractionService/DeleteDocument": _LIFECYCLE,
     "MemoryService/StreamMemories": _LIFECYCLE,
     "MemoryService/SaveMemory": _LIFECYCLE,
     "MemoryService/UpdateMemory": _LIFECYCLE,

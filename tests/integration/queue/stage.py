@@ -25,6 +25,7 @@ from recollect_extraction.queue.signals import JobSignals
 from recollect_extraction.storage.conversations import IncomingMessage
 from recollect_extraction.worker import Runner, Worker, WorkerRules
 from recollect_shared.database.pool import Database
+from recollect_shared.embeddings.offline import OfflineEmbedder
 from recollect_shared.models import Scope
 from recollect_shared.startup import configure_vectors
 
@@ -105,8 +106,8 @@ class Stage:
         return Extraction(
             write,
             chat,
-            None,
-            Commit(write, memory_enabled=True, dedupe_threshold=1.0),
+            OfflineEmbedder(),
+            Commit(write, memory_enabled=True, dedupe_threshold=lambda: 1.0),
             load_prices(None),
             ExtractionRules(
                 batch_tokens=batch_tokens, prompt_memories=10, temperature=0.3, max_tokens=1000

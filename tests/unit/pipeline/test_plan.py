@@ -191,9 +191,18 @@ def test_an_update_makes_the_next_version() -> None:
 
 def test_row_38_an_update_by_older_evidence_only_adds_sources() -> None:
     before = known()
-    plan = planned(before, updated=[update(content="other", source_ids=("m1",))], said_at=EARLIER)
+    plan = planned(
+        before, updated=[update(content="Ana lives in Alfama", source_ids=("m1",))], said_at=EARLIER
+    )
     assert plan.rewrites == []
     assert plan.sources == [(before.memory_id, SourceRef("talk", "c1"))]
+
+
+@pytest.mark.parametrize("words", ["first", "hijacked", "Ben is an admin", "用户喜欢茶"])
+def test_row_28_an_update_to_another_statement_is_dropped(words: str) -> None:
+    plan = planned(known(), updated=[update(content=words, source_ids=("m1",))])
+    assert untouched(plan)
+    assert plan.dropped == 1
 
 
 def test_an_update_that_changes_nothing_confirms() -> None:
@@ -220,7 +229,7 @@ def test_row_67_trust_decides_what_may_change(
 ) -> None:
     before = known(type="goal", origin=origin)
     item: Any = (
-        update(content="new words", source_ids=sources)
+        update(content="Ana lives in Lisbon, Alfama", source_ids=sources)
         if how == "updated"
         else closed(by=None, source_ids=sources)
     )

@@ -133,7 +133,7 @@ def test_row_28_a_successor_that_was_dropped_closes_nothing() -> None:
 @pytest.mark.parametrize("status", ["forgotten", "contradicted", "superseded", "archived"])
 @pytest.mark.parametrize("how", ["updated", "contradicted", "achieved"])
 def test_what_is_not_current_is_not_changed(how: str, status: str) -> None:
-    item: Any = update(content="words") if how == "updated" else closed(by=None)
+    item: Any = update(content=f"{LISBON} now") if how == "updated" else closed(by=None)
     answer: dict[str, Any] = {how: [item]}
     plan = planned(known(status=status, type="goal"), **answer)
     assert untouched(plan)

@@ -198,7 +198,7 @@ def test_h5_an_instruction_that_was_rejected_stays_forgotten() -> None:
 @pytest.mark.parametrize(("source", "words"), [("m1", OVERRIDE), ("m2", ORDER)])
 def test_h5_an_update_to_an_instruction_is_dropped(source: str, words: str) -> None:
     before = known(origin="assistant")
-    plan = planned(before, updated=[update(content=words, source_ids=(source,))])
+    plan = planned(before, updated=[update(content=f"{LISBON}. {words}", source_ids=(source,))])
     assert (plan.rewrites, plan.dropped) == ([], 1)
 
 

@@ -8,8 +8,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from recollect.v1 import extraction_service_pb2 as pb
 from recollect.v1 import extraction_service_pb2_grpc, job_pb2
 from recollect_extraction.handlers.answering import CALL_SECONDS, Answering
-from recollect_extraction.handlers.incoming import read_messages, read_transcripts
+from recollect_extraction.handlers.documents import DocumentCalls, Documents
+from recollect_extraction.handlers.importing import import_all
+from recollect_extraction.handlers.incoming import (
+    read_messages,
+    read_one_transcript,
+    read_transcripts,
+)
+from recollect_extraction.handlers.lessons import lesson_message
 from recollect_extraction.intake import Accepted, Intake, cancel_job
+from recollect_extraction.pipeline.preview import SECONDS as PREVIEW_SECONDS
+from recollect_extraction.pipeline.preview import Preview
 from recollect_extraction.queue import jobs
 from recollect_extraction.queue.jobs import JobFilter
 from recollect_extraction.queue.signals import JobSignals
@@ -33,16 +42,24 @@ _PAGE_SIZE = 50
 _MAX_PAGE_SIZE = 200
 
 
-class ExtractionHandlers(extraction_service_pb2_grpc.ExtractionServiceServicer):
+class ExtractionHandlers(DocumentCalls, extraction_service_pb2_grpc.ExtractionServiceServicer):
     """Answers ExtractionService on the role recollect_write."""
 
     def __init__(
-        self, answering: Answering, intake: Intake, signals: JobSignals, pages: PageTokens
+        self,
+        answering: Answering,
+        intake: Intake,
+        signals: JobSignals,
+        pages: PageTokens,
+        preview: Preview,
+        documents: Documents,
     ) -> None:
         self._answering = answering
         self._intake = intake
         self._signals = signals
         self._pages = pages
+        self._preview = preview
+        self._documents = documents
 
     async def SubmitTranscripts(
         self, request: pb.SubmitTranscriptsRequest, context: Context
@@ -66,6 +83,45 @@ class ExtractionHandlers(extraction_service_pb2_grpc.ExtractionServiceServicer):
             consistency_token=self._token(accepted),
         )
 
+    async def StreamTranscripts(
+        self, request_iterator: AsyncIterator[pb.StreamTranscriptsRequest], context: Context
+    ) -> pb.StreamTranscriptsResponse:
+        """Accept any number of transcripts, each by itself."""
+
+        async def accept(request: pb.StreamTranscriptsRequest) -> Accepted:
+            checks = Checks()
+            transcript = await asyncio.to_thread(read_one_transcript, checks, request)
+            key = checks.idempotency_key(request.idempotency_key)
+            checks.done()
+            accepted = await self._intake.submit(
+                current_call().principal.tenant_id,
+                [transcript],
+                self._answering.identity("StreamTranscripts", key, request),
+                timeout=seconds_left(context, CALL_SECONDS),
+            )
+            self._signals.wake()
+            return accepted
+
+        reply, position = await import_all(aiter(request_iterator), accept)
+        if position is not None:
+            reply.consistency_token = self._answering.token(position)
+        return reply
+
+    async def PreviewExtraction(
+        self, request: pb.PreviewExtractionRequest, context: Context
+    ) -> pb.PreviewExtractionResponse:
+        """Show what a transcript would teach."""
+        checks = Checks()
+        transcript = await asyncio.to_thread(read_one_transcript, checks, request)
+        checks.done()
+        self._answering.check_token(request.consistency_token)
+        lesson = await self._preview.show(
+            current_call().principal.scope(transcript.user_id),
+            transcript,
+            seconds=seconds_left(context, PREVIEW_SECONDS),
+        )
+        return lesson_message(lesson)
+
     async def AppendMessages(
         self, request: pb.AppendMessagesRequest, context: Context
     ) -> pb.AppendMessagesResponse:
@@ -73,7 +129,9 @@ class ExtractionHandlers(extraction_service_pb2_grpc.ExtractionServiceServicer):
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         conversation_id = checks.identifier("conversation_id", request.conversation_id)
-        messages = read_messages(checks, "messages", request.messages, conversation_id)
+        messages = await asyncio.to_thread(
+            read_messages, checks, "messages", request.messages, conversation_id
+        )
         key = checks.idempotency_key(request.idempotency_key)
         checks.done()
         accepted = await self._intake.append(

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from recollect.v1 import conversation_pb2
+from recollect.v1 import conversation_pb2, extraction_service_pb2
 from recollect_extraction.intake import IncomingTranscript
 from recollect_extraction.storage.conversations import IncomingMessage
 from recollect_shared.convert import ROLE
@@ -18,6 +18,9 @@ MAX_TRANSCRIPTS = 100
 MAX_MESSAGES = 2_000
 MAX_MESSAGE_BYTES = 64 * 1024
 _MAX_NAME = 256
+_WithTranscript = extraction_service_pb2.PreviewExtractionRequest | (
+    extraction_service_pb2.StreamTranscriptsRequest
+)
 _MAX_CONTEXT_ITEMS = 200
 
 
@@ -34,22 +37,36 @@ def read_transcripts(
             "send them in several calls",
         )
         return []
-    found = []
-    for i, transcript in enumerate(transcripts):
-        field = f"transcripts[{i}]"
-        conversation_id = checks.identifier(f"{field}.conversation_id", transcript.conversation_id)
-        found.append(
-            IncomingTranscript(
-                user_id=checks.identifier(f"{field}.user_id", transcript.user_id),
-                conversation_id=conversation_id,
-                messages=read_messages(
-                    checks, f"{field}.messages", transcript.messages, conversation_id
-                ),
-                time_zone=checks.time_zone(f"{field}.time_zone", transcript.time_zone),
-                ended=transcript.ended,
-            )
-        )
-    return found
+    return [
+        read_transcript(checks, f"transcripts[{i}]", transcript)
+        for i, transcript in enumerate(transcripts)
+    ]
+
+
+def read_one_transcript(checks: Checks, request: _WithTranscript) -> IncomingTranscript:
+    """The transcript of a request that has one, in its field `transcript`.
+
+    Raises:
+        InvalidRequest: There is none, and nothing more to say about it.
+    """
+    if not request.HasField("transcript"):
+        checks.add("transcript", "is required")
+        checks.done()
+    return read_transcript(checks, "transcript", request.transcript)
+
+
+def read_transcript(
+    checks: Checks, field: str, transcript: conversation_pb2.Transcript
+) -> IncomingTranscript:
+    """One transcript, which stands in `field`."""
+    conversation_id = checks.identifier(f"{field}.conversation_id", transcript.conversation_id)
+    return IncomingTranscript(
+        user_id=checks.identifier(f"{field}.user_id", transcript.user_id),
+        conversation_id=conversation_id,
+        messages=read_messages(checks, f"{field}.messages", transcript.messages, conversation_id),
+        time_zone=checks.time_zone(f"{field}.time_zone", transcript.time_zone),
+        ended=transcript.ended,
+    )
 
 
 def read_messages(

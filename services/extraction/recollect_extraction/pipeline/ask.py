@@ -7,8 +7,9 @@ the batch was too much: it is cut in two. Nothing unusable is ever taken for "no
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, TypeAlias, TypeVar
 
 from recollect_extraction.pipeline.answer import (
     EVENT_TYPES,
@@ -38,19 +39,48 @@ class TooMuch(Exception):
         self.spent = spent
 
 
+Read = TypeVar("Read")
+
+
 @dataclass(frozen=True, slots=True)
-class Reply:
+class Told(Generic[Read]):
     """An answer and what it took."""
 
-    answer: Answer
+    answer: Read
     model: str
     calls: int
     input_tokens: int
     output_tokens: int
 
 
+Reply: TypeAlias = Told[Answer]
+
+
 async def ask(chat: ChatModel, prompt: Prompt) -> Reply:
+    """Ask what a conversation teaches, as `ask_for` does."""
+    return await ask_for(
+        chat,
+        prompt,
+        lambda text: read_answer(
+            text,
+            messages=[message.local_id for message in prompt.batch.messages],
+            memories=[memory.local_id for memory in prompt.batch.memories],
+            events=[m.local_id for m in prompt.batch.memories if m.type in EVENT_TYPES],
+        ),
+        divisible=len(prompt.batch.messages) > 1,
+    )
+
+
+async def ask_for(
+    chat: ChatModel, prompt: Prompt, read: Callable[[str], Read], *, divisible: bool
+) -> Told[Read]:
     """Ask until there is an answer, at most `ASKS` times.
+
+    Args:
+        chat: Whom to ask.
+        prompt: The question.
+        read: Makes an answer of the reply's text, or raises `UnusableAnswer`.
+        divisible: Whether less can be asked about if the reply is cut off.
 
     Raises:
         TooMuch: The reply was cut off.
@@ -64,23 +94,18 @@ async def ask(chat: ChatModel, prompt: Prompt) -> Reply:
         completion = await chat.complete(_again(prompt, why) if why else prompt)
         spent.append(completion)
         try:
-            answer = read_answer(
-                completion.text,
-                messages=[message.local_id for message in prompt.batch.messages],
-                memories=[memory.local_id for memory in prompt.batch.memories],
-                events=[m.local_id for m in prompt.batch.memories if m.type in EVENT_TYPES],
-            )
+            answer = read(completion.text)
         except UnusableAnswer as error:
             why = str(error)
-            if completion.truncated and len(prompt.batch.messages) > 1:
+            if completion.truncated and divisible:
                 raise TooMuch(spent) from None
             if completion.truncated:
                 why = "it was cut off; raise MEMORY_EXTRACTION_MAX_TOKENS if this lasts"
             logger.warning("unusable reply: %s", why)
             continue
-        if completion.truncated and len(prompt.batch.messages) > 1:
+        if completion.truncated and divisible:
             raise TooMuch(spent)
-        return Reply(
+        return Told(
             answer=answer,
             model=completion.model,
             calls=sum(c.calls for c in spent),

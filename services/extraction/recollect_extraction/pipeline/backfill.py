@@ -104,15 +104,10 @@ class Backfill:
         if not vectors:
             return
         scope = Scope(item.tenant_id, item.user_id)
-        await memories.write_vector(
-            connection,
-            scope,
-            item.memory_id,
-            model=model,
-            status=item.status,
-            vector=vectors[0],
+        await memories.write_vectors(
+            connection, scope, [(item.memory_id, item.status, vectors[0])], model=model
         )
         if len(vectors) > 1:
-            await memories.write_source_vector(
-                connection, scope, item.memory_id, model=model, vector=vectors[1]
+            await memories.write_source_vectors(
+                connection, scope, [(item.memory_id, vectors[1])], model=model
             )

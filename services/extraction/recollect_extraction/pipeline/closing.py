@@ -1,5 +1,6 @@
 """Contradictions and achieved goals of a reply: what ceases to hold, since when, and by what.
 
+- What one person says or does contradicts nothing that is known of another.
 - A contradiction closes the older statement at the time the newer one begins to hold. Evidence
   that arrives late never closes what was said after it: then the late statement is the closed one.
 - Nobody of the lower level of trust closes what the higher level said: the new statement goes into
@@ -16,6 +17,7 @@ from uuid import UUID
 
 from recollect_extraction.pipeline.answer import ClosedItem
 from recollect_extraction.pipeline.caps import allowed_status_changes
+from recollect_extraction.pipeline.guards.people import speaks_of_another
 from recollect_extraction.pipeline.operations import Closure, Creation
 from recollect_extraction.pipeline.situation import Draft, may_change
 from recollect_extraction.pipeline.trust import is_higher, outranks
@@ -31,7 +33,9 @@ CHALLENGES = "contradicts what somebody more trusted said"
 def close_all(draft: Draft) -> None:
     """Carry out what a reply says of the end of known memories, as far as it may."""
     answer, situation = draft.situation.answer, draft.situation
-    open_items = [item for item in answer.contradicted if not _challenges(draft, item)]
+    open_items = [item for item in answer.contradicted if _same_person(draft, item)]
+    draft.plan.dropped += len(answer.contradicted) - len(open_items)
+    open_items = [item for item in open_items if not _challenges(draft, item)]
     # Once more: what one item sent into quarantine does not close anything by another.
     open_items = [item for item in open_items if not _challenges(draft, item)]
     wanted = len(open_items) + len(answer.achieved)
@@ -45,6 +49,15 @@ def close_all(draft: Draft) -> None:
     for item in answer.achieved:
         if not _achieve(draft, item):
             draft.plan.dropped += 1
+
+
+def _same_person(draft: Draft, item: ClosedItem) -> bool:
+    """Whether a contradiction is not one of two statements about two people."""
+    known, successor = draft.current(item.memory), _successor(draft, item)
+    made = draft.creation_of(successor)
+    older = draft.now.get(successor) if successor is not None else None
+    words = made.item.content if made is not None else older.content if older is not None else None
+    return known is None or words is None or not speaks_of_another(known.content, words)
 
 
 def _challenges(draft: Draft, item: ClosedItem) -> bool:

@@ -18,6 +18,7 @@ from recollect_extraction.pipeline import behaviour, trust
 from recollect_extraction.pipeline.answer import Answer
 from recollect_extraction.pipeline.dedupe import Neighbour
 from recollect_extraction.pipeline.evidence import Witnesses
+from recollect_extraction.pipeline.operations import Plan
 from recollect_extraction.pipeline.plan import Situation, make_plan
 from recollect_extraction.pipeline.profile import ProfilePatch, merge_profile
 from recollect_extraction.pipeline.result import Result
@@ -120,6 +121,24 @@ class Commit:
         return True
 
     async def _write(self, connection: Connection, held: Claim, outcome: Outcome) -> Result:
+        result, _ = await self.learn(connection, held, outcome)
+        await ledger.charge(connection, held.scope, held.job_id, held.kind, outcome.charges)
+        await claims.record_progress(
+            connection,
+            held,
+            done_to=outcome.done_to,
+            result=result.stored(),
+            finished=outcome.last,
+        )
+        return result
+
+    async def learn(
+        self, connection: Connection, held: Claim, outcome: Outcome
+    ) -> tuple[Result, Plan]:
+        """Write what an outcome teaches, without its cost and without the job's progress.
+
+        The caller holds the user's row in a transaction of its own.
+        """
         scope = held.scope
         known, neighbours = await self._look_around(connection, scope, outcome)
         plan = make_plan(
@@ -146,15 +165,7 @@ class Commit:
         result = await self._write_profile(connection, held, outcome, result)
         await self._write_summary(connection, held, outcome)
         await self._write_behaviour(connection, scope, outcome, at)
-        await ledger.charge(connection, scope, held.job_id, held.kind, outcome.charges)
-        await claims.record_progress(
-            connection,
-            held,
-            done_to=outcome.done_to,
-            result=result.stored(),
-            finished=outcome.last,
-        )
-        return result
+        return result, plan
 
     async def _look_around(
         self, connection: Connection, scope: Scope, outcome: Outcome

@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from uuid import UUID
 
 from recollect_extraction.pipeline.answer import Answer
 from recollect_extraction.pipeline.ask import Reply, TooMuch, ask, halves
@@ -34,10 +35,10 @@ from recollect_extraction.queue.claims import Claim, ClaimLost
 from recollect_extraction.storage import conversations, memories, profiles
 from recollect_extraction.storage.conversations import StoredMessage
 from recollect_extraction.storage.ledger import Charge
-from recollect_extraction.storage.memories import Known
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
 from recollect_shared.model_api import ModelError
+from recollect_shared.models import Scope
 
 logger = logging.getLogger("recollect.extraction")
 
@@ -52,6 +53,15 @@ class ExtractionRules:
     prompt_memories: int
     temperature: float
     max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A prompt, and which memory and which message each of its local ids stands for."""
+
+    prompt: Prompt
+    local_memories: Mapping[str, UUID]
+    messages: Mapping[str, StoredMessage]
 
 
 class Extraction:
@@ -73,6 +83,11 @@ class Extraction:
         self._prices = prices
         self._rules = rules
 
+    @property
+    def model(self) -> str:
+        """The name of the model that is asked."""
+        return self._chat.model
+
     async def run(self, held: Claim) -> None:
         """Extract the messages the job owns, from where an earlier attempt left off.
 
@@ -84,7 +99,7 @@ class Extraction:
             lambda connection: self._open(connection, held), timeout=_READ_SECONDS
         )
         result = Result.of(held.result)
-        pending = deque(split(messages, self._rules.batch_tokens))
+        pending = self.batches(messages)
         wasted: list[Completion] = []
         while pending:
             batch = pending.popleft()
@@ -141,54 +156,70 @@ class Extraction:
         last: bool,
     ) -> Result:
         """One model call and the transaction of its effects; `wasted` calls are charged with it."""
-        messages = {f"m{i}": message for i, message in enumerate(batch, 1)}
-        prompt, local_memories = await self._database.run(
-            lambda connection: self._prompt(connection, held, messages), timeout=_READ_SECONDS
+        asked = await self._database.run(
+            lambda connection: self.prompt(connection, held.scope, held.conversation, batch),
+            timeout=_READ_SECONDS,
         )
-        reply = await ask(self._chat, prompt)
-        witnesses = Witnesses(held.conversation, messages)
+        outcome = await self.answer(asked, held.conversation, result, wasted)
+        return await self._commit.run(held, replace(outcome, last=last))
+
+    async def answer(
+        self, asked: Asked, conversation_id: str, result: Result, wasted: Sequence[Completion] = ()
+    ) -> Outcome:
+        """Put a prompt to the model and embed what it says; nothing is written.
+
+        Args:
+            asked: The prompt.
+            conversation_id: Whose messages it holds.
+            result: What the job has done so far, without what this call takes.
+            wasted: Calls that were cut off and are charged with this one.
+
+        Raises:
+            TooMuch: The reply was cut off.
+            ModelError: The model gave no usable answer.
+        """
+        reply = await ask(self._chat, asked.prompt)
+        witnesses = Witnesses(conversation_id, asked.messages)
         vectors, embedding = await self._embed(reply.answer, witnesses)
-        charges = [
-            *(self._charge(c.model, c.calls, c.input_tokens, c.output_tokens) for c in wasted),
-            *self._charges(reply, vectors, embedding),
-        ]
-        return await self._commit.run(
-            held,
-            Outcome(
-                answer=reply.answer,
-                witnesses=witnesses,
-                local_memories={key: known.memory_id for key, known in local_memories.items()},
-                vectors=vectors,
-                time_zone=prompt.batch.time_zone,
-                charges=charges,
-                result=replace(
-                    result.with_charges(charges),
-                    extractor=self._chat.extractor,
-                    model=reply.model,
-                    prompt_version=VERSION,
-                ),
-                done_to=batch[-1].message_no,
-                last=last,
+        charges = [*self.wasted(wasted), *self._charges(reply, vectors, embedding)]
+        return Outcome(
+            answer=reply.answer,
+            witnesses=witnesses,
+            local_memories=asked.local_memories,
+            vectors=vectors,
+            time_zone=asked.prompt.batch.time_zone,
+            charges=charges,
+            result=replace(
+                result.with_charges(charges),
+                extractor=self._chat.extractor,
+                model=reply.model,
+                prompt_version=VERSION,
             ),
+            done_to=max(message.message_no for message in asked.messages.values()),
+            last=False,
         )
 
-    async def _prompt(
-        self, connection: Connection, held: Claim, messages: Mapping[str, StoredMessage]
-    ) -> tuple[Prompt, dict[str, Known]]:
-        """The prompt for some messages, and which memory each of its local ids stands for."""
-        scope = held.scope
+    async def prompt(
+        self,
+        connection: Connection,
+        scope: Scope,
+        conversation_id: str,
+        batch: Sequence[StoredMessage],
+    ) -> Asked:
+        """What the model is asked about some messages of a conversation."""
+        messages = {f"m{i}": message for i, message in enumerate(batch, 1)}
         profile, _ = await profiles.read_profile(connection, scope)
-        time_zone, summary = await conversations.read_summary(connection, scope, held.conversation)
+        time_zone, summary = await conversations.read_summary(connection, scope, conversation_id)
         tags = await memories.tags_in_use(connection, scope, MAX_TAGS)
         chosen = await select_memories(
             connection,
             scope,
-            list(messages.values()),
+            batch,
             limit=self._rules.prompt_memories,
             tags_in_use=tags,
         )
         local_memories = {f"e{i}": known for i, known in enumerate(chosen, 1)}
-        batch = Batch(
+        data = Batch(
             profile=profiles.profile_content(profile) if profile.version else {},
             summary=None if summary is None else conversations.summary_content(summary),
             memories=[
@@ -203,11 +234,11 @@ class Extraction:
             tags_in_use=tags,
         )
         prompt = build_prompt(
-            batch,
-            temperature=self._rules.temperature,
-            max_tokens=self._rules.max_tokens,
+            data, temperature=self._rules.temperature, max_tokens=self._rules.max_tokens
         )
-        return prompt, local_memories
+        return Asked(
+            prompt, {key: known.memory_id for key, known in local_memories.items()}, messages
+        )
 
     async def _embed(
         self, answer: Answer, witnesses: Witnesses
@@ -244,6 +275,16 @@ class Extraction:
             ),
             embedding,
         )
+
+    def wasted(self, completions: Sequence[Completion]) -> list[Charge]:
+        """What calls cost whose replies could not be used."""
+        return [
+            self._charge(c.model, c.calls, c.input_tokens, c.output_tokens) for c in completions
+        ]
+
+    def batches(self, messages: Sequence[StoredMessage]) -> deque[list[StoredMessage]]:
+        """The messages as they go to the model, call by call."""
+        return deque(split(messages, self._rules.batch_tokens))
 
     def _charge(self, model: str, calls: int, input_tokens: int, output_tokens: int) -> Charge:
         cost = self._prices.cost(model, input_tokens=input_tokens, output_tokens=output_tokens)

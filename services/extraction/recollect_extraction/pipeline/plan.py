@@ -6,7 +6,8 @@ The rules, in the order in which they are applied:
   forgotten stays forgotten unless the user says it again later.
 - A statement that reads as an instruction is kept, in quarantine (`trust`); the same one again only
   adds its source. What the user says in so many words is the user's, and leaves quarantine.
-- An update rewrites what is known, if its evidence is at least as trusted and not older.
+- An update rewrites what is known, if its evidence is at least as trusted and not older, and if it
+  still speaks of the same.
 - Contradictions and achieved goals come last (`closing`).
 """
 
@@ -25,6 +26,7 @@ from recollect_extraction.pipeline.closing import close_all
 from recollect_extraction.pipeline.dedupe import Neighbour, find_duplicate
 from recollect_extraction.pipeline.evidence import Evidence
 from recollect_extraction.pipeline.guards import same_wording
+from recollect_extraction.pipeline.guards.refinement import refines
 from recollect_extraction.pipeline.merge import (
     MAX_LABELS,
     KnownMemory,
@@ -223,6 +225,7 @@ def _update(draft: Draft, position: int, update: UpdatedItem) -> None:
     if (
         known is None
         or not may_change(evidence, known)
+        or (update.content is not None and not refines(known.content, update.content))
         or trust.is_suspect((update.content or "", update.detail), trusted=evidence.trusted)
     ):
         draft.plan.dropped += 1

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from recollect_extraction.provider.protocol import Batch, Prompt, PromptMemory, PromptMessage
 
-VERSION = "extraction_1"
+VERSION = "extraction_2"
 
 _folder = resources.files("recollect_extraction.prompts")
 _SYSTEM = (_folder / f"{VERSION}.md").read_text("utf-8")

@@ -55,8 +55,7 @@ async def write_plan(
     scope = occasion.scope
     vectors = await _of_active_model(connection, vectors)
     numbers = await _index(connection, scope, plan)
-    for creation in plan.creations:
-        await _create(connection, occasion, creation, vectors, numbers[creation.memory_id])
+    await _create(connection, occasion, plan.creations, vectors, numbers)
     reworded = _last_rewordings(plan)
     for rewrite in plan.rewrites:
         last = reworded.get(rewrite.after.memory_id) is rewrite
@@ -69,17 +68,22 @@ async def write_plan(
     for memory_id, challenged in plan.challenges:
         await memories.add_challenge(connection, scope, memory_id, challenged)
     await memories.add_sources(connection, scope, list(dict.fromkeys(plan.sources)))
-    for memory_id, item in plan.mentions:
-        await profiles.mention_entities(
-            connection, scope, memory_id, [(entity.name, entity.type) for entity in item.entities]
-        )
+    await profiles.mention_entities(
+        connection,
+        scope,
+        [
+            (memory_id, entity.name, entity.type)
+            for memory_id, item in plan.mentions
+            for entity in item.entities
+        ],
+    )
     await ledger.record(connection, scope, occasion.job_id, list(_events(plan)))
 
 
 async def _of_active_model(connection: Connection, vectors: Vectors) -> Vectors:
     """The vectors, or none if another model has become the active one since they were made."""
     active = await active_model(connection)
-    return vectors if active is None or active[0] == vectors.model else Vectors("", {}, {})
+    return vectors if active is not None and active[0] == vectors.model else Vectors("", {}, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,49 +155,71 @@ async def _words(
 async def _create(
     connection: Connection,
     occasion: Occasion,
-    made: Creation,
+    creations: Sequence[Creation],
     vectors: Vectors,
-    indexed: _Indexed,
+    numbers: Mapping[UUID, _Indexed],
 ) -> None:
-    item = made.item
-    vector = vectors.contents.get(("new", made.position))
+    scope = occasion.scope
     await memories.insert(
         connection,
-        occasion.scope,
-        {
-            "memory_id": made.memory_id,
-            "type": item.type,
-            "content": item.content,
-            "detail": item.detail,
-            "importance": item.importance,
-            "confidence": item.confidence,
-            "source": "conversation",
-            "origin": made.evidence.origin,
-            "status": made.status,
-            "tags": list(item.tags),
-            "keywords": list(item.keywords),
-            "context": dict(item.context),
-            "conversation_id": occasion.conversation_id,
-            "valid_from": made.valid_from,
-            "valid_to": made.valid_to,
-            "said_at": made.evidence.said_at,
-            "superseded_by": made.superseded_by,
-            "supersedes": [],
-            "challenges": list(made.challenges),
-            "at": occasion.at,
-            "job_id": occasion.job_id,
-            "lexical_no": indexed.lexical_no,
-            "lexical_length": indexed.length,
-            "embedding_state": "pending" if vector is None else "stored",
-        },
+        scope,
+        [_row(occasion, made, vectors, numbers[made.memory_id]) for made in creations],
     )
-    if made.superseded_by is not None:
-        await memories.add_superseded(
-            connection, occasion.scope, made.memory_id, by=made.superseded_by
-        )
-    await _write_vectors(
-        connection, occasion.scope, made.memory_id, made.status, vectors, ("new", made.position)
+    for made in creations:
+        if made.superseded_by is not None:
+            await memories.add_superseded(connection, scope, made.memory_id, by=made.superseded_by)
+    contents = vectors.contents
+    await memories.write_vectors(
+        connection,
+        scope,
+        [
+            (made.memory_id, made.status, contents["new", made.position])
+            for made in creations
+            if ("new", made.position) in contents
+        ],
+        model=vectors.model,
     )
+    await memories.write_source_vectors(
+        connection,
+        scope,
+        [
+            (made.memory_id, vectors.sources[made.position])
+            for made in creations
+            if made.position in vectors.sources
+        ],
+        model=vectors.model,
+    )
+
+
+def _row(occasion: Occasion, made: Creation, vectors: Vectors, indexed: _Indexed) -> dict[str, Any]:
+    item = made.item
+    has_vector = ("new", made.position) in vectors.contents
+    return {
+        "memory_id": made.memory_id,
+        "type": item.type,
+        "content": item.content,
+        "detail": item.detail,
+        "importance": item.importance,
+        "confidence": item.confidence,
+        "source": "conversation",
+        "origin": made.evidence.origin,
+        "status": made.status,
+        "tags": list(item.tags),
+        "keywords": list(item.keywords),
+        "context": dict(item.context),
+        "conversation_id": occasion.conversation_id,
+        "valid_from": made.valid_from,
+        "valid_to": made.valid_to,
+        "said_at": made.evidence.said_at,
+        "superseded_by": made.superseded_by,
+        "supersedes": [],
+        "challenges": list(made.challenges),
+        "at": occasion.at,
+        "job_id": occasion.job_id,
+        "lexical_no": indexed.lexical_no,
+        "lexical_length": indexed.length,
+        "embedding_state": "stored" if has_vector else "pending",
+    }
 
 
 async def _rewrite(
@@ -261,13 +287,13 @@ async def _write_vectors(
 ) -> None:
     content = vectors.contents.get(which)
     if content is not None:
-        await memories.write_vector(
-            connection, scope, memory_id, model=vectors.model, status=status, vector=content
+        await memories.write_vectors(
+            connection, scope, [(memory_id, status, content)], model=vectors.model
         )
     source = vectors.sources.get(which[1]) if which[0] == "new" else None
     if source is not None:
-        await memories.write_source_vector(
-            connection, scope, memory_id, model=vectors.model, vector=source
+        await memories.write_source_vectors(
+            connection, scope, [(memory_id, source)], model=vectors.model
         )
 
 

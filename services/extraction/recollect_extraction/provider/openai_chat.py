@@ -123,7 +123,7 @@ class OpenAIChatModel(ChatModel):
             body["response_format"] = {
                 "type": "json_schema",
                 "json_schema": {
-                    "name": "extraction",
+                    "name": prompt.task,
                     "strict": False,
                     "schema": dict(prompt.schema),
                 },

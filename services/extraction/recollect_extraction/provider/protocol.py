@@ -42,12 +42,18 @@ class Batch:
     tags_in_use: Sequence[str] = ()
 
 
+EXTRACTION = "extraction"
+CONSOLIDATION = "consolidation"
+
+
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """One call: the texts a language model is sent, and the batch they were written from.
 
     A language model reads `system` and `user`; the offline extractor reads `batch`. Both answer
-    with the JSON object described in docs/extraction.md.
+    with the JSON object described in docs/extraction.md. `task` says which of the two: what is
+    worth remembering of a conversation, or which memories say the same; the batch of a
+    consolidation holds memories and no messages.
     """
 
     system: str
@@ -57,6 +63,7 @@ class Prompt:
     version: str
     temperature: float = 0.3
     max_tokens: int = 1000
+    task: str = EXTRACTION
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max
 _ENQUEUE_CANCELLED = """
 INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, conversation_id, max_attempts,
                   finished_at, error, error_reason)
-VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, 'memory-extraction', 'cancelled',
+VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, %(kind)s, 'cancelled',
         %(conversation_id)s, %(max_attempts)s, clock_timestamp(), %(error)s, %(error_reason)s)
 RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
        created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
@@ -148,6 +148,17 @@ SET state = 'cancelled', finished_at = clock_timestamp(), lease_until = NULL,
 WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s
   AND state IN ('queued', 'failed', 'running')
 RETURNING job_id
+"""
+
+
+# The newest back-fill to a model, whichever tenant asked for it.
+_LATEST_BACKFILL = """
+SELECT job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
+       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
+FROM jobs
+WHERE kind = 'reembedding' AND params ->> 'model' = %(model)s
+ORDER BY sequence_no DESC
+LIMIT 1
 """
 
 
@@ -280,11 +291,12 @@ async def enqueue_open(
 async def enqueue_cancelled(
     connection: Connection,
     scope: Scope,
-    conversation_id: str,
+    conversation_id: str | None,
     *,
     reason: str,
     error: str,
     max_attempts: int,
+    kind: str = "memory-extraction",
 ) -> Job:
     """Record that input was not taken, so that the caller gets a job that says why."""
     cursor = await connection.execute(
@@ -294,6 +306,7 @@ async def enqueue_cancelled(
             "tenant_id": scope.tenant_id,
             "user_id": scope.user_id,
             "conversation_id": conversation_id,
+            "kind": kind,
             "max_attempts": max_attempts,
             "error": error,
             "error_reason": reason,
@@ -317,6 +330,13 @@ async def find_covering(
             "message_no": message_no,
         },
     )
+    row = await cursor.fetchone()
+    return job_of(row) if row else None
+
+
+async def latest_backfill(connection: Connection, model: str) -> Job | None:
+    """The newest job that back-fills the vectors of this model."""
+    cursor = await connection.execute(_LATEST_BACKFILL, {"model": model})
     row = await cursor.fetchone()
     return job_of(row) if row else None
 

@@ -36,7 +36,7 @@ async def standing(connection: Connection) -> Standing:
     if target is None:
         return Standing(active, None)
     embedded, pending = await reembedding.count(connection, target.name)
-    job = await reembedding.latest_job(connection, target.name)
+    job = await jobs.latest_backfill(connection, target.name)
     return Standing(active, target, embedded, pending, job)
 
 
@@ -71,7 +71,7 @@ async def start(
             "dimensions", f"vectors of this model are held with {registered} dimensions here"
         )
     await reembedding.set_target(connection, model)
-    job = await reembedding.latest_job(connection, model)
+    job = await jobs.latest_backfill(connection, model)
     if job is not None and not job.final:
         return job
     return await jobs.enqueue(
@@ -94,7 +94,7 @@ async def switch(connection: Connection) -> None:
     if target is None:
         raise _not_ready("no model is being back-filled: call Reembed with START first", 0)
     _, pending = await reembedding.count(connection, target.name)
-    job = await reembedding.latest_job(connection, target.name)
+    job = await jobs.latest_backfill(connection, target.name)
     refused = int(job.result.get("counts", {}).get("refused", 0)) if job is not None else 0
     if job is None or job.state != "succeeded" or pending - refused > LEFT_OVER:
         raise _not_ready(

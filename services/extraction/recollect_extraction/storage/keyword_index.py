@@ -23,33 +23,42 @@ RETURNING last_lexical_no - %(texts)s
 """
 
 # Extends the last segment of each term where there is room, else begins the next one. The caller
-# holds the user's row, so that nobody else extends the same segments.
-_APPEND = """
+# holds the user's row, so that nobody else extends the same segments: numbers ascend in each.
+_APPEND_TO = """
 WITH incoming AS (
-    SELECT term, array_agg(lexical_no) AS nos, array_agg(frequency) AS frequencies,
-           array_agg(length) AS lengths
+    SELECT term, array_agg(lexical_no ORDER BY lexical_no) AS nos,
+           array_agg(frequency ORDER BY lexical_no) AS frequencies,
+           array_agg(length ORDER BY lexical_no) AS lengths
     FROM unnest(%(terms)s::text[], %(lexical_nos)s::int[], %(frequencies)s::smallint[],
                 %(lengths)s::smallint[]) AS posting (term, lexical_no, frequency, length)
     GROUP BY term
 ), latest AS (
     SELECT DISTINCT ON (term) term, segment, cardinality(lexical_nos) AS used
-    FROM postings
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+    FROM {postings}
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s{of_corpus}
       AND term = ANY(%(terms)s::text[])
     ORDER BY term, segment DESC
 )
-INSERT INTO postings (tenant_id, user_id, term, segment, lexical_nos, frequencies, lengths)
-SELECT %(tenant_id)s, %(user_id)s, incoming.term,
+INSERT INTO {postings} AS held
+    (tenant_id, user_id, {corpus}term, segment, lexical_nos, frequencies, lengths)
+SELECT %(tenant_id)s, %(user_id)s, {corpus_value}incoming.term,
        CASE WHEN latest.term IS NULL THEN 0
             WHEN latest.used + cardinality(incoming.nos) <= %(segment)s THEN latest.segment
             ELSE latest.segment + 1 END,
        incoming.nos, incoming.frequencies, incoming.lengths
 FROM incoming LEFT JOIN latest USING (term)
-ON CONFLICT (tenant_id, user_id, term, segment) DO UPDATE
-SET lexical_nos = postings.lexical_nos || EXCLUDED.lexical_nos,
-    frequencies = postings.frequencies || EXCLUDED.frequencies,
-    lengths = postings.lengths || EXCLUDED.lengths
+ON CONFLICT (tenant_id, user_id, {corpus}term, segment) DO UPDATE
+SET lexical_nos = held.lexical_nos || EXCLUDED.lexical_nos,
+    frequencies = held.frequencies || EXCLUDED.frequencies,
+    lengths = held.lengths || EXCLUDED.lengths
 """
+_APPEND = _APPEND_TO.format(postings="postings", of_corpus="", corpus="", corpus_value="")
+_APPEND_PASSAGES = _APPEND_TO.format(
+    postings="passage_postings",
+    of_corpus=" AND corpus = %(corpus)s",
+    corpus="corpus, ",
+    corpus_value="%(corpus)s, ",
+)
 
 # The rarest of the terms among this user's texts say most about what to look for.
 _READ_TELLING = """
@@ -96,8 +105,17 @@ async def reserve_numbers(
     return int(row[0])
 
 
-async def append(connection: Connection, scope: Scope, texts: Mapping[int, Counter[str]]) -> None:
-    """Add the terms of texts, by their numbers; at most `SEGMENT` texts a call."""
+async def append(
+    connection: Connection,
+    scope: Scope,
+    texts: Mapping[int, Counter[str]],
+    *,
+    corpus: str | None = None,
+) -> None:
+    """Add the terms of texts, by their numbers; at most `SEGMENT` texts a call.
+
+    Without a `corpus` of passages the texts are memories. The numbers are above all earlier ones.
+    """
     terms: list[str] = []
     numbers: list[int] = []
     frequencies: list[int] = []
@@ -111,10 +129,11 @@ async def append(connection: Connection, scope: Scope, texts: Mapping[int, Count
             lengths.append(length)
     if terms:
         await connection.execute(
-            _APPEND,
+            (_APPEND if corpus is None else _APPEND_PASSAGES).encode(),
             {
                 "tenant_id": scope.tenant_id,
                 "user_id": scope.user_id,
+                "corpus": corpus,
                 "terms": terms,
                 "lexical_nos": numbers,
                 "frequencies": frequencies,

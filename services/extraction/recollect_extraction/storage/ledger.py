@@ -109,19 +109,22 @@ async def charge(
     connection: Connection, scope: Scope, job_id: UUID, kind: str, charges: Sequence[Charge]
 ) -> None:
     """Add to what a job of `kind` used today."""
-    for item in charges:
-        await connection.execute(
+    async with connection.cursor() as cursor:
+        await cursor.executemany(
             _CHARGE,
-            {
-                "tenant_id": scope.tenant_id,
-                "user_id": scope.user_id,
-                "job_id": job_id,
-                "kind": kind,
-                "stage": item.stage,
-                "model": item.model,
-                "calls": item.calls,
-                "input_tokens": item.input_tokens,
-                "output_tokens": item.output_tokens,
-                "cost_usd": item.cost_usd,
-            },
+            [
+                {
+                    "tenant_id": scope.tenant_id,
+                    "user_id": scope.user_id,
+                    "job_id": job_id,
+                    "kind": kind,
+                    "stage": item.stage,
+                    "model": item.model,
+                    "calls": item.calls,
+                    "input_tokens": item.input_tokens,
+                    "output_tokens": item.output_tokens,
+                    "cost_usd": item.cost_usd,
+                }
+                for item in charges
+            ],
         )

@@ -56,10 +56,11 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'active'
 # For each new text the nearest memories of the same user and type that could be the same statement.
 # The forgotten are among them, because what was forgotten stays forgotten, and the quarantined,
 # because they are not doubled. The vector of words that were rewritten during an outage of the
-# embedder says nothing: such a memory waits for its new one.
+# embedder says nothing: such a memory waits for its new one. Vectors go out in binary: as text they
+# would cost more than everything else a job sends.
 _NEIGHBOURS = """
 SELECT wanted.position, near.memory_id, near.cosine
-FROM unnest(%(positions)s::int[], %(types)s::text[], %(vectors)s::halfvec[])
+FROM unnest(%(positions)s::int[], %(types)s::text[], %(vectors)b::halfvec[])
      AS wanted (position, type, vector)
 CROSS JOIN LATERAL (
     SELECT e.memory_id, 1 - (e.embedding <=> wanted.vector) AS cosine
@@ -68,7 +69,7 @@ CROSS JOIN LATERAL (
          AND m.memory_id = e.memory_id
     WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.model = %(model)s
       AND e.status IN ('active', 'achieved', 'quarantined', 'forgotten')
-      AND m.type = wanted.type AND m.embedding_state = 'stored'
+      AND m.type = wanted.type AND e.text_version = m.text_version
     ORDER BY e.embedding <=> wanted.vector
     LIMIT %(limit)s
 ) AS near
@@ -290,15 +291,12 @@ async def find_same_words(
     return [(row[0], row[1]) for row in await cursor.fetchall()]
 
 
-async def insert(connection: Connection, scope: Scope, fields: Mapping[str, Any]) -> None:
-    """Store a new memory; `fields` are the columns, `at` the moment of writing.
-
-    `challenges` may be left out.
-    """
-    await connection.execute(
-        _INSERT,
-        {**_of(scope), "challenges": [], **fields, "context": Jsonb(fields["context"])},
-    )
+async def insert(connection: Connection, scope: Scope, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Store new memories; a row holds the columns, `at` the moment of writing."""
+    async with connection.cursor() as cursor:
+        await cursor.executemany(
+            _INSERT, [{**_of(scope), **row, "context": Jsonb(row["context"])} for row in rows]
+        )
 
 
 async def rewrite(connection: Connection, scope: Scope, fields: Mapping[str, Any]) -> None:
@@ -372,43 +370,49 @@ async def add_sources(
         )
 
 
-async def write_vector(
+async def write_vectors(
     connection: Connection,
     scope: Scope,
-    memory_id: UUID,
+    vectors: Sequence[tuple[UUID, str, Vector]],
     *,
     model: str,
-    status: str,
-    vector: Vector,
 ) -> None:
-    """Store the vector of a memory's content as it is now."""
-    await connection.execute(
-        _WRITE_VECTOR,
-        {
-            **_of(scope),
-            "memory_id": memory_id,
-            "model": model,
-            "dimensions": len(vector),
-            "status": status,
-            "vector": HalfVector(vector),
-        },
-    )
+    """Store the vectors of memories' contents as they are now: (memory, status, vector)."""
+    async with connection.cursor() as cursor:
+        await cursor.executemany(
+            _WRITE_VECTOR,
+            [
+                {
+                    **_of(scope),
+                    "memory_id": memory_id,
+                    "model": model,
+                    "dimensions": len(vector),
+                    "status": status,
+                    "vector": HalfVector(vector),
+                }
+                for memory_id, status, vector in vectors
+            ],
+        )
 
 
-async def write_source_vector(
-    connection: Connection, scope: Scope, memory_id: UUID, *, model: str, vector: Vector
+async def write_source_vectors(
+    connection: Connection, scope: Scope, vectors: Sequence[tuple[UUID, Vector]], *, model: str
 ) -> None:
-    """Store the vector of the words a memory came from."""
-    await connection.execute(
-        _WRITE_SOURCE_VECTOR,
-        {
-            **_of(scope),
-            "memory_id": memory_id,
-            "model": model,
-            "dimensions": len(vector),
-            "vector": HalfVector(vector),
-        },
-    )
+    """Store the vectors of the words that memories came from."""
+    async with connection.cursor() as cursor:
+        await cursor.executemany(
+            _WRITE_SOURCE_VECTOR,
+            [
+                {
+                    **_of(scope),
+                    "memory_id": memory_id,
+                    "model": model,
+                    "dimensions": len(vector),
+                    "vector": HalfVector(vector),
+                }
+                for memory_id, vector in vectors
+            ],
+        )
 
 
 def _of(scope: Scope) -> dict[str, Any]:

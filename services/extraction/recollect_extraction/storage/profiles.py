@@ -45,28 +45,33 @@ UPDATE profiles SET last_extracted_at = now()
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
-# Finds or makes the entity; a name in another spelling becomes an alias.
-_UPSERT_ENTITY = """
+# Finds or makes the entities, each named once; a name in another spelling becomes an alias.
+_UPSERT_ENTITIES = """
 INSERT INTO entities (tenant_id, user_id, entity_id, name, name_key, type)
-VALUES (%(tenant_id)s, %(user_id)s, %(entity_id)s, %(name)s, %(name_key)s, %(type)s)
+SELECT %(tenant_id)s, %(user_id)s, named.entity_id, named.name, named.name_key, named.type
+FROM unnest(%(entity_ids)s::uuid[], %(names)s::text[], %(name_keys)s::text[], %(types)s::text[])
+     AS named (entity_id, name, name_key, type)
 ON CONFLICT (tenant_id, user_id, type, name_key) DO UPDATE
 SET updated_at = now(),
     aliases = CASE WHEN EXCLUDED.name = entities.name OR EXCLUDED.name = ANY(entities.aliases)
              OR cardinality(entities.aliases) >= 32
         THEN entities.aliases ELSE entities.aliases || EXCLUDED.name END
-RETURNING entity_id
+RETURNING type, name_key, entity_id
 """
 
 _MENTION = """
 WITH mention AS (
     INSERT INTO entity_mentions (tenant_id, user_id, entity_id, memory_id)
-    VALUES (%(tenant_id)s, %(user_id)s, %(entity_id)s, %(memory_id)s)
+    SELECT %(tenant_id)s, %(user_id)s, named.entity_id, named.memory_id
+    FROM unnest(%(entity_ids)s::uuid[], %(memory_ids)s::uuid[]) AS named (entity_id, memory_id)
     ON CONFLICT DO NOTHING
-    RETURNING 1
+    RETURNING entity_id
+), counted AS (
+    SELECT entity_id, count(*) AS times FROM mention GROUP BY entity_id
 )
-UPDATE entities SET mention_count = mention_count + 1
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = %(entity_id)s
-  AND EXISTS (SELECT FROM mention)
+UPDATE entities AS e SET mention_count = e.mention_count + counted.times
+FROM counted
+WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = counted.entity_id
 """
 
 
@@ -138,25 +143,31 @@ async def mark_extracted(connection: Connection, scope: Scope) -> None:
 
 
 async def mention_entities(
-    connection: Connection, scope: Scope, memory_id: UUID, entities: Sequence[tuple[str, str]]
+    connection: Connection, scope: Scope, mentions: Sequence[tuple[UUID, str, str]]
 ) -> None:
-    """Link a memory to the entities (name, type) it mentions, making those that are new."""
-    for name, kind in entities:
-        cursor = await connection.execute(
-            _UPSERT_ENTITY,
-            {
-                **_of(scope),
-                "entity_id": uuid7(),
-                "name": name,
-                "name_key": fold(name),
-                "type": kind,
-            },
-        )
-        row = await cursor.fetchone()
-        assert row is not None
-        await connection.execute(
-            _MENTION, {**_of(scope), "entity_id": row[0], "memory_id": memory_id}
-        )
+    """Link memories to what they mention (memory, name, type), making entities that are new."""
+    named = {(kind, fold(name)): name for _, name, kind in reversed(mentions)}
+    if not named:
+        return
+    cursor = await connection.execute(
+        _UPSERT_ENTITIES,
+        {
+            **_of(scope),
+            "entity_ids": [uuid7() for _ in named],
+            "names": list(named.values()),
+            "name_keys": [key for _, key in named],
+            "types": [kind for kind, _ in named],
+        },
+    )
+    known = {(row[0], row[1]): row[2] for row in await cursor.fetchall()}
+    await connection.execute(
+        _MENTION,
+        {
+            **_of(scope),
+            "entity_ids": [known[kind, fold(name)] for _, name, kind in mentions],
+            "memory_ids": [memory_id for memory_id, _, _ in mentions],
+        },
+    )
 
 
 def profile_content(profile: Profile) -> dict[str, Any]:

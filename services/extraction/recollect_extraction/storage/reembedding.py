@@ -11,10 +11,8 @@ from uuid import UUID
 
 from pgvector import HalfVector
 
-from recollect_extraction.queue.rows import job_of
 from recollect_shared.database.pool import Connection
 from recollect_shared.embeddings.protocol import Vector
-from recollect_shared.models import Job
 
 _MODELS = """
 SELECT model, dimensions, active, target, previous
@@ -135,10 +133,10 @@ ORDER BY m.tenant_id, m.user_id, m.memory_id
 LIMIT %(limit)s
 """
 
-# Across users. A passage is embedded with the title and summary of its document before it.
+# Across users. A passage is embedded with what heads every passage of its document.
 _CHUNKS_WITHOUT = """
 SELECT c.tenant_id, c.user_id, c.chunk_id, 0,
-       concat_ws(E'\\n', nullif(d.title, ''), nullif(d.summary, ''), c.content), ''
+       concat_ws(E'\\n', nullif(d.ingested_heading, ''), c.content), ''
 FROM document_chunks AS c
 JOIN documents AS d ON d.tenant_id = c.tenant_id AND d.user_id = c.user_id
      AND d.document_id = c.document_id
@@ -181,16 +179,6 @@ SELECT c.tenant_id, c.user_id, c.chunk_id, %(model)s, %(dimensions)s, %(vector)s
 FROM document_chunks AS c
 WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s AND c.chunk_id = %(text_id)s
 ON CONFLICT (tenant_id, user_id, chunk_id, model) DO UPDATE SET embedding = EXCLUDED.embedding
-"""
-
-# The newest back-fill to a model, whichever tenant asked for it.
-_JOB = """
-SELECT job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
-       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
-FROM jobs
-WHERE kind = 'reembedding' AND params ->> 'model' = %(model)s
-ORDER BY sequence_no DESC
-LIMIT 1
 """
 
 START = ("", "", UUID(int=0))
@@ -299,13 +287,6 @@ async def write_source(connection: Connection, text: Text, model: str, vector: V
 async def write_chunk(connection: Connection, text: Text, model: str, vector: Vector) -> None:
     """Store the vector of a passage."""
     await connection.execute(_WRITE_CHUNK, _values(text, model, vector))
-
-
-async def latest_job(connection: Connection, model: str) -> Job | None:
-    """The newest job that back-fills this model."""
-    cursor = await connection.execute(_JOB, {"model": model})
-    row = await cursor.fetchone()
-    return job_of(row) if row else None
 
 
 async def _without(

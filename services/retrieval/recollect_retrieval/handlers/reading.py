@@ -16,7 +16,7 @@ from recollect_shared.paging import PageTokens
 from recollect_shared.rpc.call import Context as CallContext
 from recollect_shared.rpc.call import current_call, seconds_left
 
-_CALL_SECONDS = 5.0
+CALL_SECONDS = 5.0
 _MEMORY_DISABLED = "MEMORY_DISABLED"
 
 Found = TypeVar("Found")
@@ -63,7 +63,7 @@ class Calls:
         """Choose the database, and learn whether there is anything to read at all."""
         principal = current_call().principal
         scope = principal.scope(user_id)
-        seconds = seconds_left(context, _CALL_SECONDS)
+        seconds = seconds_left(context, CALL_SECONDS)
         deadline = asyncio.get_running_loop().time() + seconds
         database = await self._readers.choose(token, principal.tenant_id, timeout=seconds)
         user = await database.run(

@@ -11,6 +11,8 @@ from recollect.v1 import retrieval_service_pb2 as pb
 from recollect.v1 import retrieval_service_pb2_grpc, search_pb2
 from recollect_retrieval.accesses import AccessCounter
 from recollect_retrieval.context import Context, ContextBuilder, Wanted
+from recollect_retrieval.handlers.conversations import ConversationCalls
+from recollect_retrieval.handlers.documents import DocumentCalls
 from recollect_retrieval.handlers.history import HistoryCalls
 from recollect_retrieval.handlers.incoming import (
     MAX_LIMIT,
@@ -22,14 +24,14 @@ from recollect_retrieval.handlers.incoming import (
     reference_time,
     refuse_time_travel,
 )
+from recollect_retrieval.handlers.people import PeopleCalls
 from recollect_retrieval.readers import Readers
 from recollect_retrieval.render.custom import check_custom_template
 from recollect_retrieval.search.legs import Legs
 from recollect_retrieval.search.memories import Hit, MemorySearch, Question
-from recollect_retrieval.storage import memories, people
+from recollect_retrieval.storage import memories
 from recollect_retrieval.storage.memories import Filters
 from recollect_shared.convert import (
-    OUTCOME,
     entity_message,
     memory_message,
     preference_message,
@@ -68,7 +70,13 @@ class Defaults:
     max_tokens: int
 
 
-class RetrievalHandlers(HistoryCalls, retrieval_service_pb2_grpc.RetrievalServiceServicer):
+class RetrievalHandlers(
+    PeopleCalls,
+    ConversationCalls,
+    DocumentCalls,
+    HistoryCalls,
+    retrieval_service_pb2_grpc.RetrievalServiceServicer,
+):
     """Answers RetrievalService on the role recollect_read."""
 
     def __init__(
@@ -186,58 +194,6 @@ class RetrievalHandlers(HistoryCalls, retrieval_service_pb2_grpc.RetrievalServic
         )
         return pb.ListMemoriesResponse(
             memories=[memory_message(memory) for memory in found],
-            next_page_token=page.seal(following),
-            total_size=total,
-        )
-
-    async def GetProfile(
-        self, request: pb.GetProfileRequest, context: CallContext
-    ) -> pb.GetProfileResponse:
-        """A user's profile."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
-        if reading.disabled:
-            return pb.GetProfileResponse(reason=reading.reason)
-        found = await reading.run(lambda c: people.read_profile(c, reading.scope))
-        if found is None or reading.empty:
-            raise NotFound(
-                "this user has no profile yet",
-                reason="PROFILE_NOT_FOUND",
-                metadata={"user_id": user_id},
-            )
-        return pb.GetProfileResponse(profile=profile_message(found))
-
-    async def ListConversations(
-        self, request: pb.ListConversationsRequest, context: CallContext
-    ) -> pb.ListConversationsResponse:
-        """A user's conversations in short, those active last first."""
-        checks = Checks()
-        user_id = checks.identifier("user_id", request.user_id)
-        outcomes = checks.all_of("outcomes", request.outcomes, OUTCOME)
-        created_after = checks.moment("created_after", request, "created_after")
-        created_before = checks.moment("created_before", request, "created_before")
-        size = checks.limit("page_size", request.page_size, default=10, maximum=MAX_LIMIT)
-        page = self._pages.bind(current_call().principal.tenant_id, request)
-        after = page.open(checks, request.page_token)
-        checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
-        if reading.empty:
-            return pb.ListConversationsResponse(reason=reading.reason)
-        found, following, total = await reading.run(
-            lambda c: people.conversation_page(
-                c,
-                reading.scope,
-                outcomes=outcomes,
-                created_after=created_after,
-                created_before=created_before,
-                after=after,
-                limit=size,
-            ),
-        )
-        return pb.ListConversationsResponse(
-            conversations=[summary_message(summary) for summary in found],
             next_page_token=page.seal(following),
             total_size=total,
         )

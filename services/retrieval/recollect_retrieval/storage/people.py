@@ -1,15 +1,15 @@
-"""Reading what is known around memories: profile, conversations, entities, the keyword index."""
+"""Reading what is known around memories: profiles, entities, the keyword index."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from recollect_shared.database.pool import Connection
-from recollect_shared.models import Entity, Preference, Profile, Scope, Summary
+from recollect_shared.models import Entity, Preference, Profile, Scope
 from recollect_shared.text.bm25 import Statistics, TermPostings
+from recollect_shared.text.normalise import fold
 
 # One row always: the model in force counts for people nobody has heard of as well.
 _USER = """
@@ -40,52 +40,6 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 ORDER BY confidence DESC, type, key
 """
 
-# Conversations in short, those active last first, after one's own if it is named.
-_RECENT = """
-SELECT s.conversation_id, s.user_id, s.title, s.summary, s.outcome,
-       (SELECT count(*) FROM messages AS m
-        WHERE m.tenant_id = s.tenant_id AND m.user_id = s.user_id
-          AND m.conversation_id = s.conversation_id),
-       s.created_at, s.updated_at, s.key_topics, s.technical_topics, s.followup_suggestions,
-       c.last_said_at
-FROM conversation_summaries AS s
-JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
-     AND c.conversation_id = s.conversation_id
-WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-ORDER BY (s.conversation_id = %(first)s) DESC, c.last_said_at DESC NULLS LAST,
-         s.conversation_id DESC
-LIMIT %(limit)s
-"""
-
-_CONVERSATION_PAGE = """
-SELECT s.conversation_id, s.user_id, s.title, s.summary, s.outcome,
-       (SELECT count(*) FROM messages AS m
-        WHERE m.tenant_id = s.tenant_id AND m.user_id = s.user_id
-          AND m.conversation_id = s.conversation_id),
-       s.created_at, s.updated_at, s.key_topics, s.technical_topics, s.followup_suggestions,
-       c.last_said_at
-FROM conversation_summaries AS s
-JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
-     AND c.conversation_id = s.conversation_id
-WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-  AND (%(outcomes)s::text[] IS NULL OR s.outcome = ANY(%(outcomes)s))
-  AND (%(created_after)s::timestamptz IS NULL OR s.created_at >= %(created_after)s)
-  AND (%(created_before)s::timestamptz IS NULL OR s.created_at < %(created_before)s)
-  AND (%(after_said)s::timestamptz IS NULL
-       OR (c.last_said_at, s.conversation_id) < (%(after_said)s, %(after_id)s::text))
-ORDER BY c.last_said_at DESC, s.conversation_id DESC
-LIMIT %(limit)s
-"""
-
-_CONVERSATION_COUNT = """
-SELECT count(*)
-FROM conversation_summaries AS s
-WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-  AND (%(outcomes)s::text[] IS NULL OR s.outcome = ANY(%(outcomes)s))
-  AND (%(created_after)s::timestamptz IS NULL OR s.created_at >= %(created_after)s)
-  AND (%(created_before)s::timestamptz IS NULL OR s.created_at < %(created_before)s)
-"""
-
 _ENTITIES = """
 SELECT entity_id, name, type, mention_count, aliases, metadata
 FROM entities
@@ -100,6 +54,44 @@ FROM entities
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND name_key = ANY(%(named)s)
 ORDER BY mention_count DESC, name
 LIMIT 20
+"""
+
+
+# By a part of the name or of an alias, both compared without case and diacritics.
+_FIND = """
+SELECT entity_id, name, type, mention_count, aliases, metadata
+FROM entities
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
+  AND (%(type)s::text IS NULL OR type = %(type)s)
+  AND (%(key)s = '' OR strpos(name_key, %(key)s) > 0
+       OR EXISTS (SELECT FROM unnest(aliases) AS alias WHERE strpos(lower(alias), %(lower)s) > 0))
+ORDER BY mention_count DESC, name, entity_id
+LIMIT %(limit)s
+"""
+
+# Across users of one tenant: those whose memory is not switched off.
+_PROFILE_PAGE = """
+SELECT p.user_id, p.department, p.summary, p.current_projects, p.preferences, p.frequent_intents,
+       p.access_level, p.facts, p.metadata, p.version, p.last_extracted_at, p.updated_at
+FROM profiles AS p
+JOIN users AS u ON u.tenant_id = p.tenant_id AND u.user_id = p.user_id
+WHERE p.tenant_id = %(tenant_id)s AND u.erased_at IS NULL
+  AND coalesce(u.memory_enabled, %(memory_enabled)s)
+  AND (%(only_user)s::text IS NULL OR p.user_id = %(only_user)s)
+  AND (%(department)s::text IS NULL OR p.department = %(department)s)
+  AND (%(after)s::text IS NULL OR p.user_id > %(after)s)
+ORDER BY p.user_id
+LIMIT %(limit)s
+"""
+
+_PROFILE_COUNT = """
+SELECT count(*)
+FROM profiles AS p
+JOIN users AS u ON u.tenant_id = p.tenant_id AND u.user_id = p.user_id
+WHERE p.tenant_id = %(tenant_id)s AND u.erased_at IS NULL
+  AND coalesce(u.memory_enabled, %(memory_enabled)s)
+  AND (%(only_user)s::text IS NULL OR p.user_id = %(only_user)s)
+  AND (%(department)s::text IS NULL OR p.department = %(department)s)
 """
 
 
@@ -157,45 +149,42 @@ async def read_profile(connection: Connection, scope: Scope) -> Profile | None:
     return Profile(scope.user_id, *row) if row else None
 
 
-async def recent_summaries(
-    connection: Connection, scope: Scope, *, first: str | None, limit: int
-) -> list[Summary]:
-    """The latest conversations in short; `first` names one that leads the list."""
-    cursor = await connection.execute(_RECENT, {**_of(scope), "first": first, "limit": limit})
-    return [Summary(*row) for row in await cursor.fetchall()]
-
-
-async def conversation_page(
+async def profile_page(
     connection: Connection,
-    scope: Scope,
+    tenant_id: str,
     *,
-    outcomes: Sequence[str] | None,
-    created_after: datetime | None,
-    created_before: datetime | None,
-    after: tuple[str, str] | None,
+    only_user: str | None,
+    department: str | None,
+    memory_enabled: bool,
+    after: str | None,
     limit: int,
-) -> tuple[list[Summary], tuple[str, str] | None, int]:
-    """A page of conversations, where the next starts, and how many there are in all."""
+) -> tuple[list[Profile], str | None, int]:
+    """A page of a tenant's profiles by user, where the next starts, and how many there are."""
     values = {
-        **_of(scope),
-        "outcomes": list(outcomes) if outcomes else None,
-        "created_after": created_after,
-        "created_before": created_before,
-        "after_said": after[0] if after else None,
-        "after_id": after[1] if after else None,
+        "tenant_id": tenant_id,
+        "only_user": only_user,
+        "department": department,
+        "memory_enabled": memory_enabled,
+        "after": after,
         "limit": limit + 1,
     }
-    cursor = await connection.execute(_CONVERSATION_PAGE, values)
-    found = [Summary(*row) for row in await cursor.fetchall()]
-    cursor = await connection.execute(_CONVERSATION_COUNT, values)
+    cursor = await connection.execute(_PROFILE_PAGE, values)
+    found = [Profile(*row) for row in await cursor.fetchall()]
+    cursor = await connection.execute(_PROFILE_COUNT, values)
     row = await cursor.fetchone()
-    last = found[limit - 1] if len(found) > limit else None
-    following = (
-        (last.last_said_at.isoformat(), last.conversation_id)
-        if last is not None and last.last_said_at is not None
-        else None
-    )
+    following = found[limit - 1].user_id if len(found) > limit else None
     return found[:limit], following, int(row[0]) if row else 0
+
+
+async def find_entities(
+    connection: Connection, scope: Scope, *, name: str, type: str | None, limit: int
+) -> list[Entity]:
+    """Entities by a part of a name or alias, those mentioned most first; all without a name."""
+    cursor = await connection.execute(
+        _FIND,
+        {**_of(scope), "key": fold(name), "lower": name.lower(), "type": type, "limit": limit},
+    )
+    return [Entity(*row) for row in await cursor.fetchall()]
 
 
 async def known_entities(

@@ -28,12 +28,15 @@ CREATE INDEX memories_by_superseded_by
     ON memories (tenant_id, user_id, superseded_by) WHERE superseded_by IS NOT NULL;
 
 -- Groups of memories of one tag that consolidation has looked at: the same group is not paid for
--- twice. The fingerprint is of the ids and contents in it.
+-- twice. The fingerprint is of the ids and contents that were left in it, `members` their number,
+-- `job_id` the run that looked (none: a merge was undone by hand).
 CREATE TABLE consolidation_groups (
     tenant_id text NOT NULL,
     user_id text NOT NULL,
     tag text NOT NULL,
     fingerprint bytea NOT NULL CHECK (octet_length(fingerprint) = 32),
+    members integer NOT NULL CHECK (members >= 0),
+    job_id uuid,
     examined_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (tenant_id, user_id, tag),
     FOREIGN KEY (tenant_id, user_id) REFERENCES users

@@ -18,6 +18,10 @@ CREATE TABLE documents (
     content_hash bytea NOT NULL CHECK (octet_length(content_hash) = 32),
     -- The content that chunks and vectors were made of; they lag until the job has run.
     ingested_hash bytea CHECK (octet_length(ingested_hash) = 32),
+    -- Title and summary as they stand before every chunk in the indexes.
+    ingested_heading text NOT NULL DEFAULT '',
+    -- The job that is to read the present content, or has read it.
+    job_id uuid,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (tenant_id, user_id, document_id),
@@ -42,7 +46,8 @@ CREATE TABLE document_chunks (
     embedding_state text NOT NULL DEFAULT 'pending'
         CHECK (embedding_state IN ('pending', 'stored', 'refused')),
     PRIMARY KEY (tenant_id, user_id, chunk_id),
-    UNIQUE (tenant_id, user_id, document_id, position),
+    -- Checked at the end of a statement: chunks that stay may change places.
+    UNIQUE (tenant_id, user_id, document_id, position) DEFERRABLE INITIALLY IMMEDIATE,
     UNIQUE (tenant_id, user_id, lexical_no),
     FOREIGN KEY (tenant_id, user_id, document_id) REFERENCES documents
 );
@@ -72,6 +77,9 @@ CREATE TABLE document_mentions (
     user_id text NOT NULL,
     entity_id uuid NOT NULL,
     document_id uuid NOT NULL,
+    -- The names and addresses that the document gives it. Those that no other document gives leave
+    -- the entity with the document.
+    names text[] NOT NULL DEFAULT '{}',
     PRIMARY KEY (tenant_id, user_id, entity_id, document_id),
     FOREIGN KEY (tenant_id, user_id, entity_id) REFERENCES entities,
     FOREIGN KEY (tenant_id, user_id, document_id) REFERENCES documents
@@ -114,6 +122,10 @@ GRANT SELECT ON documents, document_chunks, document_chunk_embeddings, document_
 GRANT SELECT, INSERT, UPDATE ON documents, document_chunks, document_chunk_embeddings,
     passage_postings, passage_statistics TO recollect_write;
 GRANT SELECT, INSERT ON document_mentions TO recollect_write;
+-- What is made of a document is made anew when the document changes, and an entity that nothing
+-- mentions any more goes. The documents themselves this role cannot delete.
+GRANT DELETE ON document_chunks, document_chunk_embeddings, document_mentions, passage_postings,
+    entities TO recollect_write;
 GRANT SELECT ON documents, document_chunks, document_chunk_embeddings, document_mentions,
     passage_postings, passage_statistics TO recollect_maintenance;
 GRANT INSERT, UPDATE ON document_chunk_embeddings TO recollect_maintenance;

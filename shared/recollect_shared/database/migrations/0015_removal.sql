@@ -1,5 +1,5 @@
 -- The one role that may delete what is a user's, for what only a person or an opt-in asks for:
--- DeleteConversation, DeleteDocument, retention. It plays no part in learning and upkeep.
+-- DeleteConversation, DeleteDocument, RollbackSource, retention. It plays no part in learning and upkeep.
 GRANT USAGE ON SCHEMA recollect TO recollect_removal;
 GRANT SELECT ON ALL TABLES IN SCHEMA recollect TO recollect_removal;
 GRANT INSERT, UPDATE, DELETE ON
@@ -10,3 +10,5 @@ GRANT INSERT, UPDATE, DELETE ON
     TO recollect_removal;
 GRANT UPDATE ON users, jobs, history TO recollect_removal;
 GRANT INSERT ON users, history, idempotency_keys TO recollect_removal;
+GRANT INSERT, UPDATE ON profiles TO recollect_removal;
+GRANT INSERT ON profile_versions TO recollect_removal;

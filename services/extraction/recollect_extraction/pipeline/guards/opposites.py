@@ -175,6 +175,15 @@ def _mentions(words: Sequence[str], index: _Index) -> dict[int, set[int]]:
     return found
 
 
+LIKING = 0
+"""The group of words for liking and disliking."""
+
+
+def alternatives(words: Sequence[str]) -> dict[int, set[int]]:
+    """Which side of which pairs of opposites a list of casefolded words mentions."""
+    return _mentions(words, _OPPOSITES)
+
+
 def opposed(a: Sequence[str], b: Sequence[str]) -> list[str]:
     """The pairs of opposites by which two lists of casefolded words differ.
 

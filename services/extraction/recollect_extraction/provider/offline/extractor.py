@@ -9,6 +9,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from recollect_extraction.provider.offline import consolidation
 from recollect_extraction.provider.offline.conflicts import Outcome, recognise, settle
 from recollect_extraction.provider.offline.engine import read
 from recollect_extraction.provider.offline.english import ENGLISH
@@ -16,7 +17,13 @@ from recollect_extraction.provider.offline.statement import Reading, Speaker, St
 from recollect_extraction.provider.offline.summary import Talk, summarise
 from recollect_extraction.provider.offline.text import detect
 from recollect_extraction.provider.offline.vietnamese import VIETNAMESE
-from recollect_extraction.provider.protocol import Batch, Completion, Prompt, PromptMessage
+from recollect_extraction.provider.protocol import (
+    CONSOLIDATION,
+    Batch,
+    Completion,
+    Prompt,
+    PromptMessage,
+)
 
 MODEL = "offline-rules-1"
 LANGUAGES = (ENGLISH, VIETNAMESE)
@@ -44,7 +51,10 @@ class OfflineExtractor:
     async def complete(self, prompt: Prompt) -> Completion:
         """Read `prompt.batch`; the texts of the prompt are not looked at."""
         # Rules are pure computation: in a thread they leave the event loop to others.
-        answer = await asyncio.to_thread(extract, prompt.batch)
+        if prompt.task == CONSOLIDATION:
+            answer = await asyncio.to_thread(consolidation.consolidate, prompt.batch.memories)
+        else:
+            answer = await asyncio.to_thread(extract, prompt.batch)
         text = json.dumps(answer, ensure_ascii=False)
         return Completion(text=text, model=MODEL, calls=0, input_tokens=0, output_tokens=0)
 

@@ -1,0 +1,147 @@
+"""Cuts a text into chunks at sentence borders, in any language.
+
+A chunk is a stretch of the text without the white space around it. Chunks do not overlap: each
+character stands in one of them, so that a passage is found once and a change of one sentence
+changes one chunk or two. The same text always gives the same chunks.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+TARGET = 1_000
+"""Characters that a chunk has at most; most have a sentence less."""
+HEADING_TITLE = 300
+HEADING_SUMMARY = 700
+"""Characters of title and summary that stand before every chunk in the indexes. With them a chunk
+stays within the 8,192 bytes that embedding models read."""
+
+_PARAGRAPH_FROM = TARGET * 3 // 5
+"""A chunk of this length ends with its paragraph rather than take the beginning of the next."""
+_LOOK_BACK = TARGET // 2
+
+_CLOSERS = "\"'”’»)\\]}」』】》〉）］"
+# A sentence ends at its mark; where words are parted by spaces, only if a space comes after it.
+_END = re.compile(
+    rf"(?:(?<![.!?…‽؟۔])[.!?…‽؟۔]++[{_CLOSERS}]*+(?=\s)|[。！？｡．]++[{_CLOSERS}]*+|[।॥။។៕]++|\n)"
+    r"(?P<space>\s*+)"
+)
+_SOFT = frozenset(",;:)]}、，；：）」』・–—")
+_ZWJ = "\u200d"
+_KEPT_WITH = frozenset("\u200c\u200d\u0e33\u0eb3")
+
+
+def heading(title: str, summary: str) -> str:
+    """What stands before every chunk of a document in the indexes, and in no chunk."""
+    parts = (title.strip()[:HEADING_TITLE], summary.strip()[:HEADING_SUMMARY])
+    return "\n".join(part for part in parts if part)
+
+
+def passages(title: str, summary: str, content: str) -> list[str]:
+    """The chunks of a document, in order.
+
+    Title and summary have chunks of their own where there is nothing else, or where they are too
+    long to stand before every chunk.
+    """
+    title, summary = title.strip(), summary.strip()
+    found = chunks(content)
+    if not found or len(title) > HEADING_TITLE or len(summary) > HEADING_SUMMARY:
+        found = chunks("\n\n".join(part for part in (title, summary) if part)) + found
+    return found
+
+
+def chunks(text: str) -> list[str]:
+    """The chunks of a text: each of at most `TARGET` characters, none blank."""
+    found = []
+    start = end = 0
+    for piece_start, piece_end in _pieces(text):
+        if end > start and (piece_end - start > TARGET or _is_settled(text[start:end])):
+            found.append(text[start:end])
+            start = piece_start
+        end = piece_end
+    found.append(text[start:end])
+    return [chunk for chunk in map(str.strip, found) if chunk]
+
+
+def _is_settled(chunk: str) -> bool:
+    """Whether a chunk is long enough to end where its paragraph does, and has come to that."""
+    return len(chunk) >= _PARAGRAPH_FROM and chunk[len(chunk.rstrip()) :].count("\n") > 1
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int]]:
+    """The sentences of a text, with the white space after them; overlong ones in parts."""
+    start = 0
+    for match in _END.finditer(text):
+        if _ends_sentence(text, match):
+            yield from _parts(text, start, match.end())
+            start = match.end()
+    if start < len(text):
+        yield from _parts(text, start, len(text))
+
+
+def _ends_sentence(text: str, match: re.Match[str]) -> bool:
+    """Whether it does: "approx. five" goes on, and a sign is not parted from its marks."""
+    end = match.end()
+    if not is_border(text, end):
+        return False
+    stop = match.group().rstrip().endswith(".") and "\n" not in match["space"]
+    return not (stop and end < len(text) and text[end].islower())
+
+
+def _parts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    while end - start > TARGET:
+        cut = _cut(text, start, start + TARGET)
+        yield start, cut
+        start = cut
+    yield start, end
+
+
+def _cut(text: str, start: int, limit: int) -> int:
+    """Where to cut within one sentence: after a space, else after a comma, else between signs."""
+    for fits in (str.isspace, _SOFT.__contains__):
+        for at in range(limit, limit - _LOOK_BACK, -1):
+            if fits(text[at - 1]) and is_border(text, at, start):
+                return at
+    # A sign of a thousand characters is none that anybody reads.
+    return next((at for at in range(limit, start, -1) if is_border(text, at, start)), limit)
+
+
+def is_border(text: str, at: int, since: int = 0) -> bool:
+    """Whether `at` lies between two signs as readers see them, and not within one.
+
+    A sign may be several characters: a letter with its marks, an emoji with skin tone or joined to
+    others, a flag. These are the parts of Unicode's rules for grapheme clusters that matter for
+    where a text is cut. `since` is an earlier place that is a border.
+    """
+    if at <= since or at >= len(text):
+        return True
+    before, after = text[at - 1], text[at]
+    if after.isascii() and before.isascii():
+        return not (before == "\r" and after == "\n")
+    if before == _ZWJ or after in _KEPT_WITH or _extends(after):
+        return False
+    # After a virama, a consonant belongs to the same syllable.
+    if unicodedata.combining(before) == 9 and after.isalpha():
+        return False
+    if _is_flag_half(before) and _is_flag_half(after):
+        halves = 0
+        while halves < at - since and _is_flag_half(text[at - 1 - halves]):
+            halves += 1
+        return halves % 2 == 0
+    return True
+
+
+def _extends(sign: str) -> bool:
+    return (
+        unicodedata.category(sign) in ("Mn", "Mc", "Me")
+        or "\U0001f3fb" <= sign <= "\U0001f3ff"  # skin tones
+        or "\U000e0020" <= sign <= "\U000e007f"  # flags of regions
+        or "\u1160" <= sign <= "\u11ff"  # Hangul vowels and tails
+        or "\ud7b0" <= sign <= "\ud7ff"
+    )
+
+
+def _is_flag_half(sign: str) -> bool:
+    return "\U0001f1e6" <= sign <= "\U0001f1ff"

@@ -1,0 +1,141 @@
+"""The keyword index of passages: texts that are no memories, each kind of them a corpus of its own.
+
+The same index as that of memories, in tables of its own, so that the words of documents neither
+slow nor outweigh those of memories.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from recollect_extraction.storage import keyword_index
+from recollect_shared.database.pool import Connection
+from recollect_shared.models import Scope
+
+DOCUMENTS = "documents"
+
+_COUNT = """
+INSERT INTO passage_statistics AS held
+    (tenant_id, user_id, corpus, last_lexical_no, texts, terms)
+VALUES (%(tenant_id)s, %(user_id)s, %(corpus)s, %(numbers)s, greatest(%(texts)s, 0),
+        greatest(%(terms)s, 0))
+ON CONFLICT (tenant_id, user_id, corpus) DO UPDATE
+SET last_lexical_no = held.last_lexical_no + %(numbers)s,
+    texts = greatest(held.texts + %(texts)s, 0), terms = greatest(held.terms + %(terms)s, 0)
+RETURNING last_lexical_no - %(numbers)s
+"""
+
+# Numbers ascend in a segment, so that its ends tell whether it can hold one of those that go.
+_REMOVE = """
+WITH touched AS (
+    SELECT term, segment, lexical_nos, frequencies, lengths
+    FROM passage_postings
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND corpus = %(corpus)s
+      AND term = ANY(%(terms)s::text[])
+      AND lexical_nos[1] <= %(last)s
+      AND lexical_nos[cardinality(lexical_nos)] >= %(first)s
+), posting AS (
+    SELECT t.term, t.segment, n.lexical_no, n.frequency, n.length, n.place,
+           gone.lexical_no IS NULL AS stays
+    FROM touched AS t
+    CROSS JOIN LATERAL unnest(t.lexical_nos, t.frequencies, t.lengths) WITH ORDINALITY
+        AS n (lexical_no, frequency, length, place)
+    LEFT JOIN unnest(%(lexical_nos)s::int[]) AS gone (lexical_no)
+        ON gone.lexical_no = n.lexical_no
+), changed AS (
+    SELECT term, segment, array_agg(lexical_no ORDER BY place) FILTER (WHERE stays) AS nos,
+           array_agg(frequency ORDER BY place) FILTER (WHERE stays) AS frequencies,
+           array_agg(length ORDER BY place) FILTER (WHERE stays) AS lengths
+    FROM posting
+    GROUP BY term, segment
+    HAVING NOT bool_and(stays)
+), emptied AS (
+    DELETE FROM passage_postings AS p USING changed AS c
+    WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.corpus = %(corpus)s
+      AND p.term = c.term AND p.segment = c.segment AND c.nos IS NULL
+)
+UPDATE passage_postings AS p
+SET lexical_nos = c.nos, frequencies = c.frequencies, lengths = c.lengths
+FROM changed AS c
+WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.corpus = %(corpus)s
+  AND p.term = c.term AND p.segment = c.segment AND c.nos IS NOT NULL
+"""
+
+
+async def add(
+    connection: Connection, scope: Scope, corpus: str, texts: Sequence[Counter[str]]
+) -> list[int]:
+    """Index new texts, given by their terms; their numbers, in order.
+
+    The caller holds the user's row.
+    """
+    if not texts:
+        return []
+    cursor = await connection.execute(
+        _COUNT,
+        {
+            **_of(scope, corpus),
+            "numbers": len(texts),
+            "texts": len(texts),
+            "terms": sum(terms.total() for terms in texts),
+        },
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    numbers = list(range(int(row[0]) + 1, int(row[0]) + 1 + len(texts)))
+    for start in range(0, len(texts), keyword_index.SEGMENT):
+        end = start + keyword_index.SEGMENT
+        await keyword_index.append(
+            connection,
+            scope,
+            dict(zip(numbers[start:end], texts[start:end], strict=True)),
+            corpus=corpus,
+        )
+    return numbers
+
+
+async def remove(
+    connection: Connection,
+    scope: Scope,
+    corpus: str,
+    lengths: Mapping[int, int],
+    terms: Collection[str],
+) -> None:
+    """Take texts out of the index with every trace of their words.
+
+    The caller holds the user's row.
+
+    Args:
+        connection: In a transaction.
+        scope: Whose.
+        corpus: Which passages they are.
+        lengths: How many terms each of them has, by its number.
+        terms: The terms of all of them.
+    """
+    if not lengths:
+        return
+    await connection.execute(
+        _REMOVE,
+        {
+            **_of(scope, corpus),
+            "terms": list(terms),
+            "lexical_nos": list(lengths),
+            "first": min(lengths),
+            "last": max(lengths),
+        },
+    )
+    await connection.execute(
+        _COUNT,
+        {
+            **_of(scope, corpus),
+            "numbers": 0,
+            "texts": -len(lengths),
+            "terms": -sum(lengths.values()),
+        },
+    )
+
+
+def _of(scope: Scope, corpus: str) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "corpus": corpus}

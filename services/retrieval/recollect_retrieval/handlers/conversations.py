@@ -1,0 +1,132 @@
+"""The calls about conversations: lists, one with its messages, and what to ask next."""
+
+from __future__ import annotations
+
+from recollect.v1 import conversation_pb2
+from recollect.v1 import retrieval_service_pb2 as pb
+from recollect_retrieval.handlers.incoming import MAX_LIMIT
+from recollect_retrieval.handlers.reading import Calls
+from recollect_retrieval.storage import conversations
+from recollect_retrieval.storage.conversations import Wanted
+from recollect_retrieval.suggestions import CONVERSATIONS, recent_topics, suggest
+from recollect_shared.convert import OUTCOME, message_message, summary_message
+from recollect_shared.errors import NotFound
+from recollect_shared.rpc.call import Context as CallContext
+from recollect_shared.rpc.call import current_call
+from recollect_shared.validation import Checks
+
+
+class ConversationCalls(Calls):
+    """Answers them."""
+
+    async def ListConversations(
+        self, request: pb.ListConversationsRequest, context: CallContext
+    ) -> pb.ListConversationsResponse:
+        """A user's conversations in short, those active last first."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        wanted = Wanted(
+            outcomes=checks.all_of("outcomes", request.outcomes, OUTCOME),
+            created_after=checks.moment("created_after", request, "created_after"),
+            created_before=checks.moment("created_before", request, "created_before"),
+        )
+        size = checks.limit("page_size", request.page_size, default=10, maximum=MAX_LIMIT)
+        page = self._pages.bind(current_call().principal.tenant_id, request)
+        after = page.open(checks, request.page_token)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.empty:
+            return pb.ListConversationsResponse(reason=reading.reason)
+        found, following, total = await reading.run(
+            lambda c: conversations.page(c, reading.scope, wanted, after=after, limit=size)
+        )
+        return pb.ListConversationsResponse(
+            conversations=[summary_message(summary) for summary in found],
+            next_page_token=page.seal(following),
+            total_size=total,
+        )
+
+    async def GetConversation(
+        self, request: pb.GetConversationRequest, context: CallContext
+    ) -> pb.GetConversationResponse:
+        """One conversation with its last messages."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        conversation_id = checks.identifier("conversation_id", request.conversation_id)
+        limit = checks.limit("message_limit", request.message_limit, default=10, maximum=MAX_LIMIT)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.disabled:
+            return pb.GetConversationResponse(reason=reading.reason)
+        summary = await reading.run(
+            lambda c: conversations.read_one(c, reading.scope, conversation_id)
+        )
+        if summary is None or reading.empty:
+            raise NotFound(
+                "this user has no such conversation",
+                reason="CONVERSATION_NOT_FOUND",
+                metadata={"conversation_id": conversation_id},
+            )
+        messages = await reading.run(
+            lambda c: conversations.last_messages(c, reading.scope, [conversation_id], limit=limit)
+        )
+        return pb.GetConversationResponse(
+            summary=summary_message(summary),
+            messages=[message_message(message) for message in messages.get(conversation_id, [])],
+        )
+
+    async def GetRecentConversations(
+        self, request: pb.GetRecentConversationsRequest, context: CallContext
+    ) -> pb.GetRecentConversationsResponse:
+        """The conversations active last, with their last messages if asked for."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        limit = checks.limit("limit", request.limit, default=5, maximum=MAX_LIMIT)
+        most = checks.limit("message_limit", request.message_limit, default=20, maximum=MAX_LIMIT)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.empty:
+            return pb.GetRecentConversationsResponse(reason=reading.reason)
+        found = await reading.run(
+            lambda c: conversations.recent_summaries(c, reading.scope, first=None, limit=limit)
+        )
+        ids = [summary.conversation_id for summary in found]
+        messages = {}
+        if request.include_messages and ids:
+            messages = await reading.run(
+                lambda c: conversations.last_messages(c, reading.scope, ids, limit=most)
+            )
+        return pb.GetRecentConversationsResponse(
+            conversations=[
+                conversation_pb2.Conversation(
+                    summary=summary_message(summary),
+                    messages=[
+                        message_message(message)
+                        for message in messages.get(summary.conversation_id, [])
+                    ],
+                )
+                for summary in found
+            ]
+        )
+
+    async def GetSuggestions(
+        self, request: pb.GetSuggestionsRequest, context: CallContext
+    ) -> pb.GetSuggestionsResponse:
+        """What the user may want to ask next."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        limit = checks.limit("limit", request.limit, default=3, maximum=MAX_LIMIT)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.empty:
+            return pb.GetSuggestionsResponse(reason=reading.reason)
+        found = await reading.run(
+            lambda c: conversations.recent_summaries(
+                c, reading.scope, first=None, limit=CONVERSATIONS
+            )
+        )
+        return pb.GetSuggestionsResponse(
+            suggestions=suggest(found, limit),
+            recent_topics=recent_topics(found),
+            recent_conversations=[summary_message(summary) for summary in found],
+        )

@@ -1,0 +1,91 @@
+"""The calls about a user as a whole and about whom and what the user speaks of."""
+
+from __future__ import annotations
+
+import asyncio
+
+from recollect.v1 import retrieval_service_pb2 as pb
+from recollect_retrieval.handlers.incoming import MAX_LIMIT
+from recollect_retrieval.handlers.reading import CALL_SECONDS, Calls
+from recollect_retrieval.storage import people
+from recollect_shared.convert import ENTITY_TYPE, entity_message, profile_message
+from recollect_shared.errors import NotFound
+from recollect_shared.rpc.call import Context as CallContext
+from recollect_shared.rpc.call import current_call, seconds_left
+from recollect_shared.validation import Checks
+
+
+class PeopleCalls(Calls):
+    """Answers them."""
+
+    async def GetProfile(
+        self, request: pb.GetProfileRequest, context: CallContext
+    ) -> pb.GetProfileResponse:
+        """A user's profile."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.disabled:
+            return pb.GetProfileResponse(reason=reading.reason)
+        found = await reading.run(lambda c: people.read_profile(c, reading.scope))
+        if found is None or reading.empty:
+            raise NotFound(
+                "this user has no profile yet",
+                reason="PROFILE_NOT_FOUND",
+                metadata={"user_id": user_id},
+            )
+        return pb.GetProfileResponse(profile=profile_message(found))
+
+    async def ListProfiles(
+        self, request: pb.ListProfilesRequest, context: CallContext
+    ) -> pb.ListProfilesResponse:
+        """The profiles that the credential may see, by user id."""
+        checks = Checks()
+        department = checks.identifier("department", request.department, required=False)
+        size = checks.limit("page_size", request.page_size, default=10, maximum=MAX_LIMIT)
+        principal = current_call().principal
+        page = self._pages.bind(principal.tenant_id, request)
+        after = page.open(checks, request.page_token)
+        checks.done()
+        seconds = seconds_left(context, CALL_SECONDS)
+        deadline = asyncio.get_running_loop().time() + seconds
+        database = await self._readers.choose(
+            request.consistency_token, principal.tenant_id, timeout=seconds
+        )
+        found, following, total = await database.run(
+            lambda c: people.profile_page(
+                c,
+                principal.tenant_id,
+                only_user=principal.user_id,
+                department=department or None,
+                memory_enabled=self._memory_enabled,
+                after=after,
+                limit=size,
+            ),
+            timeout=deadline - asyncio.get_running_loop().time(),
+            repeatable=True,
+        )
+        return pb.ListProfilesResponse(
+            profiles=[profile_message(profile) for profile in found],
+            next_page_token=page.seal(following),
+            total_size=total,
+        )
+
+    async def FindEntities(
+        self, request: pb.FindEntitiesRequest, context: CallContext
+    ) -> pb.FindEntitiesResponse:
+        """People, projects and things by a part of their name, those mentioned most first."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        name = checks.identifier("name", request.name, required=False)
+        kind = checks.one_of("type", request.type, ENTITY_TYPE)
+        limit = checks.limit("limit", request.limit, default=10, maximum=MAX_LIMIT)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.empty:
+            return pb.FindEntitiesResponse(reason=reading.reason)
+        found = await reading.run(
+            lambda c: people.find_entities(c, reading.scope, name=name, type=kind, limit=limit)
+        )
+        return pb.FindEntitiesResponse(entities=[entity_message(entity) for entity in found])

@@ -1,0 +1,186 @@
+"""Conversations with their messages, suggestions, entities and profiles as readers see them
+(D7, D14, D15, E3)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import grpc
+import pytest
+
+from recollect.v1 import (
+    conversation_pb2,
+    entity_pb2,
+    extraction_service_pb2,
+    profile_pb2,
+    retrieval_service_pb2,
+)
+from recollect.v1 import memory_service_pb2 as memory_pb
+from tests.e2e.conftest import Services
+from tests.e2e.learning import ended, learn, submit, talk
+from tests.e2e.methods import read_refusal
+from tests.integration.retrieval.seed import Fact, remember
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+pb = retrieval_service_pb2
+
+
+async def test_a_conversation_with_its_last_messages(services: Services) -> None:
+    """D14: in the order they were said, with the context items of the answers."""
+    transcript = conversation_pb2.Transcript(user_id="ana", conversation_id="c1")
+    for number in range(12):
+        message = transcript.messages.add(
+            id=f"m{number}",
+            role=conversation_pb2.ROLE_ASSISTANT if number % 2 else conversation_pb2.ROLE_USER,
+            content=f"言葉 {number}",
+        )
+        message.created_at.FromDatetime(NOON + timedelta(minutes=number))
+    transcript.messages[11].context_items.add(id="item-1", relevance=0.75)
+    await learn(services, transcript)
+    found = await services.retrieval.GetConversation(
+        pb.GetConversationRequest(user_id="ana", conversation_id="c1")
+    )
+    assert [message.id for message in found.messages] == [f"m{n}" for n in range(2, 12)]
+    assert found.messages[-1].context_items[0].relevance == 0.75
+    assert list(found.messages[-1].context_item_ids) == ["item-1"]
+    assert found.messages[0].created_at.ToDatetime(UTC) == NOON + timedelta(minutes=2)
+    assert (found.summary.message_count, found.summary.conversation_id) == (12, "c1")
+
+
+async def test_a_conversation_that_nobody_summed_up_yet(services: Services) -> None:
+    """Messages are there at once; title and words come with the first extraction."""
+    await services.extraction.AppendMessages(
+        extraction_service_pb2.AppendMessagesRequest(
+            user_id="ana",
+            conversation_id="chat",
+            messages=[
+                conversation_pb2.Message(role=conversation_pb2.ROLE_USER, content="Xin chào!")
+            ],
+        )
+    )
+    found = await services.retrieval.GetConversation(
+        pb.GetConversationRequest(user_id="ana", conversation_id="chat")
+    )
+    assert [message.content for message in found.messages] == ["Xin chào!"]
+    assert found.summary.title == ""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await services.retrieval.GetConversation(
+            pb.GetConversationRequest(user_id="bea", conversation_id="chat")
+        )
+    assert read_refusal(caught.value).reason == "CONVERSATION_NOT_FOUND"
+
+
+async def test_recent_conversations_with_and_without_messages(services: Services) -> None:
+    """D14: five of them, those active last first, twenty messages of each if asked for."""
+    for number in range(6):
+        await learn(
+            services,
+            talk(
+                *(f"word {number} {n}" for n in range(22)),
+                conversation=f"c{number}",
+                at=NOON + timedelta(hours=number),
+            ),
+        )
+    bare = await services.retrieval.GetRecentConversations(
+        pb.GetRecentConversationsRequest(user_id="ana")
+    )
+    assert [c.summary.conversation_id for c in bare.conversations] == ["c5", "c4", "c3", "c2", "c1"]
+    assert not any(c.messages for c in bare.conversations)
+    full = await services.retrieval.GetRecentConversations(
+        pb.GetRecentConversationsRequest(user_id="ana", limit=2, include_messages=True)
+    )
+    assert [len(c.messages) for c in full.conversations] == [20, 20]
+    assert full.conversations[0].messages[-1].content == "word 5 21"
+
+
+async def test_suggestions_come_from_the_summaries(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """D15: prepared when the conversation was read; no model is asked now."""
+
+    def script(request: ChatRequest) -> ChatAnswer:
+        urgent = "urgent" in request.messages[0].content
+        return ChatAnswer.of(
+            new_memories=[],
+            conversation_summary={
+                "title": "A talk",
+                "outcome": "needs_followup" if urgent else "resolved",
+                "followup_suggestions": ["Còn trong Node.js thì sao?" if urgent else "Anything?"],
+                "key_topics": ["retries" if urgent else "tea"],
+            },
+        )
+
+    model.script = script
+    await learn(
+        modelled,
+        talk("urgent matter", conversation="old", at=NOON),
+        talk("small talk", conversation="new", at=NOON + timedelta(hours=1)),
+    )
+    calls = model.calls["chat"]
+    found = await modelled.retrieval.GetSuggestions(pb.GetSuggestionsRequest(user_id="ana"))
+    assert list(found.suggestions) == ["Còn trong Node.js thì sao?", "Anything?"]
+    assert list(found.recent_topics) == ["tea", "retries"]
+    assert [c.conversation_id for c in found.recent_conversations] == ["new", "old"]
+    assert model.calls["chat"] == calls
+    nobody = await modelled.retrieval.GetSuggestions(pb.GetSuggestionsRequest(user_id="bea"))
+    assert not nobody.suggestions
+
+
+async def test_entities_are_found_by_a_part_of_the_name(
+    services: Services, superuser_conninfo: str
+) -> None:
+    """D7: prefix, inside, without case and diacritics; those mentioned most first."""
+    await remember(
+        superuser_conninfo,
+        "ana",
+        [
+            Fact("1", entities=["Nguyễn Thành", "Sarah Miller"]),
+            Fact("2", entities=["Sarah Miller"]),
+            Fact("3", entities=["Project Miller 100%"]),
+        ],
+    )
+
+    async def names(**fields: object) -> list[str]:
+        found = await services.retrieval.FindEntities(
+            pb.FindEntitiesRequest(user_id="ana", **fields)  # type: ignore[arg-type]
+        )
+        return [entity.name for entity in found.entities]
+
+    assert (await names(name="mill"))[0] == "Sarah Miller"
+    assert set(await names(name="MILLER")) == {"Sarah Miller", "Project Miller 100%"}
+    assert await names(name="nguyen thanh") == ["Nguyễn Thành"]
+    assert await names(name="100%") == ["Project Miller 100%"]
+    assert await names(name="_") == []
+    assert len(await names()) == 3
+    assert await names(type=entity_pb2.ENTITY_TYPE_PLACE) == []
+
+
+async def test_profiles_are_listed_by_user(services: Services) -> None:
+    """E3: pages, and those of one department."""
+    for user, department in (("bea", "sales"), ("ana", "sales"), ("cleo", "research")):
+        await services.memory.UpdateProfile(
+            memory_pb.UpdateProfileRequest(
+                user_id=user, profile=profile_pb2.Profile(department=department)
+            )
+        )
+    first = await services.retrieval.ListProfiles(pb.ListProfilesRequest(page_size=2))
+    assert [p.user_id for p in first.profiles] == ["ana", "bea"]
+    assert first.total_size == 3
+    rest = await services.retrieval.ListProfiles(
+        pb.ListProfilesRequest(page_size=2, page_token=first.next_page_token)
+    )
+    assert [p.user_id for p in rest.profiles] == ["cleo"]
+    assert not rest.next_page_token
+    sales = await services.retrieval.ListProfiles(pb.ListProfilesRequest(department="sales"))
+    assert [p.user_id for p in sales.profiles] == ["ana", "bea"]
+
+
+async def test_a_job_that_waits_hides_no_message(modelled: Services, model: ScriptedModel) -> None:
+    """Messages are read as soon as they are accepted."""
+    (job_id,) = await submit(modelled, talk("canary:one"))
+    found = await modelled.retrieval.GetConversation(
+        pb.GetConversationRequest(user_id="ana", conversation_id="c1")
+    )
+    assert [message.content for message in found.messages] == ["canary:one"]
+    await ended(modelled, job_id)

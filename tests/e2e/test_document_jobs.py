@@ -1,0 +1,360 @@
+"""Jobs that read documents, under everything that happens meanwhile (B16).
+
+Rows of the fault catalogue: 1 (crash), 57 (erase), and outages of the embedder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+import psycopg
+import pytest
+
+from recollect.v1 import extraction_service_pb2 as pb
+from recollect.v1 import job_pb2
+from recollect_extraction.documents.runner import Ingestion
+from recollect_extraction.prices import load_prices
+from recollect_extraction.queue import claims, jobs
+from recollect_extraction.queue.claims import Claim, ClaimLost
+from recollect_extraction.storage.chunks import find_pending_chunks
+from recollect_shared.database.pool import Database
+from recollect_shared.embeddings import active
+from recollect_shared.embeddings.offline import OfflineEmbedder
+from recollect_shared.embeddings.protocol import EmbeddingBatch
+from recollect_shared.startup import configure_vectors
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.handing_over import (
+    check_index,
+    chunks,
+    delete,
+    document,
+    entities,
+    hand_over,
+    taken_in,
+    vector_states,
+)
+from tests.e2e.learning import ended, rows
+from tests.e2e.methods import read_refusal
+from tests.scripted_model import EmbeddingFault, Hang, ScriptedModel, StatusFault
+
+LONG = " ".join(f"Sentence number {n} is about tea." for n in range(100))
+_BOUND = 60.0
+
+
+async def test_until_the_job_is_done_the_old_chunks_are_there(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    await taken_in(modelled, document("d1", "The old text.", author="Bo"))
+    model.queue(Hang(), endpoint="embeddings")
+    reply = await hand_over(modelled, document("d1", "The new text.", author="Ann"))
+    async with asyncio.timeout(_BOUND):
+        await model.called(2, endpoint="embeddings")
+    assert chunks(superuser_conninfo) == ["The old text."]
+    assert set(entities(superuser_conninfo)) == {"Bo"}
+    check_index(superuser_conninfo)
+    await modelled.extraction.CancelJob(pb.CancelJobRequest(job_id=reply.job.id))
+    # Left unread by a job that ended early: handing it over again is unchanged, and queues a job.
+    again = await hand_over(modelled, document("d1", "The new text.", author="Ann"))
+    assert (again.unchanged_count, again.job.id != reply.job.id) == (1, True)
+    assert (await ended(modelled, again.job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
+    assert chunks(superuser_conninfo) == ["The new text."]
+    assert set(entities(superuser_conninfo)) == {"Ann"}
+
+
+async def test_a_waiting_job_is_the_answer_for_what_is_unchanged(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.queue(Hang(), endpoint="embeddings")
+    first = await hand_over(modelled, document("d1", "Tea."))
+    again = await hand_over(modelled, document("d1", "Tea."))
+    assert (again.job.id, again.unchanged_count) == (first.job.id, 1)
+    await modelled.extraction.CancelJob(pb.CancelJobRequest(job_id=first.job.id))
+
+
+async def test_without_the_embedder_words_find_the_document_at_once(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str, conninfo: str
+) -> None:
+    """The chunks wait for their vectors; the job does not."""
+    model.always(StatusFault(503), endpoint="embeddings")
+    _, job = await taken_in(modelled, document("d1", "Some tea.", title="About"))
+    assert job.result.counts["chunks"] == 1
+    check_index(superuser_conninfo)
+    states = vector_states(superuser_conninfo)
+    assert states.total() == 1
+    async with OpenDatabase(conninfo, "recollect_maintenance") as database:
+        found = await database.run(
+            lambda connection: find_pending_chunks(connection, limit=10), timeout=_BOUND
+        )
+    assert [chunk.text for chunk in found] == ["About\nSome tea."]
+    assert model.calls["chat"] == 0
+
+
+@pytest.mark.parametrize("kind", ["nan", "one_missing", "wrong_dimensions"])
+async def test_a_spoiled_vector_is_not_stored(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str, kind: Any
+) -> None:
+    model.always(EmbeddingFault(kind), endpoint="embeddings")
+    await taken_in(modelled, document("d1", "Some tea."))
+    assert rows(superuser_conninfo, "SELECT 1 FROM document_chunk_embeddings") == []
+
+
+async def test_of_an_erased_user_nothing_is_taken(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """Row 57: neither a new document nor the late answer about an earlier one."""
+    model.queue(Hang(), endpoint="embeddings")
+    reply = await hand_over(modelled, document("d1", "Tea."))
+    async with asyncio.timeout(_BOUND):
+        await model.called(1, endpoint="embeddings")
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        connection.execute("UPDATE users SET erased_at = now()")
+    for call in (hand_over(modelled, document("d2", "x")), delete(modelled, reply.document_ids[0])):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call
+        assert read_refusal(caught.value).reason == "USER_ERASED"
+    await modelled.extraction.CancelJob(pb.CancelJobRequest(job_id=reply.job.id))
+
+
+async def test_two_replicas_taking_the_same_document(
+    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """For one of them it is new; it is embedded once."""
+    settings = model_settings(model)
+    async with start_services(**settings) as one, start_services(**settings) as two:
+        replies = await asyncio.gather(
+            *(hand_over(at, document("d1", LONG, author="Bo")) for at in (one, two) * 4)
+        )
+        assert sum(reply.new_count for reply in replies) == 1
+        assert sum(reply.unchanged_count for reply in replies) == 7
+        assert len({reply.document_ids[0] for reply in replies}) == 1
+        assert len({reply.job.id for reply in replies}) == 1
+        await ended(one, replies[0].job.id)
+    assert model.calls["embeddings"] == 1
+    assert entities(superuser_conninfo) == {"Bo": ("person", 1, "")}
+    check_index(superuser_conninfo)
+
+
+async def test_two_replicas_with_different_contents(
+    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """Whatever the order, chunks and words are in the end those of the content that was kept."""
+    settings = model_settings(model)
+    async with start_services(**settings) as one, start_services(**settings) as two:
+        replies = await asyncio.gather(
+            *(
+                hand_over(at, document("d1", f"Version {n}. {LONG}", author=f"Author {n}"))
+                for n, at in enumerate((one, two) * 4)
+            )
+        )
+        assert sum(reply.replaced_count for reply in replies) == 7
+        for reply in replies:
+            assert (await ended(one, reply.job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
+    ((content, author),) = rows(superuser_conninfo, "SELECT content, author FROM documents")
+    assert " ".join(chunks(superuser_conninfo)) == content
+    assert entities(superuser_conninfo) == {author: ("person", 1, "")}
+    check_index(superuser_conninfo)
+
+
+# The runner by itself, with an embedder that lets something happen in its call.
+
+
+class Meddling(OfflineEmbedder):
+    """Does something before it answers, once."""
+
+    def __init__(self, meddle: Callable[[], Awaitable[None]]) -> None:
+        super().__init__()
+        self.meddle: Callable[[], Awaitable[None]] | None = meddle
+        self.calls = 0
+
+    async def embed(self, texts: Any, *, timeout: float | None = None) -> EmbeddingBatch:
+        self.calls += 1
+        meddle, self.meddle = self.meddle, None
+        if meddle is not None:
+            await meddle()
+        return await super().embed(texts, timeout=timeout)
+
+
+class OpenDatabase:
+    def __init__(self, conninfo: str, role: Any) -> None:
+        self._database = Database(conninfo, role, application="test", configure=configure_vectors)
+
+    async def __aenter__(self) -> Database:
+        await self._database.open()
+        return self._database
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._database.close()
+
+
+class Bench:
+    """Documents accepted by a service whose worker takes no jobs, and a runner of one's own."""
+
+    def __init__(self, services: Services, maintenance: Database, write: Database) -> None:
+        self.services = services
+        self.maintenance = maintenance
+        self.write = write
+
+    async def claim(self) -> Claim:
+        async with self.maintenance.connection() as connection:
+            await active.register(connection, OfflineEmbedder())
+            (held,) = await claims.claim(connection, worker="t", limit=1, lease_seconds=60)
+        return held
+
+    def runner(self, embedder: Any) -> Ingestion:
+        return Ingestion(self.write, embedder, load_prices(None), memory_enabled=True)
+
+    async def job(self, held: Claim) -> Any:
+        async with self.maintenance.connection() as connection:
+            return await jobs.get_job(connection, held.tenant_id, held.job_id)
+
+
+@pytest.fixture
+async def bench(start_services: StartServices, conninfo: str, monkeypatch: Any) -> Any:
+    async def idle(_self: Any) -> None:
+        """The worker of the service claims nothing."""
+
+    monkeypatch.setattr("recollect_extraction.worker.Worker.start", idle)
+    async with (
+        start_services() as services,
+        OpenDatabase(conninfo, "recollect_maintenance") as maintenance,
+        OpenDatabase(conninfo, "recollect_write") as write,
+    ):
+        yield Bench(services, maintenance, write)
+
+
+async def test_what_changed_meanwhile_is_done_with_its_newest_content(
+    bench: Bench, superuser_conninfo: str
+) -> None:
+    """And the job that came with the change has nothing left to embed."""
+    await hand_over(bench.services, document("d1", "Old."), document("d2", "Two."))
+    held = await bench.claim()
+
+    async def change() -> None:
+        await hand_over(bench.services, document("d1", "New."))
+
+    embedder = Meddling(change)
+    await bench.runner(embedder).run(held)
+    job = await bench.job(held)
+    assert (job.state, embedder.calls) == ("succeeded", 2)
+    assert job.result["counts"] == {"documents": 2, "chunks": 2, "entities": 0}
+    assert chunks(superuser_conninfo) == ["New."]
+    assert vector_states(superuser_conninfo) == {"stored": 2}
+    later = await bench.claim()
+    await bench.runner(embedder).run(later)
+    job = await bench.job(later)
+    assert (job.state, embedder.calls) == ("succeeded", 2)
+    assert job.result["counts"] == {"documents": 0, "chunks": 0, "entities": 0}
+    check_index(superuser_conninfo)
+
+
+async def test_what_was_deleted_meanwhile_is_passed_over(
+    bench: Bench, superuser_conninfo: str
+) -> None:
+    reply = await hand_over(bench.services, document("d1", "One."), document("d2", "Two."))
+    held = await bench.claim()
+
+    async def remove() -> None:
+        await delete(bench.services, reply.document_ids[0])
+
+    await bench.runner(Meddling(remove)).run(held)
+    job = await bench.job(held)
+    assert job.result["counts"] == {"documents": 1, "chunks": 1, "entities": 0}
+    assert (chunks(superuser_conninfo), chunks(superuser_conninfo, "d2")) == ([], ["Two."])
+    check_index(superuser_conninfo)
+
+
+async def test_a_crash_between_embedding_and_commit_repeats_the_call_and_nothing_else(
+    bench: Bench, superuser_conninfo: str
+) -> None:
+    """Row 1; what was committed before the crash is not done again."""
+    await hand_over(
+        bench.services, *(document(f"d{n}", f"{n} {LONG * 8}", author="Bo") for n in range(40))
+    )
+    held = await bench.claim()
+
+    async def crash() -> None:
+        raise ConnectionResetError
+
+    class Crashing(Meddling):
+        async def embed(self, texts: Any, *, timeout: float | None = None) -> EmbeddingBatch:
+            if self.calls == 1:
+                self.calls += 1
+                await crash()
+            return await super().embed(texts, timeout=timeout)
+
+    async def nothing() -> None:
+        """The first call answers."""
+
+    with pytest.raises(ConnectionResetError):
+        await bench.runner(Crashing(nothing)).run(held)
+    done = len(rows(superuser_conninfo, "SELECT 1 FROM documents WHERE ingested_hash IS NOT NULL"))
+    assert 0 < done < 40
+    before = rows(superuser_conninfo, "SELECT chunk_id FROM document_chunks ORDER BY 1")
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        connection.execute("UPDATE jobs SET lease_until = now() - interval '1 s'")
+    again = await bench.claim()
+    assert again.done_to == done
+    with pytest.raises(ClaimLost):
+        await bench.runner(OfflineEmbedder()).run(held)
+    await bench.runner(OfflineEmbedder()).run(again)
+    job = await bench.job(again)
+    assert job.result["counts"]["documents"] == 40
+    after = rows(superuser_conninfo, "SELECT chunk_id FROM document_chunks ORDER BY 1")
+    assert set(before) < set(after)
+    assert job.result["counts"]["chunks"] == len(after)
+    assert entities(superuser_conninfo) == {"Bo": ("person", 40, "")}
+    assert vector_states(superuser_conninfo) == {"stored": len(after)}
+    check_index(superuser_conninfo)
+
+
+async def test_memory_switched_off_meanwhile_ends_the_job(
+    bench: Bench, superuser_conninfo: str
+) -> None:
+    await hand_over(bench.services, document("d1", "One."))
+    held = await bench.claim()
+
+    async def switch() -> None:
+        with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+            connection.execute("UPDATE users SET memory_enabled = false")
+
+    with pytest.raises(ClaimLost):
+        await bench.runner(Meddling(switch)).run(held)
+    job = await bench.job(held)
+    assert (job.state, job.error.partition(":")[0]) == ("cancelled", "MEMORY_DISABLED")
+    assert chunks(superuser_conninfo) == []
+
+
+async def test_another_model_is_active_by_the_time_of_the_commit(
+    bench: Bench, superuser_conninfo: str
+) -> None:
+    """The vectors are of no use for searches: the chunks wait for those of the active model."""
+    await hand_over(bench.services, document("d1", "One."))
+    held = await bench.claim()
+
+    async def switch() -> None:
+        with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+            connection.execute("UPDATE embedding_models SET active = false")
+            connection.execute(
+                "INSERT INTO embedding_models (model, dimensions, active) VALUES ('b', 8, true)"
+            )
+
+    await bench.runner(Meddling(switch)).run(held)
+    assert vector_states(superuser_conninfo) == {"pending": 1}
+
+
+async def test_an_erase_between_embedding_and_commit(bench: Bench, superuser_conninfo: str) -> None:
+    """Row 57: the late answer is discarded."""
+    await hand_over(bench.services, document("d1", "One."))
+    held = await bench.claim()
+
+    async def erase() -> None:
+        with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+            connection.execute("UPDATE users SET erased_at = now()")
+
+    with pytest.raises(ClaimLost):
+        await bench.runner(Meddling(erase)).run(held)
+    assert (await bench.job(held)).error.startswith("USER_ERASED")
+    assert chunks(superuser_conninfo) == []

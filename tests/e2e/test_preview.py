@@ -1,0 +1,319 @@
+"""PreviewExtraction: what a transcript would teach, and that nothing of it stays (B15)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import grpc
+import psycopg
+import pytest
+from google.protobuf import json_format
+
+from recollect.v1 import conversation_pb2, extraction_service_pb2, memory_pb2, profile_pb2
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.learning import echo, learn, memories, replies, rows, shown, talk
+from tests.e2e.methods import METHODS, refused
+from tests.scripted_model import (
+    ChatAnswer,
+    ChatRequest,
+    EmbeddingFault,
+    Hang,
+    ScriptedModel,
+    StatusFault,
+)
+from tests.scripted_model.answers import memory
+
+MARCH = datetime(2026, 3, 1, 12, tzinfo=UTC)
+APRIL = MARCH + timedelta(days=31)
+_MOVING = {"usage_ledger", "schedule_runs", "memory_access"}
+"""What may change beside a preview: its cost, the scheduler's ticks, counters of reads."""
+
+
+def personal(profile: profile_pb2.Profile) -> dict[str, Any]:
+    """The personal facts of a profile."""
+    return dict(json_format.MessageToDict(profile.facts)["personal"])
+
+
+async def preview(
+    services: Services, transcript: conversation_pb2.Transcript, *, timeout: float = 60.0
+) -> extraction_service_pb2.PreviewExtractionResponse:
+    return await services.extraction.PreviewExtraction(
+        extraction_service_pb2.PreviewExtractionRequest(transcript=transcript), timeout=timeout
+    )
+
+
+def everything(conninfo: str) -> dict[str, Any]:
+    """Every row of every table with its system columns, but for what moves by itself."""
+
+    def read(connection: psycopg.Connection[Any]) -> Iterator[tuple[str, Any]]:
+        tables = connection.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = 'recollect' ORDER BY 1"
+        ).fetchall()
+        for (table,) in tables:
+            if table not in _MOVING:
+                statement = f"SELECT xmin::text, t::text FROM recollect.{table} AS t ORDER BY 2"
+                yield table, connection.execute(statement.encode()).fetchall()
+
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        return dict(read(connection))
+
+
+async def test_b15_a_preview_of_somebody_unknown_writes_nothing_not_even_the_user(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    model.script = lambda request: ChatAnswer.of(
+        new_memories=[
+            memory("Ana likes tea", ["m1"], entities=[{"name": "Porto", "type": "place"}])
+        ],
+        profile={"summary": "Ana drinks tea."},
+        conversation_summary={"title": "Tea", "key_topics": ["tea"]},
+    )
+    before = everything(superuser_conninfo)
+    seen = await preview(modelled, talk("I like tea in Porto", at=MARCH))
+    assert everything(superuser_conninfo) == before
+    assert not before["users"]
+
+    (only,) = seen.memories_created
+    assert (only.id, only.job_id, only.content) == ("", "", "Ana likes tea")
+    assert only.status == memory_pb2.MEMORY_STATUS_ACTIVE
+    assert only.origin == memory_pb2.ORIGIN_USER
+    assert list(only.source_message_ids) == ["c1-1"]
+    assert only.valid_from.ToDatetime(UTC) == MARCH
+    assert (seen.profile.summary, seen.profile.version) == ("Ana drinks tea.", 1)
+    assert (seen.summary.title, seen.summary.message_count) == ("Tea", 1)
+    assert [(e.id, e.name) for e in seen.entities] == [("", "Porto")]
+    assert (seen.result.memories_created, seen.result.usage.llm_calls) == (1, 1)
+    assert (seen.result.model, seen.result.extractor) == ("gpt-4o-mini", "openai")
+    assert seen.result.prompt_version
+    assert dict(model.calls) == {"chat": 1, "embeddings": 1}
+
+
+async def test_b15_a_preview_shows_what_the_job_then_does(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    model.script = replies(
+        {
+            "moved": lambda r: {
+                "new_memories": [
+                    memory("Ana lives in Berlin", ["m1"]),
+                    memory("Ana ran the marathon", ["m2"]),
+                ],
+                "updated_memories": [
+                    {"id": shown(r, "cello"), "content": "Ana plays the cello well"}
+                ],
+                "contradicted_memories": [{"id": shown(r, "Lisbon"), "by": 0}],
+                "achieved_goals": [{"id": shown(r, "marathon"), "by": 1}],
+                "profile": {"facts": {"personal": {"location": "Berlin"}}},
+            },
+            "Lisbon": lambda r: {
+                "new_memories": [
+                    memory("Ana lives in Lisbon", ["m1"]),
+                    memory("Ana plays the cello", ["m1"]),
+                    memory("Ana wants to run a marathon", ["m1"], type="goal"),
+                ],
+                "profile": {"summary": "Ana."},
+            },
+        }
+    )
+    await learn(modelled, talk("I live in Lisbon", at=MARCH))
+    known = {m.content: m.id for m in await memories(modelled)}
+    later = talk("I moved to Berlin", "and ran it", conversation="c2", at=APRIL)
+    before = everything(superuser_conninfo)
+    seen = await preview(modelled, later)
+    assert everything(superuser_conninfo) == before
+
+    assert [m.content for m in seen.memories_created] == [
+        "Ana lives in Berlin",
+        "Ana ran the marathon",
+    ]
+    (cello,) = seen.memories_updated
+    assert (cello.id, cello.version) == (known["Ana plays the cello"], 2)
+    assert cello.content == "Ana plays the cello well"
+    (lisbon,) = seen.memories_contradicted
+    assert (lisbon.id, lisbon.superseded_by) == (known["Ana lives in Lisbon"], "")
+    assert lisbon.status == memory_pb2.MEMORY_STATUS_CONTRADICTED
+    assert lisbon.valid_to.ToDatetime(UTC) == APRIL
+    (goal,) = seen.goals_achieved
+    assert goal.id == known["Ana wants to run a marathon"]
+    assert goal.status == memory_pb2.MEMORY_STATUS_ACHIEVED
+    assert (seen.profile.version, personal(seen.profile)["location"]) == (2, "Berlin")
+
+    done = await learn(modelled, later)
+    assert (done.memories_created, done.memories_updated) == (2, 1)
+    assert (done.memories_contradicted, done.goals_achieved) == (1, 1)
+    told = seen.result
+    assert (told.memories_created, told.memories_updated) == (2, 1)
+    assert (told.memories_contradicted, told.goals_achieved) == (1, 1)
+    assert told.profile_version == done.profile_version == 2
+
+
+async def test_b15_a_preview_of_what_is_known_already_asks_nobody(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = echo
+    await learn(modelled, talk("Ana likes tea"))
+    seen = await preview(modelled, talk("Ana likes tea"))
+    assert (model.calls["chat"], list(seen.memories_created)) == (1, [])
+    assert not seen.HasField("profile")
+    assert seen.summary.title
+
+
+async def test_b15_a_long_transcript_is_read_in_parts_that_see_one_another(
+    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    model.script = echo
+    lines = [f"Ana said {n} " + "word " * 60 for n in range(4)]
+    async with start_services(**model_settings(model), batch_tokens=200) as services:
+        seen = await preview(services, talk(*lines))
+    assert [m.content for m in seen.memories_created] == [line.strip() for line in lines]
+    assert seen.result.usage.llm_calls == model.calls["chat"] == 4
+    assert (seen.result.counts["messages_read"], seen.result.counts["messages_total"]) == (4, 4)
+    # The last call was shown what the earlier ones had found.
+    assert len(model.chat_requests[-1].memories) == 3
+    assert rows(superuser_conninfo, "SELECT count(*) FROM memories") == [(0,)]
+
+
+async def test_row_27_a_cut_off_reply_is_split_and_paid_for(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    def cut_off(request: ChatRequest) -> ChatAnswer:
+        if len(request.messages) > 1:
+            return ChatAnswer('{"new_memories": [{"type": "fa', finish_reason="length")
+        return echo(request)
+
+    model.script = cut_off
+    seen = await preview(modelled, talk("Ana met Ben", "Ana met Zoë"))
+    assert [m.content for m in seen.memories_created] == ["Ana met Ben", "Ana met Zoë"]
+    assert seen.result.usage.llm_calls == 3
+    calls = "SELECT calls FROM usage_ledger WHERE stage = 'extraction'"
+    assert rows(superuser_conninfo, calls) == [(3,)]
+
+
+async def test_b14_a_preview_is_on_the_bill_as_such(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    model.script = echo
+    await preview(modelled, talk("Ana likes tea"))
+    await learn(modelled, talk("Ana likes tea", user="bo"))
+    await preview(modelled, talk("Ana likes rum", user="bo", conversation="c2"))
+    bill = rows(
+        superuser_conninfo,
+        "SELECT user_id, kind, stage, calls, input_tokens FROM usage_ledger"
+        " WHERE kind = 'preview' ORDER BY user_id, stage",
+    )
+    # Nothing is held about Ana, and nothing begins to be.
+    assert [row[:4] for row in bill] == [
+        ("", "preview", "embedding", 1),
+        ("", "preview", "extraction", 1),
+        ("bo", "preview", "embedding", 1),
+        ("bo", "preview", "extraction", 1),
+    ]
+    (cost,) = rows(superuser_conninfo, "SELECT sum(cost_usd) FROM usage_ledger")[0]
+    assert cost > Decimal(0)
+
+
+async def test_b15_the_embedder_may_be_away(modelled: Services, model: ScriptedModel) -> None:
+    model.script = echo
+    model.always(EmbeddingFault("nan"), endpoint="embeddings")
+    seen = await preview(modelled, talk("Ana likes tea"))
+    assert [m.content for m in seen.memories_created] == ["Ana likes tea"]
+    assert seen.result.usage.embedding_calls == 0
+
+
+async def test_b15_the_offline_extractor_previews_too(services: Services) -> None:
+    seen = await preview(services, talk("My name is John"))
+    assert personal(seen.profile)["name"] == "John"
+    assert seen.result.extractor == "offline"
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "reason"),
+    [
+        (StatusFault(500), grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE"),
+        (StatusFault(429, retry_after="7"), grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE"),
+        (StatusFault(401), grpc.StatusCode.FAILED_PRECONDITION, "MODEL_REFUSED"),
+        (ChatAnswer("no JSON"), grpc.StatusCode.FAILED_PRECONDITION, "MODEL_UNUSABLE"),
+    ],
+    ids=["outage", "busy", "refused", "prose"],
+)
+async def test_b15_what_is_wrong_with_the_model_is_told(
+    modelled: Services,
+    model: ScriptedModel,
+    superuser_conninfo: str,
+    fault: Any,
+    code: grpc.StatusCode,
+    reason: str,
+) -> None:
+    model.script = lambda request: fault
+    before = everything(superuser_conninfo)
+    refusal = await refused(
+        modelled,
+        METHODS["ExtractionService/PreviewExtraction"],
+        extraction_service_pb2.PreviewExtractionRequest(transcript=talk("hello")),
+    )
+    assert (refusal.code, refusal.reason) == (code, reason)
+    assert refusal.metadata["model"] == "gpt-4o-mini"
+    assert (refusal.retry_after is not None) == (code == grpc.StatusCode.UNAVAILABLE)
+    assert everything(superuser_conninfo) == before
+
+
+async def test_b15_a_preview_ends_at_the_callers_deadline(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = lambda request: Hang()
+    with pytest.raises(grpc.aio.AioRpcError) as late:
+        await preview(modelled, talk("hello"), timeout=3.0)
+    assert late.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+async def test_b15_time_that_is_short_shows_the_beginning(
+    start_services: StartServices, model: ScriptedModel
+) -> None:
+    def slow_at_the_third(request: ChatRequest) -> ChatAnswer | Hang:
+        return Hang() if "said 2" in request.messages[0].content else echo(request)
+
+    model.script = slow_at_the_third
+    lines = [f"Ana said {n} " + "word " * 60 for n in range(4)]
+    async with start_services(**model_settings(model), batch_tokens=200) as services:
+        seen = await preview(services, talk(*lines), timeout=15.0)
+    assert len(seen.memories_created) == 2
+    assert (seen.result.counts["messages_read"], seen.result.counts["messages_total"]) == (2, 4)
+
+
+async def test_h1_nothing_is_previewed_for_whom_memory_is_off(
+    start_services: StartServices, model: ScriptedModel
+) -> None:
+    async with start_services(**model_settings(model), memory_enabled=False) as services:
+        refusal = await refused(
+            services,
+            METHODS["ExtractionService/PreviewExtraction"],
+            extraction_service_pb2.PreviewExtractionRequest(transcript=talk("hello")),
+        )
+    assert refusal.reason == "MEMORY_DISABLED"
+    assert model.calls["chat"] == 0
+
+
+async def test_a_preview_of_another_content_under_a_known_id_is_refused(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = echo
+    await learn(modelled, talk("Ana likes tea"))
+    refusal = await refused(
+        modelled,
+        METHODS["ExtractionService/PreviewExtraction"],
+        extraction_service_pb2.PreviewExtractionRequest(transcript=talk("Ana likes rum")),
+    )
+    assert refusal.reason == "MESSAGE_ID_REUSED"
+    assert refusal.metadata["field"] == "transcript.messages[0].id"
+
+
+async def test_b15_an_empty_request_is_told_what_is_missing(modelled: Services) -> None:
+    refusal = await refused(
+        modelled,
+        METHODS["ExtractionService/PreviewExtraction"],
+        extraction_service_pb2.PreviewExtractionRequest(),
+    )
+    assert list(refusal.fields) == ["transcript"]

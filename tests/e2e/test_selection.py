@@ -1,0 +1,118 @@
+"""Which known memories the model is shown (B6), and what stays findable (D3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recollect.v1 import retrieval_service_pb2
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.learning import learn, memories, replies, rows, talk
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model.answers import memory
+
+OLD = "Ana's grandmother taught her to mend fishing nets"
+
+
+def many(first: int, last: int, **changes: Any) -> list[dict[str, Any]]:
+    return [
+        memory(f"Ana solved puzzle {n} about the city and its people", ["m1"], **changes)
+        for n in range(first, last)
+    ]
+
+
+async def fill(services: Services, model: ScriptedModel, *batches: list[dict[str, Any]]) -> None:
+    """Store memories, one batch a conversation; vectors do not matter here."""
+    for number, batch in enumerate(batches):
+        model.script = lambda request, batch=batch: ChatAnswer.of(new_memories=batch)  # type: ignore[misc]
+        await learn(services, talk("go on", conversation=f"fill{number}"))
+    model.script = replies({})
+
+
+async def shown_for(services: Services, model: ScriptedModel, *lines: str) -> list[str]:
+    await learn(services, talk(*lines, conversation=f"q{len(model.chat_requests)}"))
+    asked: ChatRequest = model.chat_requests[-1]
+    assert [known.local_id for known in asked.memories] == [
+        f"e{n}" for n in range(1, len(asked.memories) + 1)
+    ]
+    return [known.content for known in asked.memories]
+
+
+async def test_b6_an_old_relevant_memory_among_five_hundred_is_shown(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    old = [memory(OLD, ["m1"], importance=0.1)]
+    newer = [many(n, n + 167, importance=0.9) for n in (0, 167, 334)]
+    await fill(modelled, model, old, *newer)
+    assert len(await memories(modelled)) == 502
+    filler = "We spoke about the city and its people for a long time. " * 30
+    words = " ".join(f"word{n}" for n in range(600))
+    found = await shown_for(modelled, model, filler, words, "Can you help me mend nets?")
+    assert found[0] == OLD
+    assert len(found) == 50
+    # One embedding call a job that learns something, none for the choice.
+    assert model.calls["embeddings"] == 4
+
+
+async def test_b6_memories_of_a_person_that_is_named_are_shown(
+    start_services: StartServices, model: ScriptedModel
+) -> None:
+    person = [{"name": "Zoë", "type": "person"}]
+    her = memory("She is the godmother of the twins", ["m1"], importance=0.1, entities=person)
+    other = memory("Her name is written 佐藤", ["m1"], importance=0.1,
+                   entities=[{"name": "佐藤", "type": "person"}])  # fmt: skip
+    async with start_services(**model_settings(model), prompt_memories=10) as services:
+        await fill(services, model, [her, other], many(0, 60, importance=0.9))
+        assert her["content"] in await shown_for(services, model, "I phoned zoe yesterday")
+        assert other["content"] in await shown_for(services, model, "昨日佐藤さんに会いました")
+        assert her["content"] not in await shown_for(services, model, "I phoned nobody")
+
+
+async def test_b6_memories_of_a_tag_that_is_spoken_of_are_shown(
+    start_services: StartServices, model: ScriptedModel
+) -> None:
+    tagged = memory("Beans come from the roaster next door", ["m1"], importance=0.1,
+                    tags=["coffee_brewing"])  # fmt: skip
+    async with start_services(**model_settings(model), prompt_memories=10) as services:
+        await fill(services, model, [tagged], many(0, 60, importance=0.9))
+        assert tagged["content"] in await shown_for(services, model, "Let us talk brewing coffee")
+
+
+async def test_b6_the_memories_of_a_prompt_are_bounded_in_tokens(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    long = [memory(f"第{n}章" + "長い話です" * 150, ["m1"]) for n in range(40)]
+    await fill(modelled, model, long)
+    found = await shown_for(modelled, model, "長い話です")
+    assert 0 < sum(len(content.encode()) for content in found) <= 3 * 4_000
+
+
+async def test_d3_a_reworded_memory_is_found_by_the_words_of_all_its_sources(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    first = "Ana rents a studio in the old town"
+    model.script = replies(
+        {
+            "landlord": lambda r: {
+                "new_memories": [memory("Ana rents a bright studio in the old town", ["m1"])],
+                "updated_memories": [
+                    {"id": "e1", "content": f"{first} by the river", "source_message_ids": ["m1"]}
+                ],
+            },
+            "attic": lambda r: {"new_memories": [memory(first, ["m1"])]},
+        }
+    )
+    await learn(
+        modelled,
+        talk("My place is under the roof, an attic with skylights"),
+        talk("The landlord keeps alpacas", conversation="c2"),
+    )
+    (only,) = [m for m in await memories(modelled) if "river" in m.content]
+    for words in ("skylights", "alpacas", "river"):
+        found = await modelled.retrieval.SearchMemories(
+            retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query=words)
+        )
+        assert found.results[0].memory.id == only.id, words
+    # The statistics are those of the texts that are found, also after two versions in one reply.
+    assert rows(superuser_conninfo, "SELECT lexical_documents, lexical_terms FROM users") == rows(
+        superuser_conninfo, "SELECT count(*), sum(lexical_length) FROM memories"
+    )

@@ -1,0 +1,182 @@
+"""Chunks at sentence borders (B16), for any text (faults.md rows 46 and 49)."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect_extraction.documents.chunking import (
+    HEADING_SUMMARY,
+    HEADING_TITLE,
+    TARGET,
+    chunks,
+    heading,
+    is_border,
+    passages,
+)
+from recollect_shared.embeddings.openai_api import MAX_TEXT_BYTES
+
+FAMILY = "👨‍👩‍👧‍👦"
+THUMB = "👍🏽"
+FLAG = "🇻🇳"
+
+_pieces = st.sampled_from(
+    [
+        "Xin chào, tôi tên là Thanh. ",
+        "Một câu khác! ",
+        "我喜欢喝茶。",
+        "彼は「行こう。」と言った！",
+        "ฉันชอบกาแฟ",
+        "مرحبا بك؟ ",
+        "Dr. Smith paid approx. 3.14 dollars. ",
+        FAMILY,
+        THUMB,
+        FLAG,
+        "e\u0301",
+        "\n",
+        "\n\n",
+        " ",
+        "\r\n",
+        "...",
+        "x" * 700,
+        "नमस्ते। ",
+        "\u3000",
+    ]
+)
+texts = st.one_of(st.text(), st.lists(_pieces, max_size=400).map("".join))
+
+
+def visible(text: str) -> str:
+    return "".join(text.split())
+
+
+@given(texts)
+def test_every_character_stands_in_one_chunk_in_order(text: str) -> None:
+    found = chunks(text)
+    assert visible("".join(found)) == visible(text)
+    place = 0
+    for chunk in found:
+        assert chunk == chunk.strip() != ""
+        assert len(chunk) <= TARGET
+        place = text.index(chunk, place) + len(chunk)
+    assert found == chunks(text)
+
+
+@given(st.lists(st.sampled_from([FAMILY, THUMB, FLAG, "é", "ế", "กำ", "क्षि"]), max_size=600))
+def test_no_cut_within_a_sign(signs: list[str]) -> None:
+    """Emoji of several code points, marks and flags stay whole, even where there is no space."""
+    text = unicodedata.normalize("NFD", "".join(signs))
+    edges, at = {0}, 0
+    for sign in signs:
+        at += len(unicodedata.normalize("NFD", sign))
+        edges.add(at)
+    end = 0
+    for chunk in chunks(text):
+        end += len(chunk)
+        assert end in edges
+
+
+def test_cuts_at_sentences_of_vietnamese() -> None:
+    sentences = [f"Câu số {n} kể về Hà Nội và những con đường nhỏ của nó." for n in range(60)]
+    found = chunks(" ".join(sentences))
+    assert len(found) > 2
+    assert all(chunk.startswith("Câu số") and chunk.endswith("của nó.") for chunk in found)
+    assert [s for chunk in found for s in chunk.replace(". Câu", ".|Câu").split("|")] == sentences
+
+
+@pytest.mark.parametrize("mark", "。！？")
+def test_cuts_at_sentences_without_spaces(mark: str) -> None:
+    sentence = "私は毎朝コーヒーを飲みながら新聞を読みます" + mark
+    found = chunks(sentence * 120)
+    assert len(found) > 2
+    assert all(chunk.endswith(mark) and len(chunk) % len(sentence) == 0 for chunk in found)
+
+
+def test_a_quotation_mark_stays_with_its_sentence() -> None:
+    found = chunks("彼女は「とても楽しかったです。」" * 100)
+    assert all(chunk.endswith("。」") for chunk in found)
+
+
+def test_a_full_stop_before_a_small_letter_ends_nothing() -> None:
+    text = "The price was approx. five dollars and so on "
+    found = chunks((text * 10).strip() + ". " + (text * 20).strip() + ".")
+    assert all(not chunk.startswith("five") for chunk in found)
+
+
+def test_a_long_sentence_is_cut_between_words() -> None:
+    words = [f"word{n}" for n in range(1000)]
+    found = chunks(" ".join(words))
+    assert [word for chunk in found for word in chunk.split()] == words
+    assert min(map(len, found[:-1])) > TARGET // 2
+
+
+def test_a_long_chunk_ends_with_its_paragraph() -> None:
+    paragraph = "A sentence of this paragraph is here. " * 18
+    found = chunks(f"{paragraph}\n\n{paragraph}\n\n{paragraph}")
+    assert found == [paragraph.strip()] * 3
+
+
+def test_short_paragraphs_share_a_chunk() -> None:
+    assert chunks("One.\n\nTwo.\n\nThree.") == ["One.\n\nTwo.\n\nThree."]
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t\u3000\u00a0", "\u2028"])
+def test_blank_is_nothing(text: str) -> None:
+    assert chunks(text) == []
+    assert passages("", " ", text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "." * 400_000,
+        "a" * 400_000,
+        "🇻" * 100_000,
+        "\n" * 400_000 + "\u0301",
+        "a. " * 100_000,
+        '."' * 200_000,
+        "e" + "\u0301" * 100_000,
+        " " * 400_000 + "a",
+    ],
+    ids=["dots", "word", "flags", "lines", "initials", "quotes", "marks", "space"],
+)
+def test_hostile_texts_take_time_as_they_are_long(text: str) -> None:
+    """Row 49: one that took the square of its length would not end before the test's bound."""
+    assert visible("".join(chunks(text))) == visible(text)
+
+
+def test_is_border() -> None:
+    assert [at for at in range(len(FAMILY) + 1) if is_border(FAMILY, at)] == [0, len(FAMILY)]
+    assert [at for at in range(7) if is_border(FLAG * 3, at)] == [0, 2, 4, 6]
+    assert not is_border(THUMB, 1)
+    assert not is_border("a\r\nb", 2)
+
+
+def test_title_and_summary_head_every_chunk_and_stand_in_none() -> None:
+    assert heading(" Plan ", "What we do") == "Plan\nWhat we do"
+    assert heading("", "") == ""
+    assert passages("Plan", "What we do", "The text.") == ["The text."]
+
+
+def test_without_content_they_are_the_one_chunk() -> None:
+    assert passages("Plan", "What we do", " \n") == ["Plan\n\nWhat we do"]
+    assert passages("Plan", "", "") == ["Plan"]
+
+
+def test_a_summary_too_long_to_head_has_chunks_of_its_own() -> None:
+    summary = "A sentence of the summary. " * 200 + "Zanzibar."
+    found = passages("Plan", summary, "The text.")
+    assert found[-1] == "The text."
+    assert "Zanzibar." in found[-2]
+    assert heading("Plan", summary) == f"Plan\n{summary[:HEADING_SUMMARY]}"
+
+
+@pytest.mark.parametrize("sign", ["👍", "ế", "我", FLAG, FAMILY])
+def test_a_chunk_with_its_heading_is_within_what_models_read(sign: str) -> None:
+    head = heading(sign * 2000, sign * 2000)
+    assert len(head) == HEADING_TITLE + HEADING_SUMMARY + 1
+    for chunk in chunks(sign * 3000):
+        assert len(f"{head}\n{chunk}".encode()) <= MAX_TEXT_BYTES
