@@ -33,7 +33,7 @@ def batches(
     batch: list[FileTranscript] = []
     size = 0
     for transcript in transcripts:
-        for part in _parts(transcript):
+        for part in parts(transcript):
             part_size = part.transcript.ByteSize() + _ELEMENT_BYTES
             if batch and (len(batch) >= at_most or size + part_size > MAX_BYTES):
                 yield batch
@@ -44,30 +44,35 @@ def batches(
         yield batch
 
 
-def _parts(item: FileTranscript) -> list[FileTranscript]:
+def parts(item: FileTranscript) -> list[FileTranscript]:
+    """The transcript, or parts of the same conversation if it is too large for one request.
+
+    Raises:
+        TranscriptError: One message alone is larger than a request.
+    """
     whole = item.transcript
     if len(whole.messages) <= MAX_MESSAGES and whole.ByteSize() <= MAX_BYTES - _ELEMENT_BYTES:
         return [item]
-    parts: list[conversation_pb2.Transcript] = []
+    found: list[conversation_pb2.Transcript] = []
     size = MAX_BYTES
     for index, message in enumerate(_with_ids(whole)):
         message_size = message.ByteSize() + _ELEMENT_BYTES
         if message_size > MAX_BYTES // 2:
             problem = f"messages[{index}] is too large: a message may have 64 KiB"
             raise TranscriptError(item.source, item.line, problem)
-        if size + message_size > MAX_BYTES or len(parts[-1].messages) >= MAX_MESSAGES:
-            parts.append(
+        if size + message_size > MAX_BYTES or len(found[-1].messages) >= MAX_MESSAGES:
+            found.append(
                 conversation_pb2.Transcript(
                     user_id=whole.user_id,
                     conversation_id=whole.conversation_id,
                     time_zone=whole.time_zone,
                 )
             )
-            size = parts[-1].ByteSize() + _ELEMENT_BYTES
-        parts[-1].messages.append(message)
+            size = found[-1].ByteSize() + _ELEMENT_BYTES
+        found[-1].messages.append(message)
         size += message_size
-    parts[-1].ended = whole.ended
-    return [FileTranscript(part, item.source, item.line) for part in parts]
+    found[-1].ended = whole.ended
+    return [FileTranscript(part, item.source, item.line) for part in found]
 
 
 def _with_ids(whole: conversation_pb2.Transcript) -> Iterator[conversation_pb2.Message]:

@@ -24,6 +24,11 @@ from recollect.v1.session_service_pb2_grpc import SessionServiceStub
 from recollect_client.calls import Calls, Endpoint, RetryPolicy
 from recollect_client.channel import CallingChannel, open_channel
 from recollect_client.errors import RecollectCallError, read_error
+from recollect_client.methods.conversations import Conversations
+from recollect_client.methods.curation import Curation
+from recollect_client.methods.documents import Documents
+from recollect_client.methods.history import Histories
+from recollect_client.methods.upkeep import Upkeep
 from recollect_client.watch import watch_job
 
 DEFAULT_RETRIEVAL = "127.0.0.1:50051"
@@ -54,7 +59,7 @@ class EnhancedPrompt:
     """Why nothing was added; empty if there was no error."""
 
 
-class RecollectClient:
+class RecollectClient(Conversations, Curation, Documents, Histories, Upkeep):
     """Calls both services; safe to share between threads, to be closed or used as a context.
 
     What is not given comes from the environment: RECOLLECT_RETRIEVAL_ADDRESS (127.0.0.1:50051),
@@ -64,8 +69,8 @@ class RecollectClient:
     `retrieval`, `extraction`, `memories`, `sessions`, `maintenance` and `privacy` are the generated
     stubs: every RPC of the contract is there. Each call carries a deadline, the credential, a
     request id and, if it changes something, an idempotency key, is repeated where that is safe, and
-    ends with RecollectCallError. The helpers below are those stubs with fewer words; their
-    `options` are the further fields of the request.
+    ends with RecollectCallError. The methods are those stubs with fewer words; their `options` are
+    the further fields of the request.
     """
 
     def __init__(
@@ -207,8 +212,7 @@ class RecollectClient:
         Raises:
             RecollectCallError: The job is unknown, the service stays away, or time is up.
         """
-        endpoint = Endpoint("extraction", self.extraction_address)
-        return watch_job(self.extraction, endpoint, self._retry, job_id, timeout=timeout)
+        return watch_job(self.extraction, self._writes_at(), self._retry, job_id, timeout=timeout)
 
     def retry_job(self, job_id: str, *, timeout: float | None = None) -> job_pb2.Job:
         """Queue a DEAD or CANCELLED job again."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from google.protobuf import json_format
-
 from recollect.v1 import conversation_pb2
+from recollect_client.records import fill, parse_object
 
 _ROLES = {
     "user": conversation_pb2.ROLE_USER,
@@ -110,32 +108,24 @@ def _read_json_lines(text: str, source: str, defaults: Defaults) -> Iterator[Fil
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise TranscriptError(
-                source,
-                number,
-                f"is not JSON ({error.msg} at column {error.colno}): each line is one transcript",
-            ) from None
-        except (ValueError, RecursionError):
-            problem = "is JSON nested too deeply, or with a number that is too long"
-            raise TranscriptError(source, number, problem) from None
-        if not isinstance(record, dict):
-            raise TranscriptError(source, number, "is not a JSON object with a transcript")
-        try:
-            transcript = _from_record(record, defaults)
+            transcript = from_record(parse_object(line), defaults)
         except ValueError as error:
             raise TranscriptError(source, number, str(error)) from None
         yield FileTranscript(transcript, source, number)
 
 
-def _from_record(record: dict[str, Any], defaults: Defaults) -> conversation_pb2.Transcript:
+def from_record(record: dict[str, Any], defaults: Defaults) -> conversation_pb2.Transcript:
+    """The transcript that a JSON object describes.
+
+    Raises:
+        ValueError: It describes none; the message says why.
+    """
     messages = record.get("messages")
     if not isinstance(messages, list):
         raise ValueError("`messages` is missing: it should be a list of messages")
     rest = {key: value for key, value in record.items() if key != "messages"}
     transcript = conversation_pb2.Transcript(ended=True)
-    _parse(rest, transcript)
+    fill(rest, transcript)
     transcript.user_id = transcript.user_id or defaults.user_id
     transcript.conversation_id = transcript.conversation_id or defaults.conversation_id
     transcript.time_zone = transcript.time_zone or defaults.time_zone
@@ -157,7 +147,7 @@ def _message(record: object) -> conversation_pb2.Message:
     message = conversation_pb2.Message(role=_role(record.get("role")))
     if not isinstance(record.get("content"), str):
         raise ValueError("`content` is missing: it should be a text")
-    _parse({key: value for key, value in record.items() if key != "role"}, message)
+    fill({key: value for key, value in record.items() if key != "role"}, message)
     return message
 
 
@@ -169,27 +159,6 @@ def _role(value: object) -> conversation_pb2.Role.ValueType:
     elif isinstance(value, int) and value in _ROLES.values():
         return conversation_pb2.Role.ValueType(value)
     raise ValueError(f"`role` should be one of {', '.join(_ROLES)}, and is {value!r}")
-
-
-def _parse(
-    record: dict[str, Any], into: conversation_pb2.Transcript | conversation_pb2.Message
-) -> None:
-    """Fill `into` from proto JSON; keys that it has no field for are ignored."""
-    try:
-        json_format.ParseDict(record, into, ignore_unknown_fields=True)
-    except json_format.ParseError as error:
-        raise ValueError(_readable(str(error))) from None
-    except (UnicodeError, OverflowError, RecursionError):
-        problem = "holds a value that is out of range, or text that is not Unicode"
-        raise ValueError(problem) from None
-
-
-def _readable(problem: str) -> str:
-    """What protobuf says about a bad field, with the hint that people need most."""
-    first = problem.splitlines()[0]
-    if "created" in first:
-        return f"{first}; times are RFC 3339, such as 2026-08-21T18:42:10+01:00"
-    return first
 
 
 def _read_text(text: str, source: str, defaults: Defaults) -> FileTranscript:

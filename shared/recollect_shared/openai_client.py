@@ -25,6 +25,8 @@ from recollect_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnava
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 MAX_REPLY_BYTES = 8 * 1024 * 1024
 MAX_RETRY_AFTER = 3600.0
+MAX_REPLY_KEPT = 64 * 1024
+"""Bytes of a reply that nothing could be made of, for `ModelMisbehaved.reply`."""
 
 _MAX_ERROR_BYTES = 64 * 1024
 _CONNECT_SECONDS = 10.0
@@ -200,8 +202,16 @@ def _json_object(content: bytes) -> dict[str, Any]:
         body = json.loads(content)
     except (ValueError, RecursionError):
         raise ModelMisbehaved(
-            "the model server's reply is not JSON; check that OPENAI_BASE_URL is the API itself"
+            "the model server's reply is not JSON; check that OPENAI_BASE_URL is the API itself",
+            reply=beginning(content),
         ) from None
     if not isinstance(body, dict):
-        raise ModelMisbehaved("the model server's reply is not a JSON object")
+        raise ModelMisbehaved(
+            "the model server's reply is not a JSON object", reply=beginning(content)
+        )
     return body
+
+
+def beginning(content: bytes) -> str:
+    """As much of a reply as is of use to whoever has to find out what it is."""
+    return content[:MAX_REPLY_KEPT].decode("utf-8", "replace")

@@ -140,10 +140,17 @@ async def refused(
     metadata: Sequence[tuple[str, str]] = (),
     timeout: float = 30.0,
 ) -> Refusal:
-    """How a call was refused, with details as `ErrorReason` documents them."""
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await call(services, method, request, metadata=metadata, timeout=timeout)
-    return documented(read_refusal(caught.value))
+    """How a call was refused, with details as `ErrorReason` documents them.
+
+    A client stream goes on after a bad item: there it is how its only item was refused, unless
+    that was no message at all.
+    """
+    try:
+        (reply,) = await call(services, method, request, metadata=metadata, timeout=timeout)
+    except grpc.aio.AioRpcError as error:
+        return documented(read_refusal(error))
+    assert method.client_streaming, f"{method.name} was not refused"
+    return read_item_error(reply)
 
 
 def read_refusal(error: grpc.aio.AioRpcError) -> Refusal:
@@ -172,6 +179,17 @@ def read_refusal(error: grpc.aio.AioRpcError) -> Refusal:
         retry_after,
         f"{error.details()} {status}",
     )
+
+
+def read_item_error(reply: Any) -> Refusal:
+    """The error of the only item of a client stream."""
+    (error,) = reply.errors
+    (code,) = [code for code in grpc.StatusCode if code.value[0] == error.code]
+    fields = {found.field: found.description for found in error.field_violations}
+    assert (reply.accepted_count, reply.rejected_count) == (0, 1)
+    assert f"ERROR_REASON_{error.reason}" in list(error_reason_pb2.ErrorReason.keys()), error
+    assert EXAMPLES[error.reason][0] == code.name, error
+    return Refusal(code, error.message, error.reason, {}, fields, None, str(reply))
 
 
 def documented(refusal: Refusal) -> Refusal:

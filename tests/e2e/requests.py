@@ -7,7 +7,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from recollect.v1 import conversation_pb2, document_pb2, profile_pb2
+from recollect.v1 import conversation_pb2, document_pb2, memory_pb2, profile_pb2
 from recollect.v1 import extraction_service_pb2 as extraction
 from recollect.v1 import maintenance_service_pb2 as maintenance
 from recollect.v1 import memory_service_pb2 as memory
@@ -64,6 +64,24 @@ _VALID: dict[str, Callable[[], Message]] = {
     "RetrievalService/GetSuggestions": lambda: retrieval.GetSuggestionsRequest(user_id="ana"),
     "RetrievalService/GetProfile": lambda: retrieval.GetProfileRequest(user_id="ana"),
     "RetrievalService/ListConversations": lambda: retrieval.ListConversationsRequest(user_id="ana"),
+    "MemoryService/SaveMemory": lambda: memory.SaveMemoryRequest(
+        user_id="ana", content="Likes tea."
+    ),
+    "MemoryService/StreamMemories": lambda: memory.StreamMemoriesRequest(
+        item=memory.SaveMemoryRequest(user_id="ana", content="Likes tea.")
+    ),
+    "MemoryService/UpdateMemory": lambda: memory.UpdateMemoryRequest(
+        user_id="ana", memory_id=NOBODY, memory=memory_pb2.Memory(content="Likes tea.")
+    ),
+    "MemoryService/ForgetMemory": lambda: memory.ForgetMemoryRequest(
+        user_id="ana", memory_id=NOBODY
+    ),
+    "MemoryService/RestoreMemory": lambda: memory.RestoreMemoryRequest(
+        user_id="ana", memory_id=NOBODY
+    ),
+    "MemoryService/ReviewMemory": lambda: memory.ReviewMemoryRequest(
+        user_id="ana", memory_id=NOBODY, decision=memory.REVIEW_DECISION_APPROVE
+    ),
     "MemoryService/UpdateProfile": lambda: memory.UpdateProfileRequest(
         user_id="ana", profile=profile_pb2.Profile(summary="A person.")
     ),
@@ -71,6 +89,9 @@ _VALID: dict[str, Callable[[], Message]] = {
         user_id="ana", conversation_id="c1", message_id="m1", rating=5
     ),
     "PrivacyService/DeleteConversation": lambda: privacy.DeleteConversationRequest(
+        user_id="ana", conversation_id="c1"
+    ),
+    "MaintenanceService/RollbackSource": lambda: maintenance.RollbackSourceRequest(
         user_id="ana", conversation_id="c1"
     ),
     "MaintenanceService/Reembed": lambda: maintenance.ReembedRequest(
@@ -105,6 +126,10 @@ _VALID: dict[str, Callable[[], Message]] = {
     "ExtractionService/WatchJob": lambda: extraction.WatchJobRequest(job_id=NOBODY),
     "ExtractionService/RetryJob": lambda: extraction.RetryJobRequest(job_id=NOBODY),
     "ExtractionService/CancelJob": lambda: extraction.CancelJobRequest(job_id=NOBODY),
+    "MaintenanceService/Consolidate": maintenance.ConsolidateRequest,
+    "MaintenanceService/UndoConsolidation": lambda: maintenance.UndoConsolidationRequest(
+        user_id="ana", memory_id=NOBODY
+    ),
     "MaintenanceService/RunDecay": maintenance.RunDecayRequest,
     "MaintenanceService/RunRetention": maintenance.RunRetentionRequest,
     "MaintenanceService/ListSchedules": maintenance.ListSchedulesRequest,
@@ -122,7 +147,8 @@ Kind = Callable[[Any], bool]
 
 def places(method: Method, kind: Kind) -> Iterator[tuple[str, Set]]:
     """Every field of a valid request that `kind` accepts: its path as told to callers, and a way
-    to set it (a repeated one gets one element). Messages in the request are entered."""
+    to set it (a repeated one gets one element). Lists of messages and transcripts in the request
+    are entered."""
     yield from _places(valid(method), kind, "", lambda request: request)
 
 
@@ -145,6 +171,13 @@ def _places(
                 kind,
                 f"{name}[0].",
                 lambda request, of=field.name: getattr(reach(request), of)[0],  # type: ignore[misc]
+            )
+        elif inner.name == "Transcript" and here.HasField(field.name):
+            yield from _places(
+                getattr(here, field.name),
+                kind,
+                f"{name}.",
+                lambda request, of=field.name: getattr(reach(request), of),  # type: ignore[misc]
             )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 
 import grpc
 import pytest
@@ -115,9 +115,8 @@ async def test_an_empty_stream_is_an_empty_import(modelled: Services) -> None:
 async def test_b1_errors_and_ids_of_a_long_stream_are_bounded(
     modelled: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits: Callable[[str], str] = "recollect_extraction.handlers.importing.{}".format
-    monkeypatch.setattr(limits("MAX_ERRORS"), 3)
-    monkeypatch.setattr(limits("MAX_JOB_IDS"), 2)
+    monkeypatch.setattr("recollect_extraction.handlers.importing.MAX_ERRORS", 3)
+    monkeypatch.setattr("recollect_extraction.handlers.extraction.MAX_IDS", 2)
     good = [item(talk("hello", conversation=f"c{n}")) for n in range(4)]
     reply = await stream(modelled, [*good, *[Request()] * 5])
     assert (reply.accepted_count, reply.rejected_count) == (4, 5)

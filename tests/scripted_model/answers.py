@@ -63,3 +63,15 @@ def memory(content: str, sources: list[str], **more: Any) -> dict[str, Any]:
         "source_message_ids": sources,
         "origin": "user",
     } | more
+
+
+def merged(content: str, originals: list[str], **more: Any) -> dict[str, Any]:
+    """One item of a consolidation's `memories` that nothing is wrong with."""
+    return {
+        "type": "preference",
+        "content": content,
+        "importance": 0.8,
+        "confidence": "high",
+        "tags": [],
+        "merged": originals,
+    } | more

@@ -24,10 +24,16 @@ from recollect.v1 import (
     session_service_pb2_grpc,
 )
 from recollect_extraction.config import ExtractionSettings
+from recollect_extraction.consolidation.asking import Asking
+from recollect_extraction.consolidation.calls import Consolidations
+from recollect_extraction.consolidation.runner import Consolidation, ConsolidationRules
+from recollect_extraction.curation.check import Check, Reads
+from recollect_extraction.curation.saving import Saving
 from recollect_extraction.documents.ingest import KIND as DOCUMENTS
 from recollect_extraction.documents.ingest import IngestRules
 from recollect_extraction.documents.runner import Ingestion
 from recollect_extraction.handlers.answering import Answering
+from recollect_extraction.handlers.curation import Curation
 from recollect_extraction.handlers.documents import Documents
 from recollect_extraction.handlers.extraction import ExtractionHandlers
 from recollect_extraction.handlers.maintenance import MaintenanceHandlers
@@ -37,6 +43,7 @@ from recollect_extraction.handlers.reembedding import Reembedding
 from recollect_extraction.intake import Intake, IntakeRules
 from recollect_extraction.pipeline.backfill import Backfill
 from recollect_extraction.pipeline.commit import Commit
+from recollect_extraction.pipeline.crowding import Crowding
 from recollect_extraction.pipeline.extraction import Extraction, ExtractionRules
 from recollect_extraction.pipeline.preview import Preview
 from recollect_extraction.prices import load_prices
@@ -54,6 +61,7 @@ from recollect_extraction.upkeep.calls import Upkeep
 from recollect_extraction.upkeep.decay import Decay
 from recollect_extraction.upkeep.retention import Retention
 from recollect_extraction.upkeep.schedules import (
+    CONSOLIDATION,
     DECAY,
     IDLE,
     RETENTION,
@@ -130,19 +138,27 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
         keep = KeepFor(settings.retention_days, settings.message_retention_days)
         retention = Retention(removal, keep)
         commit = build_commit(settings, write, embedder)
+        consolidation = build_consolidation(settings, maintenance, write, chat, embedder)
         extraction = build_extraction(settings, write, chat, embedder, commit)
         preview = Preview(write, extraction, commit, memory_enabled=settings.memory_enabled)
+        saving = Saving(
+            embedder,
+            lambda: settings.dedupe_threshold or embedder.dedupe_threshold,
+            memory_enabled=settings.memory_enabled,
+            max_attempts=settings.max_attempts,
+        )
         worker = Worker(
             maintenance,
             signals,
             {
-                "memory-extraction": extraction.run,
+                "memory-extraction": Reads(extraction, Check(write, extraction)).run,
                 DOCUMENTS: Ingestion(
                     write,
                     embedder,
                     load_prices(settings.prices_file),
                     memory_enabled=settings.memory_enabled,
                 ).run,
+                CONSOLIDATION: consolidation.run,
                 DECAY: decay.run,
                 RETENTION: retention.run,
                 REEMBEDDING: Fill(maintenance, embedders, load_prices(settings.prices_file)).run,
@@ -183,7 +199,7 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
                 preview,
                 Documents(removal, IngestRules(settings.memory_enabled, settings.max_attempts)),
             ),
-            MemoryHandlers(answering),  # type: ignore[abstract]
+            MemoryHandlers(answering, Curation(saving, embedder, signals)),
             MaintenanceHandlers(  # type: ignore[abstract]
                 answering,
                 pages,
@@ -194,6 +210,8 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
                 ),
                 schedules,
                 Reembedding(maintenance, embedders, settings.max_attempts),
+                Consolidations(maintenance, consolidation, max_attempts=settings.max_attempts),
+                removal,
             ),
             PrivacyHandlers(answering, removal),  # type: ignore[abstract]
         )
@@ -247,6 +265,31 @@ def build_commit(settings: ExtractionSettings, write: Database, embedder: Embedd
         write,
         memory_enabled=settings.memory_enabled,
         dedupe_threshold=lambda: settings.dedupe_threshold or embedder.dedupe_threshold,
+        crowding=Crowding(above=settings.consolidate_above, max_attempts=settings.max_attempts),
+    )
+
+
+def build_consolidation(
+    settings: ExtractionSettings,
+    maintenance: Database,
+    write: Database,
+    chat: ChatModel,
+    embedder: Embedder,
+) -> Consolidation:
+    """What is behind `consolidation` jobs."""
+    return Consolidation(
+        maintenance,
+        write,
+        Asking(
+            chat,
+            embedder,
+            load_prices(settings.prices_file),
+            temperature=settings.extraction_temperature,
+            max_tokens=settings.extraction_max_tokens,
+        ),
+        ConsolidationRules(
+            above=settings.consolidate_above, memory_enabled=settings.memory_enabled
+        ),
     )
 
 

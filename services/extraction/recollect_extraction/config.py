@@ -30,6 +30,7 @@ class ExtractionSettings(SharedSettings):
     batch_tokens: int = Field(6_000, ge=200, description="Conversation text in one model call")
 
     prompt_memories: int = Field(50, ge=0, le=500)
+    consolidate_above: int = Field(5, ge=1, le=1_000)
     dedupe_threshold: float | None = Field(None, gt=0, le=1)
     prices_file: Path | None = None
 

@@ -1,8 +1,11 @@
 """Runs jobs: claims as many as there is room for, renews their leases, reports how they ended.
 
 One job of a user at a time and in order is the queue's doing; this module decides only what an
-outcome means: an outage waits, a bad reply costs an attempt, a lost claim writes nothing, a stop
-hands back.
+outcome means: an outage waits, of the model as of the database, and so does a job without budget; a
+bad reply costs an attempt, a lost claim writes nothing, a stop hands back.
+
+Jobs of a whole tenant may run for hours. They have one place of their own in each process, beside
+those for users.
 """
 
 from __future__ import annotations
@@ -12,12 +15,14 @@ import logging
 import os
 import random
 import socket
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
+from recollect_extraction.budget import Budget, BudgetSpent
 from recollect_extraction.queue import claims
 from recollect_extraction.queue.claims import Claim, ClaimLost
-from recollect_extraction.queue.signals import JobSignals
+from recollect_extraction.queue.signals import JobSignals, Watch
 from recollect_shared.database import faults
 from recollect_shared.database.pool import Database
 from recollect_shared.errors import Conflict, RecollectError
@@ -27,8 +32,14 @@ from recollect_shared.telemetry import job_id_of_task, without_message
 logger = logging.getLogger("recollect.worker")
 
 MAX_BACKOFF_SECONDS = 300.0
+LOOK_AGAIN_SECONDS = 600.0
+"""How often a job without budget is looked at again: there may be more by then."""
 _STATEMENT_SECONDS = 10.0
 _PAUSE_SECONDS = 1.0
+_REST_SECONDS = 60.0
+"""For how long no further job of a tenant and kind is claimed once one found no budget."""
+_MIDNIGHT_JITTER_SECONDS = 30.0
+_TENANT_WIDE = 1
 
 Runner = Callable[[Claim], Awaitable[None]]
 """Runs a claimed job to its end, or raises."""
@@ -64,11 +75,14 @@ class Worker:
         signals: JobSignals,
         runners: Mapping[str, Runner],
         rules: WorkerRules,
+        budget: Budget | None = None,
     ) -> None:
         self._database = database
         self._signals = signals
         self._runners = runners
         self._rules = rules
+        self._budget = budget or Budget()
+        self._resting: dict[tuple[str, str], float] = {}
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         self._running: dict[asyncio.Task[None], Claim] = {}
         self._stopping = False
@@ -99,24 +113,35 @@ class Worker:
         await asyncio.gather(*self._loops, return_exceptions=True)
 
     async def _claim_loop(self) -> None:
-        while not self._stopping:
-            room = self._rules.concurrency - len(self._running)
-            claimed = await self._claim(room) if room > 0 else []
-            for held in claimed:
-                task = asyncio.create_task(self._run(held), name=f"job-{held.job_id}")
-                self._running[task] = held
-                task.add_done_callback(self._done)
-            if not claimed:
-                await self._signals.wait()
+        with self._signals.watching() as news:
+            while not self._stopping:
+                await self._claim_round(news)
 
-    async def _claim(self, room: int) -> list[Claim]:
+    async def _claim_round(self, news: Watch) -> None:
+        wide = sum(held.user_id is None for held in self._running.values())
+        room = self._rules.concurrency - (len(self._running) - wide)
+        claimed = await self._claim(max(room, 0), max(_TENANT_WIDE - wide, 0))
+        for held in claimed:
+            task = asyncio.create_task(self._run(held), name=f"job-{held.job_id}")
+            self._running[task] = held
+            task.add_done_callback(self._done)
+        if not claimed:
+            await news.change()
+
+    async def _claim(self, room: int, tenant_wide: int) -> list[Claim]:
+        if not (room or tenant_wide):
+            return []
+        now = time.monotonic()
+        self._resting = {what: until for what, until in self._resting.items() if until > now}
         try:
             return await self._database.run(
                 lambda connection: claims.claim(
                     connection,
                     worker=self._name,
                     limit=room,
+                    tenant_wide=tenant_wide,
                     lease_seconds=self._rules.lease_seconds,
+                    resting=list(self._resting),
                 ),
                 timeout=_STATEMENT_SECONDS,
             )
@@ -171,24 +196,30 @@ class Worker:
                 await self._record(lambda c: claims.release(c, held))
             raise
 
+    async def _run_within_budget(self, held: Claim) -> None:
+        if self._budget.limits(held.kind):
+            await self._database.run(
+                lambda connection: self._budget.require(connection, held.tenant_id, held.kind),
+                timeout=_STATEMENT_SECONDS,
+                repeatable=True,
+            )
+        await self._runners[held.kind](held)
+
     async def _attempt(self, held: Claim) -> None:
         try:
-            await self._runners[held.kind](held)
+            await self._run_within_budget(held)
         except ClaimLost:
             logger.info("the job is no longer ours; nothing was written")
+        except BudgetSpent as error:
+            await self._pause(held, error)
         except ModelUnavailable as error:
-            delay = error.retry_after or self._backoff(1)
+            delay = self._backoff(1)
+            if error.retry_after:
+                # No sooner than asked for, and not everybody at once.
+                delay = error.retry_after * random.uniform(1.0, 1.25)
             logger.warning("model out of reach, waiting at least %.1f s: %s", delay, error)
-            message = f"MODEL_UNAVAILABLE: {error}"
-            await self._record(
-                lambda c: claims.wait_out_outage(
-                    c,
-                    held,
-                    error=message,
-                    reason="MODEL_UNAVAILABLE",
-                    delay_seconds=delay,
-                    longest_seconds=MAX_BACKOFF_SECONDS,
-                )
+            await self._wait_out(
+                held, "MODEL_UNAVAILABLE", str(error), delay=delay, counts=error.asked
             )
         except ModelRefused as error:
             await self._fail(held, "MODEL_REFUSED", str(error))
@@ -199,13 +230,48 @@ class Worker:
         except Exception as error:
             told = _database_fault(error)
             if told is not None:
-                # The database's trouble is not the job's: it is handed back with its attempt.
-                logger.warning("handing the job back: %s", told.message)
-                await asyncio.sleep(min(self._backoff(1), 5.0))
-                await self._record(lambda c: claims.release(c, held))
+                # The database's trouble is not the job's, however long it lasts.
+                logger.warning("the job waits for the database: %s", told.message)
+                await self._wait_out(
+                    held, told.reason, told.message, delay=self._backoff(1), counts=False
+                )
                 return
             logger.error("the job failed on a fault of ours", exc_info=without_message(error))
             await self._fail(held, "INTERNAL", type(error).__name__)
+
+    async def _pause(self, held: Claim, error: BudgetSpent) -> None:
+        rest = min(_REST_SECONDS, error.seconds_left)
+        self._resting[held.tenant_id, held.kind] = time.monotonic() + rest
+        logger.warning("no budget left: %s", error)
+        look = LOOK_AGAIN_SECONDS * random.uniform(0.75, 1.0)
+        jitter = _MIDNIGHT_JITTER_SECONDS * random.uniform(0.0, 1.0)
+        message = f"BUDGET_EXHAUSTED: {error}"
+        await self._record(
+            lambda c: claims.pause(
+                c,
+                held,
+                error=message,
+                reason="BUDGET_EXHAUSTED",
+                look_seconds=look,
+                jitter_seconds=jitter,
+            )
+        )
+
+    async def _wait_out(
+        self, held: Claim, reason: str, message: str, *, delay: float, counts: bool
+    ) -> None:
+        error = f"{reason}: {message}"
+        await self._record(
+            lambda c: claims.wait_out_outage(
+                c,
+                held,
+                error=error,
+                reason=reason,
+                delay_seconds=delay,
+                longest_seconds=MAX_BACKOFF_SECONDS,
+                counts=counts,
+            )
+        )
 
     async def _fail(self, held: Claim, reason: str, message: str) -> None:
         delay = self._backoff(held.attempt)
@@ -216,13 +282,23 @@ class Worker:
         )
 
     async def _record(self, write: Callable[..., Awaitable[None]]) -> None:
-        """Write an outcome; if the database is away, the lease runs out and says the same."""
-        try:
-            await self._database.run(write, timeout=_STATEMENT_SECONDS)
-        except Exception as error:
-            if _database_fault(error) is None:
-                raise
-            logger.warning("the outcome waits for the lease to end: %s", type(error).__name__)
+        """Write an outcome, as soon as the database is there; it is fenced like any other write.
+
+        On the way out there is no time for that: the lease runs out and says the same.
+        """
+        tries = 0
+        while True:
+            try:
+                await self._database.run(write, timeout=_STATEMENT_SECONDS)
+                return
+            except Exception as error:
+                if _database_fault(error) is None:
+                    raise
+                tries += 1
+                logger.warning("a job's outcome waits: %s", type(error).__name__)
+            if self._stopping:
+                return
+            await asyncio.sleep(min(self._backoff(tries), self._rules.lease_seconds / 3))
 
     def _backoff(self, attempt: int) -> float:
         """Exponential in the attempt, with jitter, so that retries do not come in waves."""

@@ -6,15 +6,13 @@ import queue
 import threading
 from collections import defaultdict
 from collections.abc import Iterable
-from types import TracebackType
-from typing import Self
 
 import grpc
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from recollect.v1 import job_pb2
 from recollect_client.client import RecollectClient
 from recollect_client.command.output import Output
+from recollect_client.command.progress import Bar
 from recollect_client.errors import RecollectCallError
 from recollect_client.watch import FINAL
 
@@ -41,7 +39,8 @@ def follow(
         for _ in range(min(_WATCHERS, waiting.qsize()))
     ]
     ended = False
-    with ProgressView(output, known) as view:
+    with Bar(output) as bar:
+        _show(bar, known)
         for watcher in watchers:
             watcher.start()
         try:
@@ -50,7 +49,7 @@ def follow(
                 if isinstance(event, Exception):
                     raise event
                 known[event.id] = event
-                view.show(known)
+                _show(bar, known)
             ended = True
         finally:
             stop.set()
@@ -98,55 +97,16 @@ def _turns(jobs: Iterable[job_pb2.Job]) -> list[str]:
     return [job_id for _, job_id in turns]
 
 
-class ProgressView:
-    """A bar on a terminal; elsewhere a line whenever another tenth is done."""
-
-    def __init__(self, output: Output, jobs: dict[str, job_pb2.Job]) -> None:
-        self._output = output
-        self._tenth = -1
-        self._bar: Progress | None = None
-        if output.stderr.is_terminal:
-            self._bar = Progress(
-                TextColumn("{task.description}", markup=False),
-                BarColumn(),
-                TextColumn("{task.percentage:>3.0f} %", markup=False),
-                TimeElapsedColumn(),
-                console=output.stderr,
-                transient=True,
-            )
-            self._task = self._bar.add_task("", total=1.0)
-        self._jobs = jobs
-
-    def __enter__(self) -> Self:
-        if self._bar is not None:
-            self._bar.start()
-        self.show(self._jobs)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def show(self, jobs: dict[str, job_pb2.Job]) -> None:
-        """Bring the display up to date."""
-        done, total = measure(jobs.values())
-        final = sum(job.state in FINAL for job in jobs.values())
-        # Totals grow while jobs start; only when all have ended is everything done.
-        share = done / total if total else final / max(len(jobs), 1)
-        share = 1.0 if final == len(jobs) else min(share, 0.99)
-        counts = f"{final} of {len(jobs)} jobs"
-        if total:
-            counts = f"{done} of {total} messages, {counts}"
-        if self._bar is not None:
-            self._bar.update(self._task, completed=share, description=counts)
-        elif (tenth := int(share * 10 + 1e-9)) > self._tenth:
-            self._tenth = tenth
-            self._output.note(f"{tenth * 10:3d} %  {counts}")
+def _show(bar: Bar, jobs: dict[str, job_pb2.Job]) -> None:
+    done, total = measure(jobs.values())
+    final = sum(job.state in FINAL for job in jobs.values())
+    # Totals grow while jobs start; only when all have ended is everything done.
+    share = done / total if total else final / max(len(jobs), 1)
+    share = 1.0 if final == len(jobs) else min(share, 0.99)
+    counts = f"{final} of {len(jobs)} jobs"
+    if total:
+        counts = f"{done} of {total} messages, {counts}"
+    bar.show(share, counts)
 
 
 def measure(jobs: Iterable[job_pb2.Job]) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from recollect.v1 import job_pb2
 from recollect_client.command.exits import FAILED, OK
 from recollect_client.command.options import word_of
 from recollect_client.command.output import Output
+from recollect_client.command.values import counted, dollars
 
 _STATES = job_pb2.JobState.DESCRIPTOR
 _COUNTS = ("created", "updated", "contradicted", "goals", "dropped", "tokens", "cost")
@@ -32,6 +33,9 @@ def show_jobs(output: Output, jobs: Sequence[job_pb2.Job], *, totals: bool = Tru
         numbers=headings if wide else (),
         whole=("job",),
     )
+    for job in jobs:
+        if job.result.counts:
+            output.line(f"{job.id} ({job.kind}): {counted(job.result.counts) or 'nothing to do'}")
     for job in jobs:
         if job.error:
             output.note(f"{job.id} is {word_of(_STATES, job.state)}: {job.error}")
@@ -59,17 +63,15 @@ def _counts(jobs: Sequence[job_pb2.Job]) -> tuple[object, ...]:
         sum(result.goals_achieved for result in results),
         sum(result.dropped_items for result in results),
         tokens,
-        _cost(sum(item.cost_usd for item in usage)),
+        dollars(sum(item.cost_usd for item in usage)),
     )
-
-
-def _cost(dollars: float) -> str:
-    return f"${dollars:.4f}"
 
 
 def _counts_in_words(jobs: Sequence[job_pb2.Job]) -> tuple[object, ...]:
     named = zip(_COUNTS, _counts(jobs), strict=True)
-    return (", ".join(f"{count} {name}" for name, count in named if count not in (0, _cost(0.0))),)
+    return (
+        ", ".join(f"{count} {name}" for name, count in named if count not in (0, dollars(0.0))),
+    )
 
 
 def _states(jobs: Sequence[job_pb2.Job]) -> str:

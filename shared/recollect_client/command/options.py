@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from google.protobuf import json_format
 from google.protobuf.descriptor import EnumDescriptor
 from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from recollect_client.client import RecollectClient
 from recollect_client.command.exits import UsageError
@@ -21,16 +25,54 @@ MAX_PAGE = 200
 """The largest page that every list gives."""
 
 
-def make_parser() -> tuple[argparse.ArgumentParser, Any]:
+class Commands:
+    """Where sub-commands are added, in groups that the help shows."""
+
+    def __init__(self, parsers: Any) -> None:
+        self._parsers = parsers
+        self.groups: dict[str, list[tuple[str, str]]] = {}
+        self._group = ""
+
+    def begin(self, group: str) -> None:
+        """Let the sub-commands that are added from now on stand under this heading."""
+        self._group = group
+
+    def add_parser(self, name: str, *, help: str, **options: Any) -> Any:
+        """Add a sub-command; as argparse would, which cannot group them."""
+        self.groups.setdefault(self._group, []).append((name, help))
+        return self._parsers.add_parser(name, **options)
+
+
+class _Parser(argparse.ArgumentParser):
+    commands: Commands
+
+    def format_help(self) -> str:
+        """The help with the sub-commands in their groups."""
+        lines = [f"usage: {self.usage}", "", self.description or ""]
+        for group, commands in self.commands.groups.items():
+            lines += ["", f"{group}:"]
+            lines += [f"  {name:<14} {summary}" for name, summary in commands]
+        lines += ["", "recollect COMMAND --help tells more about one of them.", self.epilog or ""]
+        return "\n".join(lines) + "\n"
+
+
+def make_parser() -> tuple[argparse.ArgumentParser, Commands]:
     """The parser, and where sub-commands are added."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="recollect",
-        description="Hand conversations to Recollect and read what it remembers.",
+        usage="recollect COMMAND [OPTIONS]",
+        description="Hand conversations to Recollect, read and correct what it remembers.",
         epilog="Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 a service cannot be "
         "reached, 130 interrupted.",
     )
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    return parser, commands
+    parsers = parser.add_subparsers(
+        required=True,
+        metavar="COMMAND",
+        prog="recollect",
+        parser_class=argparse.ArgumentParser,
+    )
+    parser.commands = Commands(parsers)
+    return parser, parser.commands
 
 
 def add_command(commands: Any, name: str, summary: str, run: Run) -> argparse.ArgumentParser:
@@ -97,6 +139,26 @@ def add_paging(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="every page")
 
 
+def add_wait(parser: argparse.ArgumentParser, *, otherwise: str = "only start it") -> None:
+    """Whether a command that starts jobs also follows them."""
+    parser.add_argument(
+        "--wait",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help=f"follow the work to its end (the default), or {otherwise}",
+    )
+
+
+def add_user(parser: argparse.ArgumentParser) -> None:
+    """The person that the command is about."""
+    parser.add_argument("user", metavar="USER")
+
+
+def add_everybody(parser: argparse.ArgumentParser) -> None:
+    """The person that upkeep is limited to."""
+    parser.add_argument("--user", default="", metavar="ID", help="only this user (default: all)")
+
+
 def read_pages(options: argparse.Namespace, rows: str, fetch: Callable[[int, str], Page]) -> Page:
     """One page, or with `--all` every page in one reply.
 
@@ -140,6 +202,30 @@ def word_of(enum: EnumDescriptor, number: int) -> str:
 def _word(enum: EnumDescriptor, name: str) -> str:
     prefix = enum.values_by_number[0].name.removesuffix("UNSPECIFIED")
     return name.removeprefix(prefix).lower().replace("_", "-")
+
+
+def moment(text: str) -> Timestamp:
+    """A day or a time, in UTC unless it says otherwise."""
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time such as 2026-08-21 or 2026-08-21T18:42:10+01:00"
+        ) from None
+    stamp = Timestamp()
+    try:
+        stamp.FromDatetime(given.replace(tzinfo=given.tzinfo or UTC))
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{text!r} is out of range") from None
+    return stamp
+
+
+def json_object(text: str) -> Struct:
+    """A JSON object."""
+    try:
+        return json_format.Parse(text, Struct())
+    except (json_format.ParseError, RecursionError, UnicodeError):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a JSON object") from None
 
 
 def seconds(text: str) -> float:

@@ -129,10 +129,16 @@ class Output:
         """Write one line beside the output."""
         self.stderr.print(Text(clean(text)), soft_wrap=True)
 
-    def more(self, shown: int, total: int, next_page_token: str) -> None:
-        """Say how to go on if there are more rows than were shown."""
+    def more(self, shown: int, total: int | None, next_page_token: str) -> None:
+        """Say how to go on if there are more rows than were shown; `total` where it is known."""
         if next_page_token:
-            self.note(f"{shown} of {total}; go on with --page-token {next_page_token}, or --all")
+            counted = f"{shown} of {total}" if total is not None else f"the first {shown}"
+            self.note(f"{counted}; go on with --page-token {next_page_token}, or --all")
+
+    def ask(self, question: str) -> None:
+        """Write a question, beside the output, on a line that the answer ends."""
+        self.stderr.print(Text(clean(question)), soft_wrap=True, end="")
+        sys.stderr.flush()
 
     def error(self, text: str, *, prefix: str = "recollect: ") -> None:
         """Write one line about what went wrong."""

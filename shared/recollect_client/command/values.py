@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC
 
 from google.protobuf import json_format
@@ -29,3 +30,19 @@ def free_json(value: Struct) -> str:
     """Free JSON in readable lines, or nothing for an empty object."""
     found = json_format.MessageToDict(value)
     return json.dumps(found, ensure_ascii=False, indent=2) if found else ""
+
+
+def dollars(amount: float) -> str:
+    """Money in US dollars."""
+    return f"${amount:.4f}"
+
+
+def short(text: str, length: int = 120) -> str:
+    """The beginning of a text, with a sign that there is more."""
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """Counts by name in one line, without the zeros."""
+    shown = (f"{count} {name.replace('_', ' ')}" for name, count in sorted(counts.items()) if count)
+    return ", ".join(shown)

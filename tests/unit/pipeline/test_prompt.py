@@ -18,7 +18,11 @@ from recollect_shared.models import MEMORY_TYPES
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BREAKS = ["\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 FOLDER = resources.files("recollect_extraction.prompts")
-PROMPTS = sorted(f.name.removesuffix(".md") for f in FOLDER.iterdir() if f.name.endswith(".md"))
+PROMPTS = sorted(
+    f.name.removesuffix(".md")
+    for f in FOLDER.iterdir()
+    if f.name.startswith("extraction_") and f.name.endswith(".md")
+)
 
 
 def built(tags: tuple[str, ...] = (), **changes: Any) -> Prompt:

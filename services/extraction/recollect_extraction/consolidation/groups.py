@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from recollect_extraction.pipeline.guards.opposites import alternatives
 from recollect_extraction.pipeline.guards.subjects import USER, subject
 from recollect_extraction.pipeline.guards.tokens import UNCASED, WORD, Token, tokenise
 from recollect_extraction.pipeline.trust import is_higher
@@ -41,8 +42,9 @@ _STYLED = frozenset(
 )
 """What a preference may begin with that is nobody's name."""
 _USERS_OWN = ("user's", "users'")
-_USER_UNCASED = ("用户", "我", "使用者", "ユーザー", "私", "사용자", "나는", "저는", "المستخدم", "أنا",
-                 "המשתמש", "אני", "ผู้ใช้", "ฉัน", "उपयोगकर्ता", "मैं")  # fmt: skip
+_USER_UNCASED = tuple(
+    "用户 我 使用者 ユーザー 私 사용자 나는 저는 المستخدم أنا המשתמש אני ผู้ใช้ ฉัน उपयोगकर्ता मैं".split()
+)
 
 Subject = tuple[str, ...]
 
@@ -142,12 +144,18 @@ def _possessive(word: str) -> bool:
 
 
 def _named(tokens: Sequence[Token], words: Sequence[str]) -> bool:
-    """Whether one of the words of a subject is somebody's or something's name."""
-    for token in tokens:
-        plain = token.lower.removesuffix("'s")
-        if token.kind == WORD and token.capital and token.lower in words and plain not in _STYLED:
-            return True
-    return False
+    """Whether one of the words of a subject is somebody's or something's name.
+
+    The capital of a sentence's first word proves something only where it stands alone: "Anna
+    prefers" and not "Short answers are", and where it is no side of a contrast.
+    """
+    return any(
+        token.capital
+        and token.lower in words
+        and token.lower.removesuffix("'s") not in _STYLED
+        and (not token.first or (len(words) == 1 and not alternatives([token.lower])))
+        for token in tokens
+    )
 
 
 def _uncased(tokens: Sequence[Token]) -> bool:

@@ -101,8 +101,9 @@ def _item(raw: Any, named: tuple[str, ...]) -> tuple[Item | None, int]:
     if found.type in EVENT_TYPES and len(content) > MAX_EVENT_CHARACTERS:
         return None, 0
     said = raw.get("importance")
-    number = isinstance(said, int | float) and not isinstance(said, bool) and math.isfinite(said)
+    number = isinstance(said, int | float) and not isinstance(said, bool)
+    told = number and (isinstance(said, int) or math.isfinite(said))
     return (
-        Item(found.type, found.content, found.importance if number else None, named),
+        Item(found.type, found.content, found.importance if told else None, named),
         answer.dropped,
     )

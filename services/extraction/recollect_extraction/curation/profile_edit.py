@@ -98,9 +98,7 @@ def edit_profile(
         marks[name] = at.astimezone(UTC).isoformat()
     if len(json.dumps(held, ensure_ascii=False, default=list).encode()) > MAX_BYTES:
         raise ProfileTooLarge
-    fields: dict[str, Any] = {
-        name: tuple(v) if name in LISTS else v for name, v in held.items()
-    }
+    fields: dict[str, Any] = {name: tuple(v) if name in LISTS else v for name, v in held.items()}
     profile = replace(current, version=current.version + bool(changed), **fields)
     return ProfileEdit(profile, marks, changed)
 

@@ -37,8 +37,10 @@ logger = logging.getLogger("recollect.documents")
 _READ_SECONDS = 30.0
 _WRITE_SECONDS = 120.0
 """A document as large as a request has thousands of chunks."""
+_ENOUGH_TEXTS = 384
+"""New chunks after which no further document is taken up before these are written."""
 _TEXTS_AT_ONCE = 512
-"""Chunks that are embedded together, and about as many are held in memory."""
+"""Chunks that are embedded together: more only of a very long document."""
 _COUNTS = {"documents": 0, "chunks": 0, "entities": 0}
 
 
@@ -147,7 +149,7 @@ class Ingestion:
             prepared = await asyncio.to_thread(_made_of, document, heading_before, there)
             group.append(prepared)
             texts += len(prepared.terms)
-            if texts >= _TEXTS_AT_ONCE:
+            if texts >= _ENOUGH_TEXTS:
                 break
         return group
 
@@ -194,8 +196,9 @@ class Ingestion:
 
         async def work(connection: Connection) -> Result | None:
             async with connection.transaction():
+                # The job's row is not held: a long document must not keep the worker from renewing
+                # its leases. `record_progress` rolls back what a lost claim has written.
                 state = await users.lock_user(connection, held.scope)
-                await claims.hold(connection, held)
                 if await self._discarded(connection, held, state):
                     return None
                 done = result.with_charges(charges).with_counts(

@@ -9,7 +9,7 @@ from recollect.v1 import extraction_service_pb2 as pb
 from recollect.v1 import extraction_service_pb2_grpc, job_pb2
 from recollect_extraction.handlers.answering import CALL_SECONDS, Answering
 from recollect_extraction.handlers.documents import DocumentCalls, Documents
-from recollect_extraction.handlers.importing import import_all
+from recollect_extraction.handlers.importing import MAX_IDS, take_all
 from recollect_extraction.handlers.incoming import (
     read_messages,
     read_one_transcript,
@@ -22,7 +22,7 @@ from recollect_extraction.pipeline.preview import Preview
 from recollect_extraction.queue import jobs
 from recollect_extraction.queue.jobs import JobFilter
 from recollect_extraction.queue.signals import JobSignals
-from recollect_shared.consistency import current_position
+from recollect_shared.consistency import Position, current_position
 from recollect_shared.convert import JOB_STATE, job_message
 from recollect_shared.database.pool import Connection
 from recollect_shared.models import Job
@@ -87,8 +87,11 @@ class ExtractionHandlers(DocumentCalls, extraction_service_pb2_grpc.ExtractionSe
         self, request_iterator: AsyncIterator[pb.StreamTranscriptsRequest], context: Context
     ) -> pb.StreamTranscriptsResponse:
         """Accept any number of transcripts, each by itself."""
+        reply = pb.StreamTranscriptsResponse()
+        position: Position | None = None
 
-        async def accept(request: pb.StreamTranscriptsRequest) -> Accepted:
+        async def accept(request: pb.StreamTranscriptsRequest) -> None:
+            nonlocal position
             checks = Checks()
             transcript = await asyncio.to_thread(read_one_transcript, checks, request)
             key = checks.idempotency_key(request.idempotency_key)
@@ -100,9 +103,13 @@ class ExtractionHandlers(DocumentCalls, extraction_service_pb2_grpc.ExtractionSe
                 timeout=seconds_left(context, CALL_SECONDS),
             )
             self._signals.wake()
-            return accepted
+            position = accepted.position
+            if len(reply.job_ids) < MAX_IDS:
+                reply.job_ids.extend(str(job.job_id) for job in accepted.jobs)
 
-        reply, position = await import_all(aiter(request_iterator), accept)
+        taken = await take_all(aiter(request_iterator), accept)
+        reply.accepted_count, reply.rejected_count = taken.accepted, taken.rejected
+        reply.errors.extend(taken.errors)
         if position is not None:
             reply.consistency_token = self._answering.token(position)
         return reply

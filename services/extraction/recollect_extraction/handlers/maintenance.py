@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from recollect.v1 import maintenance_service_pb2 as pb
 from recollect.v1 import maintenance_service_pb2_grpc
+from recollect_extraction.consolidation.calls import Consolidations
 from recollect_extraction.handlers.answering import Answering
+from recollect_extraction.handlers.consolidation import ConsolidationCalls
 from recollect_extraction.handlers.reembedding import Reembedding, ReembeddingCalls
+from recollect_extraction.handlers.rollback import RollbackCalls
 from recollect_extraction.upkeep.calls import Started, Upkeep
 from recollect_extraction.upkeep.schedules import DECAY, RETENTION, Schedules
 from recollect_shared.convert import job_message, timestamp
-from recollect_shared.database.pool import Connection
+from recollect_shared.database.pool import Connection, Database
 from recollect_shared.paging import PageTokens
 from recollect_shared.rpc.call import Context, current_call
 from recollect_shared.validation import Checks
@@ -21,7 +24,10 @@ _COUNTING_SECONDS = 30.0
 
 
 class MaintenanceHandlers(
-    ReembeddingCalls, maintenance_service_pb2_grpc.MaintenanceServiceServicer
+    ConsolidationCalls,
+    ReembeddingCalls,
+    RollbackCalls,
+    maintenance_service_pb2_grpc.MaintenanceServiceServicer,
 ):
     """Answers MaintenanceService."""
 
@@ -32,12 +38,16 @@ class MaintenanceHandlers(
         upkeep: Upkeep,
         schedules: Schedules,
         reembedding: Reembedding,
+        consolidations: Consolidations,
+        removal: Database,
     ) -> None:
         self._answering = answering
         self._pages = pages
         self._upkeep = upkeep
         self._schedules = schedules
         self._reembedding = reembedding
+        self._consolidations = consolidations
+        self._removal = removal
 
     async def RunDecay(self, request: pb.RunDecayRequest, context: Context) -> pb.RunDecayResponse:
         """Archive what fades, of all users or of one."""

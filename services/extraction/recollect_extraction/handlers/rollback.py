@@ -41,9 +41,7 @@ class RollbackCalls:
             case "job_id":
                 source = Source(job_id=checks.uuid("job_id", request.job_id))
             case _:
-                checks.add(
-                    "source", "is required: set conversation_id, document_id or job_id"
-                )
+                checks.add("source", "is required: set conversation_id, document_id or job_id")
         key = checks.idempotency_key(request.idempotency_key)
         checks.done()
         principal = current_call().principal

@@ -245,8 +245,8 @@ def _new_item(index: int, raw: Any, check: _Check) -> NewItem | None:
         detail=detail if len(detail.encode()) <= MAX_CONTENT_BYTES else "",
         importance=_importance(raw.get("importance"), 0.5, check),
         confidence=confidence if confidence in CONFIDENCES else "medium",
-        tags=_labels(raw.get("tags"), snake=True),
-        keywords=_labels(raw.get("keywords"), snake=False),
+        tags=labels(raw.get("tags"), snake=True),
+        keywords=labels(raw.get("keywords"), snake=False),
         entities=_entities(raw.get("entities")),
         context=context if isinstance(context, dict) and fits_struct(context) else {},
         source_ids=_source_ids(raw, check) or (),
@@ -273,7 +273,7 @@ def _updated_item(raw: Any, check: _Check) -> UpdatedItem | None:
         detail=detail,
         importance=_importance(importance, None, check),
         confidence=confidence if confidence in CONFIDENCES else None,
-        tags=_labels(raw.get("tags"), snake=True),
+        tags=labels(raw.get("tags"), snake=True),
         source_ids=_source_ids(raw, check),
     )
 
@@ -346,7 +346,8 @@ def _importance(value: Any, default: float | None, check: _Check) -> Any:
     return clamped
 
 
-def _labels(value: Any, *, snake: bool) -> tuple[str, ...]:
+def labels(value: Any, *, snake: bool) -> tuple[str, ...]:
+    """Labels without blanks and repeats; tags (`snake`) become lower_snake_case."""
     if not isinstance(value, list):
         return ()
     found = []

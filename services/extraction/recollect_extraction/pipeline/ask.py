@@ -1,7 +1,7 @@
 """One question to the model, and the patience it takes: a second try, or two halves.
 
-A reply that is no answer is asked for once more. A reply that was cut off at the token limit means
-the batch was too much: it is cut in two. Nothing unusable is ever taken for "nothing to remember".
+A reply that is no answer is asked for once more. A reply that was cut off at the token limit, or a
+question the model refuses for its length, means the batch was too much: it is cut in two. Nothing unusable is ever taken for "nothing to remember".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from recollect_extraction.pipeline.answer import (
 )
 from recollect_extraction.provider.protocol import ChatModel, Completion, Prompt
 from recollect_extraction.storage.conversations import StoredMessage
-from recollect_shared.model_api import ModelMisbehaved
+from recollect_shared.model_api import ModelError, ModelMisbehaved, PromptTooLong
 
 logger = logging.getLogger("recollect.extraction")
 
@@ -35,7 +35,7 @@ class TooMuch(Exception):
     """
 
     def __init__(self, spent: Sequence[Completion]) -> None:
-        super().__init__("the reply was cut off")
+        super().__init__("the batch was too much for one call")
         self.spent = spent
 
 
@@ -83,15 +83,21 @@ async def ask_for(
         divisible: Whether less can be asked about if the reply is cut off.
 
     Raises:
-        TooMuch: The reply was cut off.
-        ModelMisbehaved: No reply was an answer.
+        TooMuch: The reply was cut off, or the question is too long for the model.
+        ModelMisbehaved: No reply was an answer; the error holds the last one.
         ModelUnavailable: The model is out of reach.
         ModelRefused: The model refuses the request.
     """
     spent: list[Completion] = []
     why = ""
     for _ in range(ASKS):
-        completion = await chat.complete(_again(prompt, why) if why else prompt)
+        try:
+            completion = await chat.complete(_again(prompt, why) if why else prompt)
+        except ModelError as error:
+            if isinstance(error, PromptTooLong) and divisible:
+                raise TooMuch(spent) from None
+            error.spent = [*spent, *error.spent]
+            raise
         spent.append(completion)
         try:
             answer = read(completion.text)
@@ -112,7 +118,11 @@ async def ask_for(
             input_tokens=sum(c.input_tokens for c in spent),
             output_tokens=sum(c.output_tokens for c in spent),
         )
-    raise ModelMisbehaved(f"{ASKS} replies in a row were unusable; the last one: {why}")
+    failure = ModelMisbehaved(
+        f"{ASKS} replies in a row were unusable; the last one: {why}", reply=spent[-1].text
+    )
+    failure.spent = spent
+    raise failure
 
 
 def halves(messages: Sequence[StoredMessage]) -> list[list[StoredMessage]]:

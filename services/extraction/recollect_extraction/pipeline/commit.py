@@ -7,7 +7,6 @@ writes memories, profile, summary, history, usage and progress together.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -16,13 +15,14 @@ from uuid import UUID
 from recollect_extraction.intake import WHY_NOT
 from recollect_extraction.pipeline import behaviour, trust
 from recollect_extraction.pipeline.answer import Answer
-from recollect_extraction.pipeline.dedupe import Neighbour
+from recollect_extraction.pipeline.crowding import Crowding, tags_touched
 from recollect_extraction.pipeline.evidence import Witnesses
 from recollect_extraction.pipeline.operations import Plan
 from recollect_extraction.pipeline.plan import Situation, make_plan
 from recollect_extraction.pipeline.profile import ProfilePatch, merge_profile
 from recollect_extraction.pipeline.result import Result
 from recollect_extraction.pipeline.summarise import SummaryPatch, merge_summary
+from recollect_extraction.pipeline.surroundings import look_around
 from recollect_extraction.pipeline.write import Occasion, Vectors, write_plan
 from recollect_extraction.queue import claims
 from recollect_extraction.queue.claims import Claim, ClaimLost
@@ -35,13 +35,11 @@ from recollect_extraction.storage import (
     users,
 )
 from recollect_extraction.storage.ledger import Charge, Event
-from recollect_extraction.storage.memories import Known
 from recollect_extraction.storage.users import UserState
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.models import Scope
 
 _SECONDS = 30.0
-_NEIGHBOURS = 8
 
 _PROFILE_KEYS = tuple(ProfilePatch.__dataclass_fields__)
 _SUMMARY_KEYS = tuple(SummaryPatch.__dataclass_fields__)
@@ -71,8 +69,11 @@ class Commit:
         *,
         memory_enabled: bool,
         dedupe_threshold: Callable[[], float],
+        crowding: Crowding | None = None,
     ) -> None:
+        """Write to `database`; without `crowding` nothing is consolidated by itself."""
         self._database = database
+        self._crowding = crowding
         self._memory_enabled = memory_enabled
         self._threshold = dedupe_threshold
 
@@ -121,7 +122,9 @@ class Commit:
         return True
 
     async def _write(self, connection: Connection, held: Claim, outcome: Outcome) -> Result:
-        result, _ = await self.learn(connection, held, outcome)
+        result, plan = await self.learn(connection, held, outcome)
+        if self._crowding is not None:
+            await self._crowding.look(connection, held.scope, tags_touched(plan))
         await ledger.charge(connection, held.scope, held.job_id, held.kind, outcome.charges)
         await claims.record_progress(
             connection,
@@ -140,7 +143,14 @@ class Commit:
         The caller holds the user's row in a transaction of its own.
         """
         scope = held.scope
-        known, neighbours = await self._look_around(connection, scope, outcome)
+        known, neighbours = await look_around(
+            connection,
+            scope,
+            outcome.answer.new,
+            outcome.vectors,
+            also=outcome.local_memories.values(),
+            threshold=self._threshold(),
+        )
         plan = make_plan(
             Situation(
                 answer=outcome.answer,
@@ -166,48 +176,6 @@ class Commit:
         await self._write_summary(connection, held, outcome)
         await self._write_behaviour(connection, scope, outcome, at)
         return result, plan
-
-    async def _look_around(
-        self, connection: Connection, scope: Scope, outcome: Outcome
-    ) -> tuple[dict[UUID, Known], dict[int, list[Neighbour]]]:
-        """Current rows of what the reply names or may repeat, read under the user's lock."""
-        answer = outcome.answer
-        near: dict[tuple[int, UUID], float | None] = dict.fromkeys(
-            await memories.find_same_words(
-                connection, scope, {item.index: (item.type, item.content) for item in answer.new}
-            )
-        )
-        for position, memory_id, cosine in await memories.find_neighbours(
-            connection,
-            scope,
-            {
-                item.index: (item.type, outcome.vectors.contents["new", item.index])
-                for item in answer.new
-                if ("new", item.index) in outcome.vectors.contents
-            },
-            model=outcome.vectors.model,
-            at_least=self._threshold(),
-            limit=_NEIGHBOURS,
-        ):
-            near[position, memory_id] = cosine
-        wanted = {memory_id for _, memory_id in near} | set(outcome.local_memories.values())
-        known = await memories.read_known(connection, scope, list(wanted))
-        neighbours: defaultdict[int, list[Neighbour]] = defaultdict(list)
-        for (position, memory_id), found in near.items():
-            row = known[memory_id]
-            neighbours[position].append(
-                Neighbour(
-                    memory_id=memory_id,
-                    type=row.type,
-                    content=row.content,
-                    status=row.status,
-                    origin=row.origin,
-                    cosine=found,
-                    valid_from=row.valid_from,
-                    updated_at=row.updated_at,
-                )
-            )
-        return known, neighbours
 
     async def _write_profile(
         self, connection: Connection, held: Claim, outcome: Outcome, result: Result

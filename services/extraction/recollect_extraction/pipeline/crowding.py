@@ -1,4 +1,4 @@
-"""Notices, where memories are written, that too many share a tag, and queues their consolidation."""
+"""Notices where memories are written that too many share a tag, and has them consolidated."""
 
 from __future__ import annotations
 

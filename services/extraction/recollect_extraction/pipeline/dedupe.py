@@ -34,7 +34,8 @@ class Neighbour:
 
     `cosine` is None where one of the two has no vector, or one of another model. `valid_from` and
     `updated_at` let the caller compare the age of the evidence; the rule here does not use the
-    former.
+    former. Where the memory replaces the statement that is near (`original`, by a merge), the
+    content is that of the statement, and all else that of the memory.
     """
 
     memory_id: UUID
@@ -45,6 +46,7 @@ class Neighbour:
     cosine: float | None
     valid_from: datetime
     updated_at: datetime
+    original: UUID | None = None
 
 
 def find_duplicate(

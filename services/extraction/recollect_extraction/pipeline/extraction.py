@@ -9,9 +9,11 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from recollect_extraction.budget import Budget
+from recollect_extraction.pipeline.account import Account
 from recollect_extraction.pipeline.answer import Answer
 from recollect_extraction.pipeline.ask import Reply, TooMuch, ask, halves
 from recollect_extraction.pipeline.batches import split
@@ -25,7 +27,6 @@ from recollect_extraction.prices import Prices
 from recollect_extraction.provider.protocol import (
     Batch,
     ChatModel,
-    Completion,
     Prompt,
     PromptMemory,
     PromptMessage,
@@ -37,7 +38,7 @@ from recollect_extraction.storage.conversations import StoredMessage
 from recollect_extraction.storage.ledger import Charge
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
-from recollect_shared.model_api import ModelError
+from recollect_shared.model_api import ModelError, Spent
 from recollect_shared.models import Scope
 
 logger = logging.getLogger("recollect.extraction")
@@ -64,6 +65,15 @@ class Asked:
     messages: Mapping[str, StoredMessage]
 
 
+@dataclass(slots=True)
+class Tab:
+    """How an attempt stands: the job's result as committed, and what was spent since."""
+
+    result: Result
+    charges: list[Charge] = field(default_factory=list)
+    calls: int = 0
+
+
 class Extraction:
     """Runs `memory-extraction` jobs. The database's role is recollect_write."""
 
@@ -75,6 +85,8 @@ class Extraction:
         commit: Commit,
         prices: Prices,
         rules: ExtractionRules,
+        account: Account,
+        budget: Budget | None = None,
     ) -> None:
         self._database = database
         self._chat = chat
@@ -82,6 +94,8 @@ class Extraction:
         self._commit = commit
         self._prices = prices
         self._rules = rules
+        self._account = account
+        self._budget = budget or Budget()
 
     @property
     def model(self) -> str:
@@ -94,21 +108,35 @@ class Extraction:
         Raises:
             ClaimLost: Somebody else has the job; nothing was written after that.
             ModelError: The model gave no usable answer.
+            BudgetSpent: The tenant's budget does not allow for the next call.
         """
         held, messages = await self._database.run(
             lambda connection: self._open(connection, held), timeout=_READ_SECONDS
         )
-        result = Result.of(held.result)
-        pending = self.batches(messages)
-        wasted: list[Completion] = []
+        tab = Tab(Result.of(held.result))
+        try:
+            await self._read(held, self.batches(messages), tab)
+        except Exception as error:
+            spent = self.wasted(error.spent) if isinstance(error, ModelError) else []
+            await self._account.settle(held, tab.result, [*tab.charges, *spent], error)
+            raise
+
+    async def _read(self, held: Claim, pending: deque[list[StoredMessage]], tab: Tab) -> None:
+        """Extract batch by batch; one that is too much for one call is cut in two."""
         while pending:
             batch = pending.popleft()
+            if tab.calls:
+                await self._database.run(
+                    lambda connection: self._budget.require(connection, held.tenant_id, held.kind),
+                    timeout=_READ_SECONDS,
+                    repeatable=True,
+                )
+            tab.calls += 1
             try:
-                result = await self._extract(held, batch, result, wasted, last=not pending)
-                wasted = []
+                await self._extract(held, batch, tab, last=not pending)
             except TooMuch as error:
-                logger.info("the reply was cut off; asking about halves of the batch")
-                wasted += error.spent
+                logger.info("%s; asking about halves of the batch", error)
+                tab.charges += self.wasted(error.spent)
                 pending.extendleft(reversed(halves(batch)))
 
     async def _open(self, connection: Connection, held: Claim) -> tuple[Claim, list[StoredMessage]]:
@@ -147,24 +175,20 @@ class Extraction:
         return replace(held, range_from=range_from, range_to=range_to, done_to=range_from - 1)
 
     async def _extract(
-        self,
-        held: Claim,
-        batch: Sequence[StoredMessage],
-        result: Result,
-        wasted: Sequence[Completion],
-        *,
-        last: bool,
-    ) -> Result:
-        """One model call and the transaction of its effects; `wasted` calls are charged with it."""
+        self, held: Claim, batch: Sequence[StoredMessage], tab: Tab, *, last: bool
+    ) -> None:
+        """One model call and the transaction of its effects, which also settles the tab."""
         asked = await self._database.run(
             lambda connection: self.prompt(connection, held.scope, held.conversation, batch),
             timeout=_READ_SECONDS,
         )
-        outcome = await self.answer(asked, held.conversation, result, wasted)
-        return await self._commit.run(held, replace(outcome, last=last))
+        outcome = await self.answer(asked, held.conversation, tab.result, tab.charges)
+        tab.charges = list(outcome.charges)
+        tab.result = await self._commit.run(held, replace(outcome, last=last))
+        tab.charges = []
 
     async def answer(
-        self, asked: Asked, conversation_id: str, result: Result, wasted: Sequence[Completion] = ()
+        self, asked: Asked, conversation_id: str, result: Result, wasted: Sequence[Charge] = ()
     ) -> Outcome:
         """Put a prompt to the model and embed what it says; nothing is written.
 
@@ -172,7 +196,7 @@ class Extraction:
             asked: The prompt.
             conversation_id: Whose messages it holds.
             result: What the job has done so far, without what this call takes.
-            wasted: Calls that were cut off and are charged with this one.
+            wasted: What calls cost that were cut off; it is charged with this one.
 
         Raises:
             TooMuch: The reply was cut off.
@@ -181,7 +205,7 @@ class Extraction:
         reply = await ask(self._chat, asked.prompt)
         witnesses = Witnesses(conversation_id, asked.messages)
         vectors, embedding = await self._embed(reply.answer, witnesses)
-        charges = [*self.wasted(wasted), *self._charges(reply, vectors, embedding)]
+        charges = [*wasted, *self._charges(reply, vectors, embedding)]
         return Outcome(
             answer=reply.answer,
             witnesses=witnesses,
@@ -276,11 +300,9 @@ class Extraction:
             embedding,
         )
 
-    def wasted(self, completions: Sequence[Completion]) -> list[Charge]:
+    def wasted(self, spent: Sequence[Spent]) -> list[Charge]:
         """What calls cost whose replies could not be used."""
-        return [
-            self._charge(c.model, c.calls, c.input_tokens, c.output_tokens) for c in completions
-        ]
+        return [self._charge(c.model, c.calls, c.input_tokens, c.output_tokens) for c in spent]
 
     def batches(self, messages: Sequence[StoredMessage]) -> deque[list[StoredMessage]]:
         """The messages as they go to the model, call by call."""

@@ -73,5 +73,6 @@ class Plan:
     confirmed: dict[UUID, datetime] = field(default_factory=dict)
     mentions: list[tuple[UUID, NewItem]] = field(default_factory=list)
     challenges: list[tuple[UUID, UUID]] = field(default_factory=list)
+    stated: dict[int, UUID] = field(default_factory=dict)
     dropped: int = 0
     forgotten_again: int = 0

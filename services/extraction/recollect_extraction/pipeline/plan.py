@@ -51,6 +51,7 @@ def make_plan(situation: Situation) -> Plan:
     for position, update in enumerate(situation.answer.updated):
         _update(draft, position, update)
     close_all(draft)
+    draft.plan.stated = draft.stated_by
     return draft.plan
 
 
@@ -80,6 +81,8 @@ class _Statements:
             self._restate(item, evidence, draft.now[duplicate.memory_id], "the user said it")
         elif suspect:
             self._add_source(duplicate.memory_id, item, evidence)
+        elif duplicate.original is not None:
+            self._repeat(item, evidence, draft.now[duplicate.memory_id], duplicate.original)
         else:
             self._merge(item, evidence, draft.now[duplicate.memory_id])
 
@@ -168,6 +171,18 @@ class _Statements:
     def _add_source(self, memory_id: UUID, item: NewItem, evidence: Evidence) -> None:
         """Note that something was said once more, which lends it no weight."""
         self._note(memory_id, item, evidence, mentions=False)
+
+    def _repeat(self, item: NewItem, evidence: Evidence, known: Known, original: UUID) -> None:
+        """Note that a part of a merged memory was said again; its wording stays the merged one.
+
+        The part gets the source too, so that it is not lost if the merge is undone.
+        """
+        self._note(known.memory_id, item, evidence, mentions=True)
+        self._draft.note_sources(original, evidence)
+        if may_change(evidence, known):
+            confirmed = self._draft.plan.confirmed
+            said_at = max(known.said_at, evidence.said_at)
+            confirmed[known.memory_id] = max(said_at, confirmed.get(known.memory_id, said_at))
 
     def _merge(self, item: NewItem, evidence: Evidence, known: Known) -> None:
         merged = merge_update(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from recollect_extraction.pipeline.evidence import MAX_SOURCE_TEXT
+from recollect_extraction.pipeline.write import with_keywords
 from recollect_extraction.storage import removal
 from recollect_shared.database.pool import Connection
 from recollect_shared.models import Scope
@@ -24,7 +25,9 @@ async def reindex(connection: Connection, scope: Scope, memory_ids: Sequence[UUI
         if memory.lexical_length
     ]
     texts = {
-        memory.memory_id: count_terms(memory.content, memory.source_text[:MAX_SOURCE_TEXT])
+        memory.memory_id: count_terms(
+            memory.content, with_keywords(memory.source_text[:MAX_SOURCE_TEXT], memory.keywords)
+        )
         for memory in indexed
     }
     if texts:

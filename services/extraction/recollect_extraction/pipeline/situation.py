@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from recollect_extraction.pipeline.answer import Answer, NewItem
@@ -30,6 +30,8 @@ class Situation:
         threshold: The embedder's cosine for duplicates.
         active_count: The user's active memories before this reply.
         status_changes: How many memories earlier replies of the same job closed.
+        stated: Known memories that say what an item of the reply says, by the item's index: where
+            it was clear before the reply.
     """
 
     answer: Answer
@@ -41,6 +43,7 @@ class Situation:
     threshold: float
     active_count: int
     status_changes: int = 0
+    stated: Mapping[int, UUID] = field(default_factory=dict)
 
 
 class Draft:
@@ -56,7 +59,7 @@ class Draft:
     def __init__(self, situation: Situation) -> None:
         self.situation = situation
         self.now = dict(situation.known)
-        self.stated_by: dict[int, UUID] = {}
+        self.stated_by = dict(situation.stated)
         self.plan = Plan()
 
     def current(self, local_id: str) -> Known | None:

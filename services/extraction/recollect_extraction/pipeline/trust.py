@@ -15,6 +15,9 @@ from recollect_extraction.pipeline.guards.instructions import (
 )
 from recollect_extraction.pipeline.merge import HIGHER_ORIGINS
 
+_SHORT_KEY = 16
+"""Characters below which a key says nothing that an assistant could follow."""
+
 
 def is_higher(origin: str) -> bool:
     """Whether an origin is of the higher level."""
@@ -47,7 +50,7 @@ def without_overrides(value: Any) -> tuple[Any, int]:
         pairs = {
             key: without_overrides(item)
             for key, item in value.items()
-            if not overrides_instructions(key)
+            if len(key) < _SHORT_KEY or not overrides_instructions(key)
         }
         dropped = len(value) - len(pairs) + sum(count for _, count in pairs.values())
         kept = {key: item for key, (item, count) in pairs.items() if item is not None or not count}

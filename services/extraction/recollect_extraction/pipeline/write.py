@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -40,12 +40,19 @@ class Vectors:
 
 @dataclass(frozen=True, slots=True)
 class Occasion:
-    """For whom, in which job and conversation, and at what moment rows are written."""
+    """For whom, on whose account, in which job and conversation, and when rows are written.
+
+    `kept` are columns of a new memory that only a caller can give: metadata, expires_at, sensitive.
+    """
 
     scope: Scope
-    job_id: UUID
-    conversation_id: str
+    job_id: UUID | None
+    conversation_id: str | None
     at: datetime
+    actor: str = ledger.ACTOR
+    source: str = "conversation"
+    reason: str = "learnt from a conversation"
+    kept: Mapping[str, Any] = field(default_factory=dict)
 
 
 async def write_plan(
@@ -77,7 +84,9 @@ async def write_plan(
             for entity in item.entities
         ],
     )
-    await ledger.record(connection, scope, occasion.job_id, list(_events(plan)))
+    await ledger.record(
+        connection, scope, occasion.job_id, list(_events(plan, occasion)), actor=occasion.actor
+    )
 
 
 async def _of_active_model(connection: Connection, vectors: Vectors) -> Vectors:
@@ -95,7 +104,9 @@ class _Indexed:
 async def _index(connection: Connection, scope: Scope, plan: Plan) -> dict[UUID, _Indexed]:
     """Number and index the text of every memory that is new or gets new words, by its id."""
     texts = {
-        made.memory_id: count_terms(made.item.content, made.evidence.text)
+        made.memory_id: count_terms(
+            made.item.content, with_keywords(made.evidence.text, made.item.keywords)
+        )
         for made in plan.creations
     }
     growth = sum(terms.total() for terms in texts.values())
@@ -103,7 +114,9 @@ async def _index(connection: Connection, scope: Scope, plan: Plan) -> dict[UUID,
     reworded = _last_rewordings(plan)
     words = await _words(connection, scope, plan, list(reworded))
     for memory_id, change in reworded.items():
-        texts[memory_id] = count_terms(change.after.content, words[memory_id])
+        texts[memory_id] = count_terms(
+            change.after.content, with_keywords(words[memory_id], change.after.keywords)
+        )
         growth += texts[memory_id].total() - change.before.lexical_length
     if not texts:
         return {}
@@ -121,6 +134,11 @@ async def _index(connection: Connection, scope: Scope, plan: Plan) -> dict[UUID,
             {numbers[key].lexical_no: texts[key] for key in keys[start : start + _TEXTS_AT_ONCE]},
         )
     return numbers
+
+
+def with_keywords(words: str, keywords: Sequence[str]) -> str:
+    """The words a memory is found by beside its content: those it came from, and its keywords."""
+    return "\n".join([words, *keywords])
 
 
 def _last_rewordings(plan: Plan) -> dict[UUID, Rewrite]:
@@ -201,7 +219,7 @@ def _row(occasion: Occasion, made: Creation, vectors: Vectors, indexed: _Indexed
         "detail": item.detail,
         "importance": item.importance,
         "confidence": item.confidence,
-        "source": "conversation",
+        "source": occasion.source,
         "origin": made.evidence.origin,
         "status": made.status,
         "tags": list(item.tags),
@@ -219,6 +237,9 @@ def _row(occasion: Occasion, made: Creation, vectors: Vectors, indexed: _Indexed
         "lexical_no": indexed.lexical_no,
         "lexical_length": indexed.length,
         "embedding_state": "stored" if has_vector else "pending",
+        "metadata": dict(occasion.kept.get("metadata", {})),
+        "expires_at": occasion.kept.get("expires_at"),
+        "sensitive": bool(occasion.kept.get("sensitive", False)),
     }
 
 
@@ -297,13 +318,13 @@ async def _write_vectors(
         )
 
 
-def _events(plan: Plan) -> Sequence[Event]:
+def _events(plan: Plan, occasion: Occasion) -> Sequence[Event]:
     created = [
         Event(
             "memory",
             "created",
             1,
-            "learnt from a conversation",
+            occasion.reason,
             made.memory_id,
             after={"type": made.item.type, "content": made.item.content, "status": made.status},
         )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from recollect_extraction.provider.protocol import ChatModel, Completion, Prompt
-from recollect_shared.model_api import ModelMisbehaved
-from recollect_shared.openai_client import OpenAIServer, RequestRejected
+from recollect_shared.model_api import ModelMisbehaved, PromptTooLong
+from recollect_shared.openai_client import OpenAIServer, RequestRejected, beginning
 
 DEFAULT_TIMEOUT = 60.0
 _MAX_TOKENS_REPORTED = 10**9
@@ -96,9 +97,14 @@ class OpenAIChatModel(ChatModel):
             except RequestRejected as refusal:
                 simpler = dialect.after(refusal)
                 if simpler is None:
+                    if _too_long(refusal):
+                        raise _prompt_too_long(refusal) from None
                     raise
                 dialect = simpler
                 continue
+            except ModelMisbehaved as error:
+                error.spent = [Completion("", self._model, calls, 0, 0)]
+                raise
             if dialect != self._dialect:
                 logger.info("the model server accepts only %s; remembered", dialect)
                 self._dialect = dialect
@@ -136,12 +142,10 @@ class OpenAIChatModel(ChatModel):
         choices = reply.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
         message = choice.get("message") if isinstance(choice, dict) else None
-        if not isinstance(choice, dict) or not isinstance(message, dict):
-            raise ModelMisbehaved("the model server's reply has no choices with a message")
         usage = reply.get("usage")
         name = reply.get("model")
-        return Completion(
-            text=_text(message),
+        found = Completion(
+            text=_text(message) if isinstance(message, dict) else "",
             # It is stored with the job: what is no plain name is not believed.
             model=name[:200]
             if isinstance(name, str) and name and name.isprintable()
@@ -149,8 +153,32 @@ class OpenAIChatModel(ChatModel):
             calls=calls,
             input_tokens=_tokens(usage, "prompt_tokens"),
             output_tokens=_tokens(usage, "completion_tokens"),
-            truncated=choice.get("finish_reason") == "length",
+            truncated=isinstance(choice, dict) and choice.get("finish_reason") == "length",
         )
+        if not isinstance(message, dict):
+            error = ModelMisbehaved(
+                "the model server's reply has no choices with a message",
+                reply=beginning(json.dumps(reply).encode()),
+            )
+            error.spent = [found]
+            raise error
+        return found
+
+
+def _too_long(refusal: RequestRejected) -> bool:
+    """Whether the request was refused for its length, in the words of servers seen in practice."""
+    return refusal.status in (400, 413, 422) and refusal.names(
+        "context_length_exceeded", "maximum context length", "exceed_context_size"
+    )
+
+
+def _prompt_too_long(refusal: RequestRejected) -> PromptTooLong:
+    error = PromptTooLong(
+        f"{refusal}; the model cannot take so much text at once: lower RECOLLECT_BATCH_TOKENS or "
+        "use a model with a larger context"
+    )
+    error.status = refusal.status
+    return error
 
 
 def _text(message: Mapping[str, Any]) -> str:

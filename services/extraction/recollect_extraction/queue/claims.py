@@ -7,7 +7,7 @@ touches no row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -21,24 +21,51 @@ from recollect_shared.models import Scope
 OUTAGE_HOURS = 24
 """For how long an outage of the model does not use up attempts."""
 
-# Across users: the oldest jobs that may start. A user's job may start when no older job of the
-# user is unfinished and none is running; a running job whose lease is over counts as startable.
-_CLAIM = """
-WITH startable AS (
+# Across users: the oldest jobs that may start. Jobs of one user are done one at a time, and what
+# the user said and sent in the order in which it came: such a job waits for every older one that is
+# unfinished. Upkeep of a user that waits for a time of its own, as during a pause, holds up nobody;
+# once it is due it comes first, being older. Jobs of a whole tenant have their own number of
+# places, and hold up no user. A running job whose lease is over counts as startable.
+_STARTABLE = """
     SELECT job_id
     FROM jobs AS job
     WHERE job.state IN ('queued', 'failed', 'running')
-      AND CASE WHEN job.state = 'running' THEN job.lease_until < clock_timestamp()
-               ELSE job.run_after <= clock_timestamp() END
+      AND CASE WHEN job.state = 'running' THEN job.lease_until < statement_timestamp()
+               ELSE job.run_after <= statement_timestamp() END
+      AND NOT EXISTS (
+          SELECT FROM unnest(%(tenants)s::text[], %(kinds)s::text[]) AS resting (tenant_id, kind)
+          WHERE resting.tenant_id = job.tenant_id AND resting.kind = job.kind)
+"""
+
+_CLAIM = f"""
+WITH of_users AS (
+    {_STARTABLE}
+      AND job.user_id IS NOT NULL
       AND NOT EXISTS (
           SELECT FROM jobs AS other
           WHERE other.tenant_id = job.tenant_id AND other.user_id = job.user_id
             AND other.state IN ('queued', 'failed', 'running')
             AND other.job_id <> job.job_id
-            AND (other.sequence_no < job.sequence_no OR other.state = 'running'))
+            AND (other.state = 'running' OR other.sequence_no < job.sequence_no
+                 AND (other.kind IN ('memory-extraction', 'document-ingestion')
+                      AND job.kind IN ('memory-extraction', 'document-ingestion')
+                   OR other.run_after <= statement_timestamp()
+                      AND NOT EXISTS (
+                          SELECT FROM unnest(%(tenants)s::text[], %(kinds)s::text[])
+                              AS resting (tenant_id, kind)
+                          WHERE resting.tenant_id = other.tenant_id
+                            AND resting.kind = other.kind))))
     ORDER BY job.sequence_no
     LIMIT %(limit)s
     FOR UPDATE SKIP LOCKED
+), of_tenants AS (
+    {_STARTABLE}
+      AND job.user_id IS NULL
+    ORDER BY job.sequence_no
+    LIMIT %(tenant_wide)s
+    FOR UPDATE SKIP LOCKED
+), startable AS (
+    SELECT job_id FROM of_users UNION ALL SELECT job_id FROM of_tenants
 )
 UPDATE jobs
 SET state = CASE WHEN jobs.attempt >= jobs.max_attempts THEN 'dead' ELSE 'running' END,
@@ -51,7 +78,8 @@ SET state = CASE WHEN jobs.attempt >= jobs.max_attempts THEN 'dead' ELSE 'runnin
     error = CASE WHEN jobs.attempt >= jobs.max_attempts
         THEN 'WORKER_LOST: every attempt lost its worker' ELSE '' END,
     error_reason = CASE WHEN jobs.attempt >= jobs.max_attempts THEN 'WORKER_LOST' ELSE '' END,
-    started_at = coalesce(jobs.started_at, clock_timestamp())
+    started_at = CASE WHEN jobs.attempt >= jobs.max_attempts THEN jobs.started_at
+        ELSE clock_timestamp() END
 FROM startable
 WHERE jobs.job_id = startable.job_id
 RETURNING jobs.job_id, jobs.claim_no, jobs.state, jobs.kind, jobs.tenant_id, jobs.user_id,
@@ -86,17 +114,18 @@ WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
 RETURNING state
 """
 
-# The model is out of reach: wait without using up the attempt, for a day at most. Each wait is as
-# long as the outage has been so far, so that waits double.
+# The model or the database is out of reach: wait without using up the attempt. Each wait is as long
+# as the outage has been so far, so that waits double. Where it counts, it does so after a day.
 _WAIT_OUT = """
 UPDATE jobs
-SET state = CASE WHEN attempt >= max_attempts
+SET state = CASE WHEN %(counts)s AND attempt >= max_attempts
                   AND outage_since < clock_timestamp() - make_interval(hours => %(hours)s)
                  THEN 'dead' ELSE 'failed' END,
-    finished_at = CASE WHEN attempt >= max_attempts
+    finished_at = CASE WHEN %(counts)s AND attempt >= max_attempts
                   AND outage_since < clock_timestamp() - make_interval(hours => %(hours)s)
                  THEN clock_timestamp() END,
-    attempt = CASE WHEN outage_since < clock_timestamp() - make_interval(hours => %(hours)s)
+    attempt = CASE WHEN %(counts)s
+                  AND outage_since < clock_timestamp() - make_interval(hours => %(hours)s)
                  THEN attempt ELSE greatest(attempt - 1, 0) END,
     outage_since = coalesce(outage_since, clock_timestamp()),
     lease_until = NULL,
@@ -107,6 +136,24 @@ SET state = CASE WHEN attempt >= max_attempts
     error = %(error)s, error_reason = %(reason)s
 WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
 RETURNING state
+"""
+
+# There is no money left for today: wait for midnight UTC, and look from time to time whether there
+# is more by then.
+_PAUSE = """
+UPDATE jobs
+SET state = 'failed', attempt = greatest(attempt - 1, 0), lease_until = NULL,
+    run_after = least(
+        clock_timestamp() + make_interval(secs => %(look)s),
+        (date_trunc('day', clock_timestamp() AT TIME ZONE 'UTC') + interval '1 day')
+            AT TIME ZONE 'UTC' + make_interval(secs => %(jitter)s)),
+    error = %(error)s, error_reason = %(reason)s
+WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
+"""
+
+# A job that ended meanwhile under this claim, its user being gone, tells its cost too.
+_SPENT = """
+UPDATE jobs SET result = %(result)s WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s
 """
 
 # First half of every worker's transaction after the user's row: is the claim still ours?
@@ -179,12 +226,35 @@ class Claim:
 
 
 async def claim(
-    connection: Connection, *, worker: str, limit: int, lease_seconds: float
+    connection: Connection,
+    *,
+    worker: str,
+    limit: int,
+    lease_seconds: float,
+    tenant_wide: int | None = None,
+    resting: Collection[tuple[str, str]] = (),
 ) -> list[Claim]:
-    """Claim up to `limit` jobs; those whose every attempt lost its worker end as DEAD here."""
+    """Claim jobs; those whose every attempt lost its worker end as DEAD here.
+
+    Args:
+        connection: Of the role recollect_maintenance.
+        worker: Who claims, for people who look into the table.
+        limit: How many jobs about one user each.
+        lease_seconds: For how long, unless they are renewed.
+        tenant_wide: How many jobs about all users of a tenant; None: `limit` too.
+        resting: Tenants and kinds of which none is claimed now.
+    """
     async with connection.transaction():
         cursor = await connection.execute(
-            _CLAIM, {"worker": worker, "limit": limit, "lease": lease_seconds}
+            _CLAIM.encode(),
+            {
+                "worker": worker,
+                "limit": limit,
+                "tenant_wide": limit if tenant_wide is None else tenant_wide,
+                "lease": lease_seconds,
+                "tenants": [tenant_id for tenant_id, _ in resting],
+                "kinds": [kind for _, kind in resting],
+            },
         )
         rows = await cursor.fetchall()
         for row in rows:
@@ -210,7 +280,7 @@ async def renew(
 async def release(connection: Connection, held: Claim) -> None:
     """Hand a job back untouched."""
     await connection.execute(_RELEASE, held.key)
-    await announce(connection, "queued")
+    await announce(connection, str(held.job_id))
 
 
 async def fail(
@@ -238,11 +308,13 @@ async def wait_out_outage(
     reason: str,
     delay_seconds: float,
     longest_seconds: float,
+    counts: bool = True,
 ) -> None:
-    """End the attempt without counting it, because the model could not be reached.
+    """End the attempt without counting it, because the model or the database was out of reach.
 
     It waits `delay_seconds` or as long as the outage has lasted, whichever is more, but no longer
-    than `longest_seconds` unless the delay says so.
+    than `longest_seconds` unless the delay says so. After `OUTAGE_HOURS` attempts count after all,
+    unless `counts` is False: what was not even tried is no attempt.
     """
     await connection.execute(
         _WAIT_OUT,
@@ -253,9 +325,49 @@ async def wait_out_outage(
             "delay": delay_seconds,
             "longest": longest_seconds,
             "hours": OUTAGE_HOURS,
+            "counts": counts,
         },
     )
     await announce(connection, str(held.job_id))
+
+
+async def pause(
+    connection: Connection,
+    held: Claim,
+    *,
+    error: str,
+    reason: str,
+    look_seconds: float,
+    jitter_seconds: float,
+) -> None:
+    """Hand a job back without counting the attempt, until the next day (UTC).
+
+    Args:
+        connection: Of the role recollect_maintenance.
+        held: The job.
+        error: Why, as `Job.error` tells it.
+        reason: The name of the reason.
+        look_seconds: When to look again at the latest.
+        jitter_seconds: How long after midnight, so that not all come at once.
+    """
+    await connection.execute(
+        _PAUSE,
+        {
+            **held.key,
+            "error": error,
+            "reason": reason,
+            "look": look_seconds,
+            "jitter": jitter_seconds,
+        },
+    )
+    await announce(connection, str(held.job_id))
+
+
+async def record_spending(
+    connection: Connection, held: Claim, result: Mapping[str, Any]
+) -> None:
+    """Say what an attempt has cost that yields nothing more; nothing happens to a lost claim."""
+    await connection.execute(_SPENT, {**held.key, "result": Jsonb(dict(result))})
 
 
 async def hold(connection: Connection, held: Claim) -> int:

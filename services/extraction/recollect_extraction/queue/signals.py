@@ -1,14 +1,16 @@
 """Wakes workers and watchers when a job was queued or changed, through one LISTEN per process.
 
 A signal is a hint and may be lost (a reconnect, a pooler): whoever waits also looks by itself
-every second.
+every second. A signal that names a job wakes those who watch this job, and whoever watches all.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import psycopg
 
@@ -16,15 +18,39 @@ logger = logging.getLogger("recollect.queue")
 
 CHANNEL = "recollect_jobs"
 LOOK_ANYWAY_SECONDS = 1.0
+_ALL = ""
+
+
+class Watch:
+    """What somebody waits for. A signal between two waits is not lost."""
+
+    def __init__(self) -> None:
+        self._news = asyncio.Event()
+
+    def wake(self) -> None:
+        """End the wait, or the next one."""
+        self._news.set()
+
+    async def change(self, timeout: float = LOOK_ANYWAY_SECONDS) -> None:
+        """Return when something has happened since the last time, or after `timeout` seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._news.wait()
+        self._news.clear()
 
 
 class JobSignals:
-    """Listens for as long as it runs; `wait` returns at the next signal or after a second."""
+    """Listens for as long as it runs.
+
+    Attributes:
+        ending: The process is stopping; whoever waits for a job should ask another one.
+    """
 
     def __init__(self, conninfo: str) -> None:
         self._conninfo = conninfo
-        self._news = asyncio.Event()
+        self._watches: defaultdict[str, set[Watch]] = defaultdict(set)
         self._task: asyncio.Task[None] | None = None
+        self.ending = False
 
     async def start(self) -> None:
         """Begin to listen in the background."""
@@ -38,17 +64,34 @@ class JobSignals:
                 await self._task
             self._task = None
 
-    def wake(self) -> None:
-        """Signal from inside this process."""
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+    def end(self) -> None:
+        """Say to everybody who waits that the process is stopping."""
+        self.ending = True
+        self._wake_everybody()
 
-    async def wait(self, timeout: float = LOOK_ANYWAY_SECONDS) -> None:
-        """Return when something happened to some job, or after `timeout` seconds."""
-        news = self._news
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                await news.wait()
+    @contextmanager
+    def watching(self, job_id: str | None = None) -> Iterator[Watch]:
+        """A watch of one job, or of all, until the block ends."""
+        watch = Watch()
+        key = _ALL if job_id is None else job_id
+        self._watches[key].add(watch)
+        try:
+            yield watch
+        finally:
+            self._watches[key].discard(watch)
+            if not self._watches[key]:
+                del self._watches[key]
+
+    def wake(self, job_id: str = _ALL) -> None:
+        """Signal from inside this process: to whoever watches this job, and to workers."""
+        for key in {job_id, _ALL}:
+            for watch in self._watches.get(key, ()):
+                watch.wake()
+
+    def _wake_everybody(self) -> None:
+        for watches in self._watches.values():
+            for watch in watches:
+                watch.wake()
 
     async def _listen(self) -> None:
         while True:
@@ -57,9 +100,10 @@ class JobSignals:
                     self._conninfo, autocommit=True
                 ) as connection:
                     await connection.execute(f"LISTEN {CHANNEL}")
-                    self.wake()
-                    async for _ in connection.notifies():
-                        self.wake()
+                    # What was signalled before is lost.
+                    self._wake_everybody()
+                    async for notice in connection.notifies():
+                        self.wake(notice.payload)
             except psycopg.Error as error:
                 logger.info("listening was interrupted: %s", type(error).__name__)
             await asyncio.sleep(LOOK_ANYWAY_SECONDS)

@@ -89,9 +89,7 @@ async def _taught(connection: Connection, scope: Scope, source: Source) -> _Taug
                 reason="DOCUMENT_NOT_FOUND",
                 metadata={"document_id": str(source.document_id)},
             )
-        return _Taught(
-            only=set(await storage.of_document(connection, scope, source.document_id))
-        )
+        return _Taught(only=set(await storage.of_document(connection, scope, source.document_id)))
     if source.job_id is not None:
         job = await jobs.get_job(
             connection, scope.tenant_id, source.job_id, only_user=scope.user_id
@@ -123,9 +121,7 @@ async def _of_jobs(
     )
 
 
-async def _undo_merges(
-    connection: Connection, scope: Scope, taught: _Taught, actor: str
-) -> int:
+async def _undo_merges(connection: Connection, scope: Scope, taught: _Taught, actor: str) -> int:
     """Take merged memories apart that the source made or that something of it went into."""
     merged = {
         *await storage.merged_by(connection, scope, taught.job_ids),
@@ -136,15 +132,11 @@ async def _undo_merges(
     return len(merged)
 
 
-async def _forget(
-    connection: Connection, scope: Scope, memory_ids: set[UUID], actor: str
-) -> int:
+async def _forget(connection: Connection, scope: Scope, memory_ids: set[UUID], actor: str) -> int:
     known = await editing.read(connection, scope, sorted(memory_ids))
     forgotten = [held for held in known.values() if held.memory.status in _FORGETTABLE]
     for held in forgotten:
-        after = replace(
-            held.memory, status="forgotten", superseded_by=None, expires_at=None
-        )
+        after = replace(held.memory, status="forgotten", superseded_by=None, expires_at=None)
         await _write(connection, scope, held, replace(held, memory=after, challenges=()), actor)
     return len(forgotten)
 
@@ -207,9 +199,7 @@ async def _write(
     await ledger.record(connection, scope, None, [event], actor=actor)
 
 
-async def _clean_profile(
-    connection: Connection, scope: Scope, taught: _Taught, actor: str
-) -> int:
+async def _clean_profile(connection: Connection, scope: Scope, taught: _Taught, actor: str) -> int:
     """Undo what the source's jobs changed in the profile; how many values."""
     events = await storage.profile_events(connection, scope, taught.job_ids)
     if not events:
@@ -223,9 +213,7 @@ async def _clean_profile(
     fields = dict.fromkeys(path[0] for path in paths if path[0] in FIELDS)
     # The values go back with their own age: what is said later may still replace them.
     edit = edit_profile(current, said_at, cleaned, [(name,) for name in fields], at)
-    await profiles.write_profile(
-        connection, scope, edit.profile, said_at, actor=actor, job_id=None
-    )
+    await profiles.write_profile(connection, scope, edit.profile, said_at, actor=actor, job_id=None)
     await ledger.record(
         connection,
         scope,

@@ -1,4 +1,4 @@
-"""Memories that share a tag: which tags are crowded, which groups were looked at, who replaced whom.
+"""Memories that share a tag: which tags are crowded, which were looked at, what replaced what.
 
 What may be merged is active, holds without an end, does not expire by itself and is not sensitive.
 """

@@ -62,6 +62,24 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memo
 """
 
 
+_COMPLETE = """
+UPDATE memories
+SET metadata = %(metadata)s, context = %(context)s, expires_at = %(expires_at)s,
+    sensitive = %(sensitive)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+"""
+
+# The version before the present one, for what it had set.
+_EXPIRY_BEFORE = """
+SELECT expires_at
+FROM memory_versions
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+  AND status <> 'archived'
+ORDER BY version DESC
+LIMIT 1
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Edited:
     """A memory with what only the write side knows of it.
@@ -148,6 +166,31 @@ async def write_version(
     await memories.keep_version(connection, values)
     await connection.execute(_WRITE, values)
     await memories.mirror_status(connection, values)
+
+
+async def complete_version(connection: Connection, scope: Scope, after: Edited) -> None:
+    """Add what only a caller knows to a version that this transaction has made."""
+    memory = after.memory
+    await connection.execute(
+        _COMPLETE,
+        {
+            **_of(scope),
+            "memory_id": memory.memory_id,
+            "metadata": Jsonb(dict(memory.metadata)),
+            "context": Jsonb(dict(memory.context)),
+            "expires_at": memory.expires_at,
+            "sensitive": memory.sensitive,
+        },
+    )
+
+
+async def expiry_before_archiving(
+    connection: Connection, scope: Scope, memory_id: UUID
+) -> datetime | None:
+    """When a memory was to expire before it was archived; None if never."""
+    cursor = await connection.execute(_EXPIRY_BEFORE, {**_of(scope), "memory_id": memory_id})
+    row = await cursor.fetchone()
+    return row[0] if row else None
 
 
 def shown(memory: Memory) -> dict[str, Any]:

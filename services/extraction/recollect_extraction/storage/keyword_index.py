@@ -22,31 +22,37 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 RETURNING last_lexical_no - %(texts)s
 """
 
-# Extends the last segment of each term where there is room, else begins the next one. The caller
-# holds the user's row, so that nobody else extends the same segments: numbers ascend in each.
+# Goes on where the last segment of each term ends, segment by segment. The caller holds the user's
+# row, so that nobody else extends the same segments: numbers ascend in each.
 _APPEND_TO = """
 WITH incoming AS (
-    SELECT term, array_agg(lexical_no ORDER BY lexical_no) AS nos,
-           array_agg(frequency ORDER BY lexical_no) AS frequencies,
-           array_agg(length ORDER BY lexical_no) AS lengths
+    SELECT term, lexical_no, frequency, length,
+           row_number() OVER (PARTITION BY term ORDER BY lexical_no) - 1 AS place
     FROM unnest(%(terms)s::text[], %(lexical_nos)s::int[], %(frequencies)s::smallint[],
                 %(lengths)s::smallint[]) AS posting (term, lexical_no, frequency, length)
-    GROUP BY term
 ), latest AS (
-    SELECT DISTINCT ON (term) term, segment, cardinality(lexical_nos) AS used
-    FROM {postings}
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s{of_corpus}
-      AND term = ANY(%(terms)s::text[])
-    ORDER BY term, segment DESC
+    SELECT wanted.term, held.segment * %(segment)s + held.used AS used
+    FROM (SELECT DISTINCT term FROM incoming) AS wanted
+    CROSS JOIN LATERAL (
+        SELECT segment, cardinality(lexical_nos) AS used
+        FROM {postings}
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s{of_corpus}
+          AND term = wanted.term
+        ORDER BY segment DESC
+        LIMIT 1
+    ) AS held
+), placed AS (
+    SELECT term, lexical_no, frequency, length,
+           (coalesce(latest.used, 0) + place) / %(segment)s AS segment
+    FROM incoming LEFT JOIN latest USING (term)
 )
 INSERT INTO {postings} AS held
     (tenant_id, user_id, {corpus}term, segment, lexical_nos, frequencies, lengths)
-SELECT %(tenant_id)s, %(user_id)s, {corpus_value}incoming.term,
-       CASE WHEN latest.term IS NULL THEN 0
-            WHEN latest.used + cardinality(incoming.nos) <= %(segment)s THEN latest.segment
-            ELSE latest.segment + 1 END,
-       incoming.nos, incoming.frequencies, incoming.lengths
-FROM incoming LEFT JOIN latest USING (term)
+SELECT %(tenant_id)s, %(user_id)s, {corpus_value}term, segment,
+       array_agg(lexical_no ORDER BY lexical_no), array_agg(frequency ORDER BY lexical_no),
+       array_agg(length ORDER BY lexical_no)
+FROM placed
+GROUP BY term, segment
 ON CONFLICT (tenant_id, user_id, {corpus}term, segment) DO UPDATE
 SET lexical_nos = held.lexical_nos || EXCLUDED.lexical_nos,
     frequencies = held.frequencies || EXCLUDED.frequencies,
@@ -112,9 +118,9 @@ async def append(
     *,
     corpus: str | None = None,
 ) -> None:
-    """Add the terms of texts, by their numbers; at most `SEGMENT` texts a call.
+    """Add the terms of texts, by their numbers, which are above all earlier ones.
 
-    Without a `corpus` of passages the texts are memories. The numbers are above all earlier ones.
+    Without a `corpus` of passages the texts are memories.
     """
     terms: list[str] = []
     numbers: list[int] = []

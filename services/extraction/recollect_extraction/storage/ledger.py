@@ -10,11 +10,14 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from recollect_extraction.storage import users
 from recollect_shared.database.pool import Connection
 from recollect_shared.identifiers import uuid7
 from recollect_shared.models import Scope
 
 ACTOR = "extraction"
+NOBODY = ""
+"""The user of what is charged to a whole tenant."""
 
 _RECORD = """
 INSERT INTO history (tenant_id, user_id, event_id, subject, memory_id, action, version, actor,
@@ -103,6 +106,16 @@ async def record(
                 for event in events
             ],
         )
+
+
+async def payer(connection: Connection, scope: Scope) -> Scope:
+    """Who is charged for work about this user, whose row it locks.
+
+    Where nothing is or may be held about the user, it is the tenant alone.
+    """
+    state = await users.lock_user(connection, scope)
+    known = state is not None and not state.erased
+    return scope if known else replace(scope, user_id=NOBODY)
 
 
 async def charge(

@@ -55,7 +55,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'active'
 
 # For each new text the nearest memories of the same user and type that could be the same statement.
 # The forgotten are among them, because what was forgotten stays forgotten, and the quarantined,
-# because they are not doubled. The vector of words that were rewritten during an outage of the
+# because they are not doubled, and what was merged, because its successor says it. The vector of words that were rewritten during an outage of the
 # embedder says nothing: such a memory waits for its new one. Vectors go out in binary: as text they
 # would cost more than everything else a job sends.
 _NEIGHBOURS = """
@@ -68,7 +68,7 @@ CROSS JOIN LATERAL (
     JOIN memories AS m ON m.tenant_id = e.tenant_id AND m.user_id = e.user_id
          AND m.memory_id = e.memory_id
     WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.model = %(model)s
-      AND e.status IN ('active', 'achieved', 'quarantined', 'forgotten')
+      AND e.status IN ('active', 'achieved', 'quarantined', 'forgotten', 'superseded')
       AND m.type = wanted.type AND e.text_version = m.text_version
     ORDER BY e.embedding <=> wanted.vector
     LIMIT %(limit)s
@@ -83,19 +83,20 @@ FROM unnest(%(positions)s::int[], %(types)s::text[], %(contents)s::text[])
      AS wanted (position, type, content)
 JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
     AND lower(m.content) = lower(wanted.content)
-    AND m.type = wanted.type AND m.status IN ('active', 'achieved', 'quarantined', 'forgotten')
+    AND m.type = wanted.type
+    AND m.status IN ('active', 'achieved', 'quarantined', 'forgotten', 'superseded')
 """
 
 _INSERT = """
 INSERT INTO memories (tenant_id, user_id, memory_id, type, content, detail, importance, confidence,
     source, origin, status, tags, keywords, context, conversation_id, valid_from, valid_to, said_at,
     superseded_by, supersedes, challenges, created_at, updated_at, job_id, lexical_no,
-    lexical_length, embedding_state)
+    lexical_length, embedding_state, metadata, expires_at, sensitive)
 VALUES (%(tenant_id)s, %(user_id)s, %(memory_id)s, %(type)s, %(content)s, %(detail)s,
     %(importance)s, %(confidence)s, %(source)s, %(origin)s, %(status)s, %(tags)s, %(keywords)s,
     %(context)s, %(conversation_id)s, %(valid_from)s, %(valid_to)s, %(said_at)s, %(superseded_by)s,
     %(supersedes)s, %(challenges)s, %(at)s, %(at)s, %(job_id)s, %(lexical_no)s, %(lexical_length)s,
-    %(embedding_state)s)
+    %(embedding_state)s, %(metadata)s, %(expires_at)s, %(sensitive)s)
 """
 
 # The version that is about to be replaced, kept with the time for which it was what we knew.
@@ -295,7 +296,16 @@ async def insert(connection: Connection, scope: Scope, rows: Sequence[Mapping[st
     """Store new memories; a row holds the columns, `at` the moment of writing."""
     async with connection.cursor() as cursor:
         await cursor.executemany(
-            _INSERT, [{**_of(scope), **row, "context": Jsonb(row["context"])} for row in rows]
+            _INSERT,
+            [
+                {
+                    **_of(scope),
+                    **row,
+                    "context": Jsonb(row["context"]),
+                    "metadata": Jsonb(row["metadata"]),
+                }
+                for row in rows
+            ],
         )
 
 

@@ -15,6 +15,8 @@ from recollect_shared.database.pool import Connection
 from recollect_shared.models import Scope
 
 DOCUMENTS = "documents"
+_TEXTS_AT_ONCE = 2_048
+"""Some 300,000 postings. A term costs one row for all of them."""
 
 _COUNT = """
 INSERT INTO passage_statistics AS held
@@ -27,40 +29,40 @@ SET last_lexical_no = held.last_lexical_no + %(numbers)s,
 RETURNING last_lexical_no - %(numbers)s
 """
 
-# Numbers ascend in a segment, so that its ends tell whether it can hold one of those that go.
+# Numbers ascend in a segment, so that its ends tell whether it can hold one of those that go. Rows
+# are found again by their place: a join by their key is planned badly where the table has grown
+# since its statistics were taken, and whoever writes here holds the user's row.
 _REMOVE = """
 WITH touched AS (
-    SELECT term, segment, lexical_nos, frequencies, lengths
+    SELECT ctid AS place, lexical_nos, frequencies, lengths
     FROM passage_postings
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND corpus = %(corpus)s
       AND term = ANY(%(terms)s::text[])
       AND lexical_nos[1] <= %(last)s
       AND lexical_nos[cardinality(lexical_nos)] >= %(first)s
 ), posting AS (
-    SELECT t.term, t.segment, n.lexical_no, n.frequency, n.length, n.place,
-           gone.lexical_no IS NULL AS stays
+    SELECT t.place, n.lexical_no, n.frequency, n.length,
+           n.lexical_no <> ALL(%(lexical_nos)s::int[]) AS stays
     FROM touched AS t
-    CROSS JOIN LATERAL unnest(t.lexical_nos, t.frequencies, t.lengths) WITH ORDINALITY
-        AS n (lexical_no, frequency, length, place)
-    LEFT JOIN unnest(%(lexical_nos)s::int[]) AS gone (lexical_no)
-        ON gone.lexical_no = n.lexical_no
+    CROSS JOIN LATERAL unnest(t.lexical_nos, t.frequencies, t.lengths)
+        AS n (lexical_no, frequency, length)
 ), changed AS (
-    SELECT term, segment, array_agg(lexical_no ORDER BY place) FILTER (WHERE stays) AS nos,
-           array_agg(frequency ORDER BY place) FILTER (WHERE stays) AS frequencies,
-           array_agg(length ORDER BY place) FILTER (WHERE stays) AS lengths
+    SELECT place, array_agg(lexical_no ORDER BY lexical_no) FILTER (WHERE stays) AS nos,
+           array_agg(frequency ORDER BY lexical_no) FILTER (WHERE stays) AS frequencies,
+           array_agg(length ORDER BY lexical_no) FILTER (WHERE stays) AS lengths
     FROM posting
-    GROUP BY term, segment
+    GROUP BY place
     HAVING NOT bool_and(stays)
 ), emptied AS (
     DELETE FROM passage_postings AS p USING changed AS c
-    WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.corpus = %(corpus)s
-      AND p.term = c.term AND p.segment = c.segment AND c.nos IS NULL
+    WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.ctid = c.place
+      AND c.nos IS NULL
 )
 UPDATE passage_postings AS p
 SET lexical_nos = c.nos, frequencies = c.frequencies, lengths = c.lengths
 FROM changed AS c
-WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.corpus = %(corpus)s
-  AND p.term = c.term AND p.segment = c.segment AND c.nos IS NOT NULL
+WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.ctid = c.place
+  AND c.nos IS NOT NULL
 """
 
 
@@ -85,8 +87,8 @@ async def add(
     row = await cursor.fetchone()
     assert row is not None
     numbers = list(range(int(row[0]) + 1, int(row[0]) + 1 + len(texts)))
-    for start in range(0, len(texts), keyword_index.SEGMENT):
-        end = start + keyword_index.SEGMENT
+    for start in range(0, len(texts), _TEXTS_AT_ONCE):
+        end = start + _TEXTS_AT_ONCE
         await keyword_index.append(
             connection,
             scope,

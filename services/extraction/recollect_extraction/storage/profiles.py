@@ -75,6 +75,26 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = 
 """
 
 
+# A name that an entity has already, by whatever type; the one mentioned most.
+_BY_NAME = """
+SELECT DISTINCT ON (name_key) name_key, type
+FROM entities
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND name_key = ANY(%(name_keys)s)
+ORDER BY name_key, mention_count DESC
+"""
+
+_UNMENTION = """
+WITH gone AS (
+    DELETE FROM entity_mentions
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+    RETURNING entity_id
+)
+UPDATE entities AS e SET mention_count = greatest(e.mention_count - 1, 0)
+FROM gone
+WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = gone.entity_id
+"""
+
+
 async def read_profile(connection: Connection, scope: Scope) -> tuple[Profile, dict[str, str]]:
     """The profile (version 0 if there is none) and when each of its single values was said."""
     cursor = await connection.execute(_READ, _of(scope))
@@ -167,6 +187,21 @@ async def mention_entities(
             "entity_ids": [known[kind, fold(name)] for _, name, kind in mentions],
             "memory_ids": [memory_id for memory_id, _, _ in mentions],
         },
+    )
+
+
+async def replace_mentions(
+    connection: Connection, scope: Scope, memory_id: UUID, names: Sequence[str]
+) -> None:
+    """Let a memory mention exactly these names; a name nobody knows becomes an entity OTHER."""
+    keys = [fold(name) for name in names]
+    cursor = await connection.execute(_BY_NAME, {**_of(scope), "name_keys": keys})
+    kinds = {row[0]: row[1] for row in await cursor.fetchall()}
+    await connection.execute(_UNMENTION, {**_of(scope), "memory_id": memory_id})
+    await mention_entities(
+        connection,
+        scope,
+        [(memory_id, name, kinds.get(key, "other")) for name, key in zip(names, keys, strict=True)],
     )
 
 

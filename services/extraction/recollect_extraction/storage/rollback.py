@@ -183,16 +183,12 @@ async def conversation_exists(connection: Connection, scope: Scope, conversation
 
 async def document_exists(connection: Connection, scope: Scope, document_id: UUID) -> bool:
     """Whether the user has this document."""
-    cursor = await connection.execute(
-        _DOCUMENT_EXISTS, {**_of(scope), "document_id": document_id}
-    )
+    cursor = await connection.execute(_DOCUMENT_EXISTS, {**_of(scope), "document_id": document_id})
     row = await cursor.fetchone()
     return bool(row and row[0])
 
 
-async def stated_by(
-    connection: Connection, scope: Scope, messages: Messages
-) -> dict[UUID, bool]:
+async def stated_by(connection: Connection, scope: Scope, messages: Messages) -> dict[UUID, bool]:
     """Memories these messages stand behind, and whether nothing else does."""
     cursor = await connection.execute(_STATED, {**_of(scope), **_range(messages)})
     return {row[0]: bool(row[1]) for row in await cursor.fetchall()}
@@ -206,9 +202,7 @@ async def sourceless(connection: Connection, scope: Scope, job_ids: Sequence[UUI
 
 async def of_document(connection: Connection, scope: Scope, document_id: UUID) -> list[UUID]:
     """Memories that name a document in their metadata or context, by `document_id`."""
-    cursor = await connection.execute(
-        _OF_DOCUMENT, {**_of(scope), "document_id": str(document_id)}
-    )
+    cursor = await connection.execute(_OF_DOCUMENT, {**_of(scope), "document_id": str(document_id)})
     return [row[0] for row in await cursor.fetchall()]
 
 

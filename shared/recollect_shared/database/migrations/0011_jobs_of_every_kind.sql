@@ -17,6 +17,10 @@ ALTER TABLE jobs ADD COLUMN slot timestamptz;
 CREATE UNIQUE INDEX jobs_one_per_slot ON jobs (tenant_id, schedule, slot)
     WHERE schedule IS NOT NULL;
 
+-- Jobs of a whole tenant wait in a line of their own, so that they hold up no user.
+CREATE INDEX jobs_tenant_wide ON jobs (sequence_no)
+    WHERE user_id IS NULL AND state IN ('queued', 'failed', 'running');
+
 -- Ticks that were taken, also of schedules that make no job; the oldest are dropped in time.
 CREATE TABLE schedule_runs (
     schedule text NOT NULL,
@@ -26,7 +30,7 @@ CREATE TABLE schedule_runs (
 );
 
 -- The answers of a model that nothing could be made of, for whoever has to find out why. Sealed
--- with the installation's secret, cut to 64 KiB, dropped with the job's user.
+-- with the installation's secret, cut to 64 KiB, dropped after a week or with the job's user.
 CREATE TABLE unusable_replies (
     tenant_id text NOT NULL,
     user_id text NOT NULL,
@@ -44,4 +48,5 @@ CREATE INDEX usage_ledger_by_day ON usage_ledger (tenant_id, day) INCLUDE (cost_
 GRANT SELECT, INSERT, UPDATE, DELETE ON schedule_runs TO recollect_maintenance;
 GRANT SELECT ON schedule_runs TO recollect_write;
 GRANT SELECT, INSERT, UPDATE ON unusable_replies TO recollect_write;
-GRANT SELECT ON unusable_replies TO recollect_maintenance;
+CREATE INDEX unusable_replies_age ON unusable_replies (recorded_at);
+GRANT SELECT, DELETE ON unusable_replies TO recollect_maintenance;

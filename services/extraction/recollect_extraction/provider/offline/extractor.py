@@ -9,8 +9,8 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from recollect_extraction.provider.offline import consolidation
 from recollect_extraction.provider.offline.conflicts import Outcome, recognise, settle
+from recollect_extraction.provider.offline.consolidation import consolidate
 from recollect_extraction.provider.offline.engine import read
 from recollect_extraction.provider.offline.english import ENGLISH
 from recollect_extraction.provider.offline.statement import Reading, Speaker, Statement
@@ -52,7 +52,7 @@ class OfflineExtractor:
         """Read `prompt.batch`; the texts of the prompt are not looked at."""
         # Rules are pure computation: in a thread they leave the event loop to others.
         if prompt.task == CONSOLIDATION:
-            answer = await asyncio.to_thread(consolidation.consolidate, prompt.batch.memories)
+            answer = await asyncio.to_thread(consolidate, prompt.batch.memories)
         else:
             answer = await asyncio.to_thread(extract, prompt.batch)
         text = json.dumps(answer, ensure_ascii=False)

@@ -1,0 +1,248 @@
+"""Corrects a memory by hand: any field, as a new version under the same id.
+
+A correction is the newest word about the memory: evidence from before it never overwrites it.
+Who said the memory stays what it was. One that was replaced by another is not corrected: the other
+one is what is believed.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from recollect_extraction.pipeline.evidence import MAX_SOURCE_TEXT
+from recollect_extraction.pipeline.write import with_keywords
+from recollect_extraction.storage import editing, keyword_index, ledger, memories, sources, users
+from recollect_extraction.storage import profiles as people
+from recollect_extraction.storage.editing import Edited
+from recollect_extraction.storage.ledger import Event
+from recollect_shared.database.pool import Connection
+from recollect_shared.embeddings.active import active_model
+from recollect_shared.embeddings.protocol import Embedder, Vector
+from recollect_shared.errors import Conflict, WrongState, invalid
+from recollect_shared.model_api import ModelError
+from recollect_shared.models import CURRENT_STATUSES, Memory, Scope
+from recollect_shared.text.terms import count_terms
+
+logger = logging.getLogger("recollect.curation")
+
+FIELDS = (
+    "content",
+    "detail",
+    "type",
+    "importance",
+    "confidence",
+    "tags",
+    "keywords",
+    "entities",
+    "context",
+    "metadata",
+    "valid_from",
+    "valid_to",
+    "expires_at",
+    "sensitive",
+)
+STRUCTS = ("context", "metadata")
+EVENT_TYPES = ("question", "problem", "learning")
+MAX_EVENT_CHARACTERS = 200
+
+_CORRECTABLE = (*CURRENT_STATUSES, "archived", "quarantined")
+_SOURCES = 20
+_CLEARED: Mapping[str, Any] = {
+    "detail": "",
+    "type": "fact",
+    "importance": 0.5,
+    "confidence": "medium",
+    "tags": (),
+    "keywords": (),
+    "entities": (),
+    "context": {},
+    "metadata": {},
+    "valid_to": None,
+    "expires_at": None,
+    "sensitive": False,
+}
+"""What a path without a value leaves behind. Content and `valid_from` cannot be cleared."""
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """What to change.
+
+    Attributes:
+        values: The new values by field.
+        paths: Fields, or keys within context and metadata; what `values` lacks is cleared.
+        version: The version it was made from; 0 for whichever there is.
+    """
+
+    values: Mapping[str, Any]
+    paths: Sequence[Path]
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NewVector:
+    """The vector of new content, and the model it is of; none while nobody could make it."""
+
+    model: str
+    vector: Vector | None
+
+
+async def embed(embedder: Embedder, correction: Correction) -> NewVector | None:
+    """The vector of the new content, made before the transaction; None if content stays."""
+    if ("content",) not in correction.paths or "content" not in correction.values:
+        return None
+    model = embedder.name
+    try:
+        batch = await embedder.embed([correction.values["content"]])
+    except ModelError as error:
+        logger.warning("corrected without a vector, embedder out of reach: %s", error)
+        return NewVector(model, None)
+    return NewVector(model, batch.vectors[0])
+
+
+async def correct(
+    connection: Connection,
+    scope: Scope,
+    memory_id: UUID,
+    correction: Correction,
+    vector: NewVector | None,
+    *,
+    actor: str,
+) -> Memory:
+    """Correct a memory in the caller's transaction.
+
+    Raises:
+        NotFound: The user has no such memory.
+        Conflict: It has another version by now.
+        WrongState: The user was erased, or the memory was replaced or forgotten.
+        InvalidRequest: The values do not fit together.
+    """
+    await users.enter_user(connection, scope)
+    await users.lock_user(connection, scope)
+    held = await editing.read_one(connection, scope, memory_id)
+    before = held.memory
+    if correction.version and correction.version != before.version:
+        raise Conflict(
+            "somebody else changed the memory: read it again and apply the change to that",
+            reason="VERSION_MISMATCH",
+            metadata={"expected": str(correction.version), "actual": str(before.version)},
+        )
+    if before.status not in _CORRECTABLE:
+        raise WrongState(
+            f"the memory is {before.status.upper()}: correct the one that took its place, or "
+            "restore it first",
+            reason="MEMORY_STATUS_CONFLICT",
+            metadata={"memory_id": str(memory_id), "status": before.status.upper()},
+        )
+    after = _corrected(before, correction)
+    if after == before:
+        return before
+    at = await users.database_now(connection)
+    edited = await _indexed(connection, scope, replace(held, memory=after, said_at=at), before)
+    reworded = after.content != before.content
+    stored = reworded and vector is not None and vector.vector is not None
+    if reworded:
+        active = await active_model(connection)
+        stored = stored and active is not None and vector is not None and active[0] == vector.model
+        edited = replace(edited, embedding_state="stored" if stored else "pending")
+    await editing.write_version(connection, scope, edited, at=at)
+    if stored and vector is not None and vector.vector is not None:
+        await memories.write_vectors(
+            connection, scope, [(memory_id, after.status, vector.vector)], model=vector.model
+        )
+    if tuple(after.entities) != tuple(before.entities):
+        await people.replace_mentions(connection, scope, memory_id, list(after.entities))
+    await _record(connection, scope, before, after, actor)
+    return (await editing.read_one(connection, scope, memory_id)).memory
+
+
+def _corrected(before: Memory, correction: Correction) -> Memory:
+    held: dict[str, Any] = {name: copy.deepcopy(getattr(before, name)) for name in FIELDS}
+    for path in correction.paths:
+        value: Any = correction.values
+        for key in path:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if len(path) > 1:
+            _put(held, path, value)
+        elif value is not None:
+            held[path[0]] = value
+        elif path[0] in _CLEARED:
+            held[path[0]] = copy.deepcopy(_CLEARED[path[0]])
+        else:
+            raise invalid(f"memory.{path[0]}", "cannot be cleared: give it a value")
+    for name in ("tags", "keywords", "entities"):
+        held[name] = list(held[name])
+    if held["type"] in EVENT_TYPES and len(held["content"]) > MAX_EVENT_CHARACTERS:
+        raise invalid(
+            "memory.content",
+            f"must have at most {MAX_EVENT_CHARACTERS} characters for "
+            f"{held['type'].upper()}; put the rest into detail",
+        )
+    if held["valid_to"] is not None and held["valid_to"] < held["valid_from"]:
+        raise invalid("memory.valid_to", "must not lie before valid_from")
+    return replace(before, **held)
+
+
+def _put(held: dict[str, Any], path: Path, value: Any) -> None:
+    inner = held
+    for key in path[:-1]:
+        following = inner.get(key)
+        if not isinstance(following, dict):
+            if value is None:
+                return
+            following = inner[key] = {}
+        inner = following
+    if value is None:
+        inner.pop(path[-1], None)
+    else:
+        inner[path[-1]] = value
+
+
+async def _indexed(connection: Connection, scope: Scope, edited: Edited, before: Memory) -> Edited:
+    """The memory with a new place in the keyword index, where its words have changed."""
+    after = edited.memory
+    if (after.content, list(after.keywords)) == (before.content, list(before.keywords)):
+        return edited
+    words = await sources.read_words(
+        connection, scope, [after.memory_id], newest=_SOURCES, characters=MAX_SOURCE_TEXT
+    )
+    said = "\n".join(text for _, text in words.get(after.memory_id, ()))[:MAX_SOURCE_TEXT]
+    terms = count_terms(after.content, with_keywords(said, after.keywords))
+    number = 1 + await keyword_index.reserve_numbers(
+        connection, scope, texts=1, documents=0, terms=terms.total() - edited.lexical_length
+    )
+    await keyword_index.append(connection, scope, {number: terms})
+    return replace(edited, lexical_no=number, lexical_length=terms.total())
+
+
+async def _record(
+    connection: Connection, scope: Scope, before: Memory, after: Memory, actor: str
+) -> None:
+    old, new = editing.difference(before, after)
+    for name in ("entities", "sensitive"):
+        if getattr(before, name) != getattr(after, name):
+            old[name], new[name] = _plain(getattr(before, name)), _plain(getattr(after, name))
+    event = Event(
+        "memory",
+        "updated",
+        before.version + 1,
+        "corrected by hand",
+        before.memory_id,
+        before=old,
+        after=new,
+    )
+    await ledger.record(connection, scope, None, [event], actor=actor)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return list(value) if isinstance(value, tuple | list) else value

@@ -1,0 +1,260 @@
+"""Saves one statement at once, as a tool of an assistant or a person's own hand (G1).
+
+It passes the same rules as a statement that was learnt: duplicates, what was forgotten, trust.
+What only a caller can say (metadata, context, when it expires) is joined to a memory that is known
+already, the given keys winning. A check for contradictions is queued with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from recollect_extraction.pipeline.answer import Answer, NewItem
+from recollect_extraction.pipeline.dedupe import find_duplicate
+from recollect_extraction.pipeline.evidence import Witnesses
+from recollect_extraction.pipeline.operations import Plan
+from recollect_extraction.pipeline.plan import Situation, make_plan
+from recollect_extraction.pipeline.surroundings import look_around
+from recollect_extraction.pipeline.write import Occasion, Vectors, write_plan
+from recollect_extraction.queue import jobs
+from recollect_extraction.storage import editing, ledger, memories, users
+from recollect_extraction.storage.conversations import StoredMessage
+from recollect_extraction.storage.editing import Edited
+from recollect_extraction.storage.ledger import Event
+from recollect_shared.database.pool import Connection
+from recollect_shared.embeddings.protocol import Embedder
+from recollect_shared.errors import WrongState
+from recollect_shared.model_api import ModelError
+from recollect_shared.models import Memory, Scope
+
+logger = logging.getLogger("recollect.curation")
+
+_ONLY = 0
+"""Index of the one item of a saved statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What is to be remembered, with every default filled in."""
+
+    content: str
+    type: str
+    importance: float
+    confidence: str
+    source: str
+    origin: str
+    detail: str = ""
+    tags: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+    conversation_id: str | None = None
+    context: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    valid_from: datetime | None = None
+    expires_at: datetime | None = None
+    sensitive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The memory as it is afterwards, and whether it was known before."""
+
+    memory: Memory
+    deduplicated: bool
+
+
+class Saving:
+    """Saves statements.
+
+    Args:
+        embedder: Makes their vectors; while it is away they are saved without and found by words.
+        threshold: The cosine from which two statements may be the same.
+        memory_enabled: Whether memory is on for users who did not choose.
+        max_attempts: Of the check for contradictions.
+    """
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        threshold: Callable[[], float],
+        *,
+        memory_enabled: bool,
+        max_attempts: int,
+    ) -> None:
+        self._embedder = embedder
+        self._threshold = threshold
+        self._memory_enabled = memory_enabled
+        self._max_attempts = max_attempts
+
+    async def embed(self, content: str) -> Vectors:
+        """The vector of a statement, made before the transaction; none while nobody can make it."""
+        # By its name now: the active model may change while it is asked.
+        model = self._embedder.name
+        try:
+            batch = await self._embedder.embed([content])
+        except ModelError as error:
+            logger.warning("saved without a vector, embedder out of reach: %s", error)
+            return Vectors(model, {}, {})
+        return Vectors(model, {("new", _ONLY): batch.vectors[0]}, {})
+
+    async def save(
+        self,
+        connection: Connection,
+        scope: Scope,
+        statement: Statement,
+        vectors: Vectors,
+        *,
+        actor: str,
+    ) -> Saved:
+        """Save a statement in the caller's transaction.
+
+        Raises:
+            WrongState: Memory is switched off for the user, or the user was erased.
+        """
+        state = await users.enter_user(connection, scope)
+        if state.why_not_learning(self._memory_enabled) == "MEMORY_DISABLED":
+            raise WrongState(
+                "memory is switched off for this user: nothing was saved",
+                reason="MEMORY_DISABLED",
+                metadata={"user_id": scope.user_id},
+            )
+        await users.lock_user(connection, scope)
+        at = await users.database_now(connection)
+        plan, known_id = await self._plan(connection, scope, statement, vectors, at)
+        occasion = Occasion(
+            scope,
+            None,
+            statement.conversation_id,
+            at,
+            actor=actor,
+            source=statement.source,
+            reason="saved by hand",
+            kept={
+                "metadata": statement.metadata,
+                "expires_at": statement.expires_at,
+                "sensitive": statement.sensitive,
+            },
+        )
+        await write_plan(connection, occasion, plan, vectors)
+        memory_id = plan.stated.get(_ONLY, known_id)
+        assert memory_id is not None
+        created = bool(plan.creations)
+        if not created and _ONLY in plan.stated:
+            await _join(connection, scope, memory_id, statement, plan, at, actor)
+        found = (await editing.read_one(connection, scope, memory_id)).memory
+        if found.status == "active" and (created or plan.rewrites):
+            await jobs.enqueue(
+                connection,
+                scope.tenant_id,
+                "memory-extraction",
+                user_id=scope.user_id,
+                params={"memory_id": str(memory_id)},
+                max_attempts=self._max_attempts,
+            )
+        return Saved(found, deduplicated=not created)
+
+    async def _plan(
+        self,
+        connection: Connection,
+        scope: Scope,
+        statement: Statement,
+        vectors: Vectors,
+        at: datetime,
+    ) -> tuple[Plan, UUID | None]:
+        """What the statement changes, and the memory that says it already, if there is one."""
+        item = NewItem(
+            index=_ONLY,
+            type=statement.type,
+            content=statement.content,
+            detail=statement.detail,
+            importance=statement.importance,
+            confidence=statement.confidence,
+            tags=statement.tags,
+            keywords=statement.keywords,
+            entities=(),
+            context=statement.context,
+            source_ids=(),
+            valid_from=None,
+            origin=None,
+        )
+        known, neighbours = await look_around(
+            connection, scope, [item], vectors, also=(), threshold=self._threshold()
+        )
+        said = StoredMessage(1, "", statement.origin, "", statement.content, at)
+        plan = make_plan(
+            Situation(
+                answer=Answer(new=[item]),
+                witnesses=Witnesses("", {"m1": said}),
+                local_memories={},
+                known=known,
+                neighbours=neighbours,
+                vectors={i: v for (kind, i), v in vectors.contents.items() if kind == "new"},
+                threshold=self._threshold(),
+                active_count=await memories.count_active(connection, scope),
+            )
+        )
+        begins = statement.valid_from or at
+        plan.creations = [replace(made, valid_from=begins) for made in plan.creations]
+        duplicate = find_duplicate(
+            item.type, item.content, neighbours.get(_ONLY, ()), self._threshold()
+        )
+        return plan, duplicate.memory_id if duplicate is not None else None
+
+
+async def _join(
+    connection: Connection,
+    scope: Scope,
+    memory_id: UUID,
+    statement: Statement,
+    plan: Plan,
+    at: datetime,
+    actor: str,
+) -> None:
+    """Give a memory that was known what only the caller can say of it.
+
+    A statement of the lower level of trust adds nothing to one of the higher.
+    """
+    held = await editing.read_one(connection, scope, memory_id)
+    if held.memory.origin != statement.origin:
+        return
+    before = held.memory
+    after = replace(
+        before,
+        metadata={**before.metadata, **statement.metadata},
+        context={**before.context, **statement.context},
+        expires_at=statement.expires_at or before.expires_at,
+        sensitive=before.sensitive or statement.sensitive,
+    )
+    if after == before:
+        return
+    if plan.rewrites:
+        # The new version is being made in this transaction: it holds these too.
+        await editing.complete_version(connection, scope, replace(held, memory=after))
+        return
+    await _record(connection, scope, held, after, at, actor)
+
+
+async def _record(
+    connection: Connection,
+    scope: Scope,
+    held: Edited,
+    after: Memory,
+    at: datetime,
+    actor: str,
+) -> None:
+    await editing.write_version(connection, scope, replace(held, memory=after), at=at)
+    old, new = editing.difference(held.memory, after)
+    event = Event(
+        "memory",
+        "updated",
+        after.version + 1,
+        "saved again",
+        after.memory_id,
+        before=old,
+        after=new,
+    )
+    await ledger.record(connection, scope, None, [event], actor=actor)

@@ -1,0 +1,198 @@
+"""Forgetting, restoring and reviewing memories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from uuid import UUID
+
+from recollect_extraction.storage import editing, ledger, memories, users
+from recollect_extraction.storage.editing import Edited
+from recollect_extraction.storage.ledger import Event
+from recollect_shared.database.pool import Connection
+from recollect_shared.errors import WrongState
+from recollect_shared.models import CURRENT_STATUSES, Memory, Scope
+
+_FORGETTABLE = (*CURRENT_STATUSES, "archived", "quarantined")
+
+
+async def forget(
+    connection: Connection, scope: Scope, memory_id: UUID, *, reason: str, actor: str
+) -> Memory:
+    """Make a memory FORGOTTEN; one that is forgotten or was replaced stays as it is.
+
+    What was replaced is read no more anyway, and its successor is forgotten by its own id.
+
+    Raises:
+        NotFound: The user has no such memory.
+        WrongState: The user was erased, or the memory was replaced by another.
+    """
+    held = await _open(connection, scope, memory_id)
+    if held.memory.status == "forgotten":
+        return held.memory
+    if held.memory.status not in _FORGETTABLE:
+        raise _conflict(held.memory, "was replaced by another memory: forget that one")
+    after = replace(held.memory, status="forgotten", superseded_by=None)
+    return await _write(
+        connection, scope, held, after, "forgotten", reason or "forgotten by hand", actor
+    )
+
+
+async def restore(
+    connection: Connection, scope: Scope, memory_id: UUID, *, reason: str, actor: str
+) -> Memory:
+    """Make a FORGOTTEN or ARCHIVED memory ACTIVE again; an active one stays as it is.
+
+    An archived one gets back the expiry it had before it was archived.
+
+    Raises:
+        NotFound: The user has no such memory.
+        WrongState: The user was erased, or the memory is neither.
+    """
+    held = await _open(connection, scope, memory_id)
+    before = held.memory
+    if before.status in CURRENT_STATUSES:
+        return before
+    if before.status not in ("forgotten", "archived"):
+        raise _conflict(
+            before,
+            "can be restored from FORGOTTEN and ARCHIVED only: use UndoConsolidation for a "
+            "SUPERSEDED and ReviewMemory for a QUARANTINED one",
+        )
+    at = await users.database_now(connection)
+    expires_at = before.expires_at
+    if before.status == "archived":
+        expires_at = await editing.expiry_before_archiving(connection, scope, memory_id)
+    if expires_at is not None and expires_at <= at:
+        expires_at = None
+    after = replace(
+        before, status="active", expires_at=expires_at, superseded_by=None, valid_to=None
+    )
+    return await _write(
+        connection, scope, held, after, "restored", reason or "restored by hand", actor
+    )
+
+
+async def review(
+    connection: Connection,
+    scope: Scope,
+    memory_id: UUID,
+    *,
+    approve: bool,
+    reason: str,
+    actor: str,
+) -> Memory:
+    """Decide about a QUARANTINED memory.
+
+    Approved it becomes ACTIVE and closes what it challenged; rejected it becomes FORGOTTEN.
+
+    Raises:
+        NotFound: The user has no such memory.
+        WrongState: The user was erased, or the memory is not quarantined.
+    """
+    held = await _open(connection, scope, memory_id)
+    if held.memory.status != "quarantined":
+        raise _conflict(held.memory, "is not QUARANTINED: there is nothing to review")
+    if not approve:
+        after = replace(held.memory, status="forgotten")
+        return await _write(
+            connection,
+            scope,
+            replace(held, challenges=()),
+            after,
+            "rejected",
+            reason or "rejected in review",
+            actor,
+        )
+    challenged = list(held.challenges)
+    after = replace(held.memory, status="active")
+    approved = await _write(
+        connection,
+        scope,
+        replace(held, challenges=()),
+        after,
+        "approved",
+        reason or "approved in review",
+        actor,
+    )
+    await _close_challenged(connection, scope, approved, challenged, actor)
+    return (await editing.read_one(connection, scope, memory_id)).memory
+
+
+async def _close_challenged(
+    connection: Connection, scope: Scope, approved: Memory, challenged: Sequence[UUID], actor: str
+) -> None:
+    """Carry out what a memory would have contradicted, had it been believed at once."""
+    at = await users.database_now(connection)
+    known = await editing.read(connection, scope, challenged)
+    events: list[Event] = []
+    for held in known.values():
+        before = held.memory
+        if before.status not in CURRENT_STATUSES:
+            continue
+        await memories.close(
+            connection,
+            scope,
+            {
+                "memory_id": before.memory_id,
+                "status": "contradicted",
+                "importance": before.importance,
+                "valid_to": max(approved.valid_from, before.valid_from),
+                "superseded_by": approved.memory_id,
+                "at": at,
+                "job_id": None,
+            },
+        )
+        events.append(
+            Event(
+                "memory",
+                "contradicted",
+                before.version + 1,
+                "contradicted by a memory that review let through",
+                before.memory_id,
+                before={"status": before.status, "superseded_by": None},
+                after={"status": "contradicted", "superseded_by": str(approved.memory_id)},
+                related=approved.memory_id,
+            )
+        )
+    await ledger.record(connection, scope, None, events, actor=actor)
+
+
+async def _open(connection: Connection, scope: Scope, memory_id: UUID) -> Edited:
+    await users.enter_user(connection, scope)
+    await users.lock_user(connection, scope)
+    return await editing.read_one(connection, scope, memory_id)
+
+
+async def _write(
+    connection: Connection,
+    scope: Scope,
+    held: Edited,
+    after: Memory,
+    action: str,
+    reason: str,
+    actor: str,
+) -> Memory:
+    at: datetime = await users.database_now(connection)
+    await editing.write_version(connection, scope, replace(held, memory=after), at=at)
+    old, new = editing.difference(held.memory, after)
+    event = Event(
+        "memory",
+        action,
+        after.version + 1,
+        reason,
+        after.memory_id,
+        before=old,
+        after=new,
+    )
+    await ledger.record(connection, scope, None, [event], actor=actor)
+    return (await editing.read_one(connection, scope, after.memory_id)).memory
+
+
+def _conflict(memory: Memory, why: str) -> WrongState:
+    return WrongState(
+        f"the memory is {memory.status.upper()} and {why}",
+        reason="MEMORY_STATUS_CONFLICT",
+        metadata={"memory_id": str(memory.memory_id), "status": memory.status.upper()},
+    )

@@ -1,0 +1,73 @@
+"""How far long work is: a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from recollect_client.command.output import Output
+
+_NOTE_EVERY = 10_000
+"""Without a known end, elsewhere than on a terminal: items between two lines."""
+
+
+class Bar:
+    """Progress on standard error while it is used as a context."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._tenth = -1
+        self._noted = 0
+        self._bar: Progress | None = None
+        if output.stderr.is_terminal:
+            self._bar = Progress(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                TextColumn("{task.percentage:>3.0f} %", markup=False),
+                TimeElapsedColumn(),
+                console=output.stderr,
+                transient=True,
+            )
+            self._task = self._bar.add_task("", total=1.0)
+
+    def __enter__(self) -> Self:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def show(self, share: float, text: str) -> None:
+        """Bring the display up to date.
+
+        Args:
+            share: What is done, from 0 to 1.
+            text: The same in numbers.
+        """
+        if self._bar is not None:
+            self._bar.update(self._task, total=1.0, completed=share, description=text)
+        elif (tenth := int(share * 10 + 1e-9)) > self._tenth:
+            self._tenth = tenth
+            self._output.note(f"{tenth * 10:3d} %  {text}")
+
+    def count(self, done: int, text: str) -> None:
+        """The same for work whose end is not known.
+
+        Args:
+            done: How many items are done.
+            text: The same in words.
+        """
+        if self._bar is not None:
+            self._bar.update(self._task, total=None, description=text)
+        elif done >= self._noted + _NOTE_EVERY:
+            self._noted = done
+            self._output.note(text)

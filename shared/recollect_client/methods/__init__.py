@@ -1,0 +1,1 @@
+"""The calls of the client by topic; RecollectClient is all of them together."""

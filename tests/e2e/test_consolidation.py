@@ -1,0 +1,601 @@
+"""C1 through the RPCs: when memories are merged, into what, and how it is undone."""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+import pytest
+
+from recollect.v1 import (
+    extraction_service_pb2,
+    job_pb2,
+    maintenance_service_pb2,
+    memory_pb2,
+    memory_service_pb2,
+    retrieval_service_pb2,
+)
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.learning import ended, memories, rows, talk
+from tests.e2e.merging import (
+    ACTIVE,
+    ARCHIVED,
+    ONE_STYLE,
+    STYLE,
+    STYLES,
+    SUPERSEDED,
+    all_into,
+    consolidate,
+    consolidations,
+    contents,
+    merged_memory,
+    nothing,
+    say,
+    script,
+)
+from tests.e2e.methods import read_refusal
+from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, ChatRequest, ScriptedModel, StatusFault
+from tests.scripted_model.answers import merged
+
+
+def calls(model: ScriptedModel) -> int:
+    return len(consolidations(list(model.chat_requests)))
+
+
+async def undo(services: Services, memory_id: str, user: str = "ana") -> list[memory_pb2.Memory]:
+    response = await services.maintenance.UndoConsolidation(
+        maintenance_service_pb2.UndoConsolidationRequest(user_id=user, memory_id=memory_id)
+    )
+    return list(response.memories)
+
+
+async def jobs_of(services: Services, user: str = "ana") -> list[job_pb2.Job]:
+    listed = await services.extraction.ListJobs(
+        extraction_service_pb2.ListJobsRequest(user_id=user, kinds=["consolidation"])
+    )
+    return list(listed.jobs)
+
+
+async def the_job(services: Services, user: str = "ana") -> job_pb2.Job:
+    """The one consolidation of a user, once it is over."""
+    (job,) = await jobs_of(services, user)
+    return await ended(services, job.id)
+
+
+async def test_document_002_five_writing_style_memories_become_one(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(all_into(ONE_STYLE))
+    for number, style in enumerate(STYLES):
+        await say(modelled, style, conversation=f"c{number}")
+    job = await consolidate(modelled, tag=STYLE)
+    assert dict(job.result.counts) == {
+        "groups": 1,
+        "merged": 1,
+        "created": 1,
+        "superseded": 5,
+        "skipped_unchanged": 0,
+        "dropped": 0,
+    }
+    found = await merged_memory(modelled)
+    originals = await memories(modelled, statuses=SUPERSEDED)
+    assert await contents(modelled) == [ONE_STYLE]
+    assert sorted(each.content for each in originals) == sorted(STYLES)
+    assert {each.superseded_by for each in originals} == {found.id}
+    assert set(found.supersedes) == {each.id for each in originals}
+    assert found.tags == [STYLE]
+    assert found.importance == pytest.approx(0.8)
+    # Five conversations say so, none of them surely.
+    assert found.confidence == memory_pb2.CONFIDENCE_HIGH
+    assert sorted(found.source_message_ids) == [f"c{n}-1" for n in range(5)]
+    assert found.valid_from == max(
+        (each.valid_from for each in originals), key=lambda moment: moment.ToNanoseconds()
+    )
+    assert found.job_id == job.id
+    assert (job.result.memories_created, job.result.prompt_version) == (1, "consolidation_1")
+    (request,) = consolidations(list(model.chat_requests))
+    assert [each.local_id for each in request.memories] == ["e1", "e2", "e3", "e4", "e5"]
+    assert request.body["response_format"]["json_schema"]["name"] == "consolidation"
+
+
+async def test_c1_a_sixth_memory_of_a_tag_sets_it_off_and_a_fifth_does_not(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(all_into(ONE_STYLE))
+    await say(modelled, *STYLES)
+    assert await jobs_of(modelled) == []
+    await say(modelled, "The user signs with a casual first name", conversation="c2")
+    job = await the_job(modelled)
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    assert job.result.counts["superseded"] == 6
+    assert await contents(modelled) == [ONE_STYLE]
+
+
+async def test_c1_nothing_is_merged_below_the_bounds(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Without a tag above 5, with one from 5."""
+    model.script = script(all_into(ONE_STYLE))
+    await say(modelled, *STYLES)
+    assert (await consolidate(modelled)).result.counts["groups"] == 0
+    await say(modelled, *STYLES[:4], tag="other", user="ben")
+    assert (await consolidate(modelled, user="ben", tag="other")).result.counts["groups"] == 0
+    assert calls(model) == 0
+
+
+async def test_c1_a_second_run_changes_nothing_and_asks_nobody(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(nothing)
+    await say(modelled, *STYLES, "The user signs with a casual first name")
+    assert (await the_job(modelled)).result.counts["groups"] == 1
+    before = rows_of(await memories(modelled))
+    job = await consolidate(modelled)
+    assert job.result.counts["skipped_unchanged"] == 1
+    assert job.result.usage.llm_calls == 0
+    assert calls(model) == 1
+    assert rows_of(await memories(modelled)) == before
+    # Somebody who names the tag asks for another look.
+    await consolidate(modelled, tag=STYLE)
+    assert calls(model) == 2
+
+
+def rows_of(found: list[memory_pb2.Memory]) -> list[bytes]:
+    return [each.SerializeToString(deterministic=True) for each in found]
+
+
+async def test_c1_what_a_merge_leaves_is_not_looked_at_again(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Two of nine become one: eight are left, still too many, and nothing more is to be said."""
+    model.script = script(
+        lambda request: (
+            [merged("The user likes blue pens", ["e1", "e2"])] if len(request.memories) == 9 else []
+        )
+    )
+    things = ["pens", "ink and pens", "cups", "mugs", "hats", "socks", "walls", "skies", "cars"]
+    await say(modelled, *(f"The user likes blue {thing}" for thing in things), tag="blue")
+    job = await the_job(modelled)
+    assert job.result.counts["superseded"] == 2
+    assert (await consolidate(modelled)).result.counts["skipped_unchanged"] == 1
+    assert calls(model) == 1
+    # One more is no reason to pay again; five more are.
+    await say(modelled, "The user likes blue doors", tag="blue", conversation="c2")
+    assert len(await jobs_of(modelled)) == 2
+    more = (f"The user likes blue {thing}" for thing in ("shoes", "bikes", "tents", "lamps"))
+    await say(modelled, *more, tag="blue", conversation="c3")
+    assert len(await jobs_of(modelled)) == 3
+
+
+async def test_c1_undo_brings_the_originals_back(
+    modelled: Services, model: ScriptedModel, conninfo: str
+) -> None:
+    model.script = script(all_into(ONE_STYLE))
+    await say(modelled, *STYLES)
+    before = {each.id: each for each in await memories(modelled)}
+    await consolidate(modelled, tag=STYLE)
+    found = await merged_memory(modelled)
+    back = await undo(modelled, found.id)
+    assert {each.id for each in back} == set(before)
+    for each in back:
+        assert (each.status, each.superseded_by) == (memory_pb2.MEMORY_STATUS_ACTIVE, "")
+        assert each.content == before[each.id].content
+        assert each.version == before[each.id].version + 2
+    assert await contents(modelled) == sorted(STYLES)
+    assert await contents(modelled, ARCHIVED) == [ONE_STYLE]
+    history = await modelled.retrieval.GetMemoryHistory(
+        retrieval_service_pb2.GetMemoryHistoryRequest(user_id="ana", memory_id=back[0].id)
+    )
+    assert len(history.events) >= 3
+    assert rows(
+        conninfo,
+        "SELECT action, count(*) FROM history WHERE related_memory_id IS NOT NULL"
+        " GROUP BY action ORDER BY action",
+    ) == [("restored", 5), ("superseded", 5)]
+    # Neither a run by itself nor a further memory merges them again.
+    await consolidate(modelled)
+    await say(modelled, "The user signs with a casual first name", conversation="c2")
+    for job in await jobs_of(modelled):
+        await ended(modelled, job.id)
+    assert set(STYLES) < set(await contents(modelled))
+    # What is said again is one of the originals, and not the merged memory.
+    await say(modelled, STYLES[0], conversation="c3")
+    assert (await contents(modelled)).count(STYLES[0]) == 1
+    # Who names the tag wants it merged after all.
+    await consolidate(modelled, tag=STYLE)
+    assert await contents(modelled) == [ONE_STYLE]
+
+
+async def test_undo_is_told_once_and_refused_where_there_is_nothing_to_undo(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(all_into(ONE_STYLE))
+    await say(modelled, *STYLES)
+    original = (await memories(modelled))[0]
+    await consolidate(modelled, tag=STYLE)
+    found = await merged_memory(modelled)
+    request = maintenance_service_pb2.UndoConsolidationRequest(
+        user_id="ana", memory_id=found.id, idempotency_key="once"
+    )
+    first = await modelled.maintenance.UndoConsolidation(request)
+    second = await modelled.maintenance.UndoConsolidation(request)
+    assert [each.id for each in first.memories] == [each.id for each in second.memories]
+    for memory_id, status in ((found.id, "ARCHIVED"), (original.id, "ACTIVE")):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await undo(modelled, memory_id)
+        refusal = read_refusal(caught.value)
+        assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
+        assert refusal.reason == "MEMORY_STATUS_CONFLICT"
+        assert refusal.metadata == {"memory_id": memory_id, "status": status}
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await undo(modelled, found.id, user="ben")
+    assert read_refusal(caught.value).reason == "MEMORY_NOT_FOUND"
+
+
+async def test_c1_different_people_are_never_merged(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(
+        lambda request: [
+            merged("Somebody drinks tea with milk", [m.local_id for m in request.memories])
+        ],
+        type_="fact",
+    )
+    said = [f"{who} drinks tea with {what}" for who in ("The user", "Lan", "Minh")
+            for what in ("milk", "sugar")]  # fmt: skip
+    await say(modelled, *said, tag="tea")
+    job = await the_job(modelled)
+    assert job.result.counts["groups"] == 3
+    for request in consolidations(list(model.chat_requests)):
+        assert len({each.content.split(" drinks")[0] for each in request.memories}) == 1
+    # And what the model makes of them speaks of nobody it was asked about.
+    assert job.result.counts["superseded"] == 0
+    assert job.result.counts["dropped"] == 3
+    assert await contents(modelled) == sorted(said)
+
+
+async def test_row_67_a_run_by_itself_keeps_the_levels_of_trust_apart(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Nobody lowers the trust of what the user said by saying something beside it."""
+    model.script = script(all_into(ONE_STYLE))
+    await say(
+        modelled,
+        *STYLES,
+        ("assistant", "The user does not like formal language in a casual mail"),
+        ("tool", "The user does not like formal language in conversational texts"),
+    )
+    job = await the_job(modelled)
+    assert job.result.counts["created"] == 2
+    by_origin = {
+        each.origin: set(each.supersedes)
+        for each in await memories(modelled, statuses=ACTIVE)
+        if each.source == memory_pb2.MEMORY_SOURCE_CONSOLIDATION
+    }
+    originals = {each.id: each.origin for each in await memories(modelled, statuses=SUPERSEDED)}
+    assert {originals[each] for each in by_origin[memory_pb2.ORIGIN_USER]} == {
+        memory_pb2.ORIGIN_USER
+    }
+    assert {originals[each] for each in by_origin[memory_pb2.ORIGIN_TOOL]} == {
+        memory_pb2.ORIGIN_ASSISTANT,
+        memory_pb2.ORIGIN_TOOL,
+    }
+
+
+async def test_row_67_a_merge_that_is_asked_for_has_the_lowest_trust_of_its_originals(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(all_into(ONE_STYLE))
+    await say(
+        modelled, *STYLES, ("assistant", "The user does not like formal language in a casual mail")
+    )
+    await the_job(modelled)
+    await say(modelled, *(f"{each} #again" for each in STYLES[:2]), conversation="c2")
+    await consolidate(modelled, tag=STYLE)
+    model.script = script(all_into(ONE_STYLE))
+    assert calls(model) >= 1
+    origins = {each.origin for each in await memories(modelled, statuses=ACTIVE)}
+    assert memory_pb2.ORIGIN_ASSISTANT in origins
+
+
+async def test_row_28_hostile_answers_touch_nothing(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """Invented ids, one original, the same twice, numbers and names of its own, denials turned."""
+
+    def hostile(request: ChatRequest) -> list[dict[str, object]]:
+        return [
+            merged("The user prefers a casual tone", ["e1", "e99"]),
+            merged("The user likes formal language", ["e1", "e2", "e2"]),
+            merged("The user prefers 7 casual tones", ["e3", "e4"]),
+        ]
+
+    model.script = script(hostile)
+    await say(modelled, *STYLES, "The user likes a casual tone at work")
+    before = rows_of(await memories(modelled))
+    job = await the_job(modelled)
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    assert job.result.counts["superseded"] == 0
+    assert job.result.dropped_items >= 4
+    assert rows_of(await memories(modelled)) == before
+
+
+@pytest.mark.parametrize("garbage", CONTENT_FAULTS.values(), ids=CONTENT_FAULTS)
+async def test_row_26_garbage_is_never_nothing_to_merge(
+    start_services: StartServices, model: ScriptedModel, garbage: str
+) -> None:
+    model.script = script(lambda _: [])
+    async with start_services(**model_settings(model), job_max_retries=0) as services:
+        await say(services, *STYLES)
+        model.queue(ChatAnswer(garbage), ChatAnswer(garbage))
+        begun = await services.maintenance.Consolidate(
+            maintenance_service_pb2.ConsolidateRequest(user_id="ana", tag=STYLE)
+        )
+        job = await ended(services, begun.job.id)
+        assert job.state == job_pb2.JOB_STATE_DEAD
+        assert "MODEL_UNUSABLE" in job.error
+        # Nothing is taken for looked at: the next run asks again.
+        model.script = script(all_into(ONE_STYLE))
+        await consolidate(services, tag=STYLE)
+        assert await contents(services) == [ONE_STYLE]
+
+
+async def test_row_25_an_outage_of_the_model_is_waited_out(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(all_into(ONE_STYLE))
+    await say(modelled, *STYLES)
+    model.queue(StatusFault(503), StatusFault(503))
+    job = await consolidate(modelled, tag=STYLE)
+    assert job.result.counts["superseded"] == 5
+
+
+async def test_an_outage_of_the_embedder_leaves_the_merged_memory_to_the_back_fill(
+    modelled: Services, model: ScriptedModel, conninfo: str
+) -> None:
+    model.script = script(all_into(ONE_STYLE))
+    await say(modelled, *STYLES)
+    model.always(StatusFault(503), endpoint="embeddings")
+    await consolidate(modelled, tag=STYLE)
+    model.always(None, endpoint="embeddings")
+    assert (await merged_memory(modelled)).content == ONE_STYLE
+    found = await modelled.retrieval.SearchMemories(
+        retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query="conversational tone")
+    )
+    assert [each.memory.content for each in found.results] == [ONE_STYLE]
+
+
+async def test_row_27_a_reply_that_was_cut_off_is_asked_for_in_halves(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(all_into("The user prefers a casual tone"))
+    plain = [f"The user prefers a casual tone in {what}" for what in
+             ("mails", "chats", "posts", "notes", "talks")]  # fmt: skip
+    await say(modelled, *plain)
+    model.queue(ChatAnswer('{"memories": [{"type"', finish_reason="length"))
+    job = await consolidate(modelled, tag=STYLE)
+    assert job.result.counts["groups"] == 2
+    assert job.result.counts["superseded"] == 5
+    assert job.result.usage.llm_calls == 3
+
+
+async def test_c1_at_most_20_originals_go_into_one_call_the_oldest_first(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(nothing)
+    said = [f"The user prefers a casual tone in chapter {number} of texts" for number in range(27)]
+    await say(modelled, *said)
+    await the_job(modelled)
+    shown = [
+        [each.content for each in request.memories]
+        for request in consolidations(list(model.chat_requests))
+    ]
+    assert [len(each) for each in shown] == [20, 7]
+    assert sorted(sum(shown, [])) == sorted(said)
+
+
+class Held:
+    """A merge that waits until it is let go: something else can happen during the call."""
+
+    def __init__(self, content: str) -> None:
+        self.asked = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self._learn = script(all_into(content))
+
+    async def answer(self, request: ChatRequest) -> ChatAnswer:
+        if request.consolidation:
+            self.asked.set()
+            await asyncio.wait_for(self.go_on.wait(), 30)
+        return self._learn(request)
+
+
+async def test_row_39_an_original_that_changes_during_the_call_stays_as_it_became(
+    modelled: Services, model: ScriptedModel, conninfo: str
+) -> None:
+    held = Held(ONE_STYLE)
+    model.script = held.answer
+    await say(modelled, *STYLES)
+    begun = await modelled.maintenance.Consolidate(
+        maintenance_service_pb2.ConsolidateRequest(user_id="ana", tag=STYLE)
+    )
+    await asyncio.wait_for(held.asked.wait(), 30)
+    # No lock is held meanwhile: whoever writes does not wait for the model.
+    rows_changed = rows(
+        conninfo,
+        "UPDATE memories SET version = version + 1, content = 'The user changed their mind',"
+        " updated_at = clock_timestamp() WHERE content LIKE '%formal language' RETURNING version",
+    )
+    assert rows_changed == [(2,)]
+    held.go_on.set()
+    job = await ended(modelled, begun.job.id)
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    assert job.result.counts["superseded"] == 0
+    assert job.result.counts["skipped_changed"] == 1
+    assert "The user changed their mind" in await contents(modelled)
+    assert len(await contents(modelled)) == 5
+    # What was looked at is not what is there now: the next run looks again.
+    await say(modelled, "The user likes a casual tone at work", conversation="c2")
+    assert (await the_last(modelled)).result.counts["groups"] == 1
+
+
+async def the_last(services: Services) -> job_pb2.Job:
+    return await ended(services, (await jobs_of(services))[0].id)
+
+
+async def test_row_22_runs_over_the_same_memories_never_deadlock(
+    modelled: Services, model: ScriptedModel, conninfo: str
+) -> None:
+    """One for the tenant and one for the user, over two tags, each in its own order."""
+    model.script = script(all_into("The user prefers a casual tone"))
+    both = [f"The user prefers a casual tone in {what} #other" for what in
+            ("mails", "chats", "posts", "notes", "talks")]  # fmt: skip
+    await say(modelled, *both)
+    begun = await asyncio.gather(
+        *(
+            modelled.maintenance.Consolidate(
+                maintenance_service_pb2.ConsolidateRequest(user_id=user, tag=tag)
+            )
+            for user, tag in (("ana", STYLE), ("", "other"), ("", STYLE), ("ana", "other"))
+        )
+    )
+    for each in begun:
+        job = await ended(modelled, each.job.id)
+        assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    assert await contents(modelled) == ["The user prefers a casual tone"]
+    assert rows(conninfo, "SELECT sum(cardinality(supersedes)) FROM memories") == [(5,)]
+
+
+async def test_a_run_over_the_tenant_goes_through_its_users(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = script(all_into(ONE_STYLE))
+    for user in ("ana", "ben", "eva"):
+        await say(modelled, *STYLES, user=user)
+    await say(modelled, *STYLES[:3], user="joe")
+    job = await consolidate(modelled, user="", tag=STYLE)
+    assert (job.result.counts["groups"], job.result.counts["superseded"]) == (3, 15)
+    assert job.user_id == ""
+    for user in ("ana", "ben", "eva"):
+        assert await contents(modelled, user=user) == [ONE_STYLE]
+    assert len(await contents(modelled, user="joe")) == 3
+
+
+async def test_a_user_without_an_answer_does_not_hold_up_the_others(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """The next attempt asks about what is left, and counts nothing twice."""
+    model.script = script(all_into(ONE_STYLE))
+    for user in ("ana", "ben", "eva"):
+        await say(modelled, *STYLES, user=user)
+    model.queue(ChatAnswer("no"), ChatAnswer("no"))
+    job = await consolidate(modelled, user="", tag=STYLE)
+    assert job.attempt == 2
+    assert dict(job.result.counts) == {
+        "groups": 3,
+        "merged": 3,
+        "created": 3,
+        "superseded": 15,
+        "skipped_unchanged": 0,
+        "dropped": 0,
+    }
+    assert calls(model) == 5
+
+
+async def test_a_dry_run_counts_and_asks_nobody(modelled: Services, model: ScriptedModel) -> None:
+    model.script = script(all_into(ONE_STYLE))
+    await say(modelled, *STYLES)
+    counts = {"groups": 1, "memories": 5, "skipped_unchanged": 0}
+    for user in ("ana", ""):
+        told = await modelled.maintenance.Consolidate(
+            maintenance_service_pb2.ConsolidateRequest(user_id=user, tag=STYLE, dry_run=True)
+        )
+        assert dict(told.counts) == counts
+        assert told.job.state == job_pb2.JOB_STATE_SUCCEEDED
+        assert dict(told.job.result.counts) == counts
+        assert told.job.consistency_token
+    assert calls(model) == 0
+    assert await contents(modelled) == sorted(STYLES)
+    # A run for one user tells at once what there is to do.
+    begun = await modelled.maintenance.Consolidate(
+        maintenance_service_pb2.ConsolidateRequest(user_id="ana", tag=STYLE)
+    )
+    assert dict(begun.counts) == counts
+    await ended(modelled, begun.job.id)
+
+
+async def test_b14_the_call_is_charged(
+    modelled: Services, model: ScriptedModel, conninfo: str
+) -> None:
+    model.script = script(all_into(ONE_STYLE))
+    await say(modelled, *STYLES)
+    job = await consolidate(modelled, tag=STYLE)
+    assert (job.result.usage.llm_calls, job.result.usage.embedding_calls) == (1, 1)
+    assert (job.result.usage.input_tokens, job.result.usage.output_tokens) == (100, 20)
+    assert rows(
+        conninfo,
+        "SELECT stage, calls, input_tokens, cost_usd > 0 FROM usage_ledger"
+        " WHERE kind = 'consolidation' AND stage = 'consolidation'",
+    ) == [("consolidation", 1, 100, True)]
+
+
+async def test_what_says_a_merged_memory_again_strengthens_it_and_doubles_nothing(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """A repeated original is its successor said again: one more source, no new version."""
+    model.script = script(all_into(ONE_STYLE))
+    await say(modelled, *STYLES)
+    await consolidate(modelled, tag=STYLE)
+    before = await merged_memory(modelled)
+    await say(modelled, STYLES[0], conversation="c9")
+    after = await merged_memory(modelled)
+    assert await contents(modelled) == [ONE_STYLE]
+    assert (after.version, after.content) == (before.version, ONE_STYLE)
+    assert set(after.source_message_ids) == {*before.source_message_ids, "c9-1"}
+    # Undone, the original has the later source too.
+    back = {each.content: each for each in await undo(modelled, after.id)}
+    assert "c9-1" in back[STYLES[0]].source_message_ids
+    assert "c9-1" not in back[STYLES[1]].source_message_ids
+
+
+async def test_offline_rules_merge_what_says_the_same(services: Services, conninfo: str) -> None:
+    """Without a model: near-equal statements, and preferences of one form."""
+    said = ["I prefer short answers.", "I prefer bullet points.", "I prefer green tea."]
+    job = await ended(
+        services,
+        (
+            await services.extraction.SubmitTranscripts(
+                extraction_service_pb2.SubmitTranscriptsRequest(transcripts=[talk(*said)])
+            )
+        )
+        .jobs[0]
+        .id,
+    )
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    learnt = await memories(services)
+    rows(
+        conninfo,
+        "UPDATE memories SET tags = tags || '{likes}'::text[] RETURNING memory_id",
+    )
+    job = await consolidate(services, tag="likes")
+    if len(learnt) < 5:
+        assert job.result.counts["groups"] == 0
+    assert job.result.extractor == "offline"
+
+
+async def test_nobody_who_wants_nothing_learnt_is_put_before_the_model(
+    modelled: Services, model: ScriptedModel, conninfo: str
+) -> None:
+    model.script = script(all_into(ONE_STYLE))
+    for user in ("ana", "ben"):
+        await say(modelled, *STYLES, user=user)
+    rows(conninfo, "UPDATE users SET learning_enabled = false WHERE user_id = 'ana' RETURNING 1")
+    begun = await modelled.maintenance.Consolidate(
+        maintenance_service_pb2.ConsolidateRequest(user_id="ana", tag=STYLE)
+    )
+    job = await ended(modelled, begun.job.id)
+    assert job.state == job_pb2.JOB_STATE_CANCELLED
+    assert "LEARNING_DISABLED" in job.error
+    await consolidate(modelled, user="", tag=STYLE)
+    assert calls(model) == 1
+    assert len(await contents(modelled)) == 5
+    assert await contents(modelled, user="ben") == [ONE_STYLE]

@@ -1,0 +1,178 @@
+"""Older words that come late, and what near means: B6, B11; faults.md rows 32, 35, 38."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from recollect.v1 import extraction_service_pb2, job_pb2, retrieval_service_pb2
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.learning import ended, learn, memories, replies, rows, submit, talk
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
+from tests.scripted_model.answers import memory
+
+CAFE = "Ana likes the quiet little cafe near the old harbour"
+
+
+def say(*contents: str, kind: str = "fact") -> dict[str, Any]:
+    return {"new_memories": [memory(content, ["m1"], type=kind) for content in contents]}
+
+
+async def test_b11_neighbours_of_other_types_hide_no_duplicate(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    nearer = [f"{CAFE} today {n}" for n in range(12)]
+    model.script = replies(
+        {
+            "again": lambda r: say(f"{CAFE} today"),
+            "wishes": lambda r: say(*nearer, kind="preference"),
+            "cafe": lambda r: say(CAFE),
+        }
+    )
+    await learn(
+        modelled,
+        talk("a cafe"),
+        talk("wishes", conversation="c2"),
+        talk("again", conversation="c3"),
+    )
+    found = [m for m in await memories(modelled) if m.content in (CAFE, f"{CAFE} today")]
+    assert [(m.content, m.version) for m in found] == [(f"{CAFE} today", 2)]
+
+
+async def test_row_32_the_vector_of_words_that_were_rewritten_in_an_outage_answers_nothing(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    old = "Ana enjoys long quiet evenings with books at home"
+    new = "Ana enjoys dancing"
+    model.script = replies(
+        {
+            "dancing": lambda r: {"updated_memories": [{"id": "e1", "content": new}]},
+            "again": lambda r: say(f"{old} now"),
+            "books": lambda r: say(old),
+        }
+    )
+    await learn(modelled, talk("books"))
+    model.queue(StatusFault(500), endpoint="embeddings")
+    await learn(modelled, talk("dancing", conversation="c2"))
+    await learn(modelled, talk("again", conversation="c3"))
+    assert sorted(m.content for m in await memories(modelled)) == [new, f"{old} now"]
+
+
+async def test_row_35_vectors_of_another_model_are_never_compared(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    model.script = replies({"again": lambda r: say(f"{CAFE} today"), "cafe": lambda r: say(CAFE)})
+    await learn(modelled, talk("a cafe"))
+    rows(
+        superuser_conninfo,
+        "INSERT INTO embedding_models (model, dimensions) VALUES ('other', 64) RETURNING 1",
+    )
+    rows(superuser_conninfo, "UPDATE memory_embeddings SET model = 'other' RETURNING 1")
+    result = await learn(modelled, talk("again", conversation="c2"))
+    assert (result.memories_created, result.memories_updated) == (1, 0)
+
+
+async def test_row_38_an_older_range_that_is_run_again_replaces_nothing_in_the_summary(
+    start_services: StartServices, model: ScriptedModel
+) -> None:
+    broken = True
+
+    def script(request: ChatRequest) -> ChatAnswer:
+        if "boats" not in request.messages[0].content:
+            return ChatAnswer.of(conversation_summary={"title": "Sails", "summary": "Of sails."})
+        if broken:
+            return ChatAnswer("no JSON")
+        return ChatAnswer.of(
+            conversation_summary={
+                "title": "Boats", "summary": "Of boats.", "key_topics": ["boats"],
+                "outcome": "resolved",
+            }
+        )  # fmt: skip
+
+    model.script = script
+    async with start_services(**model_settings(model), job_max_retries=0) as services:
+        (first,) = await submit(services, talk("boats"))
+        assert (await ended(services, first)).state == job_pb2.JOB_STATE_DEAD
+        await learn(services, talk("boats", "sails"))
+        broken = False
+        await services.extraction.RetryJob(extraction_service_pb2.RetryJobRequest(job_id=first))
+        assert (await ended(services, first)).state == job_pb2.JOB_STATE_SUCCEEDED
+        listed = await services.retrieval.ListConversations(
+            retrieval_service_pb2.ListConversationsRequest(user_id="ana")
+        )
+    (summary,) = listed.conversations
+    assert (summary.title, summary.summary) == ("Sails", "Of sails.")
+    # What nobody had said yet it may say; the outcome had been ongoing.
+    assert list(summary.key_topics) == ["boats"]
+    assert summary.outcome == 2
+
+
+async def test_f1_a_summary_is_as_old_as_its_conversation(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    model.script = replies({})
+    await modelled.extraction.AppendMessages(
+        extraction_service_pb2.AppendMessagesRequest(
+            user_id="ana", conversation_id="c1", messages=talk("hello").messages
+        )
+    )
+    await learn(modelled, talk("hello", "again"))
+    assert rows(
+        superuser_conninfo,
+        "SELECT s.created_at = c.created_at FROM conversation_summaries AS s"
+        " JOIN conversations AS c USING (tenant_id, user_id, conversation_id)",
+    ) == [(True,)]
+
+
+async def test_b7_relative_dates_are_meant_in_the_users_zone_unless_the_transcript_says(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    model.script = replies({})
+    at = datetime(2026, 3, 1, 20, tzinfo=UTC)
+    zones = "SELECT time_zone FROM conversations WHERE conversation_id = '{}'"
+
+    await learn(modelled, talk("hello", conversation="plain", at=at))
+    assert rows(superuser_conninfo, zones.format("plain")) == [("UTC",)]
+
+    stated = talk("hello", conversation="stated", at=at)
+    stated.time_zone = "Europe/Berlin"
+    await learn(modelled, stated)
+    # Nobody says anything else: the conversation keeps its zone.
+    await learn(modelled, talk("hello", "more", conversation="stated", at=at))
+    assert rows(superuser_conninfo, zones.format("stated")) == [("Europe/Berlin",)]
+
+    rows(superuser_conninfo, "UPDATE users SET time_zone = 'Asia/Ho_Chi_Minh' RETURNING 1")
+    await learn(modelled, talk("hello", conversation="theirs", at=at))
+    assert "2026-03-02T03:00:00+07:00" in model.chat_requests[-1].sections["CONVERSATION"]
+    assert rows(superuser_conninfo, zones.format("theirs")) == [("Asia/Ho_Chi_Minh",)]
+
+
+async def test_b9_an_event_stays_short_when_it_is_updated(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    long = "How do bees find the way home? " * 20
+    model.script = replies(
+        {
+            "more": lambda r: {"updated_memories": [{"id": "e1", "content": long}]},
+            "bees": lambda r: say("How do bees find home?", kind="question"),
+        }
+    )
+    await learn(modelled, talk("bees"), talk("more", conversation="c2"))
+    (only,) = await memories(modelled)
+    assert (only.version, len(only.content) <= 200) == (2, True)
+    assert only.detail == long.strip()
+
+
+async def test_b6_several_speakers_are_shown_by_name(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.script = replies({})
+    transcript = talk("I like tea", "I like rum", ("assistant", "Noted"))
+    transcript.messages[0].name, transcript.messages[1].name = "Ana", "Ben"
+    await learn(modelled, transcript)
+    asked = model.chat_requests[-1]
+    assert [(m.role, m.name) for m in asked.messages] == [
+        ("user", "Ana"),
+        ("user", "Ben"),
+        ("assistant", ""),
+    ]

@@ -1,0 +1,199 @@
+"""RollbackSource: everything that one conversation or job taught is taken back (R2, section 3)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import json_format
+
+from recollect.v1 import history_pb2, memory_pb2, retrieval_service_pb2
+from recollect.v1 import maintenance_service_pb2 as pb
+from tests.e2e.conftest import Services
+from tests.e2e.learning import (
+    ALL_STATUSES,
+    ended,
+    learn,
+    memories,
+    replies,
+    shown,
+    submit,
+    talk,
+)
+from tests.e2e.methods import read_refusal
+from tests.scripted_model import ScriptedModel
+from tests.scripted_model.answers import memory as new_memory
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
+async def take_back(services: Services, **fields: Any) -> dict[str, int]:
+    reply = await services.maintenance.RollbackSource(
+        pb.RollbackSourceRequest(user_id="ana", **fields)
+    )
+    return dict(reply.counts)
+
+
+async def profile_of(services: Services) -> dict[str, Any]:
+    found = await services.retrieval.GetContext(
+        retrieval_service_pb2.GetContextRequest(user_id="ana")
+    )
+    return dict(json_format.MessageToDict(found.profile.facts))
+
+
+@pytest.fixture
+async def poisoned(modelled: Services, model: ScriptedModel) -> Services:
+    """What the user said, and a conversation that contradicts, rewords, adds and repeats it."""
+    model.script = replies(
+        {
+            "good words": lambda _: {
+                "new_memories": [
+                    new_memory("The user lives in Lisbon.", ["m1"]),
+                    new_memory("The user has two cats.", ["m1"]),
+                    new_memory("The user bakes bread.", ["m1"]),
+                ],
+                "profile": {
+                    "facts": {"personal": {"name": "Ana", "location": "Lisbon"}},
+                    "current_projects": ["bread"],
+                },
+            },
+            "bad words": lambda request: {
+                "new_memories": [
+                    new_memory("The user lives in Atlantis.", ["m1"]),
+                    new_memory("The user bakes bread.", ["m1"], importance=1.0),
+                ],
+                "contradicted_memories": [
+                    {"id": shown(request, "Lisbon"), "by": 0, "source_message_ids": ["m1"]}
+                ],
+                "updated_memories": [
+                    {
+                        "id": shown(request, "cats"),
+                        "content": "The user has two cats and they hate people.",
+                        "source_message_ids": ["m1"],
+                    }
+                ],
+                "profile": {
+                    "facts": {"personal": {"location": "Atlantis", "role": "king"}},
+                    "current_projects": ["gold"],
+                },
+            },
+        }
+    )
+    await learn(
+        modelled,
+        talk("good words", conversation="good", at=NOON),
+        talk("bad words", conversation="bad", at=NOON + timedelta(days=1)),
+    )
+    return modelled
+
+
+async def test_a_conversation_is_taken_back(poisoned: Services) -> None:
+    """What only it states is forgotten, what it changed is as before, the profile too."""
+    before = {m.content: m for m in await memories(poisoned)}
+    assert set(before) == {
+        "The user lives in Atlantis.",
+        "The user has two cats and they hate people.",
+        "The user bakes bread.",
+    }
+    counts = await take_back(poisoned, conversation_id="bad")
+    assert counts["memories_forgotten"] == 1
+    assert counts["memories_restored"] == 3
+    after = {m.content: m for m in await memories(poisoned)}
+    assert set(after) == {
+        "The user lives in Lisbon.",
+        "The user has two cats.",
+        "The user bakes bread.",
+    }
+    lisbon = after["The user lives in Lisbon."]
+    assert (lisbon.superseded_by, lisbon.HasField("valid_to")) == ("", False)
+    bread = after["The user bakes bread."]
+    assert bread.importance < 1.0
+    assert {source.conversation_id for source in bread.sources} == {"good"}
+    assert await profile_of(poisoned) == {"personal": {"name": "Ana", "location": "Lisbon"}}
+    every = {m.content: m for m in await memories(poisoned, statuses=ALL_STATUSES)}
+    assert every["The user lives in Atlantis."].status == memory_pb2.MEMORY_STATUS_FORGOTTEN
+    assert not every["The user lives in Atlantis."].supersedes
+    history = await poisoned.retrieval.GetMemoryHistory(
+        retrieval_service_pb2.GetMemoryHistoryRequest(user_id="ana", memory_id=lisbon.id)
+    )
+    assert [event.kind for event in history.events] == [
+        history_pb2.HISTORY_EVENT_KIND_ROLLED_BACK,
+        history_pb2.HISTORY_EVENT_KIND_CONTRADICTED,
+        history_pb2.HISTORY_EVENT_KIND_CREATED,
+    ]
+    found = await poisoned.retrieval.SearchMemories(
+        retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query="hate people", limit=3)
+    )
+    assert not [hit for hit in found.results if "hate" in hit.memory.content]
+    listed = await poisoned.retrieval.ListConversations(
+        retrieval_service_pb2.ListConversationsRequest(user_id="ana")
+    )
+    assert [c.conversation_id for c in listed.conversations] == ["good"]
+
+
+async def test_a_second_run_finds_nothing_more(poisoned: Services) -> None:
+    """Safe to retry."""
+    await take_back(poisoned, conversation_id="bad")
+    versions = {m.id: m.version for m in await memories(poisoned, statuses=ALL_STATUSES)}
+    assert set((await take_back(poisoned, conversation_id="bad")).values()) == {0}
+    assert versions == {m.id: m.version for m in await memories(poisoned, statuses=ALL_STATUSES)}
+
+
+async def test_a_dry_run_tells_the_same_counts_and_changes_nothing(poisoned: Services) -> None:
+    """The counts are those of the real run."""
+    before = await memories(poisoned, statuses=ALL_STATUSES)
+    told = await take_back(poisoned, conversation_id="bad", dry_run=True)
+    assert await memories(poisoned, statuses=ALL_STATUSES) == before
+    assert await take_back(poisoned, conversation_id="bad") == told
+
+
+async def test_a_job_is_taken_back(poisoned: Services, model: ScriptedModel) -> None:
+    """One job of a conversation; what its other jobs taught stays."""
+    model.script = replies(
+        {"more words": lambda _: {"new_memories": [new_memory("The user paints.", ["m1"])]}}
+    )
+    (job_id,) = await submit(
+        poisoned, talk("good words", "more words", conversation="good", at=NOON)
+    )
+    await ended(poisoned, job_id)
+    assert "The user paints." in {m.content for m in await memories(poisoned)}
+    counts = await take_back(poisoned, job_id=job_id)
+    assert counts["memories_forgotten"] == 1
+    assert "The user paints." not in {m.content for m in await memories(poisoned)}
+    assert "The user bakes bread." in {m.content for m in await memories(poisoned)}
+
+
+async def test_it_is_not_learnt_again_from_the_same_words(
+    poisoned: Services, model: ScriptedModel
+) -> None:
+    """Forgotten stays forgotten, also when the same conversation is read again."""
+    await take_back(poisoned, conversation_id="bad")
+    model.script = replies(
+        {
+            "bad words": lambda _: {
+                "new_memories": [new_memory("The user lives in Atlantis.", ["m1"])]
+            }
+        }
+    )
+    await learn(poisoned, talk("bad words again", conversation="bad", at=NOON + timedelta(days=1)))
+    assert "The user lives in Atlantis." not in {m.content for m in await memories(poisoned)}
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"conversation_id": "nothing"}, "CONVERSATION_NOT_FOUND"),
+        ({"job_id": "01890000-0000-7000-8000-000000000000"}, "JOB_NOT_FOUND"),
+        ({"document_id": "01890000-0000-7000-8000-000000000000"}, "DOCUMENT_NOT_FOUND"),
+        ({}, "INVALID_FIELD"),
+        ({"job_id": "x"}, "INVALID_FIELD"),
+    ],
+)
+async def test_sources_that_are_none(
+    fields: dict[str, str], reason: str, services: Services
+) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await take_back(services, **fields)
+    assert read_refusal(caught.value).reason == reason

@@ -1,0 +1,63 @@
+"""How lists of relevant memories are made and joined (B6)."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from recollect_extraction.pipeline.batches import estimate_tokens
+from recollect_extraction.pipeline.selection import entities_named, joined, tags_named, within
+from recollect_extraction.storage.mentioned import Names
+from recollect_shared.text.normalise import fold
+from recollect_shared.text.terms import query_terms
+from tests.unit.pipeline.situations import known
+
+A, B, C, D = (UUID(int=n) for n in range(1, 5))
+
+
+def names(*spellings: str) -> list[Names]:
+    first, *others = spellings
+    return [Names(A, fold(first), others)]
+
+
+@pytest.mark.parametrize(
+    ("spellings", "text"),
+    [
+        (["Zoë"], "I phoned zoe yesterday."),
+        (["Zoe", "Zoë M."], "ZOË M. was there"),
+        (["Hà Nội"], "hôm qua tôi ở ha noi"),
+        (["Acme Corp."], "working for ACME corp, since May"),
+        (["佐藤"], "昨日佐藤さんに会いました"),
+        (["C-3PO"], "the droid c-3po is here"),
+    ],
+)
+def test_an_entity_is_found_in_any_spelling(spellings: list[str], text: str) -> None:
+    assert entities_named(text, names(*spellings)) == [A]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("Ann", "planning the annual fair"), ("Al", "always"), ("...", "...")]
+)
+def test_a_part_of_a_word_is_no_name(name: str, text: str) -> None:
+    assert entities_named(text, names(name)) == []
+
+
+def test_tags_are_named_by_all_their_words() -> None:
+    tags = ["coffee_brewing", "coffee", "cà_phê", "travel"]
+    assert tags_named(query_terms("I brew coffee"), tags) == ["coffee_brewing", "coffee"]
+    assert tags_named(query_terms("Tôi thích cà phê"), tags) == ["cà_phê"]
+    assert tags_named([], tags) == []
+
+
+def test_what_stands_in_several_lists_comes_first() -> None:
+    assert joined([[A, B, C], [C], []])[0] == C
+    assert joined([[A], [B], [D]]) == [A, B, D]
+    assert joined([[], [], []]) == []
+
+
+def test_memories_keep_within_the_tokens() -> None:
+    long, short = known(1, content="x" * 3_000), known(2, content="short")
+    assert estimate_tokens(long.content) == 1_000
+    assert within([long, short], 1_015) == [long]
+    assert within([long, short], 1_014) == [short]
