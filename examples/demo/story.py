@@ -15,6 +15,7 @@ import grpc
 from examples.demo.answers import tell_answers, tell_block, tell_use_cases
 from examples.demo.services import Running
 from examples.demo.show import LEARNT_COLUMNS, Page, day, learnt, profile_lines
+from examples.demo.upkeep import tell_upkeep
 from examples.demo.work import Run, Work
 from recollect.v1 import conversation_pb2, memory_pb2, profile_pb2
 from recollect_client import RecollectCallError
@@ -117,6 +118,7 @@ def tell(story: Story) -> None:
     _tell_what_was_planted(story)
     tell_answers(story, asked)
     tell_block(story)
+    tell_upkeep(story)
     tell_cost(story)
 
 
@@ -264,7 +266,7 @@ def _tell_what_was_planted(story: Story) -> None:
     page.block(reply.prompt_block)
 
 
-def tell_cost(story: Story, title: str = "8. Time and cost") -> None:
+def tell_cost(story: Story, title: str = "9. Time and cost") -> None:
     """The last section: how long everything took, and what it cost."""
     page, work = story.page, story.work
     page.chapter(title)

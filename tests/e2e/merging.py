@@ -24,6 +24,16 @@ STYLES = [
 """Document 002: five memories about how somebody likes texts to be written."""
 ONE_STYLE = "The user prefers a casual, conversational tone and does not like formal language"
 
+CASUAL = [
+    "The user prefers a casual tone in mails",
+    "The user wants a casual tone when a blog is written for friends",
+    "The user liked the casual tone of that funny draft",
+    "The user keeps a casual tone with clients and partners",
+    "The user asks for a casual tone whenever texts are shortened",
+]
+ONE_CASUAL = "The user prefers a casual tone"
+"""Stands for all of these and for any of them."""
+
 Merging = Callable[[ChatRequest], Sequence[dict[str, Any]]]
 
 ACTIVE = [memory_pb2.MEMORY_STATUS_ACTIVE]

@@ -133,6 +133,7 @@ _VALID: dict[str, Callable[[], Message]] = {
     "MaintenanceService/RunDecay": maintenance.RunDecayRequest,
     "MaintenanceService/RunRetention": maintenance.RunRetentionRequest,
     "MaintenanceService/ListSchedules": maintenance.ListSchedulesRequest,
+    "MaintenanceService/GetUsage": maintenance.GetUsageRequest,
 }
 
 

@@ -12,7 +12,6 @@ from recollect.v1 import (
     job_pb2,
     maintenance_service_pb2,
     memory_pb2,
-    memory_service_pb2,
     retrieval_service_pb2,
 )
 from tests.e2e.conftest import Services, StartServices, model_settings
@@ -20,6 +19,8 @@ from tests.e2e.learning import ended, memories, rows, talk
 from tests.e2e.merging import (
     ACTIVE,
     ARCHIVED,
+    CASUAL,
+    ONE_CASUAL,
     ONE_STYLE,
     STYLE,
     STYLES,
@@ -168,7 +169,7 @@ async def test_c1_what_a_merge_leaves_is_not_looked_at_again(
 
 
 async def test_c1_undo_brings_the_originals_back(
-    modelled: Services, model: ScriptedModel, conninfo: str
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
     model.script = script(all_into(ONE_STYLE))
     await say(modelled, *STYLES)
@@ -188,8 +189,8 @@ async def test_c1_undo_brings_the_originals_back(
     )
     assert len(history.events) >= 3
     assert rows(
-        conninfo,
-        "SELECT action, count(*) FROM history WHERE related_memory_id IS NOT NULL"
+        superuser_conninfo,
+        "SELECT action, count(*) FROM recollect.history WHERE related_memory_id IS NOT NULL"
         " GROUP BY action ORDER BY action",
     ) == [("restored", 5), ("superseded", 5)]
     # Neither a run by itself nor a further memory merges them again.
@@ -241,8 +242,11 @@ async def test_c1_different_people_are_never_merged(
         ],
         type_="fact",
     )
-    said = [f"{who} drinks tea with {what}" for who in ("The user", "Lan", "Minh")
-            for what in ("milk", "sugar")]  # fmt: skip
+    said = [
+        f"{who} {does}"
+        for who in ("The user", "Lan", "Minh")
+        for does in ("drinks tea with milk", "collects old teapots from Japan")
+    ]
     await say(modelled, *said, tag="tea")
     job = await the_job(modelled)
     assert job.result.counts["groups"] == 3
@@ -263,7 +267,7 @@ async def test_row_67_a_run_by_itself_keeps_the_levels_of_trust_apart(
         modelled,
         *STYLES,
         ("assistant", "The user does not like formal language in a casual mail"),
-        ("tool", "The user does not like formal language in conversational texts"),
+        ("tool", "The user keeps to a conversational tone, never to formal language"),
     )
     job = await the_job(modelled)
     assert job.result.counts["created"] == 2
@@ -287,15 +291,14 @@ async def test_row_67_a_merge_that_is_asked_for_has_the_lowest_trust_of_its_orig
 ) -> None:
     model.script = script(all_into(ONE_STYLE))
     await say(
-        modelled, *STYLES, ("assistant", "The user does not like formal language in a casual mail")
+        modelled,
+        *STYLES[:4],
+        ("assistant", "The user does not like formal language in a casual mail"),
     )
-    await the_job(modelled)
-    await say(modelled, *(f"{each} #again" for each in STYLES[:2]), conversation="c2")
     await consolidate(modelled, tag=STYLE)
-    model.script = script(all_into(ONE_STYLE))
-    assert calls(model) >= 1
-    origins = {each.origin for each in await memories(modelled, statuses=ACTIVE)}
-    assert memory_pb2.ORIGIN_ASSISTANT in origins
+    found = await merged_memory(modelled)
+    assert len(found.supersedes) == 5
+    assert found.origin == memory_pb2.ORIGIN_ASSISTANT
 
 
 async def test_row_28_hostile_answers_touch_nothing(
@@ -351,7 +354,7 @@ async def test_row_25_an_outage_of_the_model_is_waited_out(
 
 
 async def test_an_outage_of_the_embedder_leaves_the_merged_memory_to_the_back_fill(
-    modelled: Services, model: ScriptedModel, conninfo: str
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
     model.script = script(all_into(ONE_STYLE))
     await say(modelled, *STYLES)
@@ -368,10 +371,8 @@ async def test_an_outage_of_the_embedder_leaves_the_merged_memory_to_the_back_fi
 async def test_row_27_a_reply_that_was_cut_off_is_asked_for_in_halves(
     modelled: Services, model: ScriptedModel
 ) -> None:
-    model.script = script(all_into("The user prefers a casual tone"))
-    plain = [f"The user prefers a casual tone in {what}" for what in
-             ("mails", "chats", "posts", "notes", "talks")]  # fmt: skip
-    await say(modelled, *plain)
+    model.script = script(all_into(ONE_CASUAL))
+    await say(modelled, *CASUAL)
     model.queue(ChatAnswer('{"memories": [{"type"', finish_reason="length"))
     job = await consolidate(modelled, tag=STYLE)
     assert job.result.counts["groups"] == 2
@@ -391,7 +392,7 @@ async def test_c1_at_most_20_originals_go_into_one_call_the_oldest_first(
         for request in consolidations(list(model.chat_requests))
     ]
     assert [len(each) for each in shown] == [20, 7]
-    assert sorted(sum(shown, [])) == sorted(said)
+    assert sorted(content for each in shown for content in each) == sorted(said)
 
 
 class Held:
@@ -410,7 +411,7 @@ class Held:
 
 
 async def test_row_39_an_original_that_changes_during_the_call_stays_as_it_became(
-    modelled: Services, model: ScriptedModel, conninfo: str
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
     held = Held(ONE_STYLE)
     model.script = held.answer
@@ -421,9 +422,10 @@ async def test_row_39_an_original_that_changes_during_the_call_stays_as_it_becam
     await asyncio.wait_for(held.asked.wait(), 30)
     # No lock is held meanwhile: whoever writes does not wait for the model.
     rows_changed = rows(
-        conninfo,
-        "UPDATE memories SET version = version + 1, content = 'The user changed their mind',"
-        " updated_at = clock_timestamp() WHERE content LIKE '%formal language' RETURNING version",
+        superuser_conninfo,
+        "UPDATE recollect.memories SET version = version + 1,"
+        " content = 'The user changed their mind', updated_at = clock_timestamp()"
+        " WHERE content LIKE '%formal language' RETURNING version",
     )
     assert rows_changed == [(2,)]
     held.go_on.set()
@@ -443,13 +445,11 @@ async def the_last(services: Services) -> job_pb2.Job:
 
 
 async def test_row_22_runs_over_the_same_memories_never_deadlock(
-    modelled: Services, model: ScriptedModel, conninfo: str
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
     """One for the tenant and one for the user, over two tags, each in its own order."""
-    model.script = script(all_into("The user prefers a casual tone"))
-    both = [f"The user prefers a casual tone in {what} #other" for what in
-            ("mails", "chats", "posts", "notes", "talks")]  # fmt: skip
-    await say(modelled, *both)
+    model.script = script(all_into(ONE_CASUAL))
+    await say(modelled, *(f"{each} #other" for each in CASUAL))
     begun = await asyncio.gather(
         *(
             modelled.maintenance.Consolidate(
@@ -461,8 +461,10 @@ async def test_row_22_runs_over_the_same_memories_never_deadlock(
     for each in begun:
         job = await ended(modelled, each.job.id)
         assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
-    assert await contents(modelled) == ["The user prefers a casual tone"]
-    assert rows(conninfo, "SELECT sum(cardinality(supersedes)) FROM memories") == [(5,)]
+    assert await contents(modelled) == [ONE_CASUAL]
+    assert rows(
+        superuser_conninfo, "SELECT sum(cardinality(supersedes)) FROM recollect.memories"
+    ) == [(5,)]
 
 
 async def test_a_run_over_the_tenant_goes_through_its_users(
@@ -524,7 +526,7 @@ async def test_a_dry_run_counts_and_asks_nobody(modelled: Services, model: Scrip
 
 
 async def test_b14_the_call_is_charged(
-    modelled: Services, model: ScriptedModel, conninfo: str
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
     model.script = script(all_into(ONE_STYLE))
     await say(modelled, *STYLES)
@@ -532,8 +534,8 @@ async def test_b14_the_call_is_charged(
     assert (job.result.usage.llm_calls, job.result.usage.embedding_calls) == (1, 1)
     assert (job.result.usage.input_tokens, job.result.usage.output_tokens) == (100, 20)
     assert rows(
-        conninfo,
-        "SELECT stage, calls, input_tokens, cost_usd > 0 FROM usage_ledger"
+        superuser_conninfo,
+        "SELECT stage, calls, input_tokens, cost_usd > 0 FROM recollect.usage_ledger"
         " WHERE kind = 'consolidation' AND stage = 'consolidation'",
     ) == [("consolidation", 1, 100, True)]
 
@@ -557,38 +559,46 @@ async def test_what_says_a_merged_memory_again_strengthens_it_and_doubles_nothin
     assert "c9-1" not in back[STYLES[1]].source_message_ids
 
 
-async def test_offline_rules_merge_what_says_the_same(services: Services, conninfo: str) -> None:
-    """Without a model: near-equal statements, and preferences of one form."""
-    said = ["I prefer short answers.", "I prefer bullet points.", "I prefer green tea."]
-    job = await ended(
-        services,
-        (
-            await services.extraction.SubmitTranscripts(
-                extraction_service_pb2.SubmitTranscriptsRequest(transcripts=[talk(*said)])
+async def test_offline_rules_merge_what_says_the_same(services: Services) -> None:
+    """Without a model: preferences of one facet and one form become one sentence."""
+    said = [
+        "I prefer short answers.",
+        "I prefer answers with examples.",
+        "I prefer answers with sources.",
+        "I prefer answers in plain words.",
+        "I prefer answers without tables.",
+        "I prefer trains.",
+        "I prefer dark mode.",
+    ]
+    for number, each in enumerate(said):
+        accepted = await services.extraction.SubmitTranscripts(
+            extraction_service_pb2.SubmitTranscriptsRequest(
+                transcripts=[talk(each, conversation=f"c{number}")]
             )
         )
-        .jobs[0]
-        .id,
-    )
-    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
-    learnt = await memories(services)
-    rows(
-        conninfo,
-        "UPDATE memories SET tags = tags || '{likes}'::text[] RETURNING memory_id",
-    )
-    job = await consolidate(services, tag="likes")
-    if len(learnt) < 5:
-        assert job.result.counts["groups"] == 0
+        job = await ended(services, accepted.jobs[0].id)
+        assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    for each in await jobs_of(services):
+        await ended(services, each.id)
+    before = await memories(services, statuses=[*ACTIVE, *SUPERSEDED])
+    job = await consolidate(services, tag="preference")
     assert job.result.extractor == "offline"
+    assert job.result.usage.llm_calls == 0
+    found = {each.content for each in await memories(services, statuses=ACTIVE)}
+    assert {"User prefers trains.", "User prefers dark mode."} <= found
+    assert len(before) >= 7
 
 
 async def test_nobody_who_wants_nothing_learnt_is_put_before_the_model(
-    modelled: Services, model: ScriptedModel, conninfo: str
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
     model.script = script(all_into(ONE_STYLE))
     for user in ("ana", "ben"):
         await say(modelled, *STYLES, user=user)
-    rows(conninfo, "UPDATE users SET learning_enabled = false WHERE user_id = 'ana' RETURNING 1")
+    rows(
+        superuser_conninfo,
+        "UPDATE recollect.users SET learning_enabled = false WHERE user_id = 'ana' RETURNING 1",
+    )
     begun = await modelled.maintenance.Consolidate(
         maintenance_service_pb2.ConsolidateRequest(user_id="ana", tag=STYLE)
     )

@@ -29,7 +29,8 @@ CHAPTERS = [
     "5. The planted instructions",
     "6. Search, explained",
     "7. What the assistant is told",
-    "8. Time and cost",
+    "8. Upkeep",
+    "9. Time and cost",
     "Go on",
 ]
 

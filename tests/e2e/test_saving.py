@@ -528,5 +528,7 @@ async def test_too_many_of_one_tag_are_consolidated(
     async with start_services(**model_settings(model)) as services:
         for n, word in enumerate(("terse", "warm", "formal", "vivid", "plain", "witty")):
             await save(services, f"Ana writes {word} mails on day {n}", tags=["writing_style"])
-    queued = rows(superuser_conninfo, "SELECT params ->> 'tag' FROM jobs WHERE kind = 'consolidation'")
+    queued = rows(
+        superuser_conninfo, "SELECT params ->> 'tag' FROM jobs WHERE kind = 'consolidation'"
+    )
     assert queued == [("writing_style",)]

@@ -23,6 +23,7 @@ from recollect.v1 import (
     session_service_pb2,
     session_service_pb2_grpc,
 )
+from recollect_extraction.budget import Budget
 from recollect_extraction.config import ExtractionSettings
 from recollect_extraction.consolidation.asking import Asking
 from recollect_extraction.consolidation.calls import Consolidations
@@ -41,15 +42,18 @@ from recollect_extraction.handlers.memory import MemoryHandlers
 from recollect_extraction.handlers.privacy import PrivacyHandlers
 from recollect_extraction.handlers.reembedding import Reembedding
 from recollect_extraction.intake import Intake, IntakeRules
+from recollect_extraction.pipeline.account import Account, UnusableReplies
 from recollect_extraction.pipeline.backfill import Backfill
 from recollect_extraction.pipeline.commit import Commit
 from recollect_extraction.pipeline.crowding import Crowding
 from recollect_extraction.pipeline.extraction import Extraction, ExtractionRules
 from recollect_extraction.pipeline.preview import Preview
-from recollect_extraction.prices import load_prices
+from recollect_extraction.prices import Prices, load_prices
+from recollect_extraction.provider.guarded import GuardedChatModel, GuardedEmbedder
 from recollect_extraction.provider.offline import LIMITS, OfflineExtractor
 from recollect_extraction.provider.openai_chat import OpenAIChatModel
 from recollect_extraction.provider.protocol import ChatModel
+from recollect_extraction.queue.limit import QueueLimit
 from recollect_extraction.queue.signals import JobSignals
 from recollect_extraction.reembedding import phases
 from recollect_extraction.reembedding.fill import Fill
@@ -70,6 +74,7 @@ from recollect_extraction.upkeep.schedules import (
 )
 from recollect_extraction.worker import Worker, WorkerRules
 from recollect_shared.auth.principal import DEFAULT_TENANT
+from recollect_shared.circuit_breaker import CircuitBreaker
 from recollect_shared.config import describe
 from recollect_shared.consistency import ConsistencyTokens
 from recollect_shared.database.pool import Connection, Database
@@ -119,12 +124,18 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
         for database in (write, maintenance, removal):
             stack.push_async_callback(database.close)
             await database.open()
-        embedder = EmbedderInForce(maintenance, embedders)
-        stack.push_async_callback(embedder.stop)
-        await embedder.start()
+        in_force = EmbedderInForce(maintenance, embedders)
+        stack.push_async_callback(in_force.stop)
+        await in_force.start()
+        embedder = GuardedEmbedder(
+            in_force,
+            CircuitBreaker("the embedder", first_seconds=settings.job_backoff_seconds),
+        )
         await _move_to_configured(settings, maintenance, embedders)
         secret = load_deployment_secret(settings)
         signals = JobSignals(maintenance.conninfo)
+        money = build_money(settings, write, secret)
+        limit = QueueLimit(settings.queue_limit)
         intake = Intake(
             write,
             IntakeRules(
@@ -133,14 +144,21 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
                 debounce_seconds=settings.extract_debounce_seconds,
                 max_attempts=settings.max_attempts,
             ),
+            limit,
         )
         decay = Decay(maintenance, max_memories=settings.max_memories)
         keep = KeepFor(settings.retention_days, settings.message_retention_days)
         retention = Retention(removal, keep)
         commit = build_commit(settings, write, embedder)
-        consolidation = build_consolidation(settings, maintenance, write, chat, embedder)
-        extraction = build_extraction(settings, write, chat, embedder, commit)
-        preview = Preview(write, extraction, commit, memory_enabled=settings.memory_enabled)
+        consolidation = build_consolidation(settings, maintenance, write, chat, embedder, money)
+        extraction = build_extraction(settings, write, chat, embedder, commit, money)
+        preview = Preview(
+            write,
+            extraction,
+            commit,
+            memory_enabled=settings.memory_enabled,
+            budget=money.budget,
+        )
         saving = Saving(
             embedder,
             lambda: settings.dedupe_threshold or embedder.dedupe_threshold,
@@ -155,24 +173,25 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
                 DOCUMENTS: Ingestion(
                     write,
                     embedder,
-                    load_prices(settings.prices_file),
+                    money.prices,
                     memory_enabled=settings.memory_enabled,
                 ).run,
                 CONSOLIDATION: consolidation.run,
                 DECAY: decay.run,
                 RETENTION: retention.run,
-                REEMBEDDING: Fill(maintenance, embedders, load_prices(settings.prices_file)).run,
+                REEMBEDDING: Fill(maintenance, embedders, money.prices, money.budget).run,
             },
             WorkerRules(
                 concurrency=settings.worker_concurrency,
                 lease_seconds=settings.lease_seconds,
                 backoff_seconds=settings.job_backoff_seconds,
             ),
+            money.budget,
         )
         sweeps = Sweeps(
             maintenance,
             intake,
-            Backfill(maintenance, embedder),
+            Backfill(maintenance, embedder, money.prices),
             idle_minutes=settings.extract_idle_minutes,
         )
         schedules = Schedules(
@@ -197,10 +216,12 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
                 signals,
                 pages,
                 preview,
-                Documents(removal, IngestRules(settings.memory_enabled, settings.max_attempts)),
+                Documents(
+                    removal, IngestRules(settings.memory_enabled, settings.max_attempts), limit
+                ),
             ),
             MemoryHandlers(answering, Curation(saving, embedder, signals)),
-            MaintenanceHandlers(  # type: ignore[abstract]
+            MaintenanceHandlers(
                 answering,
                 pages,
                 Upkeep(
@@ -212,6 +233,7 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
                 Reembedding(maintenance, embedders, settings.max_attempts),
                 Consolidations(maintenance, consolidation, max_attempts=settings.max_attempts),
                 removal,
+                money.budget,
             ),
             PrivacyHandlers(answering, removal),  # type: ignore[abstract]
         )
@@ -240,6 +262,8 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
             yield server
         finally:
             scheduler.stop()
+            # Whoever watches a job would otherwise hold the drain for as long as it lasts.
+            signals.end()
             # Calls and jobs drain side by side, within the same time.
             await asyncio.gather(
                 server.stop(settings.drain_seconds), worker.stop(settings.drain_seconds)
@@ -251,11 +275,33 @@ def build_chat(settings: ExtractionSettings) -> ChatModel:
     if settings.chosen_extractor == "offline":
         logger.warning("no language model is configured; the offline rules extract: %s", LIMITS)
         return OfflineExtractor()
-    return OpenAIChatModel(
-        model=settings.extraction_model,
-        base_url=settings.openai_base_url,
-        api_key=settings.api_key,
-        timeout=settings.model_timeout_seconds,
+    return GuardedChatModel(
+        OpenAIChatModel(
+            model=settings.extraction_model,
+            base_url=settings.openai_base_url,
+            api_key=settings.api_key,
+            timeout=settings.model_timeout_seconds,
+        ),
+        CircuitBreaker("the language model", first_seconds=settings.job_backoff_seconds),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """What work may cost, and who writes down what it did cost."""
+
+    prices: Prices
+    budget: Budget
+    account: Account
+
+
+def build_money(settings: ExtractionSettings, write: Database, secret: bytes) -> Money:
+    """Prices, budget and account of this installation."""
+    prices = load_prices(settings.prices_file)
+    return Money(
+        prices,
+        Budget(settings.daily_budget_usd),
+        Account(write, prices, UnusableReplies(secret)),
     )
 
 
@@ -275,6 +321,7 @@ def build_consolidation(
     write: Database,
     chat: ChatModel,
     embedder: Embedder,
+    money: Money,
 ) -> Consolidation:
     """What is behind `consolidation` jobs."""
     return Consolidation(
@@ -283,13 +330,15 @@ def build_consolidation(
         Asking(
             chat,
             embedder,
-            load_prices(settings.prices_file),
+            money.prices,
             temperature=settings.extraction_temperature,
             max_tokens=settings.extraction_max_tokens,
         ),
         ConsolidationRules(
             above=settings.consolidate_above, memory_enabled=settings.memory_enabled
         ),
+        money.account,
+        money.budget,
     )
 
 
@@ -299,6 +348,7 @@ def build_extraction(
     chat: ChatModel,
     embedder: Embedder,
     commit: Commit,
+    money: Money,
 ) -> Extraction:
     """The pipeline behind `memory-extraction` jobs."""
     return Extraction(
@@ -306,13 +356,15 @@ def build_extraction(
         chat,
         embedder,
         commit,
-        load_prices(settings.prices_file),
+        money.prices,
         ExtractionRules(
             batch_tokens=settings.batch_tokens,
             prompt_memories=settings.prompt_memories,
             temperature=settings.extraction_temperature,
             max_tokens=settings.extraction_max_tokens,
         ),
+        money.account,
+        money.budget,
     )
 
 

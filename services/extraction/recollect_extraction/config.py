@@ -33,6 +33,8 @@ class ExtractionSettings(SharedSettings):
     consolidate_above: int = Field(5, ge=1, le=1_000)
     dedupe_threshold: float | None = Field(None, gt=0, le=1)
     prices_file: Path | None = None
+    daily_budget_usd: float = Field(0.0, ge=0, le=1_000_000_000, allow_inf_nan=False)
+    queue_limit: int = Field(100_000, ge=0, le=1_000_000_000)
 
     retention_days: int = Field(0, ge=0, le=36_500)
     message_retention_days: int = Field(0, ge=0, le=36_500)

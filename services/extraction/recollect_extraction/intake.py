@@ -13,6 +13,7 @@ from uuid import UUID
 
 from recollect_extraction.once import Identity, Work, once
 from recollect_extraction.queue import jobs
+from recollect_extraction.queue.limit import QueueLimit
 from recollect_extraction.storage import conversations, users
 from recollect_extraction.storage.conversations import Counters, IncomingMessage
 from recollect_shared.consistency import Position
@@ -68,9 +69,12 @@ class Stored:
 class Intake:
     """Accepts messages into the database behind `database` (role recollect_write)."""
 
-    def __init__(self, database: Database, rules: IntakeRules) -> None:
+    def __init__(
+        self, database: Database, rules: IntakeRules, limit: QueueLimit | None = None
+    ) -> None:
         self._database = database
         self._rules = rules
+        self._limit = limit or QueueLimit()
 
     async def submit(
         self,
@@ -84,10 +88,12 @@ class Intake:
 
         Raises:
             WrongState: A user was erased, or a known message id came with other content.
+            Exhausted: Too many jobs wait.
             AlreadyExists: The idempotency key was used for another body.
         """
 
         async def work(connection: Connection) -> list[Job]:
+            await self._limit.require(connection, tenant_id, len(transcripts))
             # Locks are taken in one order, whatever the order of the batch.
             order = sorted(
                 range(len(transcripts)),
@@ -114,6 +120,7 @@ class Intake:
 
         Raises:
             WrongState: The user was erased, or a known message id came with other content.
+            Exhausted: A job would be due and too many wait; nothing was stored.
             AlreadyExists: The idempotency key was used for another body.
         """
         pending: int | None = None
@@ -144,6 +151,7 @@ class Intake:
             pending = await count(connection)
             if pending < self._rules.extract_every:
                 return []
+            await self._limit.require(connection, scope.tenant_id)
             return [await self._enqueue_open(connection, scope, conversation_id)]
 
         accepted = await self.once(scope.tenant_id, identity, [scope.user_id], work, timeout)
@@ -158,10 +166,12 @@ class Intake:
 
         Raises:
             NotFound: The user has no such conversation.
+            Exhausted: Too many jobs wait.
             AlreadyExists: The idempotency key was used for another body.
         """
 
         async def work(connection: Connection) -> list[Job]:
+            await self._limit.require(connection, scope.tenant_id)
             await users.enter_user(connection, scope)
             counters = await conversations.lock_conversation(connection, scope, conversation_id)
             if counters is None:
@@ -186,6 +196,22 @@ class Intake:
             return [job] if job else []
 
         return await self.once(scope.tenant_id, identity, [scope.user_id], work, timeout)
+
+    async def retry(
+        self, connection: Connection, tenant_id: str, job_id: UUID, *, only_user: str | None = None
+    ) -> Job:
+        """Queue a DEAD or CANCELLED job again with its attempts restored.
+
+        Raises:
+            NotFound: There is no such job.
+            WrongState: It is in another state, it never took any messages, or its user was erased.
+            Exhausted: Too many jobs wait.
+        """
+        job = await jobs.get_job(connection, tenant_id, job_id, only_user=only_user)
+        if job.user_id is not None:
+            await users.enter_user(connection, Scope(tenant_id, job.user_id))
+        await self._limit.require(connection, tenant_id)
+        return await jobs.retry_job(connection, tenant_id, job_id, only_user=only_user)
 
     async def queue_idle(self, scope: Scope, conversation_id: str) -> None:
         """Queue the rest of a conversation that fell silent."""

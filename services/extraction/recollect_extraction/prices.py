@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass
 from decimal import Decimal
 from importlib import resources
 from pathlib import Path
+
+logger = logging.getLogger("recollect.prices")
 
 _MILLION = Decimal(1_000_000)
 
@@ -24,9 +27,13 @@ class Prices:
 
     def __init__(self, table: dict[str, Price]) -> None:
         self._table = table
+        self._unknown: set[str] = set()
 
     def cost(self, model: str, *, input_tokens: int, output_tokens: int = 0) -> Decimal:
-        """Dollars for a call; 0 for models without a price, such as local ones."""
+        """Dollars for a call; 0 for models without a price, such as local ones.
+
+        A model without a price is logged once, if it counts tokens at all.
+        """
         price = self._table.get(model) or next(
             (
                 self._table[name]
@@ -36,6 +43,13 @@ class Prices:
             None,
         )
         if price is None:
+            if (input_tokens or output_tokens) and model not in self._unknown:
+                self._unknown.add(model)
+                logger.warning(
+                    "the price of %s is not known: it counts as free and against no budget; "
+                    "RECOLLECT_PRICES_FILE can name it",
+                    model,
+                )
             return Decimal(0)
         return (price.input * input_tokens + price.output * output_tokens) / _MILLION
 

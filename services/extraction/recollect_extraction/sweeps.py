@@ -2,7 +2,8 @@
 
 The idle sweep queues the rest of conversations that fell silent; at most one open job per
 conversation can wait, so that two replicas sweeping at once queue it once. Memories that were
-stored during an outage of the embedder get their vectors. Expired idempotency keys are dropped.
+stored during an outage of the embedder get their vectors. Expired idempotency keys and unusable
+replies are dropped.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from recollect_extraction.intake import Intake
 from recollect_extraction.pipeline.backfill import Backfill
-from recollect_extraction.storage import conversations, idempotency
+from recollect_extraction.storage import conversations, idempotency, unusable_replies
 from recollect_shared.database import faults
 from recollect_shared.database.pool import Database
 from recollect_shared.errors import RecollectError
@@ -83,9 +84,10 @@ class Sweeps:
             _log_or_raise(error, "vector back-fill")
 
     async def expire_keys(self) -> None:
-        """Forget idempotency keys beyond their promised life."""
+        """Forget idempotency keys beyond their promised life, and unusable replies."""
         try:
             await self._database.run(idempotency.expire, timeout=_SWEEP_SECONDS)
+            await self._database.run(unusable_replies.expire, timeout=_SWEEP_SECONDS)
         except Exception as error:
             _log_or_raise(error, "key expiry")
 

@@ -278,7 +278,7 @@ class ConversationSummary(_message.Message):
 
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
-        """created_at, when the conversation was first seen."""
+        """created_at, when the conversation was first summed up."""
 
     @_builtins.property
     def updated_at(self) -> _timestamp_pb2.Timestamp:

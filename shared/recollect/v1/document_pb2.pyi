@@ -39,20 +39,20 @@ class Document(_message.Message):
     UPDATED_AT_FIELD_NUMBER: _builtins.int
     source_type: _builtins.str
     """source_type, where it comes from: `gmail`, `outlook`, `gdrive`, `onedrive`, `jira`, `calendar` or any
-    other name. Required.
+    other name of at most 64 characters. Required.
     """
     source_id: _builtins.str
-    """source_id, its id at the source. Required."""
+    """source_id, its id at the source. Required; at most 1,024 characters."""
     content_type: _builtins.str
     """content_type, what it is: `email`, `document`, `task`, `event` or any other name."""
     title: _builtins.str
-    """title, subject or name."""
+    """title, subject or name. At most 4 KiB."""
     summary: _builtins.str
-    """summary, a short version if the source has one. Optional."""
+    """summary, a short version if the source has one. Optional; at most 64 KiB."""
     content: _builtins.str
     """content, the text. Left out of ListDocuments. The size of the request bounds it."""
     author: _builtins.str
-    """author, who wrote it."""
+    """author, who wrote it. At most 1 KiB."""
     id: _builtins.str
     """id, made by the server (UUIDv7); ignored in requests. It stays when the document is replaced."""
     @_builtins.property

@@ -172,8 +172,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
         {"reason": "REEMBEDDING_NOT_READY", "domain": "recollect", "metadata": {"pending_count": "1200"}}
     """
     ERROR_REASON_MODEL_UNUSABLE: _ErrorReason.ValueType  # 27
-    """FAILED_PRECONDITION in PreviewExtraction, and the `error` of a job: the language model answered
-    nothing usable, also when asked again.
+    """FAILED_PRECONDITION: the language model answered nothing usable, also when asked again. In
+    PreviewExtraction, and as the `error` of a job.
 
         {"reason": "MODEL_UNUSABLE", "domain": "recollect", "metadata": {"model": "gpt-4o-mini"}}
     """
@@ -213,8 +213,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
         {"reason": "STORAGE_FULL", "domain": "recollect", "metadata": {}}
     """
     ERROR_REASON_BUDGET_EXHAUSTED: _ErrorReason.ValueType  # 35
-    """The `error` of a job that waits because the tenant's daily budget is spent; it goes on the next day.
-    No call fails with it.
+    """RESOURCE_EXHAUSTED, with RetryInfo: the tenant's daily budget is spent; there is a new one after midnight
+    UTC. In PreviewExtraction, and as the `error` of a job that waits.
 
         {"reason": "BUDGET_EXHAUSTED", "domain": "recollect", "metadata": {"daily_budget_usd": "5"}}
     """
@@ -229,8 +229,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
         {"reason": "SHUTTING_DOWN", "domain": "recollect", "metadata": {}}
     """
     ERROR_REASON_MODEL_UNAVAILABLE: _ErrorReason.ValueType  # 38
-    """UNAVAILABLE, with RetryInfo, in PreviewExtraction, and the `error` of a job that waits: the language
-    model cannot be reached.
+    """UNAVAILABLE, with RetryInfo: the language model cannot be reached. In PreviewExtraction, and as the
+    `error` of a job that waits.
 
         {"reason": "MODEL_UNAVAILABLE", "domain": "recollect", "metadata": {"model": "gpt-4o-mini"}}
     """
@@ -267,8 +267,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
         {"reason": "WORKER_LOST", "domain": "recollect", "metadata": {}}
     """
     ERROR_REASON_MODEL_REFUSED: _ErrorReason.ValueType  # 45
-    """The `error` of a job that the language model's server refused, as for a wrong key or an unknown model;
-    also FAILED_PRECONDITION in PreviewExtraction.
+    """FAILED_PRECONDITION: the language model's server refused the request, as for a wrong key or an unknown
+    model. In PreviewExtraction, and as the `error` of a job.
 
         {"reason": "MODEL_REFUSED", "domain": "recollect", "metadata": {"model": "gpt-4o-mini", "status": "401"}}
     """
@@ -445,8 +445,8 @@ ERROR_REASON_REEMBEDDING_NOT_READY: ErrorReason.ValueType  # 26
     {"reason": "REEMBEDDING_NOT_READY", "domain": "recollect", "metadata": {"pending_count": "1200"}}
 """
 ERROR_REASON_MODEL_UNUSABLE: ErrorReason.ValueType  # 27
-"""FAILED_PRECONDITION in PreviewExtraction, and the `error` of a job: the language model answered
-nothing usable, also when asked again.
+"""FAILED_PRECONDITION: the language model answered nothing usable, also when asked again. In
+PreviewExtraction, and as the `error` of a job.
 
     {"reason": "MODEL_UNUSABLE", "domain": "recollect", "metadata": {"model": "gpt-4o-mini"}}
 """
@@ -486,8 +486,8 @@ ERROR_REASON_STORAGE_FULL: ErrorReason.ValueType  # 34
     {"reason": "STORAGE_FULL", "domain": "recollect", "metadata": {}}
 """
 ERROR_REASON_BUDGET_EXHAUSTED: ErrorReason.ValueType  # 35
-"""The `error` of a job that waits because the tenant's daily budget is spent; it goes on the next day.
-No call fails with it.
+"""RESOURCE_EXHAUSTED, with RetryInfo: the tenant's daily budget is spent; there is a new one after midnight
+UTC. In PreviewExtraction, and as the `error` of a job that waits.
 
     {"reason": "BUDGET_EXHAUSTED", "domain": "recollect", "metadata": {"daily_budget_usd": "5"}}
 """
@@ -502,8 +502,8 @@ ERROR_REASON_SHUTTING_DOWN: ErrorReason.ValueType  # 37
     {"reason": "SHUTTING_DOWN", "domain": "recollect", "metadata": {}}
 """
 ERROR_REASON_MODEL_UNAVAILABLE: ErrorReason.ValueType  # 38
-"""UNAVAILABLE, with RetryInfo, in PreviewExtraction, and the `error` of a job that waits: the language
-model cannot be reached.
+"""UNAVAILABLE, with RetryInfo: the language model cannot be reached. In PreviewExtraction, and as the
+`error` of a job that waits.
 
     {"reason": "MODEL_UNAVAILABLE", "domain": "recollect", "metadata": {"model": "gpt-4o-mini"}}
 """
@@ -540,8 +540,8 @@ ERROR_REASON_WORKER_LOST: ErrorReason.ValueType  # 44
     {"reason": "WORKER_LOST", "domain": "recollect", "metadata": {}}
 """
 ERROR_REASON_MODEL_REFUSED: ErrorReason.ValueType  # 45
-"""The `error` of a job that the language model's server refused, as for a wrong key or an unknown model;
-also FAILED_PRECONDITION in PreviewExtraction.
+"""FAILED_PRECONDITION: the language model's server refused the request, as for a wrong key or an unknown
+model. In PreviewExtraction, and as the `error` of a job.
 
     {"reason": "MODEL_REFUSED", "domain": "recollect", "metadata": {"model": "gpt-4o-mini", "status": "401"}}
 """

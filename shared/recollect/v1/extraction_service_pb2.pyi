@@ -134,7 +134,7 @@ class StreamTranscriptsResponse(_message.Message):
     """consistency_token, for a later read that must see this write. Opaque."""
     @_builtins.property
     def job_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """job_ids, of the accepted ones, in the order they came."""
+        """job_ids, of the accepted ones, in the order they came; the first 60,000 of them."""
 
     @_builtins.property
     def errors(self) -> _containers.RepeatedCompositeFieldContainer[_item_error_pb2.ItemError]:
@@ -449,7 +449,9 @@ class IngestDocumentsResponse(_message.Message):
     """consistency_token, for a later read that must see this write. Opaque."""
     @_builtins.property
     def job(self) -> _job_pb2.Job:
-        """job, the job that reads the documents."""
+        """job, the job that reads the documents. If all of them are unchanged: the job that read them last. With
+        memory switched off: a CANCELLED job with `MEMORY_DISABLED`, and nothing is stored.
+        """
 
     @_builtins.property
     def document_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

@@ -127,8 +127,9 @@ class ExtractionServiceServicer(object):
         """StreamTranscripts takes any number of transcripts, one per message, for bulk import. Each is accepted
         or refused by itself; a refused one is reported in `errors` and does not end the stream.
 
-        A stream that breaks off keeps what was accepted. Safe to retry from the start: known messages
-        are skipped.
+        A stream that breaks off keeps what was accepted, also when something ends it that concerns more than
+        one item, such as a database out of reach or five minutes of silence. Safe to retry from the start:
+        known messages are skipped.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -160,10 +161,15 @@ class ExtractionServiceServicer(object):
 
     def PreviewExtraction(self, request, context):
         """PreviewExtraction shows what a transcript would teach; it writes nothing. It asks the language model
-        while the caller waits, at most 60 seconds, and costs what an extraction costs: hence the scope.
+        while the caller waits, at most 60 seconds, and costs what an extraction costs: hence the scope. The
+        cost is all that stays, in GetUsage under the kind `preview`; about a user of whom nothing is held yet
+        it is charged to the tenant alone. Messages that are known are passed over, as in SubmitTranscripts.
+        Where the time does not suffice for a long transcript, the beginning is shown: the counts
+        `messages_read` and `messages_total` of the result tell.
 
-        Fails with INVALID_ARGUMENT (`INVALID_FIELD`), UNAVAILABLE (`MODEL_UNAVAILABLE`) and FAILED_PRECONDITION
-        (`MODEL_UNUSABLE`, `MODEL_REFUSED`, `MEMORY_DISABLED`, `USER_ERASED`). Safe to retry, at the same cost again.
+        Fails with INVALID_ARGUMENT (`INVALID_FIELD`), UNAVAILABLE (`MODEL_UNAVAILABLE`), RESOURCE_EXHAUSTED
+        (`BUDGET_EXHAUSTED`) and FAILED_PRECONDITION (`MODEL_UNUSABLE`, `MODEL_REFUSED`, `MEMORY_DISABLED`,
+        `LEARNING_DISABLED`, `MESSAGE_ID_REUSED`, `USER_ERASED`). Safe to retry, at the same cost again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -52,8 +52,9 @@ class ExtractionServiceStub:
     """StreamTranscripts takes any number of transcripts, one per message, for bulk import. Each is accepted
     or refused by itself; a refused one is reported in `errors` and does not end the stream.
 
-    A stream that breaks off keeps what was accepted. Safe to retry from the start: known messages
-    are skipped.
+    A stream that breaks off keeps what was accepted, also when something ends it that concerns more than
+    one item, such as a database out of reach or five minutes of silence. Safe to retry from the start:
+    known messages are skipped.
     """
     AppendMessages: _grpc.UnaryUnaryMultiCallable[_extraction_service_pb2.AppendMessagesRequest, _extraction_service_pb2.AppendMessagesResponse]
     """AppendMessages adds messages as a chat goes on. Extraction starts by itself after every 10 messages of
@@ -73,10 +74,15 @@ class ExtractionServiceStub:
     """
     PreviewExtraction: _grpc.UnaryUnaryMultiCallable[_extraction_service_pb2.PreviewExtractionRequest, _extraction_service_pb2.PreviewExtractionResponse]
     """PreviewExtraction shows what a transcript would teach; it writes nothing. It asks the language model
-    while the caller waits, at most 60 seconds, and costs what an extraction costs: hence the scope.
+    while the caller waits, at most 60 seconds, and costs what an extraction costs: hence the scope. The
+    cost is all that stays, in GetUsage under the kind `preview`; about a user of whom nothing is held yet
+    it is charged to the tenant alone. Messages that are known are passed over, as in SubmitTranscripts.
+    Where the time does not suffice for a long transcript, the beginning is shown: the counts
+    `messages_read` and `messages_total` of the result tell.
 
-    Fails with INVALID_ARGUMENT (`INVALID_FIELD`), UNAVAILABLE (`MODEL_UNAVAILABLE`) and FAILED_PRECONDITION
-    (`MODEL_UNUSABLE`, `MODEL_REFUSED`, `MEMORY_DISABLED`, `USER_ERASED`). Safe to retry, at the same cost again.
+    Fails with INVALID_ARGUMENT (`INVALID_FIELD`), UNAVAILABLE (`MODEL_UNAVAILABLE`), RESOURCE_EXHAUSTED
+    (`BUDGET_EXHAUSTED`) and FAILED_PRECONDITION (`MODEL_UNUSABLE`, `MODEL_REFUSED`, `MEMORY_DISABLED`,
+    `LEARNING_DISABLED`, `MESSAGE_ID_REUSED`, `USER_ERASED`). Safe to retry, at the same cost again.
     """
     IngestDocuments: _grpc.UnaryUnaryMultiCallable[_extraction_service_pb2.IngestDocumentsRequest, _extraction_service_pb2.IngestDocumentsResponse]
     """IngestDocuments takes emails, files, tasks and calendar events. A document that is known by user,
@@ -144,8 +150,9 @@ class ExtractionServiceAsyncStub(ExtractionServiceStub):
     """StreamTranscripts takes any number of transcripts, one per message, for bulk import. Each is accepted
     or refused by itself; a refused one is reported in `errors` and does not end the stream.
 
-    A stream that breaks off keeps what was accepted. Safe to retry from the start: known messages
-    are skipped.
+    A stream that breaks off keeps what was accepted, also when something ends it that concerns more than
+    one item, such as a database out of reach or five minutes of silence. Safe to retry from the start:
+    known messages are skipped.
     """
     AppendMessages: _aio.UnaryUnaryMultiCallable[_extraction_service_pb2.AppendMessagesRequest, _extraction_service_pb2.AppendMessagesResponse]  # type: ignore[assignment]
     """AppendMessages adds messages as a chat goes on. Extraction starts by itself after every 10 messages of
@@ -165,10 +172,15 @@ class ExtractionServiceAsyncStub(ExtractionServiceStub):
     """
     PreviewExtraction: _aio.UnaryUnaryMultiCallable[_extraction_service_pb2.PreviewExtractionRequest, _extraction_service_pb2.PreviewExtractionResponse]  # type: ignore[assignment]
     """PreviewExtraction shows what a transcript would teach; it writes nothing. It asks the language model
-    while the caller waits, at most 60 seconds, and costs what an extraction costs: hence the scope.
+    while the caller waits, at most 60 seconds, and costs what an extraction costs: hence the scope. The
+    cost is all that stays, in GetUsage under the kind `preview`; about a user of whom nothing is held yet
+    it is charged to the tenant alone. Messages that are known are passed over, as in SubmitTranscripts.
+    Where the time does not suffice for a long transcript, the beginning is shown: the counts
+    `messages_read` and `messages_total` of the result tell.
 
-    Fails with INVALID_ARGUMENT (`INVALID_FIELD`), UNAVAILABLE (`MODEL_UNAVAILABLE`) and FAILED_PRECONDITION
-    (`MODEL_UNUSABLE`, `MODEL_REFUSED`, `MEMORY_DISABLED`, `USER_ERASED`). Safe to retry, at the same cost again.
+    Fails with INVALID_ARGUMENT (`INVALID_FIELD`), UNAVAILABLE (`MODEL_UNAVAILABLE`), RESOURCE_EXHAUSTED
+    (`BUDGET_EXHAUSTED`) and FAILED_PRECONDITION (`MODEL_UNUSABLE`, `MODEL_REFUSED`, `MEMORY_DISABLED`,
+    `LEARNING_DISABLED`, `MESSAGE_ID_REUSED`, `USER_ERASED`). Safe to retry, at the same cost again.
     """
     IngestDocuments: _aio.UnaryUnaryMultiCallable[_extraction_service_pb2.IngestDocumentsRequest, _extraction_service_pb2.IngestDocumentsResponse]  # type: ignore[assignment]
     """IngestDocuments takes emails, files, tasks and calendar events. A document that is known by user,
@@ -245,8 +257,9 @@ class ExtractionServiceServicer(metaclass=_abc_1.ABCMeta):
         """StreamTranscripts takes any number of transcripts, one per message, for bulk import. Each is accepted
         or refused by itself; a refused one is reported in `errors` and does not end the stream.
 
-        A stream that breaks off keeps what was accepted. Safe to retry from the start: known messages
-        are skipped.
+        A stream that breaks off keeps what was accepted, also when something ends it that concerns more than
+        one item, such as a database out of reach or five minutes of silence. Safe to retry from the start:
+        known messages are skipped.
         """
 
     @_abc_1.abstractmethod
@@ -284,10 +297,15 @@ class ExtractionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_extraction_service_pb2.PreviewExtractionResponse, _abc.Awaitable[_extraction_service_pb2.PreviewExtractionResponse]]:
         """PreviewExtraction shows what a transcript would teach; it writes nothing. It asks the language model
-        while the caller waits, at most 60 seconds, and costs what an extraction costs: hence the scope.
+        while the caller waits, at most 60 seconds, and costs what an extraction costs: hence the scope. The
+        cost is all that stays, in GetUsage under the kind `preview`; about a user of whom nothing is held yet
+        it is charged to the tenant alone. Messages that are known are passed over, as in SubmitTranscripts.
+        Where the time does not suffice for a long transcript, the beginning is shown: the counts
+        `messages_read` and `messages_total` of the result tell.
 
-        Fails with INVALID_ARGUMENT (`INVALID_FIELD`), UNAVAILABLE (`MODEL_UNAVAILABLE`) and FAILED_PRECONDITION
-        (`MODEL_UNUSABLE`, `MODEL_REFUSED`, `MEMORY_DISABLED`, `USER_ERASED`). Safe to retry, at the same cost again.
+        Fails with INVALID_ARGUMENT (`INVALID_FIELD`), UNAVAILABLE (`MODEL_UNAVAILABLE`), RESOURCE_EXHAUSTED
+        (`BUDGET_EXHAUSTED`) and FAILED_PRECONDITION (`MODEL_UNUSABLE`, `MODEL_REFUSED`, `MEMORY_DISABLED`,
+        `LEARNING_DISABLED`, `MESSAGE_ID_REUSED`, `USER_ERASED`). Safe to retry, at the same cost again.
         """
 
     @_abc_1.abstractmethod

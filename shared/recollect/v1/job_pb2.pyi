@@ -63,7 +63,7 @@ Global___JobState: _TypeAlias = JobState  # noqa: Y015
 @_typing.final
 class Job(_message.Message):
     """Job is a piece of background work. Jobs of one user run one after another in the order they were
-    accepted.
+    accepted. Upkeep that waits, as consolidation does without budget, lets later jobs go first.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -95,8 +95,8 @@ class Job(_message.Message):
     conversation_id: _builtins.str
     """conversation_id, what it reads. Empty if it reads no conversation."""
     attempt: _builtins.int
-    """attempt, how often it was started; 0 before the first time. Handing a job back on shutdown or during
-    an outage of the model does not count.
+    """attempt, how often it was started; 0 before the first time. Handing a job back on shutdown, during an
+    outage of the model or the database, or without budget does not count.
     """
     max_attempts: _builtins.int
     """max_attempts, after how many attempts it becomes DEAD; 4 unless configured otherwise."""
@@ -238,11 +238,13 @@ class JobResult(_message.Message):
     """prompt_version, the version of the prompt that was used."""
     @_builtins.property
     def counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """counts, what a maintenance job did, by name, such as `archived`. Empty for extraction."""
+        """counts, what else the job did, by name: upkeep such as `archived`; extraction `confirmed`, `merged`,
+        `kept_forgotten` and `quarantined` statements.
+        """
 
     @_builtins.property
     def usage(self) -> Global___Usage:
-        """usage, what it cost."""
+        """usage, what it cost in all attempts, those included that came to nothing."""
 
     def __init__(
         self,

@@ -586,15 +586,17 @@ class GetUsageRequest(_message.Message):
     """
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """kinds, only jobs of one of these; see Job.kind. Unset: all."""
+        """kinds, only jobs of one of these, see Job.kind, or `preview`. Unset: all."""
 
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
-        """since, only work at this time or later. Unset: from the first."""
+        """since, only work at this time or later. Cost is kept by day (UTC): a day counts as a whole if a part of
+        it does. Unset: from the first.
+        """
 
     @_builtins.property
     def until(self) -> _timestamp_pb2.Timestamp:
-        """until, only work before this time. Unset: up to now."""
+        """until, only work before this time, counted like `since`. Unset: up to now."""
 
     @_builtins.property
     def group_by(self) -> _containers.RepeatedScalarFieldContainer[Global___UsageDimension.ValueType]:
@@ -740,7 +742,9 @@ class RollbackSourceResponse(_message.Message):
     """consistency_token, for a later read that must see this write. Opaque."""
     @_builtins.property
     def counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """counts, what changed, by name, such as `memories_forgotten` and `memories_restored`."""
+        """counts, what changed, by name: `memories_forgotten`, `memories_restored`, `consolidations_undone`,
+        `sources_removed`, `profile_fields`, `summaries_removed`.
+        """
 
     def __init__(
         self,
@@ -770,7 +774,7 @@ class Schedule(_message.Message):
     name: _builtins.str
     """name, what runs: `decay`, `consolidation`, `retention` or `idle`."""
     cron: _builtins.str
-    """cron, when, as a cron line in UTC."""
+    """cron, when, as a cron line in UTC, or `off`."""
     last_job_id: _builtins.str
     """last_job_id, the job of the last run. Empty: never."""
     @_builtins.property
@@ -779,7 +783,7 @@ class Schedule(_message.Message):
 
     @_builtins.property
     def next_run_at(self) -> _timestamp_pb2.Timestamp:
-        """next_run_at, when it runs next."""
+        """next_run_at, when it runs next. Unset: it is off."""
 
     def __init__(
         self,
@@ -810,9 +814,9 @@ class UsageRow(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id, of the group."""
+    """user_id, of the group. Empty too for what concerns all users."""
     kind: _builtins.str
-    """kind, of the group's jobs; see Job.kind."""
+    """kind, of the group's jobs, see Job.kind, or `preview`."""
     day: _builtins.str
     """day, in UTC, as `YYYY-MM-DD`."""
     model: _builtins.str

@@ -56,11 +56,12 @@ class MaintenanceServiceStub:
     """
     RunRetention: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.RunRetentionRequest, _maintenance_service_pb2.RunRetentionResponse]
     """RunRetention removes the content of memories and messages that have outlived the retention of their user
-    or installation. Off unless somebody sets a retention. Safe to retry.
+    or installation; a message that no job has read yet counts from when it was accepted. Off unless somebody sets a retention. Safe to retry.
     """
     Reembed: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.ReembedRequest, _maintenance_service_pb2.ReembedResponse]
-    """Reembed moves the tenant to another embedding model: START back-fills in the background while reads stay
-    on the old one, SWITCH makes the new one active, ROLLBACK the old one again; STATUS only reports.
+    """Reembed moves the installation to another embedding model, for all tenants, because vectors of two models
+    cannot be compared: START back-fills in the background while reads stay on the old one, and again to catch
+    up; SWITCH makes the new one active, ROLLBACK the old one again; STATUS only reports.
 
     Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION (`REEMBEDDING_NOT_READY` for a SWITCH
     before the back-fill is complete or a ROLLBACK with nothing to go back to). Safe to retry.
@@ -73,8 +74,10 @@ class MaintenanceServiceStub:
     """
     RollbackSource: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.RollbackSourceRequest, _maintenance_service_pb2.RollbackSourceResponse]
     """RollbackSource takes back everything that was learnt from one conversation, document or job: memories
-    that only it states are forgotten, others lose it as a source, and what it contradicted or merged
-    comes back.
+    that only it states are forgotten, others lose it as a source and get back the words they had before it,
+    what it contradicted or merged comes back, and the profile loses what it brought. The summary of a
+    conversation goes; its messages stay, and what is forgotten is not learnt from them again. A memory came
+    from a document if its `metadata` or `context` names it as `document_id`.
 
     Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`, `DOCUMENT_NOT_FOUND`, `JOB_NOT_FOUND`) and INVALID_ARGUMENT
     (`INVALID_FIELD`). Safe to retry: a second run finds nothing more.
@@ -108,11 +111,12 @@ class MaintenanceServiceAsyncStub(MaintenanceServiceStub):
     """
     RunRetention: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.RunRetentionRequest, _maintenance_service_pb2.RunRetentionResponse]  # type: ignore[assignment]
     """RunRetention removes the content of memories and messages that have outlived the retention of their user
-    or installation. Off unless somebody sets a retention. Safe to retry.
+    or installation; a message that no job has read yet counts from when it was accepted. Off unless somebody sets a retention. Safe to retry.
     """
     Reembed: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.ReembedRequest, _maintenance_service_pb2.ReembedResponse]  # type: ignore[assignment]
-    """Reembed moves the tenant to another embedding model: START back-fills in the background while reads stay
-    on the old one, SWITCH makes the new one active, ROLLBACK the old one again; STATUS only reports.
+    """Reembed moves the installation to another embedding model, for all tenants, because vectors of two models
+    cannot be compared: START back-fills in the background while reads stay on the old one, and again to catch
+    up; SWITCH makes the new one active, ROLLBACK the old one again; STATUS only reports.
 
     Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION (`REEMBEDDING_NOT_READY` for a SWITCH
     before the back-fill is complete or a ROLLBACK with nothing to go back to). Safe to retry.
@@ -125,8 +129,10 @@ class MaintenanceServiceAsyncStub(MaintenanceServiceStub):
     """
     RollbackSource: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.RollbackSourceRequest, _maintenance_service_pb2.RollbackSourceResponse]  # type: ignore[assignment]
     """RollbackSource takes back everything that was learnt from one conversation, document or job: memories
-    that only it states are forgotten, others lose it as a source, and what it contradicted or merged
-    comes back.
+    that only it states are forgotten, others lose it as a source and get back the words they had before it,
+    what it contradicted or merged comes back, and the profile loses what it brought. The summary of a
+    conversation goes; its messages stay, and what is forgotten is not learnt from them again. A memory came
+    from a document if its `metadata` or `context` names it as `document_id`.
 
     Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`, `DOCUMENT_NOT_FOUND`, `JOB_NOT_FOUND`) and INVALID_ARGUMENT
     (`INVALID_FIELD`). Safe to retry: a second run finds nothing more.
@@ -181,7 +187,7 @@ class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_maintenance_service_pb2.RunRetentionResponse, _abc.Awaitable[_maintenance_service_pb2.RunRetentionResponse]]:
         """RunRetention removes the content of memories and messages that have outlived the retention of their user
-        or installation. Off unless somebody sets a retention. Safe to retry.
+        or installation; a message that no job has read yet counts from when it was accepted. Off unless somebody sets a retention. Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -190,8 +196,9 @@ class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _maintenance_service_pb2.ReembedRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_maintenance_service_pb2.ReembedResponse, _abc.Awaitable[_maintenance_service_pb2.ReembedResponse]]:
-        """Reembed moves the tenant to another embedding model: START back-fills in the background while reads stay
-        on the old one, SWITCH makes the new one active, ROLLBACK the old one again; STATUS only reports.
+        """Reembed moves the installation to another embedding model, for all tenants, because vectors of two models
+        cannot be compared: START back-fills in the background while reads stay on the old one, and again to catch
+        up; SWITCH makes the new one active, ROLLBACK the old one again; STATUS only reports.
 
         Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION (`REEMBEDDING_NOT_READY` for a SWITCH
         before the back-fill is complete or a ROLLBACK with nothing to go back to). Safe to retry.
@@ -222,8 +229,10 @@ class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_maintenance_service_pb2.RollbackSourceResponse, _abc.Awaitable[_maintenance_service_pb2.RollbackSourceResponse]]:
         """RollbackSource takes back everything that was learnt from one conversation, document or job: memories
-        that only it states are forgotten, others lose it as a source, and what it contradicted or merged
-        comes back.
+        that only it states are forgotten, others lose it as a source and get back the words they had before it,
+        what it contradicted or merged comes back, and the profile loses what it brought. The summary of a
+        conversation goes; its messages stay, and what is forgotten is not learnt from them again. A memory came
+        from a document if its `metadata` or `context` names it as `document_id`.
 
         Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`, `DOCUMENT_NOT_FOUND`, `JOB_NOT_FOUND`) and INVALID_ARGUMENT
         (`INVALID_FIELD`). Safe to retry: a second run finds nothing more.

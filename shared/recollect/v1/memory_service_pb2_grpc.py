@@ -104,7 +104,8 @@ class MemoryServiceServicer(object):
 
     def SaveMemory(self, request, context):
         """SaveMemory saves one statement at once. If the user has a memory that says the same, that one gets a
-        new version instead. A check for contradictions follows in the background.
+        new version instead; given keys win in `metadata` and `context`. A check for contradictions follows in
+        the background, as a job of kind `memory-extraction`.
 
         Works with learning switched off. Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION
         (`MEMORY_DISABLED`). Safe to retry.
@@ -114,10 +115,12 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def UpdateMemory(self, request, context):
-        """UpdateMemory corrects a memory; it keeps its id and gets a new version.
+        """UpdateMemory corrects a memory; it keeps its id and gets a new version, unless nothing changes. Nothing
+        that was said before the correction overwrites it. Who said the memory stays what it was.
 
         Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`, also for a mask path that
-        cannot be changed) and ABORTED (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
+        cannot be changed), FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for a memory that is FORGOTTEN or was
+        replaced by another) and ABORTED (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -125,7 +128,9 @@ class MemoryServiceServicer(object):
 
     def ForgetMemory(self, request, context):
         """ForgetMemory makes a memory FORGOTTEN: it is read no more, and messages older than this never bring it
-        back. Forgetting it twice changes nothing. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
+        back. Forgetting it twice changes nothing. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and
+        FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for one that was replaced by another: forget that one).
+        Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -47,20 +47,25 @@ class MemoryServiceStub:
     """
     SaveMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.SaveMemoryRequest, _memory_service_pb2.SaveMemoryResponse]
     """SaveMemory saves one statement at once. If the user has a memory that says the same, that one gets a
-    new version instead. A check for contradictions follows in the background.
+    new version instead; given keys win in `metadata` and `context`. A check for contradictions follows in
+    the background, as a job of kind `memory-extraction`.
 
     Works with learning switched off. Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION
     (`MEMORY_DISABLED`). Safe to retry.
     """
     UpdateMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.UpdateMemoryRequest, _memory_service_pb2.UpdateMemoryResponse]
-    """UpdateMemory corrects a memory; it keeps its id and gets a new version.
+    """UpdateMemory corrects a memory; it keeps its id and gets a new version, unless nothing changes. Nothing
+    that was said before the correction overwrites it. Who said the memory stays what it was.
 
     Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`, also for a mask path that
-    cannot be changed) and ABORTED (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
+    cannot be changed), FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for a memory that is FORGOTTEN or was
+    replaced by another) and ABORTED (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
     """
     ForgetMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ForgetMemoryRequest, _memory_service_pb2.ForgetMemoryResponse]
     """ForgetMemory makes a memory FORGOTTEN: it is read no more, and messages older than this never bring it
-    back. Forgetting it twice changes nothing. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
+    back. Forgetting it twice changes nothing. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and
+    FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for one that was replaced by another: forget that one).
+    Safe to retry.
     """
     RestoreMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]
     """RestoreMemory makes a FORGOTTEN or ARCHIVED memory ACTIVE again and clears what decay set in
@@ -109,20 +114,25 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """
     SaveMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.SaveMemoryRequest, _memory_service_pb2.SaveMemoryResponse]  # type: ignore[assignment]
     """SaveMemory saves one statement at once. If the user has a memory that says the same, that one gets a
-    new version instead. A check for contradictions follows in the background.
+    new version instead; given keys win in `metadata` and `context`. A check for contradictions follows in
+    the background, as a job of kind `memory-extraction`.
 
     Works with learning switched off. Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION
     (`MEMORY_DISABLED`). Safe to retry.
     """
     UpdateMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.UpdateMemoryRequest, _memory_service_pb2.UpdateMemoryResponse]  # type: ignore[assignment]
-    """UpdateMemory corrects a memory; it keeps its id and gets a new version.
+    """UpdateMemory corrects a memory; it keeps its id and gets a new version, unless nothing changes. Nothing
+    that was said before the correction overwrites it. Who said the memory stays what it was.
 
     Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`, also for a mask path that
-    cannot be changed) and ABORTED (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
+    cannot be changed), FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for a memory that is FORGOTTEN or was
+    replaced by another) and ABORTED (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
     """
     ForgetMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ForgetMemoryRequest, _memory_service_pb2.ForgetMemoryResponse]  # type: ignore[assignment]
     """ForgetMemory makes a memory FORGOTTEN: it is read no more, and messages older than this never bring it
-    back. Forgetting it twice changes nothing. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
+    back. Forgetting it twice changes nothing. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and
+    FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for one that was replaced by another: forget that one).
+    Safe to retry.
     """
     RestoreMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]  # type: ignore[assignment]
     """RestoreMemory makes a FORGOTTEN or ARCHIVED memory ACTIVE again and clears what decay set in
@@ -180,7 +190,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.SaveMemoryResponse, _abc.Awaitable[_memory_service_pb2.SaveMemoryResponse]]:
         """SaveMemory saves one statement at once. If the user has a memory that says the same, that one gets a
-        new version instead. A check for contradictions follows in the background.
+        new version instead; given keys win in `metadata` and `context`. A check for contradictions follows in
+        the background, as a job of kind `memory-extraction`.
 
         Works with learning switched off. Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION
         (`MEMORY_DISABLED`). Safe to retry.
@@ -192,10 +203,12 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.UpdateMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.UpdateMemoryResponse, _abc.Awaitable[_memory_service_pb2.UpdateMemoryResponse]]:
-        """UpdateMemory corrects a memory; it keeps its id and gets a new version.
+        """UpdateMemory corrects a memory; it keeps its id and gets a new version, unless nothing changes. Nothing
+        that was said before the correction overwrites it. Who said the memory stays what it was.
 
         Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`, also for a mask path that
-        cannot be changed) and ABORTED (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
+        cannot be changed), FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for a memory that is FORGOTTEN or was
+        replaced by another) and ABORTED (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
         """
 
     @_abc_1.abstractmethod
@@ -205,7 +218,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.ForgetMemoryResponse, _abc.Awaitable[_memory_service_pb2.ForgetMemoryResponse]]:
         """ForgetMemory makes a memory FORGOTTEN: it is read no more, and messages older than this never bring it
-        back. Forgetting it twice changes nothing. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
+        back. Forgetting it twice changes nothing. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and
+        FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for one that was replaced by another: forget that one).
+        Safe to retry.
         """
 
     @_abc_1.abstractmethod

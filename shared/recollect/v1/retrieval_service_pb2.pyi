@@ -1351,7 +1351,7 @@ class GetRecentConversationsResponse(_message.Message):
     """
     @_builtins.property
     def conversations(self) -> _containers.RepeatedCompositeFieldContainer[_conversation_pb2.Conversation]:
-        """conversations, last changed first."""
+        """conversations, active last first."""
 
     def __init__(
         self,

@@ -227,7 +227,7 @@ class RetrievalServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListConversations(self, request, context):
-        """ListConversations returns the summaries of a user's conversations, last changed first. Fails with
+        """ListConversations returns the summaries of a user's conversations, active last first. Fails with
         INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -88,7 +88,7 @@ class RetrievalServiceStub:
     GetDocument: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetDocumentRequest, _retrieval_service_pb2.GetDocumentResponse]
     """GetDocument returns one document with its content. Fails with NOT_FOUND (`DOCUMENT_NOT_FOUND`)."""
     ListConversations: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.ListConversationsRequest, _retrieval_service_pb2.ListConversationsResponse]
-    """ListConversations returns the summaries of a user's conversations, last changed first. Fails with
+    """ListConversations returns the summaries of a user's conversations, active last first. Fails with
     INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`).
     """
     GetRecentConversations: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetRecentConversationsRequest, _retrieval_service_pb2.GetRecentConversationsResponse]
@@ -169,7 +169,7 @@ class RetrievalServiceAsyncStub(RetrievalServiceStub):
     GetDocument: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetDocumentRequest, _retrieval_service_pb2.GetDocumentResponse]  # type: ignore[assignment]
     """GetDocument returns one document with its content. Fails with NOT_FOUND (`DOCUMENT_NOT_FOUND`)."""
     ListConversations: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.ListConversationsRequest, _retrieval_service_pb2.ListConversationsResponse]  # type: ignore[assignment]
-    """ListConversations returns the summaries of a user's conversations, last changed first. Fails with
+    """ListConversations returns the summaries of a user's conversations, active last first. Fails with
     INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`).
     """
     GetRecentConversations: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetRecentConversationsRequest, _retrieval_service_pb2.GetRecentConversationsResponse]  # type: ignore[assignment]
@@ -319,7 +319,7 @@ class RetrievalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _retrieval_service_pb2.ListConversationsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_retrieval_service_pb2.ListConversationsResponse, _abc.Awaitable[_retrieval_service_pb2.ListConversationsResponse]]:
-        """ListConversations returns the summaries of a user's conversations, last changed first. Fails with
+        """ListConversations returns the summaries of a user's conversations, active last first. Fails with
         INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`).
         """
 

@@ -137,7 +137,7 @@ def show_summary(output: Output, summary: conversation_pb2.ConversationSummary) 
 def _delete(options: argparse.Namespace, output: Output) -> int:
     question = (
         f"Delete the messages and the summary of {options.id} of {options.user} for good? "
-        "Memories stay."
+        "What it taught stays; only `recollect rollback` beforehand takes that back."
     )
     if not confirmed(options, output, question):
         return FAILED
@@ -147,8 +147,4 @@ def _delete(options: argparse.Namespace, output: Output) -> int:
         output.document(reply)
     else:
         output.line(f"deleted: {counted(reply.counts) or 'nothing was left'}")
-        output.note(
-            "to take back what it taught as well, `recollect rollback` has to come before a "
-            "deletion"
-        )
     return OK

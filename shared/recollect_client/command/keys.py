@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from recollect_client.command.exits import FAILED, OK, UNREACHABLE, UsageError
-from recollect_client.command.options import add_local_command, natural
+from recollect_client.command.options import add_group, add_local_command, natural
 from recollect_client.command.output import Output
 
 if TYPE_CHECKING:
@@ -33,9 +33,8 @@ class _DatabaseUnusable(Exception):
 
 def register(commands: Any) -> None:
     """Add the sub-command and its own."""
-    summary = "Make, list and revoke API keys; needs the database (DATABASE_URL or the embedded)."
-    keys: argparse.ArgumentParser = commands.add_parser("keys", help=summary, description=summary)
-    actions = keys.add_subparsers(title="actions", required=True, metavar="ACTION")
+    summary = "Make, list and revoke API keys; needs the database itself."
+    actions = add_group(commands, "keys", summary)
     create = add_local_command(actions, "create", "Make a key and print it, this once.", _create)
     create.add_argument("--name", required=True, help="what the key is for, as shown in lists")
     create.add_argument(

@@ -97,6 +97,12 @@ def add_local_command(commands: Any, name: str, summary: str, run: Run) -> argpa
     return parser
 
 
+def add_group(commands: Any, name: str, summary: str) -> Any:
+    """A sub-command that has actions of its own; where these are added."""
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
+    return parser.add_subparsers(title="actions", required=True, metavar="ACTION")
+
+
 def connect(options: argparse.Namespace) -> RecollectClient:
     """The client that the options and the environment describe.
 

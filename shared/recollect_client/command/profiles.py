@@ -82,6 +82,8 @@ def read_changes(
             values.setdefault(name, []).extend(_elements(path, value))
         elif path in paths:
             raise UsageError(f"{path} is set twice")
+        elif name in _STRUCTS and (name in paths or (not keys and name in values)):
+            raise UsageError(f"{name} is set whole, and so is a place within it")
         elif keys:
             _put(values.setdefault(name, {}), keys, _free(value), path)
         elif name in _STRUCTS:

@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-from recollect_client.command import health, jobs, keys, memories, reads, submit
+from recollect_client.command import (
+    conversations,
+    curation,
+    documents,
+    feedback,
+    health,
+    history,
+    importing,
+    jobs,
+    keys,
+    memories,
+    preview,
+    profiles,
+    reads,
+    reembed,
+    rollback,
+    submit,
+    upkeep,
+    usage,
+)
 from recollect_client.command.exits import (
     BROKEN_PIPE,
     INTERRUPTED,
@@ -19,14 +40,30 @@ from recollect_client.command.output import Output
 from recollect_client.errors import RecollectCallError
 from recollect_client.transcripts import TranscriptError
 
+_GROUPS: dict[str, tuple[Any, ...]] = {
+    "Hand over": (submit, importing, preview, jobs),
+    "Read": (reads, memories, profiles, conversations, history),
+    "Change by hand": (curation, feedback),
+    "Knowledge": (documents,),
+    "Upkeep": (upkeep, rollback, reembed, usage),
+    "Installation": (health, keys),
+}
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser with every sub-command."""
+    parser, commands = make_parser()
+    for group, modules in _GROUPS.items():
+        commands.begin(group)
+        for module in modules:
+            module.register(commands)
+    return parser
+
 
 def run(given: Sequence[str]) -> int:
     """Run the sub-command that the arguments name and return its exit code."""
-    parser, commands = make_parser()
-    for module in (submit, jobs, reads, memories, health, keys):
-        module.register(commands)
     try:
-        options = parser.parse_args(given)
+        options = build_parser().parse_args(given)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else USAGE
     output = Output(as_json=options.json)

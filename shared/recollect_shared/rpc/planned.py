@@ -10,7 +10,6 @@ from collections.abc import Iterable
 
 from google.protobuf.descriptor import ServiceDescriptor
 
-_LIFECYCLE = "it comes with the full extraction service"
 _SEARCH = "it comes with the full retrieval service"
 _CONTROL = "it comes with user control and privacy"
 
@@ -19,7 +18,6 @@ PLANNED: dict[str, str] = {
     "SessionService/UpdateSession": _SEARCH,
     "SessionService/AddPendingAction": _SEARCH,
     "SessionService/ResolvePendingAction": _SEARCH,
-    "MaintenanceService/GetUsage": _LIFECYCLE,
     "PrivacyService/ReinstateUser": _CONTROL,
     "PrivacyService/ExportUser": _CONTROL,
     "PrivacyService/EraseUser": _CONTROL,

@@ -13,8 +13,10 @@ from uuid import UUID
 
 import psycopg
 
+from recollect_extraction.budget import Budget
 from recollect_extraction.intake import Accepted, IncomingTranscript, Intake, IntakeRules
 from recollect_extraction.once import Identity
+from recollect_extraction.pipeline.account import Account, UnusableReplies
 from recollect_extraction.pipeline.commit import Commit
 from recollect_extraction.pipeline.extraction import Extraction, ExtractionRules
 from recollect_extraction.prices import load_prices
@@ -32,6 +34,7 @@ from recollect_shared.startup import configure_vectors
 TENANT = "default"
 ANA = Scope(TENANT, "ana")
 RULES = IntakeRules(memory_enabled=True, extract_every=10, debounce_seconds=0.0, max_attempts=4)
+REPLIES = UnusableReplies(bytes(32))
 UNFINISHED = ("queued", "running", "failed")
 Pool = TypeVar("Pool", bound=Database)
 BOUND = 30.0
@@ -99,7 +102,12 @@ class Stage:
         return await self.intake().submit(TENANT, transcripts, None, timeout=BOUND)
 
     def extraction(
-        self, chat: ChatModel, *, database: Database | None = None, batch_tokens: int = 6_000
+        self,
+        chat: ChatModel,
+        *,
+        database: Database | None = None,
+        batch_tokens: int = 6_000,
+        budget: float = 0.0,
     ) -> Extraction:
         """The pipeline behind extraction jobs, without vectors."""
         write = database or self.write
@@ -112,6 +120,8 @@ class Stage:
             ExtractionRules(
                 batch_tokens=batch_tokens, prompt_memories=10, temperature=0.3, max_tokens=1000
             ),
+            Account(write, load_prices(None), REPLIES),
+            Budget(budget),
         )
 
     def worker(
@@ -122,13 +132,19 @@ class Stage:
         concurrency: int = 4,
         lease_seconds: float = 60.0,
         backoff_seconds: float = 0.01,
+        budget: float = 0.0,
+        **others: Runner,
     ) -> Worker:
-        """A worker that is not started; whoever starts it is relieved of stopping it."""
+        """A worker that is not started; whoever starts it is relieved of stopping it.
+
+        `others` are runners of further kinds of jobs, by name.
+        """
         worker = Worker(
             database or self.maintenance,
             self.signals,
-            {"memory-extraction": runner},
+            {"memory-extraction": runner, **others},
             WorkerRules(concurrency, lease_seconds, backoff_seconds),
+            Budget(budget),
         )
         self._stack.push_async_callback(worker.stop, 0.0)
         return worker

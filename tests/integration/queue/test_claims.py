@@ -12,7 +12,7 @@ from recollect_extraction.queue.claims import Claim, ClaimLost
 from recollect_shared.errors import WrongState
 from tests.integration.queue.stage import TENANT, Stage, transcript
 
-MODEL_AWAY = {"error": "MODEL_UNAVAILABLE: away", "reason": "MODEL_UNAVAILABLE"}
+MODEL_AWAY: dict[str, Any] = {"error": "MODEL_UNAVAILABLE: away", "reason": "MODEL_UNAVAILABLE"}
 
 
 async def submit_some(stage: Stage, *users: str, each: int = 3) -> None:
@@ -296,18 +296,31 @@ async def test_claiming_does_not_read_finished_jobs(stage: Stage) -> None:
     async with stage.maintenance.connection() as connection:
         cursor = await connection.execute(
             f"EXPLAIN (FORMAT JSON) {claims._CLAIM}".encode(),
-            {"worker": "test", "limit": 4, "lease": 60.0},
+            {
+                "worker": "test",
+                "limit": 4,
+                "tenant_wide": 1,
+                "lease": 60.0,
+                "tenants": [TENANT],
+                "kinds": ["consolidation"],
+            },
         )
         row = await cursor.fetchone()
     assert row is not None
     plan = row[0] if isinstance(row[0], list) else json.loads(row[0])
     scans = list(scans_of(plan[0]["Plan"]))
     on_jobs = [scan for scan in scans if scan.get("Relation Name") == "jobs"]
-    assert len(on_jobs) == 3
+    assert len(on_jobs) == 4
     assert "Seq Scan" not in {scan["Node Type"] for scan in on_jobs}
     used = [scan["Index Name"] for scan in on_jobs]
     assert sorted(used)[0] == "jobs_pkey"
-    assert set(used) - {"jobs_pkey"} <= {"jobs_unfinished", "jobs_waiting", "jobs_one_running"}
+    assert set(used) - {"jobs_pkey"} <= {
+        "jobs_unfinished",
+        "jobs_waiting",
+        "jobs_one_running",
+        "jobs_tenant_wide",
+    }
+    assert "jobs_tenant_wide" in used
     assert len(await stage.claim()) == 3
 
 

@@ -107,11 +107,13 @@ async def test_the_commit_of_a_zombie_is_refused(stage: Stage) -> None:
     await stage.expire_leases()
     await stage.worker(stage.extraction(CanaryChat()).run).start()
     await stage.settled()
-    before = await everything(stage)
+    before = await everything(stage, "usage_ledger")
     slow.go.set()
     with pytest.raises(ClaimLost):
         await zombie
-    assert await everything(stage) == before
+    assert await everything(stage, "usage_ledger") == before
+    # What it asked has to be paid for all the same.
+    assert await stage.value("SELECT sum(calls) FROM usage_ledger WHERE stage = 'extraction'") == 2
     assert [each[2] for each in await stage.memories()] == [1, 1]
     row = await stage.job(held.job_id)
     assert (row["state"], row["attempt"]) == ("succeeded", 2)
@@ -183,7 +185,7 @@ async def test_a_write_that_fails_half_way_leaves_nothing(
         " EXECUTE FUNCTION public.broken()"
     )
     await stage.submit(transcript(1, 2))
-    before = await everything(stage, but="jobs")
+    before = await everything(stage, "jobs", "usage_ledger")
     chat = CanaryChat()
     await stage.worker(stage.extraction(chat).run).start()
     await until(lambda: asked(chat, 4))
@@ -192,7 +194,7 @@ async def test_a_write_that_fails_half_way_leaves_nothing(
         assert await stage.rows("SELECT state, error FROM jobs") == [
             ("dead", "INTERNAL: RaiseException")
         ]
-    assert await everything(stage, but="jobs") == before
+    assert await everything(stage, "jobs", "usage_ledger") == before
     await stage.rows("DROP TRIGGER broken ON conversation_summaries")
     if sqlstate == "53100":
         await stage.settled()
@@ -284,11 +286,12 @@ async def test_cancelling_a_running_job_writes_nothing_of_it(stage: Stage) -> No
     await chat.thinking.wait()
     async with stage.maintenance.connection() as connection:
         await jobs.cancel_job(connection, TENANT, accepted.jobs[0].job_id)
-    before = await everything(stage)
+    before = await everything(stage, "usage_ledger")
     chat.go.set()
     await worker.stop(BOUND)
     assert chat.calls == 1
-    assert await everything(stage) == before
+    assert await everything(stage, "usage_ledger") == before
+    assert await stage.value("SELECT sum(calls) FROM usage_ledger WHERE stage = 'extraction'") == 1
     assert await stage.states() == {"cancelled": 1}
     assert await stage.memories() == []
 
@@ -312,12 +315,12 @@ async def test_later_evidence_is_not_overwritten_by_a_range_run_again(stage: Sta
     assert await stage.value("SELECT count(*) FROM messages") == len([message(n) for n in range(8)])
 
 
-async def everything(stage: Stage, *, but: str = "") -> list[tuple[str, int, str]]:
-    """Number of rows and a fingerprint of every table, or of every table but one."""
+async def everything(stage: Stage, *but: str) -> list[tuple[str, int, str]]:
+    """Number of rows and a fingerprint of every table, but for some."""
     tables = await stage.rows(
-        "SELECT tablename FROM pg_tables WHERE schemaname = 'recollect' AND tablename <> %s"
-        " ORDER BY 1",
-        but,
+        "SELECT tablename FROM pg_tables WHERE schemaname = 'recollect'"
+        " AND tablename <> ALL(%s) ORDER BY 1",
+        list(but),
     )
     return [
         (

@@ -11,6 +11,7 @@ from tests.unit.client.fake_services import (
     FakeExtraction,
     FakeRetrieval,
     Fakes,
+    Others,
     Recorder,
     make,
     start,
@@ -31,14 +32,17 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fakes]:
     """Fake services; clients of this test find them through the environment."""
     recorder = Recorder()
     retrieval, extraction = make(FakeRetrieval, recorder), make(FakeExtraction, recorder)
-    reads, writes = start(), start()
+    reads, writes, others = start(), start(), Others(recorder)
+    others.complete(retrieval, "RetrievalService")
+    others.complete(extraction, "ExtractionService")
+    writes.server.add_generic_rpc_handlers((others,))
     retrieval_service_pb2_grpc.add_RetrievalServiceServicer_to_server(retrieval, reads.server)
     extraction_service_pb2_grpc.add_ExtractionServiceServicer_to_server(extraction, writes.server)
     for running in (reads, writes):
         running.server.start()
     monkeypatch.setenv("RECOLLECT_RETRIEVAL_ADDRESS", reads.address)
     monkeypatch.setenv("RECOLLECT_EXTRACTION_ADDRESS", writes.address)
-    yield Fakes(retrieval, extraction, recorder, reads, writes)
+    yield Fakes(retrieval, extraction, recorder, reads, writes, others)
     extraction.release.set()
     for running in (reads, writes):
         running.server.stop(None).wait(10)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import grpc
-from google.protobuf import any_pb2
+from google.protobuf import any_pb2, descriptor_pool, message_factory
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -232,6 +232,53 @@ class FakeExtraction(extraction_service_pb2_grpc.ExtractionServiceServicer):
         return self.jobs[job_id]
 
 
+class Others(grpc.GenericRpcHandler):
+    """Every RPC of the contract that the fakes above leave out: answers with what a test set.
+
+    A method without a reply answers with an empty one. Client streams are read to their end, and
+    what they held is recorded as a list.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self.replies: dict[str, Any] = {}
+        """By method: the reply, or what makes it from the request."""
+
+    def service(self, handler_call_details: Any) -> Any:
+        """A method of a service that has no fake."""
+        path = handler_call_details.method.lstrip("/")
+        if not path.startswith("recollect."):
+            return None
+        found: Any = descriptor_pool.Default().FindMethodByName(path.replace("/", "."))
+        request, reply = (
+            message_factory.GetMessageClass(kind) for kind in (found.input_type, found.output_type)
+        )
+        handler = (
+            grpc.stream_unary_rpc_method_handler
+            if found.client_streaming
+            else grpc.unary_unary_rpc_method_handler
+        )
+        return handler(self._answering(found), request.FromString, reply.SerializeToString)
+
+    def complete(self, servicer: Any, service: str) -> None:
+        """Give a fake the methods that it lacks; its generated base would refuse them."""
+        methods: Any = descriptor_pool.Default().FindServiceByName(f"recollect.v1.{service}")
+        for found in methods.methods:
+            if found.name not in vars(type(servicer)):
+                setattr(servicer, found.name, self._answering(found))
+
+    def _answering(self, found: Any) -> Callable[[Any, Any], Any]:
+        empty = message_factory.GetMessageClass(found.output_type)
+
+        def answer(given: Any, context: Any) -> Any:
+            given = list(given) if found.client_streaming else given
+            self._recorder.take(found.name, given, context)
+            made = self.replies.get(found.name, empty())
+            return made(given) if callable(made) else made
+
+        return answer
+
+
 Fake = TypeVar("Fake")
 
 
@@ -269,6 +316,7 @@ class Fakes:
     recorder: Recorder
     reads: Running
     writes: Running
+    others: Others
 
     def calls(self, method: str) -> list[Asked]:
         return self.recorder.calls[method]

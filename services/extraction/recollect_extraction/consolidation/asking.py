@@ -18,7 +18,7 @@ from recollect_extraction.prices import Prices
 from recollect_extraction.provider.protocol import ChatModel, Completion
 from recollect_extraction.storage.ledger import Charge
 from recollect_shared.embeddings.protocol import Embedder, EmbeddingBatch
-from recollect_shared.model_api import ModelError
+from recollect_shared.model_api import ModelError, Spent
 
 logger = logging.getLogger("recollect.consolidation")
 
@@ -101,13 +101,17 @@ class Asking:
         model = self._embedder.name
         merges, embedding = await self._embed(merges)
         charges = [
-            *(self._charge(c.model, c.calls, c.input_tokens, c.output_tokens) for c in wasted),
+            *self.wasted(wasted),
             self._charge(told.model, told.calls, told.input_tokens, told.output_tokens),
         ]
         if embedding is not None:
             cost = self._prices.cost(model, input_tokens=embedding.tokens)
             charges.append(Charge("embedding", model, embedding.calls, embedding.tokens, 0, cost))
         return Answered(merges, dropped, charges, told.model, model)
+
+    def wasted(self, spent: Sequence[Spent]) -> list[Charge]:
+        """What calls cost whose replies could not be used."""
+        return [self._charge(c.model, c.calls, c.input_tokens, c.output_tokens) for c in spent]
 
     async def _embed(self, merges: list[Ready]) -> tuple[list[Ready], EmbeddingBatch | None]:
         """The merges with their vectors, made in one call; without them during an outage."""

@@ -191,8 +191,7 @@ def _denials(new: _Read, old: Sequence[_Read]) -> list[str]:
             if denies and not denied_now & set(terms) and not _turned(each, terms, sides_now):
                 found.append(f"lost: not {' '.join(terms[:_HEAD])}")
     for terms, _ in new.denied:
-        head = set(terms[:_HEAD])
-        if head <= affirmed_before and not head & denied_before:
+        if any(t in affirmed_before and t not in denied_before for t in terms[:_HEAD]):
             found.append(f"denied: {' '.join(terms[:_HEAD])}")
     return [*found, *_bare_denials(new, old)]
 

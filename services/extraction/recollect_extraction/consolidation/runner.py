@@ -10,12 +10,14 @@ import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from recollect_extraction.budget import Budget
 from recollect_extraction.consolidation.asking import Answered, Asking, Background
 from recollect_extraction.consolidation.board import Board, Wanted, read_board
 from recollect_extraction.consolidation.groups import Group, halves
 from recollect_extraction.consolidation.merging import Merge
 from recollect_extraction.consolidation.writing import write_merge
 from recollect_extraction.intake import WHY_NOT
+from recollect_extraction.pipeline.account import Account
 from recollect_extraction.pipeline.ask import TooMuch
 from recollect_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from recollect_extraction.pipeline.result import Result
@@ -90,12 +92,20 @@ class Consolidation:
     """
 
     def __init__(
-        self, maintenance: Database, write: Database, asking: Asking, rules: ConsolidationRules
+        self,
+        maintenance: Database,
+        write: Database,
+        asking: Asking,
+        rules: ConsolidationRules,
+        account: Account,
+        budget: Budget | None = None,
     ) -> None:
         self._maintenance = maintenance
         self._write = write
         self._asking = asking
         self._rules = rules
+        self._account = account
+        self._budget = budget or Budget()
 
     def wanted(self, params: Mapping[str, object]) -> Wanted:
         """What a job's parameters ask for."""
@@ -136,6 +146,7 @@ class Consolidation:
         Raises:
             ClaimLost: Somebody else has the job; nothing was written after that.
             ModelError: The model was away, or gave no usable answer to some group.
+            BudgetSpent: The tenant's budget does not allow for the next group.
         """
         run = _Run(held, self.wanted(held.params), Result.of(held.result))
         run.result = replace(
@@ -237,11 +248,12 @@ class Consolidation:
         wasted: Sequence[Completion],
     ) -> None:
         """One call of the model and the transaction of its effects."""
-        background = await self._write.run(
-            lambda connection: _read(connection, scope, board, group, run.wanted),
-            timeout=_SECONDS,
-            repeatable=True,
-        )
+
+        async def read(connection: Connection) -> Background:
+            await self._budget.require(connection, scope.tenant_id, run.held.kind)
+            return await _read(connection, scope, board, group, run.wanted)
+
+        background = await self._write.run(read, timeout=_SECONDS, repeatable=True)
         try:
             answered = await self._asking.ask(group, background, wasted)
         except TooMuch as error:
@@ -250,8 +262,17 @@ class Consolidation:
             await self._group(run, scope, board, first, [*wasted, *error.spent])
             await self._group(run, scope, board, second, ())
             return
+        except ModelError as error:
+            run.result = await self._account.settle(
+                run.held, run.result, self._asking.wasted(wasted), error, scope=scope
+            )
+            raise
         run.answered += 1
-        written, run.result = await self._commit(run, scope, answered)
+        try:
+            written, run.result = await self._commit(run, scope, answered)
+        except Exception as error:
+            await self._account.settle(run.held, run.result, answered.charges, error, scope=scope)
+            raise
         for merge, made in written:
             board.replace(merge.originals, made)
 

@@ -2,24 +2,30 @@
 
 It passes the same rules as a statement that was learnt: duplicates, what was forgotten, trust.
 What only a caller can say (metadata, context, when it expires) is joined to a memory that is known
-already, the given keys winning. A check for contradictions is queued with it.
+already: given keys win, others stay, and nothing is joined to a memory of a higher level of trust.
+
+With new words that are believed, a check for contradictions is queued. It runs where learning is
+switched off too, because the statement was saved on purpose. What is to hold only later contradicts
+nothing yet, and is not checked.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from recollect_extraction.pipeline.answer import Answer, NewItem
+from recollect_extraction.pipeline.answer import MAX_STRUCT_BYTES, Answer, NewItem, fits_struct
+from recollect_extraction.pipeline.crowding import Crowding, tags_touched
 from recollect_extraction.pipeline.dedupe import find_duplicate
 from recollect_extraction.pipeline.evidence import Witnesses
 from recollect_extraction.pipeline.operations import Plan
 from recollect_extraction.pipeline.plan import Situation, make_plan
 from recollect_extraction.pipeline.surroundings import look_around
+from recollect_extraction.pipeline.trust import outranks
 from recollect_extraction.pipeline.write import Occasion, Vectors, write_plan
 from recollect_extraction.queue import jobs
 from recollect_extraction.storage import editing, ledger, memories, users
@@ -28,7 +34,7 @@ from recollect_extraction.storage.editing import Edited
 from recollect_extraction.storage.ledger import Event
 from recollect_shared.database.pool import Connection
 from recollect_shared.embeddings.protocol import Embedder
-from recollect_shared.errors import WrongState
+from recollect_shared.errors import WrongState, invalid
 from recollect_shared.model_api import ModelError
 from recollect_shared.models import Memory, Scope
 
@@ -40,7 +46,10 @@ _ONLY = 0
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What is to be remembered, with every default filled in."""
+    """What is to be remembered, with every default filled in.
+
+    `path` is where it stands in the request, for what has to be told about its fields.
+    """
 
     content: str
     type: str
@@ -57,6 +66,7 @@ class Statement:
     valid_from: datetime | None = None
     expires_at: datetime | None = None
     sensitive: bool = False
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +85,7 @@ class Saving:
         threshold: The cosine from which two statements may be the same.
         memory_enabled: Whether memory is on for users who did not choose.
         max_attempts: Of the check for contradictions.
+        crowding: Notices tags that too many memories share; without it none is consolidated.
     """
 
     def __init__(
@@ -84,22 +95,29 @@ class Saving:
         *,
         memory_enabled: bool,
         max_attempts: int,
+        crowding: Crowding | None = None,
     ) -> None:
         self._embedder = embedder
         self._threshold = threshold
         self._memory_enabled = memory_enabled
         self._max_attempts = max_attempts
+        self._crowding = crowding
 
-    async def embed(self, content: str) -> Vectors:
-        """The vector of a statement, made before the transaction; none while nobody can make it."""
+    async def embed(self, contents: Sequence[str], *, seconds: float) -> list[Vectors]:
+        """The vectors of statements, made in one call before their transactions.
+
+        While nobody can make them within `seconds`, each statement is saved without one.
+        """
         # By its name now: the active model may change while it is asked.
         model = self._embedder.name
+        if not contents:
+            return []
         try:
-            batch = await self._embedder.embed([content])
+            batch = await self._embedder.embed(contents, timeout=seconds)
         except ModelError as error:
             logger.warning("saved without a vector, embedder out of reach: %s", error)
-            return Vectors(model, {}, {})
-        return Vectors(model, {("new", _ONLY): batch.vectors[0]}, {})
+            return [Vectors(model, {}, {}) for _ in contents]
+        return [Vectors(model, {("new", _ONLY): vector}, {}) for vector in batch.vectors]
 
     async def save(
         self,
@@ -114,6 +132,7 @@ class Saving:
 
         Raises:
             WrongState: Memory is switched off for the user, or the user was erased.
+            InvalidRequest: The memory that says it already has no room for more free JSON.
         """
         state = await users.enter_user(connection, scope)
         if state.why_not_learning(self._memory_enabled) == "MEMORY_DISABLED":
@@ -146,7 +165,9 @@ class Saving:
         if not created and _ONLY in plan.stated:
             await _join(connection, scope, memory_id, statement, plan, at, actor)
         found = (await editing.read_one(connection, scope, memory_id)).memory
-        if found.status == "active" and (created or plan.rewrites):
+        if self._crowding is not None:
+            await self._crowding.look(connection, scope, tags_touched(plan))
+        if found.status == "active" and found.valid_from <= at and _says_something_new(plan):
             await jobs.enqueue(
                 connection,
                 scope.tenant_id,
@@ -205,6 +226,26 @@ class Saving:
         return plan, duplicate.memory_id if duplicate is not None else None
 
 
+def _says_something_new(plan: Plan) -> bool:
+    return bool(plan.creations) or any(
+        change.before.status != change.after.status or change.before.content != change.after.content
+        for change in plan.rewrites
+    )
+
+
+def _joined(
+    name: str, known: Mapping[str, Any], given: Mapping[str, Any], statement: Statement
+) -> dict[str, Any]:
+    joined = {**known, **given}
+    if known and given and not fits_struct(joined):
+        raise invalid(
+            f"{statement.path}{name}",
+            f"would have more than {MAX_STRUCT_BYTES} bytes with what the memory has: clear some "
+            "of that with UpdateMemory",
+        )
+    return joined
+
+
 async def _join(
     connection: Connection,
     scope: Scope,
@@ -219,13 +260,13 @@ async def _join(
     A statement of the lower level of trust adds nothing to one of the higher.
     """
     held = await editing.read_one(connection, scope, memory_id)
-    if held.memory.origin != statement.origin:
+    if outranks(held.memory.origin, statement.origin):
         return
     before = held.memory
     after = replace(
         before,
-        metadata={**before.metadata, **statement.metadata},
-        context={**before.context, **statement.context},
+        metadata=_joined("metadata", before.metadata, statement.metadata, statement),
+        context=_joined("context", before.context, statement.context, statement),
         expires_at=statement.expires_at or before.expires_at,
         sensitive=before.sensitive or statement.sensitive,
     )

@@ -18,6 +18,7 @@ from recollect_extraction.documents.ingest import (
 from recollect_extraction.handlers.answering import Answering
 from recollect_extraction.handlers.incoming_documents import read_documents
 from recollect_extraction.once import Work
+from recollect_extraction.queue.limit import QueueLimit
 from recollect_extraction.queue.signals import JobSignals
 from recollect_shared.convert import job_message
 from recollect_shared.database.pool import Connection, Database
@@ -34,6 +35,7 @@ class Documents:
 
     removal: Database
     rules: IngestRules
+    limit: QueueLimit
 
 
 class DocumentCalls:
@@ -56,6 +58,7 @@ class DocumentCalls:
         scope = current_call().principal.scope(user_id)
 
         async def change(connection: Connection) -> Ingested:
+            await self._documents.limit.require(connection, scope.tenant_id)
             return await ingest(connection, scope, batch, self._documents.rules)
 
         async def again(connection: Connection, ids: Sequence[str]) -> Ingested:

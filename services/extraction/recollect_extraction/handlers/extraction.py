@@ -25,6 +25,7 @@ from recollect_extraction.queue.signals import JobSignals
 from recollect_shared.consistency import Position, current_position
 from recollect_shared.convert import JOB_STATE, job_message
 from recollect_shared.database.pool import Connection
+from recollect_shared.errors import Unavailable
 from recollect_shared.models import Job
 from recollect_shared.paging import PageTokens
 from recollect_shared.rpc.call import Context, current_call, seconds_left
@@ -247,20 +248,27 @@ class ExtractionHandlers(DocumentCalls, extraction_service_pb2_grpc.ExtractionSe
             return job, pb.WatchJobResponse(job=await self._told(connection, job))
 
         last: Job | None = None
-        while True:
-            job, response = await self._answering.database.run(
-                look, timeout=CALL_SECONDS, repeatable=True
-            )
-            if job != last:
-                yield response
-                last = job
-            if job.final:
-                return
-            await self._signals.wait()
+        with self._signals.watching(str(job_id)) as news:
+            while True:
+                job, response = await self._answering.database.run(
+                    look, timeout=CALL_SECONDS, repeatable=True
+                )
+                if job != last:
+                    yield response
+                    last = job
+                if job.final:
+                    return
+                if self._signals.ending:
+                    raise Unavailable(
+                        "the service is stopping; watch the job at another one",
+                        reason="SHUTTING_DOWN",
+                        retry_after=1.0,
+                    )
+                await news.change()
 
     async def RetryJob(self, request: pb.RetryJobRequest, context: Context) -> pb.RetryJobResponse:
         """Queue a DEAD or CANCELLED job again."""
-        job, token = await self._change(request, context, "RetryJob", jobs.retry_job)
+        job, token = await self._change(request, context, "RetryJob", self._intake.retry)
         return pb.RetryJobResponse(job=job_message(job), consistency_token=token)
 
     async def CancelJob(

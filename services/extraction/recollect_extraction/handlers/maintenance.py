@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from recollect.v1 import maintenance_service_pb2 as pb
 from recollect.v1 import maintenance_service_pb2_grpc
+from recollect_extraction.budget import Budget
 from recollect_extraction.consolidation.calls import Consolidations
 from recollect_extraction.handlers.answering import Answering
 from recollect_extraction.handlers.consolidation import ConsolidationCalls
 from recollect_extraction.handlers.reembedding import Reembedding, ReembeddingCalls
 from recollect_extraction.handlers.rollback import RollbackCalls
+from recollect_extraction.handlers.usage import UsageCalls
 from recollect_extraction.upkeep.calls import Started, Upkeep
 from recollect_extraction.upkeep.schedules import DECAY, RETENTION, Schedules
 from recollect_shared.convert import job_message, timestamp
@@ -27,6 +29,7 @@ class MaintenanceHandlers(
     ConsolidationCalls,
     ReembeddingCalls,
     RollbackCalls,
+    UsageCalls,
     maintenance_service_pb2_grpc.MaintenanceServiceServicer,
 ):
     """Answers MaintenanceService."""
@@ -40,6 +43,7 @@ class MaintenanceHandlers(
         reembedding: Reembedding,
         consolidations: Consolidations,
         removal: Database,
+        budget: Budget,
     ) -> None:
         self._answering = answering
         self._pages = pages
@@ -48,6 +52,7 @@ class MaintenanceHandlers(
         self._reembedding = reembedding
         self._consolidations = consolidations
         self._removal = removal
+        self._budget = budget
 
     async def RunDecay(self, request: pb.RunDecayRequest, context: Context) -> pb.RunDecayResponse:
         """Archive what fades, of all users or of one."""

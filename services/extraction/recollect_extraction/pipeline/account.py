@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
 from recollect_extraction.pipeline.result import Result
+from recollect_extraction.prices import Prices
 from recollect_extraction.queue import claims
 from recollect_extraction.queue.claims import Claim
 from recollect_extraction.storage import ledger, unusable_replies, users
@@ -22,7 +23,7 @@ from recollect_extraction.storage.ledger import Charge
 from recollect_shared.database import faults
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.errors import RecollectError, TooLate, Unavailable
-from recollect_shared.model_api import ModelMisbehaved
+from recollect_shared.model_api import ModelError, ModelMisbehaved
 from recollect_shared.models import Scope
 from recollect_shared.sealing import Sealer
 
@@ -75,42 +76,54 @@ class UnusableReplies:
 class Account:
     """Settles attempts that failed. The database's role is recollect_write."""
 
-    def __init__(self, database: Database, replies: UnusableReplies) -> None:
+    def __init__(self, database: Database, prices: Prices, replies: UnusableReplies) -> None:
         self._database = database
+        self._prices = prices
         self._replies = replies
 
     async def settle(
-        self, held: Claim, result: Result, charges: Sequence[Charge], error: Exception
-    ) -> None:
-        """Charge what an attempt spent since its last commit, and keep the reply it failed on.
+        self,
+        held: Claim,
+        result: Result,
+        charges: Sequence[Charge],
+        error: Exception,
+        *,
+        scope: Scope | None = None,
+    ) -> Result:
+        """Charge what was spent since the last commit, and keep the reply that was of no use.
 
-        Call it with the error the attempt ends with, and raise that afterwards. A database that is
-        out of reach is not waited for.
+        Call it with the error that a call of the model or its commit ended with; what the error
+        itself says was spent is added. A database that is out of reach is not waited for.
 
         Args:
             held: The job.
             result: Its result as last committed, without these charges.
             charges: What was spent since.
-            error: Why the attempt ends.
+            error: What went wrong.
+            scope: Whom it was about, if the job is about all users of a tenant.
+
+        Returns:
+            The result with the charges, as the job's row has it.
         """
+        about = scope or held.scope
         reply = error.reply if isinstance(error, ModelMisbehaved) else ""
+        charges = [*charges, *self._wasted(held, error)]
         told = error if isinstance(error, RecollectError) else faults.translate(error)
         if isinstance(told, TooLate | Unavailable) or not (charges or reply):
             # In doubt the commit went through, and with it the charges.
-            return
+            return result
+        spent = result.with_charges(charges)
 
         async def work(connection: Connection) -> None:
             async with connection.transaction():
-                payer = await ledger.payer(connection, held.scope)
+                payer = await ledger.payer(connection, about)
                 await ledger.charge(connection, payer, held.job_id, held.kind, charges)
-                if reply and payer == held.scope:
+                if reply and payer == about:
                     sealed = self._replies.seal(payer, held.job_id, reply)
                     await unusable_replies.keep(
                         connection, payer, held.job_id, held.claim_no, sealed
                     )
-                if charges:
-                    spent = result.with_charges(list(charges))
-                    await claims.record_spending(connection, held, spent.stored())
+                await claims.record_spending(connection, held, spent.stored())
 
         try:
             await self._database.run(work, timeout=_SECONDS)
@@ -118,6 +131,24 @@ class Account:
             if not isinstance(failure, RecollectError) and faults.translate(failure) is None:
                 raise
             logger.warning("what an attempt cost is not on the bill: %s", type(failure).__name__)
+            return result
+        return spent
+
+    def _wasted(self, held: Claim, error: Exception) -> list[Charge]:
+        stage = "consolidation" if held.kind == "consolidation" else "extraction"
+        return [
+            Charge(
+                stage,
+                each.model,
+                each.calls,
+                each.input_tokens,
+                each.output_tokens,
+                self._prices.cost(
+                    each.model, input_tokens=each.input_tokens, output_tokens=each.output_tokens
+                ),
+            )
+            for each in (error.spent if isinstance(error, ModelError) else ())
+        ]
 
 
 def _bound_to(scope: Scope, job_id: UUID) -> list[str]:

@@ -134,7 +134,12 @@ class _Check:
 
 
 def read_answer(
-    text: str, *, messages: Sequence[str], memories: Sequence[str], events: Sequence[str] = ()
+    text: str,
+    *,
+    messages: Sequence[str],
+    memories: Sequence[str],
+    events: Sequence[str] = (),
+    closing_only: bool = False,
 ) -> Answer:
     """Turn a reply into an `Answer`.
 
@@ -143,15 +148,20 @@ def read_answer(
         messages: Local ids of the messages that were in the prompt.
         memories: Local ids of the memories that were in the prompt.
         events: Those of them that are of `EVENT_TYPES`, whose content is short.
+        closing_only: Read what ceases to hold, whatever it says of the successors, and pass over
+            everything else.
 
     Raises:
         UnusableAnswer: There is no JSON object with at least one known key.
     """
     reply = _load(text)
+    if closing_only:
+        reply = {key: reply.get(key) for key in ("contradicted_memories", "achieved_goals")}
     check = _Check(frozenset(messages), frozenset(memories), frozenset(events))
     items = _list(reply, "new_memories", check)
     if len(items) > MAX_ITEMS:
         check.dropped += len(items) - MAX_ITEMS
+    new_count = None if closing_only else len(items)
     profile = reply.get("profile")
     if profile is not None and not isinstance(profile, dict):
         check.drop()
@@ -169,12 +179,12 @@ def read_answer(
         ),
         contradicted=_each(
             _list(reply, "contradicted_memories", check),
-            lambda raw: _closed_item(raw, "contradicted", len(items), check),
+            lambda raw: _closed_item(raw, "contradicted", new_count, check),
             check,
         ),
         achieved=_each(
             _list(reply, "achieved_goals", check),
-            lambda raw: _closed_item(raw, "achieved", len(items), check),
+            lambda raw: _closed_item(raw, "achieved", new_count, check),
             check,
         ),
         profile=_clean(profile) if profile else None,
@@ -278,11 +288,11 @@ def _updated_item(raw: Any, check: _Check) -> UpdatedItem | None:
     )
 
 
-def _closed_item(raw: Any, how: str, new_count: int, check: _Check) -> ClosedItem | None:
+def _closed_item(raw: Any, how: str, new_count: int | None, check: _Check) -> ClosedItem | None:
     memory = _known(raw, how, check)
     if memory is None:
         return None
-    by = raw.get("by")
+    by = None if new_count is None else raw.get("by")
     if by is not None and (
         not isinstance(by, int) or isinstance(by, bool) or not 0 <= by < new_count
     ):

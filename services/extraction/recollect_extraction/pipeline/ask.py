@@ -56,8 +56,8 @@ class Told(Generic[Read]):
 Reply: TypeAlias = Told[Answer]
 
 
-async def ask(chat: ChatModel, prompt: Prompt) -> Reply:
-    """Ask what a conversation teaches, as `ask_for` does."""
+async def ask(chat: ChatModel, prompt: Prompt, *, closing_only: bool = False) -> Reply:
+    """Ask what a conversation teaches, as `ask_for` does; `closing_only` as for `read_answer`."""
     return await ask_for(
         chat,
         prompt,
@@ -66,6 +66,7 @@ async def ask(chat: ChatModel, prompt: Prompt) -> Reply:
             messages=[message.local_id for message in prompt.batch.messages],
             memories=[memory.local_id for memory in prompt.batch.memories],
             events=[m.local_id for m in prompt.batch.memories if m.type in EVENT_TYPES],
+            closing_only=closing_only,
         ),
         divisible=len(prompt.batch.messages) > 1,
     )

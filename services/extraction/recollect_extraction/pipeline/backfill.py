@@ -1,21 +1,29 @@
-"""Vectors for memories that were stored during an outage of the embedder."""
+"""Vectors for memories and passages that were stored during an outage of the embedder."""
 
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from uuid import UUID
 
-from recollect_extraction.storage import memories, pending_vectors, reembedding
+from recollect_extraction.prices import Prices, load_prices
+from recollect_extraction.storage import chunks, ledger, memories, pending_vectors, reembedding
+from recollect_extraction.storage.chunks import PendingChunk
+from recollect_extraction.storage.ledger import Charge
 from recollect_extraction.storage.pending_vectors import Pending
 from recollect_shared.database.pool import Connection, Database
-from recollect_shared.embeddings.protocol import Embedder, Vector
+from recollect_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
 from recollect_shared.model_api import ModelError, ModelUnavailable
 from recollect_shared.models import Scope
 
 logger = logging.getLogger("recollect.backfill")
 
+Waiting = Pending | PendingChunk
+
+KIND = "reembedding"
+NO_JOB = UUID(int=0)
+"""What stands in the ledger for the job of work that no job does."""
 _BATCH = 64
 _SECONDS = 30.0
 _PATIENCE = 3
@@ -25,18 +33,24 @@ _PATIENCE = 3
 class Backfill:
     """Embeds what waits, oldest first. The database's role is recollect_maintenance."""
 
-    def __init__(self, database: Database, embedder: Embedder) -> None:
+    def __init__(
+        self, database: Database, embedder: Embedder, prices: Prices | None = None
+    ) -> None:
+        """Embed with `embedder`, at `prices` or those that come along."""
         self._database = database
         self._embedder = embedder
+        self._prices = prices or load_prices(None)
 
     async def run(self) -> int:
-        """Embed one batch; how many memories are settled.
+        """Embed one batch of what waits; how many texts are settled.
 
         A vector is written only if the memory still has the words it was made from. A text that
         the embedder refuses while it takes others is given up: it is found by its words only, and
         does not stand in everybody's way.
         """
+        return await self._memories() + await self._chunks()
 
+    async def _memories(self) -> int:
         async def find(connection: Connection) -> list[Pending]:
             await reembedding.await_recent(connection)
             return await pending_vectors.find(connection, limit=_BATCH)
@@ -63,8 +77,35 @@ class Backfill:
 
         return await self._database.run(work, timeout=_SECONDS)
 
-    async def _vectors(self, waiting: Sequence[Pending]) -> dict[UUID, list[Vector]]:
-        """The vectors of each memory's content and source words; none for a refused text."""
+    async def _chunks(self) -> int:
+        waiting = await self._database.run(
+            lambda connection: chunks.find_pending_chunks(connection, limit=_BATCH),
+            timeout=_SECONDS,
+        )
+        if not waiting:
+            return 0
+        model = self._embedder.name
+        vectors = await self._vectors(waiting)
+
+        async def work(connection: Connection) -> int:
+            for item in waiting:
+                if item.chunk_id not in vectors:
+                    continue
+                found = vectors[item.chunk_id]
+                async with connection.transaction():
+                    if found:
+                        scope = Scope(item.tenant_id, item.user_id)
+                        await chunks.write_vectors(
+                            connection, scope, model, {item.chunk_id: found[0]}
+                        )
+                    else:
+                        await chunks.settle_refused(connection, item)
+            return len(vectors)
+
+        return await self._database.run(work, timeout=_SECONDS)
+
+    async def _vectors(self, waiting: Sequence[Waiting]) -> dict[UUID, list[Vector]]:
+        """The vectors of each item's texts; none for one that is refused."""
         try:
             return await self._embed(waiting)
         except ModelUnavailable as error:
@@ -80,23 +121,45 @@ class Backfill:
             except ModelUnavailable:
                 break
             except ModelError:
-                refused.append(item.memory_id)
+                refused.append(item.text_id)
             if not found and len(refused) == _PATIENCE:
                 # It is not the texts then: everything is refused.
                 return {}
         if found:
             logger.warning("%d text(s) are refused by the embedder", len(refused))
-            found.update({memory_id: [] for memory_id in refused})
+            found.update({text_id: [] for text_id in refused})
         return found
 
-    async def _embed(self, items: Sequence[Pending]) -> dict[UUID, list[Vector]]:
-        sources = [item for item in items if item.source_text]
-        texts = [*(item.content for item in items), *(item.source_text for item in sources)]
-        embedding = await self._embedder.embed(texts)
-        found: defaultdict[UUID, list[Vector]] = defaultdict(list)
-        for item, vector in zip([*items, *sources], embedding.vectors, strict=True):
-            found[item.memory_id].append(vector)
-        return dict(found)
+    async def _embed(self, items: Sequence[Waiting]) -> dict[UUID, list[Vector]]:
+        model = self._embedder.name
+        embedding = await self._embedder.embed([text for item in items for text in item.texts])
+        await self._charge(model, items, embedding)
+        vectors = iter(embedding.vectors)
+        return {item.text_id: [next(vectors) for _ in item.texts] for item in items}
+
+    async def _charge(
+        self, model: str, items: Sequence[Waiting], embedding: EmbeddingBatch
+    ) -> None:
+        """Put a call on the bills of the tenants of its texts, on each in their measure."""
+        sizes: Counter[str] = Counter()
+        for item in items:
+            sizes[item.tenant_id] += sum(map(len, item.texts))
+        calls, tokens, size = embedding.calls, embedding.tokens, sizes.total()
+        charges: dict[str, Charge] = {}
+        for tenant_id, part in sizes.items():
+            share = round(tokens * part / size) if size else 0
+            tokens, size = tokens - share, size - part
+            cost = self._prices.cost(model, input_tokens=share)
+            charges[tenant_id] = Charge("embedding", model, calls, share, 0, cost)
+            # A call about the texts of several tenants is counted once.
+            calls = 0
+
+        async def work(connection: Connection) -> None:
+            for tenant_id, charge in charges.items():
+                payer = Scope(tenant_id, ledger.NOBODY)
+                await ledger.charge(connection, payer, NO_JOB, KIND, [charge])
+
+        await self._database.run(work, timeout=_SECONDS)
 
     async def _write(
         self, connection: Connection, item: Pending, model: str, vectors: Sequence[Vector]

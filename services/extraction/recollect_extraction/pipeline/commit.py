@@ -190,7 +190,6 @@ class Commit:
             await profiles.mark_extracted(connection, scope)
             return replace(
                 result,
-                profile_version=profile.version,
                 dropped_items=result.dropped_items + (patch is not None),
             )
         change = merge_profile(
@@ -221,7 +220,7 @@ class Commit:
             await profiles.mark_extracted(connection, scope)
         return replace(
             result,
-            profile_version=change.profile.version,
+            profile_version=change.profile.version if change.changed else result.profile_version,
             dropped_items=result.dropped_items + change.dropped,
         )
 

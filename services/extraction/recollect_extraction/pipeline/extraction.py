@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
@@ -94,7 +94,7 @@ class Extraction:
         self._commit = commit
         self._prices = prices
         self._rules = rules
-        self._account = account
+        self.account = account
         self._budget = budget or Budget()
 
     @property
@@ -117,8 +117,7 @@ class Extraction:
         try:
             await self._read(held, self.batches(messages), tab)
         except Exception as error:
-            spent = self.wasted(error.spent) if isinstance(error, ModelError) else []
-            await self._account.settle(held, tab.result, [*tab.charges, *spent], error)
+            await self.account.settle(held, tab.result, tab.charges, error)
             raise
 
     async def _read(self, held: Claim, pending: deque[list[StoredMessage]], tab: Tab) -> None:
@@ -188,7 +187,13 @@ class Extraction:
         tab.charges = []
 
     async def answer(
-        self, asked: Asked, conversation_id: str, result: Result, wasted: Sequence[Charge] = ()
+        self,
+        asked: Asked,
+        conversation_id: str,
+        result: Result,
+        wasted: Sequence[Charge] = (),
+        *,
+        closing_only: bool = False,
     ) -> Outcome:
         """Put a prompt to the model and embed what it says; nothing is written.
 
@@ -197,12 +202,13 @@ class Extraction:
             conversation_id: Whose messages it holds.
             result: What the job has done so far, without what this call takes.
             wasted: What calls cost that were cut off; it is charged with this one.
+            closing_only: Take of the answer what ceases to hold, and nothing else.
 
         Raises:
             TooMuch: The reply was cut off.
             ModelError: The model gave no usable answer.
         """
-        reply = await ask(self._chat, asked.prompt)
+        reply = await ask(self._chat, asked.prompt, closing_only=closing_only)
         witnesses = Witnesses(conversation_id, asked.messages)
         vectors, embedding = await self._embed(reply.answer, witnesses)
         charges = [*wasted, *self._charges(reply, vectors, embedding)]
@@ -229,8 +235,10 @@ class Extraction:
         scope: Scope,
         conversation_id: str,
         batch: Sequence[StoredMessage],
+        *,
+        without: Collection[UUID] = (),
     ) -> Asked:
-        """What the model is asked about some messages of a conversation."""
+        """What the model is asked about some messages; memories `without` are not shown to it."""
         messages = {f"m{i}": message for i, message in enumerate(batch, 1)}
         profile, _ = await profiles.read_profile(connection, scope)
         time_zone, summary = await conversations.read_summary(connection, scope, conversation_id)
@@ -242,7 +250,8 @@ class Extraction:
             limit=self._rules.prompt_memories,
             tags_in_use=tags,
         )
-        local_memories = {f"e{i}": known for i, known in enumerate(chosen, 1)}
+        shown = [known for known in chosen if known.memory_id not in without]
+        local_memories = {f"e{i}": known for i, known in enumerate(shown, 1)}
         data = Batch(
             profile=profiles.profile_content(profile) if profile.version else {},
             summary=None if summary is None else conversations.summary_content(summary),

@@ -18,13 +18,13 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 from uuid import UUID
 
+from recollect_extraction.budget import Budget, BudgetSpent
 from recollect_extraction.intake import WHY_NOT, IncomingTranscript, store_messages
 from recollect_extraction.pipeline.ask import TooMuch, halves
 from recollect_extraction.pipeline.commit import Commit, Outcome
 from recollect_extraction.pipeline.extraction import Asked, Extraction
 from recollect_extraction.pipeline.operations import Plan
 from recollect_extraction.pipeline.result import Result
-from recollect_extraction.provider.protocol import Completion
 from recollect_extraction.queue.claims import Claim
 from recollect_extraction.storage import (
     conversations,
@@ -35,10 +35,16 @@ from recollect_extraction.storage import (
     users,
 )
 from recollect_extraction.storage.conversations import StoredMessage
+from recollect_extraction.storage.ledger import Charge
 from recollect_shared.database.pool import Connection, Database
-from recollect_shared.errors import TooLate, Unavailable, WrongState
+from recollect_shared.errors import Exhausted, TooLate, Unavailable, WrongState
 from recollect_shared.identifiers import uuid7
-from recollect_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
+from recollect_shared.model_api import (
+    ModelError,
+    ModelMisbehaved,
+    ModelRefused,
+    ModelUnavailable,
+)
 from recollect_shared.models import Entity, Memory, Profile, Scope, Summary
 
 logger = logging.getLogger("recollect.preview")
@@ -96,7 +102,7 @@ class _Run:
     transcript: IncomingTranscript
     job_id: UUID = field(default_factory=uuid7)
     outcomes: list[Outcome] = field(default_factory=list)
-    wasted: list[Completion] = field(default_factory=list)
+    wasted: list[Charge] = field(default_factory=list)
     pending: deque[list[StoredMessage]] | None = None
     result: Result = field(default_factory=Result)
     total: int = 0
@@ -125,8 +131,15 @@ class Preview:
     """Rehearses extractions. The database's role is recollect_write."""
 
     def __init__(
-        self, database: Database, extraction: Extraction, commit: Commit, *, memory_enabled: bool
+        self,
+        database: Database,
+        extraction: Extraction,
+        commit: Commit,
+        *,
+        memory_enabled: bool,
+        budget: Budget | None = None,
     ) -> None:
+        self._budget = budget or Budget()
         self._database = database
         self._extraction = extraction
         self._commit = commit
@@ -141,6 +154,7 @@ class Preview:
         Raises:
             WrongState: The user was erased or wants nothing learnt, a known message id came with
                 other content, or the model gave nothing usable or refused.
+            Exhausted: The tenant's budget for today does not allow for it.
             Unavailable: The model is out of reach.
             TooLate: Not even the first part could be read in time.
         """
@@ -191,13 +205,28 @@ class Preview:
                 run.pending = self._extraction.batches(scene.messages)
                 run.total = len(scene.messages)
             run.result = scene.result
-            if not run.pending:
+            if not run.pending or not await self._may_spend(connection, run):
                 return None
             return await self._extraction.prompt(
                 connection, run.scope, run.transcript.conversation_id, run.pending[0]
             )
 
         return build
+
+    async def _may_spend(self, connection: Connection, run: _Run) -> bool:
+        """Whether the budget allows for a further call; it is an error if there was none yet."""
+        try:
+            await self._budget.require(connection, run.scope.tenant_id, KIND)
+        except BudgetSpent as error:
+            if run.outcomes:
+                return False
+            raise Exhausted(
+                f"there is no budget left for previews today: {error}",
+                reason="BUDGET_EXHAUSTED",
+                metadata={"daily_budget_usd": f"{error.daily_usd.normalize():f}"},
+                retry_after=error.seconds_left,
+            ) from error
+        return True
 
     async def _hear(self, run: _Run, asked: Asked) -> None:
         assert run.pending
@@ -207,10 +236,13 @@ class Preview:
                 asked, run.transcript.conversation_id, run.result, run.wasted
             )
         except TooMuch as error:
-            run.wasted += error.spent
+            run.wasted += self._extraction.wasted(error.spent)
             run.pending.popleft()
             run.pending.extendleft(reversed(halves(batch)))
             return
+        except ModelError as error:
+            run.wasted += self._extraction.wasted(error.spent)
+            raise
         run.pending.popleft()
         run.wasted = []
         run.outcomes.append(outcome)
@@ -261,15 +293,13 @@ class Preview:
     async def _charge(self, run: _Run) -> None:
         """Put on the bill what was asked, also of a preview that came to nothing."""
         charges = [charge for outcome in run.outcomes for charge in outcome.charges]
-        charges += self._extraction.wasted(run.wasted)
+        charges += run.wasted
         if not charges:
             return
 
         async def work(connection: Connection) -> None:
             async with connection.transaction():
-                state = await users.lock_user(connection, run.scope)
-                known = state is not None and not state.erased
-                payer = run.scope if known else replace(run.scope, user_id="")
+                payer = await ledger.payer(connection, run.scope)
                 await ledger.charge(connection, payer, run.job_id, KIND, charges)
 
         await self._database.run(work, timeout=_STATEMENT_SECONDS)

@@ -142,9 +142,12 @@ def with_keywords(words: str, keywords: Sequence[str]) -> str:
 
 
 def _last_rewordings(plan: Plan) -> dict[UUID, Rewrite]:
-    """The change that leaves each reworded memory with its words."""
+    """The change that leaves each reworded memory with the words and keywords it is found by."""
     return {
-        change.after.memory_id: change for change in plan.rewrites if change.vector_of is not None
+        change.after.memory_id: change
+        for change in plan.rewrites
+        if change.vector_of is not None
+        or list(change.after.keywords) != list(change.before.keywords)
     }
 
 

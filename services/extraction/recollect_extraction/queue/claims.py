@@ -363,9 +363,7 @@ async def pause(
     await announce(connection, str(held.job_id))
 
 
-async def record_spending(
-    connection: Connection, held: Claim, result: Mapping[str, Any]
-) -> None:
+async def record_spending(connection: Connection, held: Claim, result: Mapping[str, Any]) -> None:
     """Say what an attempt has cost that yields nothing more; nothing happens to a lost claim."""
     await connection.execute(_SPENT, {**held.key, "result": Jsonb(dict(result))})
 

@@ -50,8 +50,8 @@ class QueueLimit:
         counted = await self._count(connection, tenant_id)
         if counted.waiting >= self._limit:
             raise Exhausted(
-                f"{counted.waiting} jobs wait, as many as RECOLLECT_QUEUE_LIMIT allows; nothing was "
-                "stored, try again later",
+                f"{counted.waiting} jobs wait, as many as RECOLLECT_QUEUE_LIMIT allows; "
+                "nothing was stored, try again later",
                 reason="QUEUE_FULL",
                 metadata={"queued": str(counted.waiting)},
                 retry_after=_RETRY_SECONDS,

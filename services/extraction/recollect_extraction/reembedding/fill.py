@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
 from uuid import UUID
 
+from recollect_extraction.budget import Budget
 from recollect_extraction.pipeline.result import Result
 from recollect_extraction.prices import Prices
 from recollect_extraction.queue import claims
@@ -25,8 +26,6 @@ logger = logging.getLogger("recollect.reembedding")
 
 _BATCH = 64
 _SECONDS = 30.0
-_NOBODY = ""
-"""The user of a charge that is the whole tenant's."""
 
 Find = Callable[..., Awaitable[list[Text]]]
 
@@ -34,10 +33,17 @@ Find = Callable[..., Awaitable[list[Text]]]
 class Fill:
     """Runs the job. The database's role is recollect_maintenance."""
 
-    def __init__(self, database: Database, embedders: Embedders, prices: Prices) -> None:
+    def __init__(
+        self,
+        database: Database,
+        embedders: Embedders,
+        prices: Prices,
+        budget: Budget | None = None,
+    ) -> None:
         self._database = database
         self._embedders = embedders
         self._prices = prices
+        self._budget = budget or Budget()
 
     async def run(self, held: Claim) -> None:
         """Embed what lacks a vector, batch by batch; each is kept, so that a crash repeats one.
@@ -45,6 +51,7 @@ class Fill:
         Raises:
             ClaimLost: Somebody else has the job; nothing was written after that.
             ModelUnavailable: The model is out of reach; the job waits.
+            BudgetSpent: The tenant's budget does not allow for the next batch.
         """
         model, dimensions = str(held.params["model"]), int(held.params["dimensions"])
         embedder = self._embedders.find(model, dimensions)
@@ -70,11 +77,14 @@ class Fill:
         after: tuple[str, str, UUID] = START
         while True:
             start = after
-            texts = await self._database.run(
-                lambda connection: find(connection, embedder.name, after=start, limit=_BATCH),  # noqa: B023
-                timeout=_SECONDS,
-                repeatable=True,
-            )
+
+            async def read(connection: Connection) -> list[Text]:
+                found = await find(connection, embedder.name, after=start, limit=_BATCH)  # noqa: B023
+                if found:
+                    await self._budget.require(connection, held.tenant_id, held.kind)
+                return found
+
+            texts = await self._database.run(read, timeout=_SECONDS, repeatable=True)
             if not texts:
                 return result
             vectors, charge = await self._embed(embedder, texts)
@@ -97,7 +107,7 @@ class Fill:
             async with connection.transaction():
                 await claims.hold(connection, held)
                 await write(connection, embedder.name, vectors)
-                scope = Scope(held.tenant_id, _NOBODY)
+                scope = Scope(held.tenant_id, ledger.NOBODY)
                 await ledger.charge(connection, scope, held.job_id, held.kind, [charge])
                 await claims.record_progress(
                     connection, held, done_to=0, result=result.stored(), finished=False

@@ -65,6 +65,12 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND chunk_id = ANY(%(c
   AND EXISTS (SELECT FROM embedding_models WHERE active AND model = %(model)s)
 """
 
+_REFUSE = """
+UPDATE document_chunks SET embedding_state = 'refused'
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND chunk_id = %(chunk_id)s
+  AND embedding_state = 'pending'
+"""
+
 # Across users.
 _FIND_PENDING = """
 SELECT c.tenant_id, c.user_id, c.chunk_id,
@@ -97,6 +103,16 @@ class PendingChunk:
     user_id: str
     chunk_id: UUID
     text: str
+
+    @property
+    def text_id(self) -> UUID:
+        """Names it among what waits."""
+        return self.chunk_id
+
+    @property
+    def texts(self) -> list[str]:
+        """What is to be embedded."""
+        return [self.text]
 
 
 async def read(connection: Connection, scope: Scope, document_id: UUID) -> list[Chunk]:
@@ -166,6 +182,14 @@ async def write_vectors(
         )
     if chunk_ids:
         await connection.execute(_SETTLE, {**_of(scope), "chunk_ids": chunk_ids, "model": model})
+
+
+async def settle_refused(connection: Connection, item: PendingChunk) -> None:
+    """Mark a chunk that no vector can be had of: it is found by its words only."""
+    await connection.execute(
+        _REFUSE,
+        {"tenant_id": item.tenant_id, "user_id": item.user_id, "chunk_id": item.chunk_id},
+    )
 
 
 async def find_pending_chunks(connection: Connection, *, limit: int) -> list[PendingChunk]:

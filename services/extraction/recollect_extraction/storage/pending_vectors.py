@@ -42,6 +42,16 @@ class Pending:
     content: str
     source_text: str
 
+    @property
+    def text_id(self) -> UUID:
+        """Names it among what waits."""
+        return self.memory_id
+
+    @property
+    def texts(self) -> list[str]:
+        """What is to be embedded: its content, then the words it came from, if they are held."""
+        return [self.content, self.source_text] if self.source_text else [self.content]
+
 
 async def find(connection: Connection, *, limit: int) -> list[Pending]:
     """The memories that have waited longest."""

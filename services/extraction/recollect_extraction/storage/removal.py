@@ -105,7 +105,7 @@ JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
 # be gone.
 _SWEEP_POSTINGS = """
 WITH posting AS (
-    SELECT p.term, p.segment, n.lexical_no, n.frequency, n.length, n.place,
+    SELECT p.ctid AS place_in_table, n.lexical_no, n.frequency, n.length, n.place,
            m.memory_id IS NOT NULL AS live
     FROM postings AS p
     CROSS JOIN LATERAL unnest(p.lexical_nos, p.frequencies, p.lengths) WITH ORDINALITY
@@ -114,22 +114,22 @@ WITH posting AS (
          AND m.lexical_no = n.lexical_no
     WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s
 ), changed AS (
-    SELECT term, segment, array_agg(lexical_no ORDER BY place) FILTER (WHERE live) AS nos,
+    SELECT place_in_table, array_agg(lexical_no ORDER BY place) FILTER (WHERE live) AS nos,
            array_agg(frequency ORDER BY place) FILTER (WHERE live) AS frequencies,
            array_agg(length ORDER BY place) FILTER (WHERE live) AS lengths
     FROM posting
-    GROUP BY term, segment
+    GROUP BY place_in_table
     HAVING NOT bool_and(live)
 ), emptied AS (
     DELETE FROM postings AS p USING changed AS c
-    WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s
-      AND p.term = c.term AND p.segment = c.segment AND c.nos IS NULL
+    WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.ctid = c.place_in_table
+      AND c.nos IS NULL
 )
 UPDATE postings AS p
 SET lexical_nos = c.nos, frequencies = c.frequencies, lengths = c.lengths
 FROM changed AS c
-WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s
-  AND p.term = c.term AND p.segment = c.segment AND c.nos IS NOT NULL
+WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.ctid = c.place_in_table
+  AND c.nos IS NOT NULL
 """
 
 # Whoever accepts or hands out messages of these conversations waits until they are gone.

@@ -1,6 +1,6 @@
 """What work cost, summed up: a tenant's day against its budget, and the groups of `GetUsage`.
 
-The ledger keeps one row for each day (UTC), job, stage and model, so that no sum is finer than that.
+The ledger keeps one row for each day (UTC), job, stage and model: no sum is finer than that.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ WHERE tenant_id = %(tenant_id)s
        OR day < %(until)s::timestamptz AT TIME ZONE 'UTC')
 """
 
-# What is not grouped by is the same in every row. Days count backwards, so that the latest is first.
+# What is not grouped by is the same in every row. Days count backwards: the latest is first.
 _GROUPED = f"""
 WITH groups AS (
     SELECT CASE WHEN %(by_day)s THEN date '9999-12-31' - day ELSE 0 END AS days_before,
@@ -171,9 +171,7 @@ async def total(connection: Connection, tenant_id: str, wanted: UsedFilter) -> U
 
 def _group(row: tuple[Any, ...]) -> UsedBy:
     days_before, user_id, kind, model, *sums, day = row
-    return UsedBy(
-        user_id, kind, model, day, Used(*sums), (str(days_before), user_id, kind, model)
-    )
+    return UsedBy(user_id, kind, model, day, Used(*sums), (str(days_before), user_id, kind, model))
 
 
 def _parameters(tenant_id: str, wanted: UsedFilter) -> dict[str, object]:

@@ -2,8 +2,9 @@
 
 Two rules, and nothing is invented. Statements whose words are equal, or of which one holds all the
 words of the other in their order with nothing that denies between, become the fuller one.
-Preferences that begin alike ("The user prefers …") become one sentence that lists what they end
-with. Whether anything was lost is checked by whoever asked, as with any model.
+Preferences that begin alike ("The user prefers …") and share a tag that says what they are about
+become one sentence that lists what they end with. Whether anything was lost is checked by whoever
+asked, as with any model.
 """
 
 from __future__ import annotations
@@ -22,13 +23,16 @@ _NOT = frozenset(
     "except unless but longer used khong chua chang dung ghet chi tru nhung".split()
 )
 _AND = {"en": "and", "vi": "và"}
-_HEADS = (
-    (
-        "en",
-        ("the user prefers", "user prefers", "prefers", "the user likes", "user likes", "likes"),
-    ),
-    ("vi", ("người dùng thích", "thích")),
+_HEADS = tuple(
+    (language, head)
+    for language, heads in (
+        ("en", "the user prefers,user prefers,prefers,the user likes,user likes,likes"),
+        ("vi", "người dùng thích,thích"),
+    )
+    for head in heads.split(",")
 )
+_BROAD = frozenset("preference like dislike feedback personal_info".split())
+"""Tags that say what kind of statement it is, not what it is about."""
 
 
 def consolidate(memories: Sequence[PromptMemory]) -> dict[str, Any]:
@@ -64,16 +68,23 @@ def _holds(whole: PromptMemory, part: PromptMemory) -> bool:
 
 
 def _joined(memories: Sequence[PromptMemory]) -> list[dict[str, Any]]:
+    """Preferences of one form and one facet, as one sentence that lists them."""
     found = []
-    for language, heads in _HEADS:
-        for head in heads:
-            alike = [each for each in memories if _rest(each, head)][:_MOST_JOINED]
+    used: set[str] = set()
+    for facet in dict.fromkeys(tag for each in memories for tag in each.tags if tag not in _BROAD):
+        for language, head in _HEADS:
+            alike = [
+                each
+                for each in memories
+                if facet in each.tags and each.local_id not in used and _rest(each, head)
+            ][:_MOST_JOINED]
             rests = [_rest(each, head) for each in alike]
             if len(alike) < 2 or sum(map(len, rests)) > _LONGEST:
                 continue
             listed = f"{', '.join(rests[:-1])} {_AND[language]} {rests[-1]}"
-            start = alike[0].content[: len(head)]
+            start = alike[0].content.strip()[: len(head)]
             found.append(_item(alike, f"{start} {listed}."))
+            used.update(each.local_id for each in alike)
     return found
 
 

@@ -1,0 +1,123 @@
+"""Section 8 of the story: memories saved by hand, merged, taken apart again, and looked after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from recollect.v1 import (
+    history_pb2,
+    job_pb2,
+    maintenance_service_pb2,
+    memory_pb2,
+    memory_service_pb2,
+)
+
+if TYPE_CHECKING:
+    from examples.demo.story import Story
+
+TAG = "writing_style"
+SAVED = (
+    "Prefers bullet points to long paragraphs.",
+    "Prefers plain words to jargon.",
+    "Prefers examples before definitions.",
+    "Prefers short sentences.",
+    "Prefers numbers in tables.",
+)
+"""Five statements about one thing: as few as a merge on request works with."""
+
+
+def tell_upkeep(story: Story) -> None:
+    """Save, merge, undo; then what decay would do and what the work has cost so far."""
+    page = story.page
+    page.chapter("8. Upkeep")
+    _tell_merge(story)
+    reply = story.running.client.run_decay(user_id=story.run.user("maren"), dry_run=True)
+    counts = reply.counts
+    page.say(
+        f"\nDecay, as a dry run over Maren's memories: {counts['archived']} would be archived now "
+        f"({counts['archived_low_importance']} of little importance and unused for 30 days, "
+        f"{counts['archived_context']} of context older than 90 days). A schedule does it every "
+        "night; decisions never decay, and nothing is deleted."
+    )
+    _tell_usage(story)
+
+
+def _tell_merge(story: Story) -> None:
+    page, client = story.page, story.running.client
+    user = story.run.user("maren")
+    page.say("An assistant saves five remarks of Maren's about one thing, one call each:")
+    ids = []
+    for content in SAVED:
+        saved = story.timed("save", partial(_save, story, content))
+        ids.append(saved.memory.id)
+        page.item(saved.memory.content)
+    begun = client.consolidate(user_id=user, tag=TAG)
+    job = _ended(story, begun.job)
+    merged = [
+        memory
+        for memory in story.memories("maren", memory_pb2.MEMORY_STATUS_ACTIVE)
+        if memory.source == memory_pb2.MEMORY_SOURCE_CONSOLIDATION
+    ]
+    if not merged:
+        page.say(
+            f"Consolidation found nothing to merge ({dict(job.result.counts)}): the model answered "
+            "nothing that keeps to what was said."
+        )
+        return
+    page.say("Consolidation makes this of them:")
+    for memory in merged:
+        page.item(f"“{memory.content}” in the place of {len(memory.supersedes)}", "green")
+    page.say("They are kept, superseded. Undone, they are back and the merged one is put away:")
+    for memory in merged:
+        for original in client.undo_consolidation(user, memory.id).memories:
+            page.item(f"{original.content} (version {original.version})")
+    _tell_history(story, ids[0])
+
+
+def _save(story: Story, content: str) -> memory_service_pb2.SaveMemoryResponse:
+    return story.running.client.save_memory(
+        story.run.user("maren"), content, type=memory_pb2.MEMORY_TYPE_PREFERENCE, tags=[TAG]
+    )
+
+
+def _tell_history(story: Story, memory_id: str) -> None:
+    reply = story.running.client.get_memory_history(story.run.user("maren"), memory_id)
+    steps = [f"{_happened(event.kind)} by {event.actor}" for event in reversed(reply.events)]
+    story.page.say(f"The history of the first: {', '.join(steps)}.")
+
+
+def _happened(kind: int) -> str:
+    """What happened, in a word."""
+    name = history_pb2.HistoryEventKind.Name(kind)  # type: ignore[arg-type]
+    return name.removeprefix("HISTORY_EVENT_KIND_").lower()
+
+
+def _tell_usage(story: Story) -> None:
+    client = story.running.client
+    rows: Sequence[maintenance_service_pb2.UsageRow] = client.get_usage(
+        user_id=story.run.user("maren"),
+        group_by=[maintenance_service_pb2.USAGE_DIMENSION_KIND],
+    ).rows
+    story.page.say("\nWhat Maren's memory has cost so far, by kind of work (GetUsage):")
+    story.page.table(
+        ("work", "model calls#", "tokens in#", "tokens out#", "embedding calls#", "US dollars#"),
+        [
+            (
+                row.kind,
+                str(row.usage.llm_calls),
+                f"{row.usage.input_tokens:,}",
+                f"{row.usage.output_tokens:,}",
+                str(row.usage.embedding_calls),
+                f"{row.usage.cost_usd:.4f}",
+            )
+            for row in rows
+        ],
+    )
+
+
+def _ended(story: Story, job: job_pb2.Job) -> job_pb2.Job:
+    for latest in story.running.client.watch_job(job.id, timeout=120):
+        job = latest
+    return job

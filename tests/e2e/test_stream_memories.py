@@ -1,0 +1,127 @@
+"""StreamMemories: bulk import by hand, each statement by itself (B1, G1); faults.md rows 36, 48."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import grpc
+import pytest
+
+from recollect.v1 import memory_pb2
+from recollect.v1 import memory_service_pb2 as pb
+from tests.e2e.conftest import Services
+from tests.e2e.curating import checks, save, statement, stream
+from tests.e2e.learning import memories, rows
+from tests.scripted_model import ScriptedModel, StatusFault
+
+
+async def test_many_statements_are_saved_in_order(
+    services: Services, superuser_conninfo: str
+) -> None:
+    """Thousands, with bounded memory: what is held does not depend on the length of the stream."""
+    count = 1_500
+    requests = (
+        statement(f"Fact number {n} of the list", user=f"user{n % 3}", metadata={"n": n})
+        for n in range(count)
+    )
+    reply = await stream(services, requests)
+    assert (reply.saved_count, reply.rejected_count, len(reply.errors)) == (count, 0, 0)
+    assert reply.deduplicated_count == 0
+    assert len(set(reply.memory_ids)) == count
+    assert reply.consistency_token
+    kept = {
+        str(row[0]): row[1]
+        for row in rows(superuser_conninfo, "SELECT memory_id, metadata ->> 'n' FROM memories")
+    }
+    assert [kept[memory_id] for memory_id in reply.memory_ids] == [str(n) for n in range(count)]
+
+
+async def test_a_refused_one_is_told_and_the_others_are_saved(services: Services) -> None:
+    bad = statement("x" * 8193, user="")
+    reply = await stream(
+        services,
+        [
+            statement("Ana likes tea"),
+            bad,
+            pb.SaveMemoryRequest(),
+            statement("Ana likes figs", idempotency_key="k"),
+            statement("Ana likes nuts", idempotency_key="k"),
+            statement("a\x00b"),
+            statement("Ana likes tea", metadata={"a": 1}),
+            statement("Ana likes figs", idempotency_key="k"),
+        ],
+    )
+    assert (reply.saved_count, reply.deduplicated_count, reply.rejected_count) == (4, 1, 4)
+    assert len(reply.memory_ids) == 4
+    assert reply.memory_ids[0] == reply.memory_ids[2]
+    assert reply.memory_ids[1] == reply.memory_ids[3]
+    told = {error.index: error for error in reply.errors}
+    assert set(told) == {1, 2, 4, 5}
+    assert {v.field for v in told[1].field_violations} == {"item.user_id", "item.content"}
+    assert {v.field for v in told[2].field_violations} == {"item.user_id", "item.content"}
+    assert (told[4].code, told[4].reason) == (
+        grpc.StatusCode.ALREADY_EXISTS.value[0],
+        "IDEMPOTENCY_KEY_REUSED",
+    )
+    assert [v.field for v in told[5].field_violations] == ["item.content"]
+    assert {m.content for m in await memories(services)} == {"Ana likes tea", "Ana likes figs"}
+
+
+async def test_only_a_thousand_refusals_are_told(services: Services) -> None:
+    requests = [statement("", user="ana") for _ in range(1_100)]
+    reply = await stream(services, [*requests, statement("Ana likes tea")])
+    assert (reply.saved_count, reply.rejected_count, len(reply.errors)) == (1, 1_100, 1_000)
+    assert [error.index for error in reply.errors] == list(range(1_000))
+
+
+async def test_sending_it_all_again_changes_nothing(
+    services: Services, superuser_conninfo: str
+) -> None:
+    requests = [statement(f"Fact number {n} of the list") for n in range(20)]
+    first = await stream(services, requests)
+    await checks(services)
+    table = "SELECT xmin::text, * FROM memories ORDER BY memory_id"
+    before = rows(superuser_conninfo, table)
+    again = await stream(services, requests)
+    assert (again.saved_count, again.deduplicated_count) == (20, 20)
+    assert list(again.memory_ids) == list(first.memory_ids)
+    assert rows(superuser_conninfo, table) == before
+
+
+async def test_texts_are_embedded_many_at_a_time(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    await stream(modelled, [statement(f"Fact number {n} of the list") for n in range(200)])
+    assert model.calls["embeddings"] <= 40
+    states = rows(superuser_conninfo, "SELECT DISTINCT embedding_state FROM memories")
+    assert states == [("stored",)]
+
+
+async def test_row_32_without_an_embedder_all_are_saved(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    model.always(StatusFault(503), endpoint="embeddings")
+    reply = await stream(modelled, [statement(f"Fact number {n} of the list") for n in range(10)])
+    assert (reply.saved_count, reply.rejected_count) == (10, 0)
+
+
+async def test_a_stream_that_breaks_off_keeps_what_was_saved(
+    services: Services, superuser_conninfo: str
+) -> None:
+    saved = (await save(services, "Ana likes tea")).memory
+
+    async def breaking() -> AsyncIterator[pb.StreamMemoriesRequest]:
+        for n in range(3):
+            yield pb.StreamMemoriesRequest(item=statement(f"Fact number {n} of the list"))
+        yield pb.StreamMemoriesRequest(item=statement("Ana likes tea", importance=0.9))
+        # What is saved while the stream is still open does not wait for its end.
+        while (await memories(services, statuses=[memory_pb2.MEMORY_STATUS_ACTIVE]))[0].version < 2:
+            pass
+        raise RuntimeError
+
+    with pytest.raises((grpc.aio.AioRpcError, RuntimeError, grpc.aio.UsageError)):
+        await services.memory.StreamMemories(breaking(), timeout=60)
+    kept = await memories(services)
+    assert len(kept) == 4
+    assert (kept[0].id, kept[0].importance) == (saved.id, 0.9)
+    assert rows(superuser_conninfo, "SELECT count(*) FROM memories") == [(4,)]

@@ -1,0 +1,118 @@
+"""What a merge may not do to what its originals say."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect_extraction.consolidation.faithful import objections
+
+DOCUMENT_002 = [
+    "I prefer casual tone",
+    "I don't like formal language",
+    "keep it conversational",
+    "too stiff last time",
+    "The user writes the way they talk",
+]
+
+
+def kinds(merged: str, *originals: str, type_: str = "fact") -> set[str]:
+    return {each.partition(":")[0] for each in objections(merged, type_, originals)}
+
+
+@pytest.mark.parametrize(
+    "merged",
+    [
+        "The user prefers a casual, conversational tone and dislikes formal language.",
+        "Prefers casual, conversational writing.",
+        "Prefers a casual tone; does not like formal language.",
+    ],
+)
+def test_document_002_a_clear_statement_is_let_through(merged: str) -> None:
+    assert kinds(merged, *DOCUMENT_002, type_="preference") == set()
+
+
+@pytest.mark.parametrize(
+    ("merged", "originals", "kind"),
+    [
+        # No arithmetic, and no number of one's own.
+        ("The user has 5 cats", ["The user has 2 cats", "The user has 3 cats"], "number"),
+        ("User has two cats, Tom and Kim", ["User has a cat Tom", "User has a cat Kim"], "number"),
+        ("The user runs at 7 am", ["The user runs early", "The user runs daily"], "number"),
+        ("The user runs in May", ["The user runs early", "The user runs daily"], "number"),
+        # No name.
+        ("The user works at Acme", ["The user works in sales", "The user works late"], "name"),
+        # What was denied.
+        ("Eats pasta and meat", ["Does not eat meat", "Loves pasta"], "affirmed"),
+        ("Loves pasta", ["Does not eat meat", "Loves pasta"], "lost"),
+        ("Does not eat pasta or meat", ["Does not eat meat", "Eats pasta"], "denied"),
+        ("Likes long meetings", ["Dislikes long meetings", "Has many meetings"], "affirmed"),
+        # Sides of a contrast.
+        ("The user drinks tea", ["The user drinks tea", "The user drinks coffee"], "opposite"),
+        ("The user runs in the evening",
+         ["The user runs in the morning", "The user runs every morning"], "opposite"),
+        ("Prefers formal mails", ["Prefers casual mails", "Prefers friendly mails"], "opposite"),
+        # What has ended, is meant to be, or holds alone.
+        ("The user works at a bank",
+         ["The user no longer works at a bank", "The user worked at a bank"], "marker"),
+        ("The user learns Rust", ["The user wants to learn Rust", "The user plans to learn Rust"],
+         "marker"),
+        ("The user only drinks tea", ["The user drinks tea", "The user drinks green tea"],
+         "marker"),
+        # Nothing in common: a reply that would replace everything by one sentence.
+        ("The user is nice", ["Lives in a flat", "Works at night", "Plays chess", "Owns a bike"],
+         "unrelated"),
+        # Scripts without capitals.
+        ("用户喜欢长回答", ["用户不喜欢长回答", "用户喜欢回答"], "lost"),
+        ("用户不喜欢回答", ["用户喜欢回答", "用户喜欢短回答"], "denied"),
+        ("小红住在上海工作很忙", ["用户喜欢短回答", "用户喜欢回答"], "wording"),
+    ],
+)  # fmt: skip
+def test_harm_is_refused(merged: str, originals: list[str], kind: str) -> None:
+    assert kind in kinds(merged, *originals)
+
+
+@pytest.mark.parametrize(
+    ("merged", "originals"),
+    [
+        ("Loves pasta and does not eat meat", ["Does not eat meat", "Loves pasta"]),
+        ("The user drinks tea and coffee", ["The user drinks tea", "The user drinks coffee"]),
+        ("The user has cats", ["The user has 2 cats", "The user has cats at home"]),
+        ("Lives in Porto near Anna", ["Lives in Porto", "Lives near Anna in Porto"]),
+        ("The user wants to learn Rust and Go", ["Wants to learn Rust", "Plans to learn Go"]),
+        ("用户喜欢短回答，不喜欢长回答", ["用户喜欢短回答", "用户不喜欢长回答"]),
+        ("Người dùng thích trả lời ngắn gọn",
+         ["Người dùng thích trả lời ngắn", "Người dùng không thích trả lời dài"]),
+    ],
+)  # fmt: skip
+def test_a_faithful_merge_is_let_through(merged: str, originals: list[str]) -> None:
+    assert kinds(merged, *originals) == set()
+
+
+statements = st.lists(
+    st.sampled_from(
+        [
+            "The user likes tea in the morning",
+            "The user does not eat meat",
+            "The user has 3 cats called Tom",
+            "The user no longer works at Acme",
+            "Người dùng thích cà phê",
+            "用户不喜欢长回答",
+            "The user wants to learn Rust 🦀",
+        ]
+    ),
+    min_size=1,
+    max_size=3,
+    unique=True,
+)
+
+
+@given(statements)
+def test_all_the_originals_one_after_another_are_always_faithful(originals: list[str]) -> None:
+    assert objections(". ".join(originals), "goal", originals) == []
+
+
+@given(st.text(max_size=80), st.lists(st.text(max_size=40), min_size=2, max_size=4))
+def test_no_text_breaks_the_guards(merged: str, originals: list[str]) -> None:
+    assert objections(merged, "fact", originals) == objections(merged, "fact", originals)
