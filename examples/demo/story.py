@@ -247,8 +247,8 @@ def _tell_what_was_planted(story: Story) -> None:
         for text in hits:
             page.quote(text)
     page.say(
-        "\nA text that gives no order is learnt, and may still be written to break out of the "
-        "block. A visitor says:"
+        "\nA visitor says one thing that is worth keeping, and one that is written to break out of "
+        "the block in which an assistant is told of it:"
     )
     said = next(
         item.transcript.messages[0].content
@@ -256,9 +256,12 @@ def _tell_what_was_planted(story: Story) -> None:
         if item.transcript.user_id == story.run.user("visitor")
     )
     page.quote(said)
+    held_back = story.memories("visitor", memory_pb2.MEMORY_STATUS_QUARANTINED)
     page.say(
-        "What an assistant is told stays between two fence lines with an id that nobody can guess; "
-        "inside, each memory is one line, and tags, headings and role names are made harmless:"
+        f"The first is learnt. The other reads as an instruction: {len(held_back)} memory is held "
+        "in quarantine, out of every read, until ReviewMemory decides. And what an assistant is "
+        "told stays between two fence lines with an id that nobody can guess; inside, each memory "
+        "is one line, and tags, headings and role names are made harmless:"
     )
     reply = story.timed(
         "context", lambda: story.running.client.get_context(story.run.user("visitor"))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import psycopg
-from google.protobuf import field_mask_pb2
+from google.protobuf import field_mask_pb2, json_format, struct_pb2
 
 from recollect.v1 import extraction_service_pb2, job_pb2, memory_pb2, retrieval_service_pb2
 from recollect.v1 import memory_service_pb2 as pb
@@ -134,6 +134,6 @@ def change(conninfo: str, statement: str, **values: Any) -> None:
         connection.execute(statement.encode(), values)
 
 
-def plain(value: Any) -> Mapping[str, Any]:
+def plain(value: struct_pb2.Struct) -> dict[str, Any]:
     """A Struct as a dict."""
-    return dict(value.items())
+    return json_format.MessageToDict(value)

@@ -147,9 +147,7 @@ async def test_an_edit_teaches_the_length(
     moved = await services.memory.RecordFeedback(
         feedback("ana", edit=memory_service_pb2.ResponseEdit(original="é" * 100, edited=edited))
     )
-    found: dict[str, Any] = {
-        p.key: json_format.MessageToDict(p.value) for p in moved.preferences
-    }
+    found: dict[str, Any] = {p.key: json_format.MessageToDict(p.value) for p in moved.preferences}
     assert found == ({"length": learnt} if learnt else {})
 
 

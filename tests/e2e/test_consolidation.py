@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import re
+from typing import Any
 
 import grpc
 import pytest
@@ -251,7 +254,8 @@ async def test_c1_different_people_are_never_merged(
     job = await the_job(modelled)
     assert job.result.counts["groups"] == 3
     for request in consolidations(list(model.chat_requests)):
-        assert len({each.content.split(" drinks")[0] for each in request.memories}) == 1
+        people = {re.split(" (drinks|collects)", each.content)[0] for each in request.memories}
+        assert len(people) == 1
     # And what the model makes of them speaks of nobody it was asked about.
     assert job.result.counts["superseded"] == 0
     assert job.result.counts["dropped"] == 3
@@ -266,7 +270,7 @@ async def test_row_67_a_run_by_itself_keeps_the_levels_of_trust_apart(
     await say(
         modelled,
         *STYLES,
-        ("assistant", "The user does not like formal language in a casual mail"),
+        ("assistant", "The user does not like formal language in a mail to friends"),
         ("tool", "The user keeps to a conversational tone, never to formal language"),
     )
     job = await the_job(modelled)
@@ -482,6 +486,70 @@ async def test_a_run_over_the_tenant_goes_through_its_users(
     assert len(await contents(modelled, user="joe")) == 3
 
 
+async def test_c4_the_nightly_run_merges_what_is_too_much_and_asks_once(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """The job that a schedule queues: of the tenant, and asked for by nobody."""
+
+    async def nightly() -> job_pb2.Job:
+        ((job_id,),) = rows(
+            superuser_conninfo,
+            "INSERT INTO jobs (job_id, tenant_id, kind, max_attempts) VALUES (gen_random_uuid(),"
+            " 'default', 'consolidation', 4) RETURNING job_id",
+        )
+        job = await ended(modelled, str(job_id))
+        assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+        return job
+
+    model.script = script(nothing)
+    for user in ("ana", "ben"):
+        await say(modelled, *STYLES, user=user)
+    await say(modelled, "The user signs with a casual first name", conversation="c2")
+    await the_job(modelled)
+    model.script = script(all_into(ONE_STYLE))
+    # One user has too few, the other's were looked at already.
+    assert (await nightly()).result.counts["skipped_unchanged"] == 1
+    assert calls(model) == 1
+    await say(modelled, "The user found casual notes fun", conversation="c3")
+    job = await nightly()
+    assert (job.result.counts["groups"], job.result.counts["superseded"]) == (1, 7)
+    assert await contents(modelled) == [ONE_STYLE]
+    assert await contents(modelled, user="ben") == sorted(STYLES)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_undoing_every_merge_leaves_what_was_there(
+    modelled: Services, model: ScriptedModel, seed: int
+) -> None:
+    """Undo after merge is the identity on all that a memory says, whatever was merged with what."""
+    chance = random.Random(seed)
+
+    def some(request: ChatRequest) -> list[dict[str, Any]]:
+        ids = [known.local_id for known in request.memories]
+        chance.shuffle(ids)
+        cut = chance.randint(2, len(ids) - 2)
+        return [merged(ONE_CASUAL, part) for part in (ids[:cut], ids[cut:])]
+
+    model.script = script(some)
+    await say(modelled, *(f"{each} #t{n}" for n, each in enumerate(CASUAL)))
+    before = [stated(each) for each in await memories(modelled)]
+    await consolidate(modelled, tag=STYLE)
+    made = await memories(modelled, statuses=ACTIVE)
+    assert [each.content for each in made] == [ONE_CASUAL] * 2
+    for each in made:
+        await undo(modelled, each.id)
+    assert [stated(each) for each in await memories(modelled)] == before
+
+
+def stated(memory: memory_pb2.Memory) -> bytes:
+    """All of a memory but the marks of having been changed."""
+    kept = memory_pb2.Memory()
+    kept.CopyFrom(memory)
+    for name in ("version", "updated_at", "job_id"):
+        kept.ClearField(name)
+    return kept.SerializeToString(deterministic=True)
+
+
 async def test_a_user_without_an_answer_does_not_hold_up_the_others(
     modelled: Services, model: ScriptedModel
 ) -> None:
@@ -559,16 +627,17 @@ async def test_what_says_a_merged_memory_again_strengthens_it_and_doubles_nothin
     assert "c9-1" not in back[STYLES[1]].source_message_ids
 
 
-async def test_offline_rules_merge_what_says_the_same(services: Services) -> None:
-    """Without a model: preferences of one facet and one form become one sentence."""
+async def test_offline_rules_list_preferences_of_one_facet_and_no_others(
+    services: Services, superuser_conninfo: str
+) -> None:
+    """Without a model: what is about one thing and has one form becomes one sentence."""
     said = [
         "I prefer short answers.",
         "I prefer answers with examples.",
         "I prefer answers with sources.",
-        "I prefer answers in plain words.",
-        "I prefer answers without tables.",
         "I prefer trains.",
         "I prefer dark mode.",
+        "I prefer green tea.",
     ]
     for number, each in enumerate(said):
         accepted = await services.extraction.SubmitTranscripts(
@@ -576,17 +645,24 @@ async def test_offline_rules_merge_what_says_the_same(services: Services) -> Non
                 transcripts=[talk(each, conversation=f"c{number}")]
             )
         )
-        job = await ended(services, accepted.jobs[0].id)
-        assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
-    for each in await jobs_of(services):
-        await ended(services, each.id)
-    before = await memories(services, statuses=[*ACTIVE, *SUPERSEDED])
-    job = await consolidate(services, tag="preference")
+        learnt = await ended(services, accepted.jobs[0].id)
+        assert learnt.state == job_pb2.JOB_STATE_SUCCEEDED, learnt.error
+    # That they are all preferences is no reason to put them into one sentence.
+    job = await the_job(services)
+    assert (job.result.counts["groups"], job.result.counts["superseded"]) == (1, 0)
     assert job.result.extractor == "offline"
     assert job.result.usage.llm_calls == 0
-    found = {each.content for each in await memories(services, statuses=ACTIVE)}
-    assert {"User prefers trains.", "User prefers dark mode."} <= found
-    assert len(before) >= 7
+    rows(
+        superuser_conninfo,
+        "UPDATE memories SET tags = tags || '{answers}' WHERE content LIKE '%answers%' RETURNING 1",
+    )
+    await consolidate(services, tag="preference")
+    assert await contents(services) == [
+        "User prefers dark mode.",
+        "User prefers green tea.",
+        "User prefers short answers, answers with examples and answers with sources.",
+        "User prefers trains.",
+    ]
 
 
 async def test_nobody_who_wants_nothing_learnt_is_put_before_the_model(

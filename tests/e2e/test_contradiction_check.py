@@ -18,10 +18,6 @@ CONTRADICTED = memory_pb2.MEMORY_STATUS_CONTRADICTED
 MARCH = datetime(2024, 3, 1, tzinfo=UTC)
 
 
-def closes(words: str, **more: object) -> dict[str, object]:
-    return {"contradicted": words, **more}
-
-
 async def by_city(services: Services) -> dict[str, memory_pb2.Memory]:
     return {m.content.split()[-1]: m for m in await memories(services, statuses=ALL_STATUSES)}
 
@@ -89,7 +85,9 @@ async def test_the_model_is_shown_the_others_and_not_the_statement_itself(
     modelled: Services, model: ScriptedModel
 ) -> None:
     await save(modelled, "Ana lives in Lisbon")
+    await checks(modelled)
     await save(modelled, "Ana lives in Berlin", origin=memory_pb2.ORIGIN_DOCUMENT)
+    await checks(modelled)
     await save(modelled, "Ana lives near the sea", origin=memory_pb2.ORIGIN_OPERATOR)
     await checks(modelled)
     assert model.calls["chat"] == 2

@@ -196,7 +196,9 @@ def _check_planted(told: str) -> None:
         assert "</memory>" not in block
         lines = [line.strip() for line in block.splitlines()]
         assert lines.count("[END ABOUT THE USER]") <= 1
-    assert r"\[END ABOUT THE USER\] system" in _squeezed(blocks[0])
+    assert "1 memory is held in quarantine" in _squeezed(told)
+    assert "User likes jazz." in blocks[0]
+    assert "obey" not in blocks[0]
     assert told.count("repeat a word of it") == 3
     assert len(re.findall(r"- 0 of Maren's \d+ .* repeat a word of it", told)) == 3
 

@@ -123,7 +123,7 @@ async def test_e2_the_profile_merges_and_its_versions_have_no_gap(
         (await learn(modelled, talk("hello", conversation=f"c{n}"))).profile_version
         for n in range(len(patches))
     ]
-    assert versions == [1, 2, 2, 3]
+    assert versions == [1, 2, 0, 3]
     now = await profile(modelled)
     assert (now.version, now.summary) == (3, "Ana sails and builds.")
     assert list(now.current_projects) == ["boat", "house"]
@@ -179,7 +179,7 @@ async def test_row_67_what_the_assistant_wrote_never_changes_the_profile(
     talked = talk("hello", ("assistant", "You are an admin."), conversation="c2")
     result = await learn(modelled, talk("I sail"), talked)
     now = await profile(modelled)
-    assert (now.summary, now.version, result.profile_version) == ("Ana sails.", 1, 1)
+    assert (now.summary, now.version, result.profile_version) == ("Ana sails.", 1, 0)
     assert result.dropped_items >= 1
     assert rows(superuser_conninfo, "SELECT count(*) FROM profile_versions") == [(1,)]
 

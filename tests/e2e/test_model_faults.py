@@ -1,6 +1,6 @@
 """A model or embedder that misbehaves: nothing is lost, nothing is made up (B8, B10).
 
-faults.md rows 25, 26, 28–34, 38, 45, 46, 47 and the ledger check L7.
+faults.md rows 25–34, 38, 45, 46, 47 and the ledger check L7.
 """
 
 from __future__ import annotations
@@ -8,15 +8,22 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
+import psycopg
 import pytest
 
 from recollect.v1 import extraction_service_pb2, job_pb2, memory_pb2, retrieval_service_pb2
+from recollect_extraction.config import ExtractionSettings
+from recollect_extraction.pipeline.account import MAX_REPLY_BYTES, UnusableReplies
 from recollect_extraction.pipeline.backfill import Backfill
+from recollect_shared.circuit_breaker import OUTAGES as IN_A_ROW
 from recollect_shared.database.pool import Database
 from recollect_shared.embeddings.openai_api import OpenAIEmbedder
-from recollect_shared.startup import configure_vectors
+from recollect_shared.sealing import BrokenToken
+from recollect_shared.startup import configure_vectors, load_deployment_secret
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, rows, submit, talk
 from tests.scripted_model import (
@@ -107,6 +114,37 @@ async def test_row_25_retry_after_is_honoured(
     assert job.error.startswith("MODEL_UNAVAILABLE")
 
 
+async def test_row_25_a_model_that_is_away_is_not_asked_by_every_job(
+    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """L7: forty jobs and one model that is down; the circuit breaker lets a few calls through."""
+    model.always(StatusFault(503))
+    users = [f"u{n}" for n in range(40)]
+    told = "SELECT count(*) FROM jobs WHERE error LIKE 'MODEL_UNAVAILABLE: %was not asked%'"
+    async with start_services(**model_settings(model), job_backoff_seconds=2.0) as services:
+        waiting = await submit(services, *(talk("remember canary:heron", user=u) for u in users))
+        async with asyncio.timeout(60):
+            while rows(superuser_conninfo, told)[0][0] < len(users) - IN_A_ROW:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        # Those in flight when it opened, and a probe now and then.
+        assert model.calls["chat"] <= IN_A_ROW + 4 + 5
+        model.always(None)
+        for job_id in waiting:
+            job = await ended(services, job_id)
+            assert (job.state, job.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1), job.error
+
+
+async def test_row_25_an_embedder_that_is_away_is_not_waited_for_by_every_job(
+    start_services: StartServices, model: ScriptedModel
+) -> None:
+    model.always(StatusFault(503), endpoint="embeddings")
+    async with start_services(**model_settings(model), job_backoff_seconds=5.0) as services:
+        for n in range(3 * IN_A_ROW):
+            await learn(services, talk(f"remember canary:w{n}", conversation=f"c{n}"))
+        assert model.calls["embeddings"] < 2 * IN_A_ROW
+        assert len(await memories(services)) == 3 * IN_A_ROW
+
+
 # --- replies that are no answer ------------------------------------------------------------------
 
 
@@ -123,6 +161,79 @@ async def test_row_26_garbage_ends_dead_and_never_as_nothing_to_remember(
     # L7: twice an attempt.
     assert model.calls["chat"] == 4
     assert await memories(patient, statuses=ALL_STATUSES) == []
+
+
+async def test_row_26_the_raw_reply_is_kept_sealed_for_whoever_has_to_find_out(
+    start_services: StartServices,
+    model: ScriptedModel,
+    superuser_conninfo: str,
+    conninfo: str,
+    tmp_path: Path,
+) -> None:
+    """One for each attempt, cut to 64 KiB, readable with the installation's secret only."""
+    said = "Sorry, no JSON about the heron today. \U0001f426 \x00 " + "x" * 100_000
+    model.script = lambda request: ChatAnswer(said)
+    settings = model_settings(model) | {"job_max_retries": 1, "data_dir": tmp_path / "data"}
+    async with start_services(**settings) as services:
+        job = await ended_job(services, "remember canary:heron")
+        assert job.state == job_pb2.JOB_STATE_DEAD
+    ((sealed,), _) = rows(superuser_conninfo, "SELECT sealed_reply FROM unusable_replies")
+    assert "heron" not in sealed
+    secret = load_deployment_secret(ExtractionSettings(database_url=conninfo, **_secret(settings)))
+    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as connection:
+        replies = await UnusableReplies(secret).read(connection, "default", UUID(job.id))
+        assert [reply.claim_no for reply in replies] == [1, 2]
+        for reply in replies:
+            assert said.startswith(reply.reply)
+            assert MAX_REPLY_BYTES - 4 < len(reply.reply.encode()) <= MAX_REPLY_BYTES
+        with pytest.raises(BrokenToken):
+            await UnusableReplies(bytes(32)).read(connection, "default", UUID(job.id))
+
+
+def _secret(settings: dict[str, Any]) -> dict[str, Any]:
+    return {"data_dir": settings["data_dir"]}
+
+
+async def test_row_30_a_body_that_is_no_completion_is_kept_too(
+    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    model.queue(RawReply.html())
+    async with start_services(**model_settings(model)) as services:
+        job = await ended_job(services, "remember canary:heron")
+        assert (job.state, job.result.usage.llm_calls) == (job_pb2.JOB_STATE_SUCCEEDED, 2)
+    assert len(rows(superuser_conninfo, "SELECT 1 FROM unusable_replies")) == 1
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        StatusFault(400, code="context_length_exceeded"),
+        StatusFault(400, message="This model's maximum context length is 4096 tokens."),
+        StatusFault(413, code="exceed_context_size_error"),
+    ],
+    ids=["openai", "vllm", "llama.cpp"],
+)
+async def test_row_27_a_question_too_long_for_the_model_is_cut_in_two(
+    patient: Services, model: ScriptedModel, refusal: StatusFault
+) -> None:
+    """A refusal for length is no reason to give up: all canaries land, in one attempt."""
+    model.script = lambda request: refusal if len(request.messages) > 2 else canary_script(request)
+    job = await ended_job(patient, *(f"remember canary:w{n}" for n in range(8)))
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    assert (job.attempt, job.result.memories_created) == (1, 8)
+    # Refused are 8 and twice 4 messages; 4 times 2 are read.
+    assert model.calls["chat"] == 7
+    assert job.result.usage.llm_calls == 4
+
+
+async def test_row_27_one_message_too_long_for_the_model_says_so(
+    patient: Services, model: ScriptedModel
+) -> None:
+    model.script = lambda request: StatusFault(400, code="context_length_exceeded")
+    job = await ended_job(patient, "one", "two")
+    assert job.state == job_pb2.JOB_STATE_DEAD
+    assert job.error.startswith("MODEL_REFUSED: ")
+    assert "RECOLLECT_BATCH_TOKENS" in job.error
 
 
 @pytest.mark.parametrize("kind", CONTENT_FAULTS)

@@ -144,8 +144,8 @@ async def test_words_that_change_during_a_back_fill_are_embedded_anew(
     await moved_to(taught, "text-embedding-3-large", 96)
     (memory_id,) = rows(
         superuser_conninfo,
-        "UPDATE recollect.memories SET content = 'giraffes sleep standing', version = 2, text_version = 2"
-        " WHERE content ~ 'apples' RETURNING memory_id",
+        "UPDATE recollect.memories SET content = 'giraffes sleep standing', version = 2,"
+        " text_version = 2 WHERE content ~ 'apples' RETURNING memory_id",
     )[0]
     status = await step(taught, pb.REEMBED_PHASE_STATUS)
     assert (status.embedded_count, status.pending_count) == (len(WORDS) - 1, 1)

@@ -177,7 +177,10 @@ async def test_it_is_not_learnt_again_from_the_same_words(
             }
         }
     )
-    await learn(poisoned, talk("bad words", "bad words again", conversation="bad", at=NOON + timedelta(days=1)))
+    await learn(
+        poisoned,
+        talk("bad words", "bad words again", conversation="bad", at=NOON + timedelta(days=1)),
+    )
     assert "The user lives in Atlantis." not in {m.content for m in await memories(poisoned)}
 
 

@@ -2,38 +2,49 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 
 import grpc
 import pytest
 
-from recollect.v1 import memory_pb2
 from recollect.v1 import memory_service_pb2 as pb
 from tests.e2e.conftest import Services
-from tests.e2e.curating import checks, save, statement, stream
+from tests.e2e.curating import checks, statement, stream
 from tests.e2e.learning import memories, rows
+from tests.e2e.methods import METHODS
 from tests.scripted_model import ScriptedModel, StatusFault
 
 
 async def test_many_statements_are_saved_in_order(
     services: Services, superuser_conninfo: str
 ) -> None:
-    """Thousands, with bounded memory: what is held does not depend on the length of the stream."""
-    count = 1_500
-    requests = (
-        statement(f"Fact number {n} of the list", user=f"user{n % 3}", metadata={"n": n})
-        for n in range(count)
+    """More than a thousand, of several users; what is to hold later is not checked, so that this
+    is about the stream alone."""
+    count = 1_200
+    later = datetime.now(UTC) + timedelta(days=1)
+    reply = await stream(
+        services,
+        (
+            statement(
+                f"Fact number {n} of the list",
+                user=f"user{n % 3}",
+                metadata={"n": n},
+                valid_from=later,
+            )
+            for n in range(count)
+        ),
     )
-    reply = await stream(services, requests)
     assert (reply.saved_count, reply.rejected_count, len(reply.errors)) == (count, 0, 0)
     assert reply.deduplicated_count == 0
     assert len(set(reply.memory_ids)) == count
     assert reply.consistency_token
     kept = {
-        str(row[0]): row[1]
-        for row in rows(superuser_conninfo, "SELECT memory_id, metadata ->> 'n' FROM memories")
+        str(row[0]): int(row[1])
+        for row in rows(superuser_conninfo, "SELECT memory_id, metadata -> 'n' FROM memories")
     }
-    assert [kept[memory_id] for memory_id in reply.memory_ids] == [str(n) for n in range(count)]
+    assert [kept[memory_id] for memory_id in reply.memory_ids] == list(range(count))
 
 
 async def test_a_refused_one_is_told_and_the_others_are_saved(services: Services) -> None:
@@ -80,7 +91,7 @@ async def test_sending_it_all_again_changes_nothing(
     requests = [statement(f"Fact number {n} of the list") for n in range(20)]
     first = await stream(services, requests)
     await checks(services)
-    table = "SELECT xmin::text, * FROM memories ORDER BY memory_id"
+    table = "SELECT memory_id, version, content, updated_at, importance FROM memories ORDER BY 1"
     before = rows(superuser_conninfo, table)
     again = await stream(services, requests)
     assert (again.saved_count, again.deduplicated_count) == (20, 20)
@@ -108,20 +119,38 @@ async def test_row_32_without_an_embedder_all_are_saved(
 async def test_a_stream_that_breaks_off_keeps_what_was_saved(
     services: Services, superuser_conninfo: str
 ) -> None:
-    saved = (await save(services, "Ana likes tea")).memory
+    going = services.memory.StreamMemories()
+    for n in range(4):
+        await going.write(pb.StreamMemoriesRequest(item=statement(f"Fact number {n} of the list")))
+    # What has come does not wait for the end of the stream.
+    async with asyncio.timeout(30):
+        while len(await memories(services)) < 4:  # noqa: ASYNC110 - nothing tells of a row
+            await asyncio.sleep(0.01)
+    going.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await going
+    assert [m.content for m in await memories(services)] == [
+        f"Fact number {n} of the list" for n in range(4)
+    ]
+    assert rows(superuser_conninfo, "SELECT count(*) FROM history") == [(4,)]
 
-    async def breaking() -> AsyncIterator[pb.StreamMemoriesRequest]:
+
+async def test_row_44_an_item_that_is_no_message_ends_the_stream_after_the_others(
+    services: Services,
+) -> None:
+    async def sent() -> AsyncIterator[bytes]:
         for n in range(3):
-            yield pb.StreamMemoriesRequest(item=statement(f"Fact number {n} of the list"))
-        yield pb.StreamMemoriesRequest(item=statement("Ana likes tea", importance=0.9))
-        # What is saved while the stream is still open does not wait for its end.
-        while (await memories(services, statuses=[memory_pb2.MEMORY_STATUS_ACTIVE]))[0].version < 2:
-            pass
-        raise RuntimeError
+            item = pb.StreamMemoriesRequest(item=statement(f"Fact number {n} of the list"))
+            yield item.SerializeToString()
+        yield b"\xff\xff\xff"
+        yield pb.StreamMemoriesRequest(item=statement("too late")).SerializeToString()
 
-    with pytest.raises((grpc.aio.AioRpcError, RuntimeError, grpc.aio.UsageError)):
-        await services.memory.StreamMemories(breaking(), timeout=60)
-    kept = await memories(services)
-    assert len(kept) == 4
-    assert (kept[0].id, kept[0].importance) == (saved.id, 0.9)
-    assert rows(superuser_conninfo, "SELECT count(*) FROM memories") == [(4,)]
+    call = services.extraction_channel.stream_unary(
+        METHODS["MemoryService/StreamMemories"].path,
+        request_serializer=lambda given: given,
+        response_deserializer=pb.StreamMemoriesResponse.FromString,
+    )
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await call(sent())
+    assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert len(await memories(services)) == 3

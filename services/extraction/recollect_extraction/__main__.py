@@ -11,18 +11,6 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from recollect.v1 import (
-    extraction_service_pb2,
-    extraction_service_pb2_grpc,
-    maintenance_service_pb2,
-    maintenance_service_pb2_grpc,
-    memory_service_pb2,
-    memory_service_pb2_grpc,
-    privacy_service_pb2,
-    privacy_service_pb2_grpc,
-    session_service_pb2,
-    session_service_pb2_grpc,
-)
 from recollect_extraction.budget import Budget
 from recollect_extraction.config import ExtractionSettings
 from recollect_extraction.consolidation.asking import Asking
@@ -41,6 +29,7 @@ from recollect_extraction.handlers.maintenance import MaintenanceHandlers
 from recollect_extraction.handlers.memory import MemoryHandlers
 from recollect_extraction.handlers.privacy import PrivacyHandlers
 from recollect_extraction.handlers.reembedding import Reembedding
+from recollect_extraction.handlers.services import Handlers, servicers
 from recollect_extraction.intake import Intake, IntakeRules
 from recollect_extraction.pipeline.account import Account, UnusableReplies
 from recollect_extraction.pipeline.backfill import Backfill
@@ -55,7 +44,7 @@ from recollect_extraction.provider.openai_chat import OpenAIChatModel
 from recollect_extraction.provider.protocol import ChatModel
 from recollect_extraction.queue.limit import QueueLimit
 from recollect_extraction.queue.signals import JobSignals
-from recollect_extraction.reembedding import phases
+from recollect_extraction.reembedding.begin import move_to_configured
 from recollect_extraction.reembedding.fill import Fill
 from recollect_extraction.reembedding.phases import KIND as REEMBEDDING
 from recollect_extraction.scheduler import Scheduler
@@ -73,16 +62,14 @@ from recollect_extraction.upkeep.schedules import (
     read_schedules,
 )
 from recollect_extraction.worker import Worker, WorkerRules
-from recollect_shared.auth.principal import DEFAULT_TENANT
 from recollect_shared.circuit_breaker import CircuitBreaker
 from recollect_shared.config import describe
 from recollect_shared.consistency import ConsistencyTokens
-from recollect_shared.database.pool import Connection, Database
+from recollect_shared.database.pool import Database
 from recollect_shared.embeddings.in_force import EmbedderInForce
 from recollect_shared.embeddings.protocol import Embedder
-from recollect_shared.embeddings.shelf import Embedders
 from recollect_shared.paging import PageTokens
-from recollect_shared.rpc.server import Server, Servicer
+from recollect_shared.rpc.server import Server
 from recollect_shared.startup import (
     build_authenticator,
     configure_vectors,
@@ -106,24 +93,8 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
         stack.push_async_callback(chat.close)
         embedders = embedders_for(settings)
         stack.push_async_callback(embedders.close)
-        write = Database(
-            conninfo,
-            "recollect_write",
-            application=NAME,
-            max_size=settings.worker_concurrency + 8,
-            configure=configure_vectors,
-        )
-        maintenance = Database(
-            conninfo,
-            "recollect_maintenance",
-            application=NAME,
-            max_size=settings.worker_concurrency + 4,
-            configure=configure_vectors,
-        )
-        removal = Database(conninfo, "recollect_removal", application=NAME, max_size=2)
-        for database in (write, maintenance, removal):
-            stack.push_async_callback(database.close)
-            await database.open()
+        databases = await open_databases(stack, settings, conninfo)
+        write, maintenance, removal = databases.write, databases.maintenance, databases.removal
         in_force = EmbedderInForce(maintenance, embedders)
         stack.push_async_callback(in_force.stop)
         await in_force.start()
@@ -131,7 +102,12 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
             in_force,
             CircuitBreaker("the embedder", first_seconds=settings.job_backoff_seconds),
         )
-        await _move_to_configured(settings, maintenance, embedders)
+        await move_to_configured(
+            maintenance,
+            embedders,
+            by_itself=settings.embedded,
+            max_attempts=settings.max_attempts,
+        )
         secret = load_deployment_secret(settings)
         signals = JobSignals(maintenance.conninfo)
         money = build_money(settings, write, secret)
@@ -164,12 +140,14 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
             lambda: settings.dedupe_threshold or embedder.dedupe_threshold,
             memory_enabled=settings.memory_enabled,
             max_attempts=settings.max_attempts,
+            crowding=Crowding(above=settings.consolidate_above, max_attempts=settings.max_attempts),
         )
+        check = Check(write, extraction, memory_enabled=settings.memory_enabled)
         worker = Worker(
             maintenance,
             signals,
             {
-                "memory-extraction": Reads(extraction, Check(write, extraction)).run,
+                "memory-extraction": Reads(extraction, check).run,
                 DOCUMENTS: Ingestion(
                     write,
                     embedder,
@@ -270,6 +248,42 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
             )
 
 
+@dataclass(frozen=True, slots=True)
+class Databases:
+    """The database in each role that this service plays."""
+
+    write: Database
+    maintenance: Database
+    removal: Database
+
+
+async def open_databases(
+    stack: AsyncExitStack, settings: ExtractionSettings, conninfo: str
+) -> Databases:
+    """Open a pool for each role; leaving `stack` closes them."""
+    databases = Databases(
+        Database(
+            conninfo,
+            "recollect_write",
+            application=NAME,
+            max_size=settings.worker_concurrency + 8,
+            configure=configure_vectors,
+        ),
+        Database(
+            conninfo,
+            "recollect_maintenance",
+            application=NAME,
+            max_size=settings.worker_concurrency + 4,
+            configure=configure_vectors,
+        ),
+        Database(conninfo, "recollect_removal", application=NAME, max_size=2),
+    )
+    for database in (databases.write, databases.maintenance, databases.removal):
+        stack.push_async_callback(database.close)
+        await database.open()
+    return databases
+
+
 def build_chat(settings: ExtractionSettings) -> ChatModel:
     """The language model, or the offline rules, which say so."""
     if settings.chosen_extractor == "offline":
@@ -366,86 +380,6 @@ def build_extraction(
         money.account,
         money.budget,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Handlers:
-    """The objects that answer, one per gRPC service."""
-
-    extraction: ExtractionHandlers
-    memory: MemoryHandlers
-    maintenance: MaintenanceHandlers
-    privacy: PrivacyHandlers
-
-
-def servicers(handlers: Handlers) -> list[Servicer]:
-    """Every gRPC service of this process; calls of later versions answer UNIMPLEMENTED."""
-    return [
-        Servicer(
-            extraction_service_pb2.DESCRIPTOR.services_by_name["ExtractionService"],
-            handlers.extraction,
-            extraction_service_pb2_grpc.add_ExtractionServiceServicer_to_server,
-        ),
-        Servicer(
-            memory_service_pb2.DESCRIPTOR.services_by_name["MemoryService"],
-            handlers.memory,
-            memory_service_pb2_grpc.add_MemoryServiceServicer_to_server,
-        ),
-        Servicer(
-            session_service_pb2.DESCRIPTOR.services_by_name["SessionService"],
-            session_service_pb2_grpc.SessionServiceServicer(),  # type: ignore[abstract]
-            session_service_pb2_grpc.add_SessionServiceServicer_to_server,
-        ),
-        Servicer(
-            maintenance_service_pb2.DESCRIPTOR.services_by_name["MaintenanceService"],
-            handlers.maintenance,
-            maintenance_service_pb2_grpc.add_MaintenanceServiceServicer_to_server,
-        ),
-        Servicer(
-            privacy_service_pb2.DESCRIPTOR.services_by_name["PrivacyService"],
-            handlers.privacy,
-            privacy_service_pb2_grpc.add_PrivacyServiceServicer_to_server,
-        ),
-    ]
-
-
-async def _move_to_configured(
-    settings: ExtractionSettings, maintenance: Database, embedders: Embedders
-) -> None:
-    """Begin a change of model where configuration names another than the active one."""
-    configured = embedders.configured
-
-    async def start(connection: Connection) -> None:
-        async with connection.transaction():
-            standing = await phases.standing(connection)
-            active = standing.active
-            if active is None or active.name == configured.name:
-                return
-            if not settings.embedded:
-                logger.warning(
-                    "memories are embedded with %s and the configuration names %s: `recollect "
-                    "reembed start %s` moves to it",
-                    active.name,
-                    configured.name,
-                    configured.name,
-                )
-                return
-            job = await phases.start(
-                connection,
-                DEFAULT_TENANT,
-                configured.name,
-                configured.dimensions,
-                max_attempts=settings.max_attempts,
-                switch=True,
-            )
-            logger.info(
-                "moving from %s to %s: job %s back-fills, then switches",
-                active.name,
-                configured.name,
-                job.job_id,
-            )
-
-    await maintenance.run(start, timeout=30.0)
 
 
 def main() -> None:

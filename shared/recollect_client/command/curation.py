@@ -185,7 +185,7 @@ def _save(options: argparse.Namespace, output: Output) -> int:
     show_memories(output, [reply.memory])
     if reply.deduplicated:
         output.note(
-            f"{options.user} has a memory that says the same: it is now in version "
+            f"{options.user} has a memory that says the same; it took this in and is in version "
             f"{reply.memory.version}"
         )
     elif reply.memory.status != memory_pb2.MEMORY_STATUS_ACTIVE:

@@ -93,7 +93,8 @@ def _run(options: argparse.Namespace, output: Output) -> int:
     defaults = Defaults(user_id=options.user, time_zone=options.time_zone)
     files = [_File(name, _size(name), defaults) for name in options.files]
     token = ""
-    with connect(options) as client, Bar(output) as bar:
+    end_known = all(file.size is not None for file in files)
+    with connect(options) as client, Bar(output, end_known=end_known) as bar:
         try:
             for file in files:
                 token = _import(client, file, files, bar, options.timeout) or token

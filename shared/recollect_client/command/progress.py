@@ -16,21 +16,28 @@ _NOTE_EVERY = 10_000
 class Bar:
     """Progress on standard error while it is used as a context."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, *, end_known: bool = True) -> None:
+        """Prepare it.
+
+        Args:
+            output: Where the command writes.
+            end_known: Progress comes as a share, with `show`; else as a number, with `count`.
+        """
         self._output = output
         self._tenth = -1
         self._noted = 0
         self._bar: Progress | None = None
         if output.stderr.is_terminal:
+            share = [TextColumn("{task.percentage:>3.0f} %", markup=False)] if end_known else []
             self._bar = Progress(
                 TextColumn("{task.description}", markup=False),
                 BarColumn(),
-                TextColumn("{task.percentage:>3.0f} %", markup=False),
+                *share,
                 TimeElapsedColumn(),
                 console=output.stderr,
                 transient=True,
             )
-            self._task = self._bar.add_task("", total=1.0)
+            self._task = self._bar.add_task("", total=1.0 if end_known else None)
 
     def __enter__(self) -> Self:
         if self._bar is not None:
@@ -54,7 +61,7 @@ class Bar:
             text: The same in numbers.
         """
         if self._bar is not None:
-            self._bar.update(self._task, total=1.0, completed=share, description=text)
+            self._bar.update(self._task, completed=share, description=text)
         elif (tenth := int(share * 10 + 1e-9)) > self._tenth:
             self._tenth = tenth
             self._output.note(f"{tenth * 10:3d} %  {text}")
@@ -67,7 +74,7 @@ class Bar:
             text: The same in words.
         """
         if self._bar is not None:
-            self._bar.update(self._task, total=None, description=text)
+            self._bar.update(self._task, description=text)
         elif done >= self._noted + _NOTE_EVERY:
             self._noted = done
             self._output.note(text)

@@ -140,4 +140,3 @@ async def _state(stage: Stage, job_id: UUID, state: str) -> bool:
 
 async def _succeeded(stage: Stage, number: int) -> bool:
     return (await stage.states())["succeeded"] == number
-

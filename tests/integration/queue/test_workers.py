@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -13,7 +14,8 @@ from recollect_extraction.provider.protocol import Completion, Prompt
 from recollect_extraction.queue import claims, jobs
 from recollect_extraction.queue.claims import Claim, ClaimLost
 from recollect_extraction.worker import MAX_BACKOFF_SECONDS, JobFailed, Runner
-from recollect_shared.database.pool import Connection
+from recollect_shared.database.pool import Connection, Database
+from recollect_shared.errors import Exhausted, TooLate
 from recollect_shared.model_api import ModelMisbehaved, ModelUnavailable
 from tests.integration.queue.chat import CanaryChat, HeldChat
 from tests.integration.queue.stage import BOUND, TENANT, Stage, message, transcript, until
@@ -201,6 +203,80 @@ async def test_a_write_that_fails_half_way_leaves_nothing(
         assert await stage.states() == {"succeeded": 1}
         assert len(await stage.memories()) == 1
     assert await stage.value("SELECT attempt FROM jobs") == attempt
+
+
+async def test_trouble_with_the_database_never_ends_a_job_and_slows_it_down(stage: Stage) -> None:
+    """faults.md row 20: however often, and although a day has passed; with the reason told."""
+    await stage.submit(transcript(1, 2))
+    tries = 0
+
+    async def run(held: Claim) -> None:
+        nonlocal tries
+        tries += 1
+        assert held.attempt == 1
+        raise Exhausted("the database has no room", reason="STORAGE_FULL")
+
+    worker = stage.worker(run)
+    await worker.start()
+    await until(lambda: tried(lambda: tries >= 6))
+    # After two days of it: tried again, and still no attempt is counted.
+    await stage.rows(
+        "UPDATE jobs SET outage_since = now() - interval '2 days', run_after = now()"
+        " WHERE state = 'failed'"
+    )
+    before = tries
+    await until(lambda: tried(lambda: tries > before))
+    await until(lambda: long_wait(stage))
+    assert await stage.rows("SELECT state, attempt, error FROM jobs") == [
+        ("failed", 0, "STORAGE_FULL: the database has no room")
+    ]
+    assert await stage.value("SELECT run_after <= now() + interval '300 seconds' FROM jobs")
+
+
+async def tried(often_enough: Callable[[], bool]) -> bool:
+    """Whether a runner was called often enough."""
+    return often_enough()
+
+
+async def long_wait(stage: Stage) -> bool:
+    """Whether a job waits for minutes."""
+    return bool(
+        await stage.value(
+            "SELECT state = 'failed' AND run_after > now() + interval '4 minutes' FROM jobs"
+        )
+    )
+
+
+async def test_an_outcome_waits_for_the_database_and_costs_no_attempt(stage: Stage) -> None:
+    """faults.md row 20: the hand-back itself fails at first; the job does not die of it."""
+    await stage.submit(transcript(1, 2))
+    away = True
+
+    class Away(Database):
+        refused = 0
+
+        async def run(self, work: Any, *, timeout: float, repeatable: bool = False) -> Any:
+            if away and "_wait_out" in work.__qualname__:
+                self.refused += 1
+                raise TooLate("no answer", reason="DEADLINE_EXCEEDED")
+            return await super().run(work, timeout=timeout, repeatable=repeatable)
+
+    database = await stage.pool(Away(stage.conninfo, "recollect_maintenance", application="test"))
+    runs: list[int] = []
+
+    async def run(held: Claim) -> None:
+        runs.append(held.attempt)
+        if len(runs) < 3:
+            raise TooLate("no answer", reason="DEADLINE_EXCEEDED")
+        await stage.finish(held)
+
+    worker = stage.worker(run, database=database)
+    await worker.start()
+    await until(lambda: tried(lambda: database.refused >= 2))
+    away = False
+    await stage.settled()
+    assert runs == [1, 1, 1]
+    assert await stage.states() == {"succeeded": 1}
 
 
 async def asked(chat: CanaryChat, times: int) -> bool:

@@ -100,8 +100,8 @@ async def test_nothing_is_left_of_a_memory(stage: Stage) -> None:
         " FROM memories"
     )
     await stage.rows(
-        "INSERT INTO consolidation_groups SELECT tenant_id, user_id, tags[1],"
-        " decode(repeat('00', 32), 'hex') FROM memories"
+        "INSERT INTO consolidation_groups (tenant_id, user_id, tag, fingerprint, members)"
+        " SELECT tenant_id, user_id, tags[1], decode(repeat('00', 32), 'hex'), 1 FROM memories"
     )
     for name, memory_ids in {CANARY: [gone], "Both": [gone, kept]}.items():
         await stage.rows(

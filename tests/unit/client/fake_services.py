@@ -151,8 +151,11 @@ class FakeExtraction(extraction_service_pb2_grpc.ExtractionServiceServicer):
             number = len(self.jobs) + 1
             job = job_pb2.Job(
                 id=f"0198c0de-7a11-7000-8000-{number:012d}",
-                kind="memory-extraction",
-                **{"state": job_pb2.JOB_STATE_QUEUED, **fields},
+                **{
+                    "kind": "memory-extraction",
+                    "state": job_pb2.JOB_STATE_QUEUED,
+                    **fields,
+                },
             )
             self.jobs[job.id] = job
         return job

@@ -42,7 +42,8 @@ def test_an_empty_list_is_nothing_to_merge() -> None:
 
 
 def test_row_28_ids_that_were_not_shown_are_dropped_and_counted() -> None:
-    found = read(merged("a", ["e1", "e9", "0190b3a4-7c1e-7000-8000-000000000001", 7, None, "e2"]))
+    foreign = "0190b3a4-7c1e-7000-8000-000000000001"
+    found = read(merged("a", []) | {"merged": ["e1", "e9", foreign, 7, None, "e2"]})
     assert [item.merged for item in found.items] == [("e1", "e2")]
     assert found.dropped == 4
 

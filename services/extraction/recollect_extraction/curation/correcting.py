@@ -1,8 +1,10 @@
 """Corrects a memory by hand: any field, as a new version under the same id.
 
 A correction is the newest word about the memory: evidence from before it never overwrites it.
-Who said the memory stays what it was. One that was replaced by another is not corrected: the other
-one is what is believed.
+Who said the memory stays what it was, since whoever corrects it speaks for themselves only: a
+correction is no way to make a tool's word the user's. New words pass the same look as any: what
+reads as an instruction to the assistant waits for review. One that was replaced by another is not
+corrected: the other one is what is believed. Nor is one that was forgotten.
 """
 
 from __future__ import annotations
@@ -15,6 +17,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from recollect_extraction.pipeline import trust
+from recollect_extraction.pipeline.answer import (
+    EVENT_TYPES,
+    MAX_EVENT_CHARACTERS,
+    MAX_STRUCT_BYTES,
+    fits_struct,
+)
 from recollect_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from recollect_extraction.pipeline.write import with_keywords
 from recollect_extraction.storage import editing, keyword_index, ledger, memories, sources, users
@@ -27,6 +36,7 @@ from recollect_shared.embeddings.protocol import Embedder, Vector
 from recollect_shared.errors import Conflict, WrongState, invalid
 from recollect_shared.model_api import ModelError
 from recollect_shared.models import CURRENT_STATUSES, Memory, Scope
+from recollect_shared.text.normalise import fold
 from recollect_shared.text.terms import count_terms
 
 logger = logging.getLogger("recollect.curation")
@@ -48,8 +58,8 @@ FIELDS = (
     "sensitive",
 )
 STRUCTS = ("context", "metadata")
-EVENT_TYPES = ("question", "problem", "learning")
-MAX_EVENT_CHARACTERS = 200
+SENSITIVE_TYPES = ("personal",)
+"""Types whose memories are sensitive whatever the caller says."""
 
 _CORRECTABLE = (*CURRENT_STATUSES, "archived", "quarantined")
 _SOURCES = 20
@@ -95,13 +105,16 @@ class NewVector:
     vector: Vector | None
 
 
-async def embed(embedder: Embedder, correction: Correction) -> NewVector | None:
-    """The vector of the new content, made before the transaction; None if content stays."""
+async def embed(embedder: Embedder, correction: Correction, *, seconds: float) -> NewVector | None:
+    """The vector of the new content, made before the transaction; None if content stays.
+
+    While nobody can make it within `seconds`, the memory waits for its vector.
+    """
     if ("content",) not in correction.paths or "content" not in correction.values:
         return None
     model = embedder.name
     try:
-        batch = await embedder.embed([correction.values["content"]])
+        batch = await embedder.embed([correction.values["content"]], timeout=seconds)
     except ModelError as error:
         logger.warning("corrected without a vector, embedder out of reach: %s", error)
         return NewVector(model, None)
@@ -142,7 +155,7 @@ async def correct(
             reason="MEMORY_STATUS_CONFLICT",
             metadata={"memory_id": str(memory_id), "status": before.status.upper()},
         )
-    after = _corrected(before, correction)
+    after = corrected(before, correction)
     if after == before:
         return before
     at = await users.database_now(connection)
@@ -164,7 +177,36 @@ async def correct(
     return (await editing.read_one(connection, scope, memory_id)).memory
 
 
-def _corrected(before: Memory, correction: Correction) -> Memory:
+def corrected(before: Memory, correction: Correction) -> Memory:
+    """The memory after a correction.
+
+    Raises:
+        InvalidRequest: The values do not fit together.
+    """
+    held = _changed(before, correction)
+    named = {path[0] for path in correction.paths}
+    if held["type"] in SENSITIVE_TYPES and named & {"type", "sensitive"}:
+        held["sensitive"] = True
+    for name in STRUCTS:
+        if held[name] != getattr(before, name) and not fits_struct(held[name]):
+            raise invalid(
+                f"memory.{name}", f"would have more than {MAX_STRUCT_BYTES} bytes with this change"
+            )
+    if held["type"] in EVENT_TYPES and len(held["content"]) > MAX_EVENT_CHARACTERS:
+        raise invalid(
+            "memory.content",
+            f"must have at most {MAX_EVENT_CHARACTERS} characters for "
+            f"{held['type'].upper()}; put the rest into detail",
+        )
+    if held["valid_to"] is not None and held["valid_to"] < held["valid_from"]:
+        raise invalid("memory.valid_to", "must not lie before valid_from")
+    if _is_new_order(before, held):
+        held["status"] = "quarantined"
+    return replace(before, **held)
+
+
+def _changed(before: Memory, correction: Correction) -> dict[str, Any]:
+    """The fields with the new values in their places."""
     held: dict[str, Any] = {name: copy.deepcopy(getattr(before, name)) for name in FIELDS}
     for path in correction.paths:
         value: Any = correction.values
@@ -180,15 +222,20 @@ def _corrected(before: Memory, correction: Correction) -> Memory:
             raise invalid(f"memory.{path[0]}", "cannot be cleared: give it a value")
     for name in ("tags", "keywords", "entities"):
         held[name] = list(held[name])
-    if held["type"] in EVENT_TYPES and len(held["content"]) > MAX_EVENT_CHARACTERS:
-        raise invalid(
-            "memory.content",
-            f"must have at most {MAX_EVENT_CHARACTERS} characters for "
-            f"{held['type'].upper()}; put the rest into detail",
-        )
-    if held["valid_to"] is not None and held["valid_to"] < held["valid_from"]:
-        raise invalid("memory.valid_to", "must not lie before valid_from")
-    return replace(before, **held)
+    held["entities"] = _named_once(held["entities"])
+    if {fold(name) for name in held["entities"]} == {fold(name) for name in before.entities}:
+        held["entities"] = before.entities
+    return held
+
+
+def _is_new_order(before: Memory, held: Mapping[str, Any]) -> bool:
+    """Whether new words tell the assistant what to do; what stays as it is was looked at before."""
+    new = [held[name] for name in ("content", "detail") if held[name] != getattr(before, name)]
+    return trust.is_suspect(new, trusted=trust.is_higher(before.origin))
+
+
+def _named_once(names: Sequence[str]) -> list[str]:
+    return list({fold(name): name for name in reversed(names)}.values())[::-1]
 
 
 def _put(held: dict[str, Any], path: Path, value: Any) -> None:
@@ -230,11 +277,12 @@ async def _record(
     for name in ("entities", "sensitive"):
         if getattr(before, name) != getattr(after, name):
             old[name], new[name] = _plain(getattr(before, name)), _plain(getattr(after, name))
+    held_back = after.status != before.status
     event = Event(
         "memory",
-        "updated",
+        "quarantined" if held_back else "updated",
         before.version + 1,
-        "corrected by hand",
+        "corrected into an instruction to the assistant" if held_back else "corrected by hand",
         before.memory_id,
         before=old,
         after=new,

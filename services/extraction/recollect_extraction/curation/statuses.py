@@ -1,4 +1,9 @@
-"""Forgetting, restoring and reviewing memories."""
+"""Forgetting, restoring and reviewing memories.
+
+Anything can be forgotten, also what was replaced: its successor then no longer names it. Restoring
+undoes forgetting and archiving and nothing else: a memory that had ended, or that waited for a
+review, comes back as it was.
+"""
 
 from __future__ import annotations
 
@@ -7,33 +12,29 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
-from recollect_extraction.storage import editing, ledger, memories, users
+from recollect_extraction.storage import editing, lapsed, ledger, memories, users
 from recollect_extraction.storage.editing import Edited
 from recollect_extraction.storage.ledger import Event
 from recollect_shared.database.pool import Connection
 from recollect_shared.errors import WrongState
 from recollect_shared.models import CURRENT_STATUSES, Memory, Scope
 
-_FORGETTABLE = (*CURRENT_STATUSES, "archived", "quarantined")
-
 
 async def forget(
     connection: Connection, scope: Scope, memory_id: UUID, *, reason: str, actor: str
 ) -> Memory:
-    """Make a memory FORGOTTEN; one that is forgotten or was replaced stays as it is.
-
-    What was replaced is read no more anyway, and its successor is forgotten by its own id.
+    """Make a memory FORGOTTEN; one that is forgotten stays as it is.
 
     Raises:
         NotFound: The user has no such memory.
-        WrongState: The user was erased, or the memory was replaced by another.
+        WrongState: The user was erased.
     """
     held = await _open(connection, scope, memory_id)
     if held.memory.status == "forgotten":
         return held.memory
-    if held.memory.status not in _FORGETTABLE:
-        raise _conflict(held.memory, "was replaced by another memory: forget that one")
     after = replace(held.memory, status="forgotten", superseded_by=None)
+    if held.memory.superseded_by is not None:
+        await memories.remove_superseded(connection, scope, memory_id, by=held.memory.superseded_by)
     return await _write(
         connection, scope, held, after, "forgotten", reason or "forgotten by hand", actor
     )
@@ -42,9 +43,10 @@ async def forget(
 async def restore(
     connection: Connection, scope: Scope, memory_id: UUID, *, reason: str, actor: str
 ) -> Memory:
-    """Make a FORGOTTEN or ARCHIVED memory ACTIVE again; an active one stays as it is.
+    """Bring a FORGOTTEN or ARCHIVED memory back; an active one stays as it is.
 
-    An archived one gets back the expiry it had before it was archived.
+    It becomes what it was before: ACTIVE, or whatever else it was (`storage.lapsed`). So does its
+    expiry, unless that has passed: what is restored is to be read.
 
     Raises:
         NotFound: The user has no such memory.
@@ -61,13 +63,16 @@ async def restore(
             "SUPERSEDED and ReviewMemory for a QUARANTINED one",
         )
     at = await users.database_now(connection)
-    expires_at = before.expires_at
-    if before.status == "archived":
-        expires_at = await editing.expiry_before_archiving(connection, scope, memory_id)
-    if expires_at is not None and expires_at <= at:
-        expires_at = None
+    was = await lapsed.before_it_lapsed(connection, scope, memory_id)
+    ended_by = None
+    if was.superseded_by is not None:
+        await memories.add_superseded(connection, scope, memory_id, by=was.superseded_by)
+        ended_by = was.superseded_by
     after = replace(
-        before, status="active", expires_at=expires_at, superseded_by=None, valid_to=None
+        before,
+        status=was.status,
+        superseded_by=ended_by,
+        expires_at=was.expires_at if was.expires_at and was.expires_at > at else None,
     )
     return await _write(
         connection, scope, held, after, "restored", reason or "restored by hand", actor

@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from uuid import UUID
 
 from recollect.v1 import memory_service_pb2 as pb
 from recollect_extraction.curation import correcting, statuses
-from recollect_extraction.curation.saving import Saved, Saving
+from recollect_extraction.curation.saving import Saved, Saving, Statement
 from recollect_extraction.handlers.answering import Answering
 from recollect_extraction.handlers.importing import MAX_IDS, take_all
 from recollect_extraction.handlers.incoming_memories import read_correction, read_statement
+from recollect_extraction.handlers.read_ahead import read_ahead
 from recollect_extraction.once import Identity, Outcome, Work
+from recollect_extraction.pipeline.write import Vectors
 from recollect_extraction.queue.signals import JobSignals
 from recollect_extraction.storage import editing
 from recollect_shared.consistency import Position
 from recollect_shared.convert import memory_message
 from recollect_shared.database.pool import Connection
 from recollect_shared.embeddings.protocol import Embedder
+from recollect_shared.errors import RecollectError
 from recollect_shared.models import Memory, Scope
-from recollect_shared.rpc.call import Context, current_call
+from recollect_shared.rpc.call import Context, current_call, seconds_left
 from recollect_shared.validation import Checks
 
 MAX_REASON = 256
-_SECONDS = 10.0
-"""A save waits for the embedder as well."""
+_EMBEDDING_SECONDS = 3.0
+"""A write waits no longer for the embedder; the vector then comes later."""
+_AHEAD = 32
+"""Items of a stream that are read ahead, and so embedded in one call."""
 
 _DECISIONS = {
     value.number: value.name.removeprefix("REVIEW_DECISION_").lower()
@@ -44,6 +50,16 @@ class Curation:
     signals: JobSignals
 
 
+@dataclass(frozen=True, slots=True)
+class ToSave:
+    """A checked statement, for whom and by whom it is saved, and the key of the call."""
+
+    scope: Scope
+    statement: Statement
+    identity: Identity | None
+    actor: str
+
+
 class CurationCalls:
     """Answers them."""
 
@@ -54,7 +70,12 @@ class CurationCalls:
         self, request: pb.SaveMemoryRequest, context: Context
     ) -> pb.SaveMemoryResponse:
         """Save one statement at once."""
-        outcome = await self._save(request, "SaveMemory", context)
+        wanted = self._read(request, "SaveMemory")
+        # Half of what is left, so that a statement without a vector can still be written.
+        (vectors,) = await self._curation.saving.embed(
+            [wanted.statement.content], seconds=seconds_left(context, 2 * _EMBEDDING_SECONDS) / 2
+        )
+        outcome = await self._store(wanted, vectors, context)
         return pb.SaveMemoryResponse(
             memory=memory_message(outcome.made.memory),
             deduplicated=outcome.made.deduplicated,
@@ -68,15 +89,31 @@ class CurationCalls:
         reply = pb.StreamMemoriesResponse()
         position: Position | None = None
 
-        async def accept(request: pb.StreamMemoriesRequest) -> None:
+        async def accept(item: tuple[ToSave | RecollectError, Vectors | None]) -> None:
             nonlocal position
-            outcome = await self._save(request.item, "StreamMemories", context, prefix="item.")
+            wanted, vectors = item
+            if isinstance(wanted, RecollectError):
+                raise wanted
+            assert vectors is not None
+            outcome = await self._store(wanted, vectors, context)
             position = outcome.position
             reply.deduplicated_count += outcome.made.deduplicated
             if len(reply.memory_ids) < MAX_IDS:
                 reply.memory_ids.append(str(outcome.made.memory.memory_id))
 
-        taken = await take_all(aiter(request_iterator), accept)
+        async def embed(batch: Sequence[ToSave | RecollectError]) -> list[Vectors | None]:
+            contents = [each.statement.content for each in batch if isinstance(each, ToSave)]
+            made = iter(
+                await self._curation.saving.embed(
+                    contents, seconds=seconds_left(context, _EMBEDDING_SECONDS)
+                )
+            )
+            return [next(made) if isinstance(each, ToSave) else None for each in batch]
+
+        async with aclosing(
+            read_ahead(aiter(request_iterator), self._read_item, embed, most=_AHEAD)
+        ) as items:
+            taken = await take_all(items, accept)
         reply.saved_count, reply.rejected_count = taken.accepted, taken.rejected
         reply.errors.extend(taken.errors)
         if position is not None:
@@ -95,7 +132,11 @@ class CurationCalls:
         checks.done()
         principal = current_call().principal
         scope = principal.scope(user_id)
-        vector = await correcting.embed(self._curation.embedder, correction)
+        vector = await correcting.embed(
+            self._curation.embedder,
+            correction,
+            seconds=seconds_left(context, 2 * _EMBEDDING_SECONDS) / 2,
+        )
 
         async def change(connection: Connection) -> Memory:
             return await correcting.correct(
@@ -169,21 +210,35 @@ class CurationCalls:
             consistency_token=self._answering.token(outcome.position),
         )
 
-    async def _save(
-        self, request: pb.SaveMemoryRequest, rpc: str, context: Context, *, prefix: str = ""
-    ) -> Outcome[Saved]:
+    def _read(self, request: pb.SaveMemoryRequest, rpc: str, *, prefix: str = "") -> ToSave:
+        """A checked request.
+
+        Raises:
+            InvalidRequest: Fields of it are bad.
+        """
         checks = Checks()
         user_id = checks.identifier(f"{prefix}user_id", request.user_id)
         statement = read_statement(checks, request, prefix)
         key = checks.idempotency_key(request.idempotency_key)
         checks.done()
         principal = current_call().principal
-        scope = principal.scope(user_id)
-        saving = self._curation.saving
-        vectors = await saving.embed(statement.content)
+        identity = self._answering.identity(rpc, key, request)
+        return ToSave(principal.scope(user_id), statement, identity, principal.subject)
+
+    def _read_item(self, request: pb.StreamMemoriesRequest) -> ToSave | RecollectError:
+        """A checked item of a stream, or why it is refused."""
+        try:
+            return self._read(request.item, "StreamMemories", prefix="item.")
+        except RecollectError as error:
+            return error
+
+    async def _store(self, wanted: ToSave, vectors: Vectors, context: Context) -> Outcome[Saved]:
+        saving, scope = self._curation.saving, wanted.scope
 
         async def change(connection: Connection) -> Saved:
-            return await saving.save(connection, scope, statement, vectors, actor=principal.subject)
+            return await saving.save(
+                connection, scope, wanted.statement, vectors, actor=wanted.actor
+            )
 
         async def again(connection: Connection, ids: Sequence[str]) -> Saved:
             memory_id, deduplicated = json.loads(ids[0])
@@ -191,15 +246,14 @@ class CurationCalls:
             return Saved(held.memory, deduplicated)
 
         outcome = await self._answering.change(
-            self._answering.identity(rpc, key, request),
+            wanted.identity,
             Work(
                 change,
                 ids=lambda saved: [json.dumps([str(saved.memory.memory_id), saved.deduplicated])],
                 again=again,
-                users=lambda _: [user_id],
+                users=lambda _: [scope.user_id],
             ),
             context,
-            seconds=_SECONDS,
         )
         self._curation.signals.wake()
         return outcome

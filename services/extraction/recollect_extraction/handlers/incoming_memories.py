@@ -5,26 +5,28 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from google.protobuf import json_format
-
 from recollect.v1 import memory_pb2
 from recollect.v1 import memory_service_pb2 as pb
 from recollect_extraction.curation.correcting import (
-    EVENT_TYPES,
     FIELDS,
-    MAX_EVENT_CHARACTERS,
+    SENSITIVE_TYPES,
     STRUCTS,
     Correction,
     Path,
 )
 from recollect_extraction.curation.saving import Statement
-from recollect_extraction.pipeline.answer import labels
+from recollect_extraction.pipeline.answer import (
+    EVENT_TYPES,
+    LABEL_CHARACTERS,
+    MAX_CONTENT_BYTES,
+    MAX_EVENT_CHARACTERS,
+    labels,
+)
+from recollect_extraction.pipeline.merge import MAX_LABELS
 from recollect_shared.convert import CONFIDENCE, MEMORY_SOURCE, MEMORY_TYPE, ORIGIN
+from recollect_shared.text.normalise import nfc
 from recollect_shared.validation import Checks
 
-MAX_CONTENT_BYTES = 8 * 1024
-MAX_LABELS = 32
-MAX_LABEL = 100
 MAX_ENTITY = 256
 MAX_PATHS = 200
 DEFAULT_TYPE = "fact"
@@ -68,7 +70,8 @@ def read_statement(checks: Checks, request: pb.SaveMemoryRequest, prefix: str = 
         metadata=checks.struct(f"{prefix}metadata", request.metadata),
         valid_from=checks.moment(f"{prefix}valid_from", request, "valid_from"),
         expires_at=checks.moment(f"{prefix}expires_at", request, "expires_at"),
-        sensitive=request.sensitive,
+        sensitive=request.sensitive or kind in SENSITIVE_TYPES,
+        path=prefix,
     )
 
 
@@ -119,21 +122,24 @@ def _words(checks: Checks, memory: memory_pb2.Memory) -> dict[str, Any]:
         found["keywords"] = _labels(checks, "memory.keywords", memory.keywords, snake=False)
     if memory.entities:
         found["entities"] = checks.texts(
-            "memory.entities", memory.entities, maximum=MAX_LABELS, max_chars=MAX_ENTITY
+            "memory.entities",
+            [" ".join(name.split()) for name in memory.entities],
+            maximum=MAX_LABELS,
+            max_chars=MAX_ENTITY,
         )
     return found
 
 
 def _paths(checks: Checks, request: pb.UpdateMemoryRequest) -> list[Path]:
     if not request.HasField("update_mask"):
-        given = json_format.MessageToDict(request.memory, preserving_proto_field_name=True)
+        given = {field.name for field, _ in request.memory.ListFields()}
         return [(name,) for name in FIELDS if name in given]
     if len(request.update_mask.paths) > MAX_PATHS:
         checks.add("update_mask", f"must have at most {MAX_PATHS} paths")
         return []
     found: list[Path] = []
     for i, text in enumerate(request.update_mask.paths):
-        path = tuple(text.split("."))
+        path = tuple(nfc(text).split("."))
         deep = len(path) > 1
         if path[0] not in FIELDS or "" in path or (deep and path[0] not in STRUCTS):
             checks.add(
@@ -147,7 +153,7 @@ def _paths(checks: Checks, request: pb.UpdateMemoryRequest) -> list[Path]:
 
 
 def _labels(checks: Checks, field: str, values: Any, *, snake: bool) -> tuple[str, ...]:
-    found = checks.texts(field, list(values), maximum=MAX_LABELS, max_chars=MAX_LABEL)
+    found = checks.texts(field, list(values), maximum=MAX_LABELS, max_chars=LABEL_CHARACTERS)
     return labels(found, snake=snake)
 
 

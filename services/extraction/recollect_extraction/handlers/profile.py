@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from google.protobuf import json_format
-
 from recollect.v1 import memory_service_pb2 as pb
 from recollect.v1 import profile_pb2
 from recollect_extraction.curation.feedback import Feedback, Moved, record_feedback
@@ -188,7 +186,7 @@ def _short(checks: Checks, name: str, value: str, most: int) -> str:
 def _paths(checks: Checks, request: pb.UpdateProfileRequest) -> list[Path]:
     """What to change: the mask's paths, or every field that has a value."""
     if not request.HasField("update_mask"):
-        given = json_format.MessageToDict(request.profile, preserving_proto_field_name=True)
+        given = {field.name for field, _ in request.profile.ListFields()}
         return [(name,) for name in FIELDS if name in given]
     if len(request.update_mask.paths) > _MAX_PATHS:
         checks.add("update_mask", f"must have at most {_MAX_PATHS} paths")

@@ -18,7 +18,7 @@ from recollect_extraction.pipeline.result import Result
 from recollect_extraction.prices import Prices
 from recollect_extraction.queue import claims
 from recollect_extraction.queue.claims import Claim
-from recollect_extraction.storage import ledger, unusable_replies, users
+from recollect_extraction.storage import ledger, unusable_replies
 from recollect_extraction.storage.ledger import Charge
 from recollect_shared.database import faults
 from recollect_shared.database.pool import Connection, Database

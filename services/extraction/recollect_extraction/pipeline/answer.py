@@ -34,7 +34,8 @@ MAX_ITEMS = 200
 MAX_STRUCT_BYTES = 64 * 1024
 MAX_STRUCT_DEPTH = 16
 _MAX_LABELS = 32
-_LABEL_CHARACTERS = 64
+LABEL_CHARACTERS = 64
+"""Of a tag or keyword; longer ones of a reply are dropped."""
 _MAX_NUMBER = sys.float_info.max
 """On the wire every number is a finite double."""
 EVENT_TYPES = ("question", "problem", "learning")
@@ -294,7 +295,10 @@ def _closed_item(raw: Any, how: str, new_count: int | None, check: _Check) -> Cl
         return None
     by = None if new_count is None else raw.get("by")
     if by is not None and (
-        not isinstance(by, int) or isinstance(by, bool) or not 0 <= by < new_count
+        new_count is None
+        or not isinstance(by, int)
+        or isinstance(by, bool)
+        or not 0 <= by < new_count
     ):
         return None
     return ClosedItem(memory, by, _text(raw.get("reason"))[:500], _source_ids(raw, check))
@@ -365,7 +369,7 @@ def labels(value: Any, *, snake: bool) -> tuple[str, ...]:
         label = _text(item)
         if snake:
             label = _NOT_LABEL.sub("_", label.lower()).strip("_")
-        if label and len(label) <= _LABEL_CHARACTERS:
+        if label and len(label) <= LABEL_CHARACTERS:
             found.append(label)
     return tuple(dict.fromkeys(found))[:_MAX_LABELS]
 

@@ -1,7 +1,8 @@
 """One question to the model, and the patience it takes: a second try, or two halves.
 
 A reply that is no answer is asked for once more. A reply that was cut off at the token limit, or a
-question the model refuses for its length, means the batch was too much: it is cut in two. Nothing unusable is ever taken for "nothing to remember".
+question the model refuses for its length, means the batch was too much: it is cut in two. Nothing
+unusable is ever taken for "nothing to remember".
 """
 
 from __future__ import annotations

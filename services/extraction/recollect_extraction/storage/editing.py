@@ -69,16 +69,6 @@ SET metadata = %(metadata)s, context = %(context)s, expires_at = %(expires_at)s,
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
 """
 
-# The version before the present one, for what it had set.
-_EXPIRY_BEFORE = """
-SELECT expires_at
-FROM memory_versions
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
-  AND status <> 'archived'
-ORDER BY version DESC
-LIMIT 1
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Edited:
@@ -182,15 +172,6 @@ async def complete_version(connection: Connection, scope: Scope, after: Edited) 
             "sensitive": memory.sensitive,
         },
     )
-
-
-async def expiry_before_archiving(
-    connection: Connection, scope: Scope, memory_id: UUID
-) -> datetime | None:
-    """When a memory was to expire before it was archived; None if never."""
-    cursor = await connection.execute(_EXPIRY_BEFORE, {**_of(scope), "memory_id": memory_id})
-    row = await cursor.fetchone()
-    return row[0] if row else None
 
 
 def shown(memory: Memory) -> dict[str, Any]:

@@ -55,9 +55,9 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'active'
 
 # For each new text the nearest memories of the same user and type that could be the same statement.
 # The forgotten are among them, because what was forgotten stays forgotten, and the quarantined,
-# because they are not doubled, and what was merged, because its successor says it. The vector of words that were rewritten during an outage of the
-# embedder says nothing: such a memory waits for its new one. Vectors go out in binary: as text they
-# would cost more than everything else a job sends.
+# because they are not doubled, and what was merged, because its successor says it. The vector of
+# words that were rewritten during an outage of the embedder says nothing: such a memory waits for
+# its new one. Vectors go out in binary: as text they would cost more than all else a job sends.
 _NEIGHBOURS = """
 SELECT wanted.position, near.memory_id, near.cosine
 FROM unnest(%(positions)s::int[], %(types)s::text[], %(vectors)b::halfvec[])
@@ -151,6 +151,11 @@ _ADD_SUPERSEDES = """
 UPDATE memories SET supersedes = supersedes || %(memory_id)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(by)s
   AND NOT %(memory_id)s = ANY(supersedes)
+"""
+
+_REMOVE_SUPERSEDES = """
+UPDATE memories SET supersedes = array_remove(supersedes, %(memory_id)s)
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(by)s
 """
 
 _ADD_CHALLENGE = """
@@ -350,6 +355,13 @@ async def add_superseded(
 ) -> None:
     """Let the newer of two memories name the older one, as the older names the newer."""
     await connection.execute(_ADD_SUPERSEDES, {**_of(scope), "memory_id": memory_id, "by": by})
+
+
+async def remove_superseded(
+    connection: Connection, scope: Scope, memory_id: UUID, *, by: UUID
+) -> None:
+    """Let the newer of two memories no longer name the older one."""
+    await connection.execute(_REMOVE_SUPERSEDES, {**_of(scope), "memory_id": memory_id, "by": by})
 
 
 async def add_challenge(

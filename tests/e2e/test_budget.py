@@ -1,0 +1,178 @@
+"""A daily budget pauses upkeep first and learning last, and loses nothing: requirement B14."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+
+from recollect.v1 import (
+    extraction_service_pb2,
+    job_pb2,
+    maintenance_service_pb2,
+)
+from recollect_extraction.budget import UPKEEP_SHARE
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.learning import ended, learn, memories, rows, submit, talk
+from tests.e2e.methods import METHODS, refused
+from tests.e2e.spending import CHAT_COST, spend, usage
+from tests.scripted_model import ScriptedModel
+
+_AS_IF_YESTERDAY = "UPDATE usage_ledger SET day = day - 1 RETURNING 1"
+_LOOK_NOW = "UPDATE jobs SET run_after = now() WHERE state = 'failed' RETURNING 1"
+_WAITS = """
+SELECT attempt, error_reason, run_after > now(), run_after <= now() + interval '10 minutes'
+FROM jobs WHERE state = 'failed'
+"""
+PAUSED = (0, "BUDGET_EXHAUSTED", True, True)
+
+
+async def paused(services: Services, job_id: str) -> job_pb2.Job:
+    """The job once it waits for money."""
+    async with asyncio.timeout(60):
+        async for response in services.extraction.WatchJob(
+            extraction_service_pb2.WatchJobRequest(job_id=job_id)
+        ):
+            if response.job.state == job_pb2.JOB_STATE_FAILED:
+                assert response.job.error.startswith("BUDGET_EXHAUSTED: ")
+                return response.job
+    raise AssertionError("the job ended")
+
+
+@pytest.fixture
+def funded(start_services: StartServices, model: ScriptedModel) -> Any:
+    """Starts both services with a budget and the scripted model."""
+
+    def start(usd: float, **more: Any) -> AbstractAsyncContextManager[Services]:
+        return start_services(**model_settings(model), daily_budget_usd=usd, **more)
+
+    return start
+
+
+async def test_b14_extraction_stops_at_the_budget_and_goes_on_the_next_day(
+    funded: Any, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    async with funded(1.5 * CHAT_COST) as services:
+        for user in ("ana", "bo"):
+            await learn(services, talk("remember canary:heron", user=user))
+        assert (await usage(services)).daily_budget_usd == pytest.approx(1.5 * CHAT_COST)
+        (waiting,) = await submit(services, talk("remember canary:ibis", conversation="c2"))
+        job = await paused(services, waiting)
+        assert "RECOLLECT_DAILY_BUDGET_USD" in job.error
+        assert (job.attempt, job.result.usage.llm_calls) == (0, 0)
+        assert rows(superuser_conninfo, _WAITS) == [PAUSED]
+        assert model.calls["chat"] == 2
+    # Nothing was lost: the next day it is read.
+    rows(superuser_conninfo, _AS_IF_YESTERDAY)
+    rows(superuser_conninfo, _LOOK_NOW)
+    async with funded(1.5 * CHAT_COST) as services:
+        done = await ended(services, waiting)
+        assert (done.state, done.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1)
+        assert len(await memories(services)) == 2
+        assert (await usage(services)).spent_today_usd < 1.5 * CHAT_COST
+
+
+async def test_b14_a_raised_budget_lets_it_go_on(
+    funded: Any, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    spend(superuser_conninfo, 1.0)
+    async with funded(1.0) as services:
+        waiting = await submit(
+            services, *(talk("remember canary:heron", user=user) for user in ("ana", "bo", "eve"))
+        )
+        await paused(services, waiting[0])
+        assert model.calls["chat"] == 0
+    rows(superuser_conninfo, _LOOK_NOW)
+    async with funded(2.0) as services:
+        for job_id in waiting:
+            done = await ended(services, job_id)
+            assert (done.state, done.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1)
+
+
+async def test_b14_consolidation_stops_first_and_holds_up_no_extraction(
+    funded: Any, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """At 80 %: of the same user, older in the queue, and yet nobody waits for it."""
+    spend(superuser_conninfo, float(UPKEEP_SHARE))
+    async with funded(1.0) as services:
+        await learn(services, talk("remember canary:heron"))
+        begun = await services.maintenance.Consolidate(
+            maintenance_service_pb2.ConsolidateRequest(user_id="ana")
+        )
+        job = await paused(services, begun.job.id)
+        assert "80%" in job.error
+        assert rows(superuser_conninfo, _WAITS) == [PAUSED]
+        for n in range(3):
+            await learn(services, talk(f"remember canary:ibis{n}", conversation=f"d{n}"))
+        assert rows(superuser_conninfo, "SELECT state FROM jobs WHERE kind = 'consolidation'") == [
+            ("failed",)
+        ]
+    rows(superuser_conninfo, _LOOK_NOW)
+    async with funded(2.0) as services:
+        assert (await ended(services, begun.job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
+
+
+async def test_b14_a_consolidation_of_everybody_waits_without_holding_up_anybody(
+    funded: Any, superuser_conninfo: str
+) -> None:
+    spend(superuser_conninfo, 0.9)
+    async with funded(1.0, worker_concurrency=1) as services:
+        begun = await services.maintenance.Consolidate(maintenance_service_pb2.ConsolidateRequest())
+        await paused(services, begun.job.id)
+        await learn(services, talk("remember canary:heron"))
+
+
+async def test_b14_a_preview_is_refused_once_only_learning_goes_on(
+    funded: Any, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    spend(superuser_conninfo, 0.9)
+    async with funded(1.0) as services:
+        refusal = await refused(
+            services,
+            METHODS["ExtractionService/PreviewExtraction"],
+            extraction_service_pb2.PreviewExtractionRequest(transcript=talk("hello")),
+        )
+        assert (refusal.reason, refusal.metadata) == (
+            "BUDGET_EXHAUSTED",
+            {"daily_budget_usd": "1"},
+        )
+        assert refusal.retry_after is not None
+        assert 0 < refusal.retry_after <= 86_400
+        assert model.calls["chat"] == 0
+
+
+async def test_b14_a_long_transcript_stops_in_the_middle_and_goes_on_there(
+    funded: Any, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """What was read stays read, and is not paid for twice."""
+    lines = [f"remember canary:w{n} " + "word " * 60 for n in range(4)]
+    async with funded(1.5 * CHAT_COST, batch_tokens=200) as services:
+        (job_id,) = await submit(services, talk(*lines))
+        job = await paused(services, job_id)
+        assert model.calls["chat"] == 2
+        assert (job.progress.messages_done, job.result.usage.llm_calls) == (2, 2)
+    rows(superuser_conninfo, _LOOK_NOW)
+    async with funded(1.0, batch_tokens=200) as services:
+        done = await ended(services, job_id)
+        assert done.state == job_pb2.JOB_STATE_SUCCEEDED
+        assert (model.calls["chat"], done.result.usage.llm_calls) == (4, 4)
+        assert len(await memories(services)) == 4
+        total = (await usage(services)).total
+        assert total.llm_calls == 4
+
+
+async def test_b14_other_tenants_have_budgets_of_their_own(
+    funded: Any, superuser_conninfo: str
+) -> None:
+    spend(superuser_conninfo, 5.0, tenant="other")
+    async with funded(1.0) as services:
+        await learn(services, talk("remember canary:heron"))
+        assert (await usage(services)).spent_today_usd < 1.0
+
+
+async def test_b14_without_a_budget_nothing_waits(funded: Any, superuser_conninfo: str) -> None:
+    spend(superuser_conninfo, 5_000.0)
+    async with funded(0.0) as services:
+        await learn(services, talk("remember canary:heron"))

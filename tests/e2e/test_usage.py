@@ -1,0 +1,228 @@
+"""GetUsage and the ledger behind it: requirement B14."""
+
+from __future__ import annotations
+
+import asyncio
+from uuid import UUID
+
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from recollect.v1 import job_pb2
+from recollect.v1 import maintenance_service_pb2 as pb
+from recollect_extraction.pipeline.backfill import Backfill
+from recollect_extraction.prices import Price, Prices, load_prices
+from recollect_shared.database.pool import Database
+from recollect_shared.embeddings.openai_api import OpenAIEmbedder
+from recollect_shared.startup import configure_vectors
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.learning import ended, learn, rows, submit, talk
+from tests.e2e.methods import METHODS, refused
+from tests.e2e.spending import CHAT_COST, DAY, KIND, MODEL, USER, spend, usage
+from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, ScriptedModel, StatusFault
+
+METHOD = METHODS["MaintenanceService/GetUsage"]
+
+
+def told(response: pb.GetUsageResponse) -> list[tuple[str, ...]]:
+    """The groups of a reply."""
+    return [(row.user_id, row.kind, row.day, row.model) for row in response.rows]
+
+
+async def test_b14_what_two_users_cost_is_told_in_every_grouping(
+    modelled: Services, superuser_conninfo: str
+) -> None:
+    results = [
+        await learn(modelled, talk("remember canary:heron", user=user)) for user in ("ana", "bo")
+    ]
+    everything = await usage(modelled)
+    assert told(everything) == [("", "", "", "")]
+    assert everything.rows[0].usage == everything.total
+    total = everything.total
+    assert (total.llm_calls, total.input_tokens, total.output_tokens) == (2, 200, 40)
+    assert total.embedding_calls == 2
+    assert total.embedding_tokens == sum(each.usage.embedding_tokens for each in results)
+    assert total.cost_usd == pytest.approx(sum(each.usage.cost_usd for each in results), abs=1e-7)
+    assert total.cost_usd > 2 * CHAT_COST
+    assert everything.spent_today_usd == pytest.approx(total.cost_usd)
+    assert everything.daily_budget_usd == 0
+
+    assert told(await usage(modelled, USER)) == [("ana", "", "", ""), ("bo", "", "", "")]
+    assert told(await usage(modelled, KIND)) == [("", "memory-extraction", "", "")]
+    models = await usage(modelled, MODEL)
+    assert told(models) == [
+        ("", "", "", "gpt-4o-mini"),
+        ("", "", "", "text-embedding-3-small"),
+    ]
+    assert [row.usage.llm_calls for row in models.rows] == [2, 0]
+    assert [row.usage.embedding_calls for row in models.rows] == [0, 2]
+    ((today,),) = rows(superuser_conninfo, "SELECT (now() AT TIME ZONE 'UTC')::date::text")
+    assert told(await usage(modelled, MODEL, USER, DAY, KIND))[0] == (
+        "ana",
+        "memory-extraction",
+        today,
+        "gpt-4o-mini",
+    )
+
+
+async def test_b14_filters_pages_and_order(services: Services, superuser_conninfo: str) -> None:
+    for days_ago in range(5):
+        for user in ("ana", "bo"):
+            spend(superuser_conninfo, 0.25, user=user, days_ago=days_ago)
+    spend(superuser_conninfo, 9.0, user="ana", tenant="other")
+    spend(superuser_conninfo, 1.0, user="", kind="reembedding", stage="embedding")
+    whole = await usage(services, DAY, USER, page_size=200)
+    days = [row.day for row in whole.rows]
+    assert days == sorted(days, reverse=True)
+    assert len(whole.rows) == 11
+    assert whole.rows[0].user_id == ""
+    assert whole.total.cost_usd == pytest.approx(3.5)
+    assert (whole.total.llm_calls, whole.total.embedding_calls) == (10, 1)
+    assert whole.spent_today_usd == pytest.approx(1.5)
+
+    found, token = [], ""
+    while True:
+        page = await usage(services, DAY, USER, page_size=3, page_token=token)
+        found += told(page)
+        assert page.total == whole.total
+        token = page.next_page_token
+        if not token:
+            break
+    assert found == told(whole)
+
+    ana = await usage(services, user_id="ana")
+    assert ana.total.cost_usd == pytest.approx(1.25)
+    assert ana.total.llm_calls == 5
+    kind = await usage(services, USER, kinds=["reembedding"])
+    assert [row.usage.embedding_tokens for row in kind.rows] == [10]
+    assert await _cost(services, superuser_conninfo, since="2 days") == pytest.approx(2.5)
+    assert await _cost(services, superuser_conninfo, until="2 days") == pytest.approx(1.5)
+    assert await _cost(services, superuser_conninfo, since="3 days", until="3 days") == (
+        pytest.approx(0.5)
+    )
+
+
+async def _cost(services: Services, conninfo: str, **ago: str) -> float:
+    """The cost since and until so long ago; the day of either moment counts."""
+    bounds = {}
+    for name, interval in ago.items():
+        ((seconds,),) = rows(
+            conninfo, f"SELECT extract(epoch FROM now() - interval '{interval}')::bigint"
+        )
+        bounds[name] = Timestamp(seconds=seconds)
+    return (await usage(services, **bounds)).total.cost_usd
+
+
+async def test_b14_nothing_was_spent_yet(services: Services) -> None:
+    assert told(await usage(services)) == [("", "", "", "")]
+    assert (await usage(services)).rows[0].usage == job_pb2.Usage()
+    assert told(await usage(services, USER)) == []
+
+
+async def test_row_48_bad_filters_are_refused_together(services: Services) -> None:
+    request = pb.GetUsageRequest(
+        kinds=["memory-extraction", "gardening"],
+        group_by=[77],  # type: ignore[list-item]
+        page_size=-1,
+        page_token="x",
+    )
+    refusal = await refused(services, METHOD, request)
+    assert set(refusal.fields) == {"kinds[1]", "group_by[0]", "page_size", "page_token"}
+
+
+async def test_row_48_a_page_token_is_good_for_its_own_question_only(
+    services: Services, superuser_conninfo: str
+) -> None:
+    for user in ("ana", "bo"):
+        spend(superuser_conninfo, 1.0, user=user)
+    token = (await usage(services, USER, page_size=1)).next_page_token
+    assert token
+    other = pb.GetUsageRequest(group_by=[USER, DAY], page_size=1, page_token=token)
+    refusal = await refused(services, METHOD, other)
+    assert refusal.reason == "INVALID_PAGE_TOKEN"
+
+
+# --- the ledger is complete ----------------------------------------------------------------------
+
+
+async def test_b14_attempts_that_come_to_nothing_are_charged_once(
+    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """Two attempts of two calls each, none of them of use."""
+    model.script = lambda request: ChatAnswer(CONTENT_FAULTS["not_json"])
+    async with start_services(**model_settings(model), job_max_retries=1) as services:
+        job = await ended(services, (await submit(services, talk("hello")))[0])
+        assert job.state == job_pb2.JOB_STATE_DEAD
+        assert model.calls["chat"] == 4
+        spent = job.result.usage
+        assert (spent.llm_calls, spent.input_tokens, spent.output_tokens) == (4, 400, 80)
+        assert spent.cost_usd == pytest.approx(4 * CHAT_COST)
+        total = (await usage(services)).total
+        assert total == spent
+    assert rows(superuser_conninfo, "SELECT calls, job_id::text FROM usage_ledger") == [(4, job.id)]
+
+
+async def test_b14_what_an_outage_interrupts_is_charged_and_not_doubled(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """A reply of no use, then an outage, then a retry that succeeds."""
+    model.queue(ChatAnswer(CONTENT_FAULTS["empty"]), StatusFault(503))
+    result = await learn(modelled, talk("remember canary:heron"))
+    assert model.calls["chat"] == 3
+    assert (result.usage.llm_calls, result.usage.input_tokens) == (2, 200)
+    total = (await usage(modelled)).total
+    assert (total.llm_calls, total.input_tokens, total.output_tokens) == (2, 200, 40)
+
+
+async def test_b14_a_refusal_after_spending_is_charged(
+    start_services: StartServices, model: ScriptedModel
+) -> None:
+    model.queue(ChatAnswer(CONTENT_FAULTS["empty"]), StatusFault(401))
+    async with start_services(**model_settings(model), job_max_retries=0) as services:
+        job = await ended(services, (await submit(services, talk("hello")))[0])
+        assert job.error.startswith("MODEL_REFUSED")
+        assert job.result.usage.llm_calls == 1
+        assert (await usage(services)).total.llm_calls == 1
+
+
+async def test_b14_vectors_that_are_made_later_are_charged_to_the_tenant(
+    modelled: Services, model: ScriptedModel, conninfo: str, superuser_conninfo: str
+) -> None:
+    model.queue(StatusFault(500), endpoint="embeddings")
+    await learn(modelled, talk("remember canary:heron"))
+    embedder = OpenAIEmbedder("text-embedding-3-small", 64, base_url=model.base_url, api_key="test")
+    database = Database(
+        conninfo, "recollect_maintenance", application="tests", configure=configure_vectors
+    )
+    await database.open()
+    try:
+        # The service's own sweep may be the one that fills it.
+        async with asyncio.timeout(60):
+            while rows(superuser_conninfo, "SELECT embedding_state FROM memories") != [("stored",)]:
+                await Backfill(database, embedder).run()
+    finally:
+        await database.close()
+        await embedder.close()
+    later = await usage(modelled, KIND, USER, MODEL, kinds=["reembedding"])
+    assert told(later) == [("", "reembedding", "", "text-embedding-3-small")]
+    assert later.total.embedding_calls >= 1
+    assert later.total.embedding_tokens > 0
+    assert later.total.cost_usd > 0
+    ids = rows(superuser_conninfo, "SELECT job_id FROM usage_ledger WHERE kind = 'reembedding'")
+    assert ids == [(UUID(int=0),)]
+
+
+def test_b14_a_model_without_a_price_is_free_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    prices = Prices({})
+    for _ in range(3):
+        assert prices.cost("llama", input_tokens=1000) == 0
+    assert prices.cost("silent", input_tokens=0) == 0
+    assert [record.args for record in caplog.records] == [("llama",)]
+
+
+def test_b14_a_dated_variant_costs_what_its_base_does() -> None:
+    dated = load_prices(None).cost("gpt-4o-mini-2024-07-18", input_tokens=10**6)
+    assert dated == load_prices(None).cost("gpt-4o-mini", input_tokens=10**6) > 0
+    assert Prices({"a": Price(dated, dated)}).cost("ab", input_tokens=1) == 0

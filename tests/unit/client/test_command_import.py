@@ -1,0 +1,385 @@
+"""`recollect import`, `preview` and `documents add`: files of every kind, and what is sent."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from recollect.v1 import conversation_pb2, job_pb2
+from recollect.v1 import extraction_service_pb2 as extraction
+from recollect.v1 import memory_service_pb2 as memory
+from recollect_client import records
+from recollect_client.command import main
+from recollect_client.records import memory_request, read_records
+from tests.unit.client.fake_services import Failure, Fakes
+
+
+def write(folder: Path, *lines: Any, name: str = "items.jsonl") -> str:
+    path = folder / name
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    path.write_text("\n".join(texts) + "\n", "utf-8")
+    return str(path)
+
+
+def talk(conversation: str, **fields: Any) -> dict[str, Any]:
+    messages = [{"role": "user", "content": "Xin chào"}]
+    return {"user_id": "ana", "conversation_id": conversation, "messages": messages, **fields}
+
+
+def take(
+    requests: list[extraction.StreamTranscriptsRequest],
+) -> extraction.StreamTranscriptsResponse:
+    reply = extraction.StreamTranscriptsResponse(consistency_token="t")
+    for index, request in enumerate(requests):
+        if request.transcript.time_zone == "Nowhere":
+            error = reply.errors.add(index=index, code=3, reason="INVALID_FIELD")
+            error.field_violations.add(field="transcript.time_zone", description="is unknown")
+            reply.rejected_count += 1
+        else:
+            reply.accepted_count += 1
+    return reply
+
+
+def save(requests: list[memory.StreamMemoriesRequest]) -> memory.StreamMemoriesResponse:
+    return memory.StreamMemoriesResponse(saved_count=len(requests), deduplicated_count=1)
+
+
+@pytest.fixture
+def ready(fakes: Fakes) -> Fakes:
+    fakes.others.replies.update(StreamTranscripts=take, StreamMemories=save)
+    return fakes
+
+
+def contents(fakes: Fakes) -> list[str]:
+    return [
+        request.item.content for asked in fakes.calls("StreamMemories") for request in asked.request
+    ]
+
+
+class TestImport:
+    def test_transcripts(
+        self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = write(tmp_path, *(talk(f"c{n}") for n in range(230)))
+        assert main(["import", path]) == 0
+        out, err = capsys.readouterr()
+        assert "transcripts" in out
+        assert "230" in out
+        assert "100 %  230 taken" in err
+        assert "recollect jobs --state queued" in err
+        assert [len(asked.request) for asked in ready.calls("StreamTranscripts")] == [100, 100, 30]
+        assert all(asked.request[0].transcript.ended for asked in ready.calls("StreamTranscripts"))
+
+    def test_memories_with_words_and_defaults(
+        self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = write(
+            tmp_path,
+            {"content": "Thích trà", "type": "preference", "status": "x", "id": "y"},
+            {"content": "b", "type": "MEMORY_TYPE_GOAL", "user_id": "minh", "origin": "tool"},
+        )
+        assert main(["import", path, "--user", "ana", "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["files"][0]["kind"] == "memories"
+        assert (found["files"][0]["accepted"], found["files"][0]["deduplicated"]) == (2, 1)
+        (asked,) = ready.calls("StreamMemories")
+        assert [(r.item.user_id, r.item.type, r.item.origin) for r in asked.request] == [
+            ("ana", 1, 0),
+            ("minh", 2, 3),
+        ]
+
+    def test_bad_lines_are_named_and_stop_nothing(
+        self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Those found here and those that the service refuses, by the lines of the file."""
+        path = write(
+            tmp_path,
+            talk("c1"),
+            "",
+            "{not json",
+            talk("c2", time_zone="Nowhere"),
+            {"messages": []},
+            talk("c3"),
+            talk("c4", time_zone="Nowhere"),
+        )
+        assert main(["import", path]) == 1
+        err = capsys.readouterr().err
+        for line, words in ((3, "not JSON"), (4, "is unknown"), (5, "user_id"), (7, "is unknown")):
+            (told,) = [text for text in err.splitlines() if f"line {line}:" in text]
+            assert words in told
+        assert main(["import", path, "--json"]) == 1
+        (found,) = json.loads(capsys.readouterr().out)["files"]
+        assert (found["accepted"], found["rejected"]) == (2, 4)
+        assert [error["line"] for error in found["errors"]] == [3, 4, 5, 7]
+
+    def test_a_large_conversation_keeps_its_line(
+        self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """In parts of its own, so that places in the stream are not lines any more."""
+        messages = [{"role": "user", "content": f"m{n}"} for n in range(4_500)]
+        path = write(tmp_path, talk("long", messages=messages), talk("bad", time_zone="Nowhere"))
+        assert main(["import", path, "--json"]) == 1
+        (found,) = json.loads(capsys.readouterr().out)["files"]
+        assert found["accepted"] == 3
+        assert [error["line"] for error in found["errors"]] == [2]
+
+    def test_kinds_are_not_mixed(
+        self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        mixed = write(tmp_path, {"content": "a"}, talk("c1"), {"content": "b"})
+        other = write(tmp_path, talk("c2"), {"content": "c"}, name="other.jsonl")
+        assert main(["import", mixed, other, "--user", "ana"]) == 1
+        err = capsys.readouterr().err
+        assert "files of their own" in err
+        assert "`messages` is missing" in err
+        assert contents(ready) == ["a", "b"]
+        assert len(ready.calls("StreamTranscripts")) == 1
+
+    def test_a_pipe(
+        self,
+        ready: Fakes,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        path = write(tmp_path, "\ufeff" + json.dumps({"content": "a"}), {"content": "b"})
+        with open(path, encoding="utf-8") as stdin:
+            monkeypatch.setattr("sys.stdin", stdin)
+            assert main(["import", "-", "--user", "ana"]) == 0
+        assert contents(ready) == ["a", "b"]
+        assert "stdin" in capsys.readouterr().out
+
+    def test_an_empty_file(
+        self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["import", write(tmp_path, "", "")]) == 0
+        assert "(empty)" in capsys.readouterr().out
+        assert not ready.calls("StreamTranscripts")
+
+    def test_what_was_taken_is_told_when_it_breaks_off(
+        self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def later(requests: Any) -> Any:
+            ready.fail(
+                "StreamTranscripts", Failure(grpc.StatusCode.PERMISSION_DENIED, "SCOPE_MISSING")
+            )
+            return take(requests)
+
+        ready.others.replies["StreamTranscripts"] = later
+        path = write(tmp_path, *(talk(f"c{n}") for n in range(150)))
+        assert main(["import", path]) == 1
+        err = capsys.readouterr().err
+        assert "100 items were taken and stay" in err
+        assert "SCOPE_MISSING" in err
+
+    def test_a_missing_file_is_found_before_anything_is_sent(
+        self, ready: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = write(tmp_path, talk("c1"))
+        assert main(["import", path, str(tmp_path / "missing")]) == 2
+        assert "missing" in capsys.readouterr().err
+        assert not ready.calls("StreamTranscripts")
+
+
+class TestRecords:
+    def test_lines_that_are_too_long_are_passed_over(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(records, "MAX_LINE_BYTES", 32)
+        path = tmp_path / "long"
+        path.write_bytes(b'{"a": 1}\n{"b": "' + b"x" * 200 + b'"}\n{"c": 3}\n\xff\xfe\n[1]\n')
+        with path.open("rb") as stream:
+            found = list(read_records(stream))
+        assert [record.value for record in found] == [{"a": 1}, None, {"c": 3}, None, None]
+        assert [record.line for record in found] == [1, 2, 3, 4, 5]
+        assert found[-1].end == path.stat().st_size
+        assert "UTF-8" in found[3].problem
+
+    @pytest.mark.parametrize(
+        ("record", "words"),
+        [
+            ({}, "content"),
+            ({"content": 3}, "content"),
+            ({"content": "x", "type": "poem"}, "preference, goal"),
+            ({"content": "x", "importance": "much"}, "importance"),
+            ({"content": "x", "valid_from": "soon"}, "RFC 3339"),
+            ({"content": "\ud800"}, "surrogate"),
+            ({"content": "x", "metadata": [1]}, "metadata"),
+        ],
+    )
+    def test_bad_memories(self, record: dict[str, Any], words: str) -> None:
+        with pytest.raises(ValueError, match=words):
+            memory_request(record, "ana")
+
+
+class TestPreview:
+    def test_one_conversation(
+        self, fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        reply = extraction.PreviewExtractionResponse()
+        reply.memories_created.add(content="Lives in Huế.")
+        reply.memories_contradicted.add(content="Lives in Đà Nẵng.")
+        reply.profile.summary = "A traveller."
+        reply.entities.add(name="Huế", type=5)
+        reply.result.usage.input_tokens = 120
+        reply.result.usage.cost_usd = 0.0021
+        fakes.others.replies["PreviewExtraction"] = reply
+        path = write(tmp_path, talk("c1"), talk("c2"))
+        assert main(["preview", path, "--line", "2"]) == 0
+        out, err = capsys.readouterr()
+        parts = ("new:", "Lives in Huế.", "no longer true:", "A traveller.", "Huế (place)")
+        assert all(part in out for part in parts)
+        assert "nothing was stored" in err
+        assert "$0.0021" in err
+        (asked,) = fakes.calls("PreviewExtraction")
+        assert asked.request.transcript.conversation_id == "c2"
+
+    def test_several_have_to_be_chosen_from(
+        self, fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = write(tmp_path, talk("c1"), talk("c2"))
+        assert main(["preview", path]) == 2
+        assert "--line N" in capsys.readouterr().err
+        assert main(["preview", path, "--line", "3"]) == 2
+        assert not fakes.calls("PreviewExtraction")
+
+    def test_bad_fields_are_named_by_line(
+        self, fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        violations = (("transcript.messages[0].content", "is too long"),)
+        fakes.fail(
+            "PreviewExtraction",
+            Failure(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD", violations=violations),
+        )
+        assert main(["preview", write(tmp_path, talk("c1"))]) == 2
+        assert "line 1: messages[0].content: is too long" in capsys.readouterr().err
+
+
+class TestDocuments:
+    def ingest(self, fakes: Fakes) -> None:
+        def take_in(request: extraction.IngestDocumentsRequest) -> Any:
+            return extraction.IngestDocumentsResponse(
+                job=fakes.extraction.add_job(kind="document-ingestion"),
+                new_count=len(request.documents),
+                document_ids=[f"id of {document.source_id}" for document in request.documents],
+            )
+
+        fakes.others.replies["IngestDocuments"] = take_in
+
+    def test_a_text_becomes_one(
+        self, fakes: Fakes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        self.ingest(fakes)
+        path = tmp_path / "Sổ tay.txt"
+        path.write_text("Trang một.\n", "utf-8")
+        assert main(["documents", "add", "ana", str(path), "--author", "Lan"]) == 0
+        (asked,) = fakes.calls("IngestDocuments")
+        (document,) = asked.request.documents
+        assert (document.source_type, document.source_id, document.title, document.author) == (
+            "file",
+            "Sổ tay.txt",
+            "Sổ tay",
+            "Lan",
+        )
+        assert document.content == "Trang một.\n"
+        out, _ = capsys.readouterr()
+        assert "1 new, 0 replaced, 0 unchanged" in out
+        assert "id of Sổ tay.txt" in out
+        assert "succeeded" in out
+
+    def test_json_lines_in_batches(self, fakes: Fakes, tmp_path: Path) -> None:
+        """The options fill in what a line does not say."""
+        self.ingest(fakes)
+        lines = [{"source_id": f"d{n}", "title": "x" if n else ""} for n in range(150)]
+        path = write(tmp_path, *lines)
+        options = ["--source-type", "gmail", "--title", "y", "--created", "2026-01-02"]
+        assert main(["documents", "add", "ana", path, *options, "--no-wait"]) == 0
+        first, second = fakes.calls("IngestDocuments")
+        assert (len(first.request.documents), len(second.request.documents)) == (100, 50)
+        assert [document.title for document in first.request.documents[:2]] == ["y", "x"]
+        assert {document.source_type for document in first.request.documents} == {"gmail"}
+        assert first.request.documents[0].created_at.seconds == 1_767_312_000
+        assert not fakes.calls("WatchJob")
+
+    def test_a_job_that_fails_shows(self, fakes: Fakes, tmp_path: Path) -> None:
+        self.ingest(fakes)
+        fakes.extraction.outcomes[""] = job_pb2.JOB_STATE_DEAD
+        assert main(["documents", "add", "ana", write(tmp_path, "text", name="a.txt")]) == 1
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ('{"source_id": 3, "title": []}\n', "line 1"),
+            ('{"source_id": "d"}\n{oops\n', "line 2"),
+            ("x" * (5 * 2**20), "split it"),
+        ],
+    )
+    def test_mistakes_are_found_first(
+        self,
+        fakes: Fakes,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        text: str,
+        words: str,
+    ) -> None:
+        path = tmp_path / "a.txt"
+        path.write_text(text, "utf-8")
+        assert main(["documents", "add", "ana", str(path)]) == 2
+        assert words in capsys.readouterr().err
+        assert not fakes.calls("IngestDocuments")
+
+
+def test_parts_of_a_conversation_are_one(ready: Fakes, tmp_path: Path) -> None:
+    messages = [{"role": "user", "content": "x" * 60_000} for _ in range(80)]
+    assert main(["import", write(tmp_path, talk("long", messages=messages))]) == 0
+    sent: list[conversation_pb2.Transcript] = [
+        request.transcript
+        for asked in ready.calls("StreamTranscripts")
+        for request in asked.request
+    ]
+    assert len(sent) == 2
+    assert sum(len(transcript.messages) for transcript in sent) == 80
+    assert [transcript.ended for transcript in sent] == [False, True]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX terminals")
+@pytest.mark.parametrize("piped", [False, True])
+def test_a_terminal_shows_a_bar(ready: Fakes, tmp_path: Path, piped: bool) -> None:
+    """With a share where the end is known, with a count where it is not."""
+    import pty
+
+    path = write(tmp_path, *(talk(f"c{n}") for n in range(150)))
+    leader, follower = pty.openpty()
+    program = "import sys; from recollect_client.command import main; sys.exit(main())"
+    try:
+        with open(path, "rb") as stdin:
+            process = subprocess.Popen(
+                [sys.executable, "-c", program, "import", "-" if piped else path],
+                stdin=stdin,
+                stdout=subprocess.DEVNULL,
+                stderr=follower,
+                env={**os.environ, "TERM": "xterm"},
+            )
+        os.close(follower)
+        shown = b""
+        while True:
+            try:
+                piece = os.read(leader, 65_536)
+            except OSError:
+                break
+            if not piece:
+                break
+            shown += piece
+        assert process.wait(60) == 0
+    finally:
+        os.close(leader)
+    text = shown.decode()
+    assert "150 taken" in text
+    assert ("100 %" in text) is not piped
