@@ -99,14 +99,14 @@ class Checks:
             self.add(field, f"must have at most {max_bytes} bytes, this has {size}")
         return normal
 
-    def idempotency_key(self, value: str) -> str | None:
+    def idempotency_key(self, value: str, *, field: str = "idempotency_key") -> str | None:
         """A caller's key, or None if there is none."""
         if not value:
             return None
         if len(value) > MAX_KEY:
-            self.add("idempotency_key", f"must have at most {MAX_KEY} characters")
+            self.add(field, f"must have at most {MAX_KEY} characters")
         elif (why := unusable_characters(value)) is not None:
-            self.add("idempotency_key", why)
+            self.add(field, why)
         return value
 
     def limit(self, field: str, value: int, *, default: int, maximum: int) -> int:

@@ -186,7 +186,8 @@ def read_item_error(reply: Any) -> Refusal:
     (error,) = reply.errors
     (code,) = [code for code in grpc.StatusCode if code.value[0] == error.code]
     fields = {found.field: found.description for found in error.field_violations}
-    assert (reply.accepted_count, reply.rejected_count) == (0, 1)
+    taken = reply.saved_count if hasattr(reply, "saved_count") else reply.accepted_count
+    assert (taken, reply.rejected_count) == (0, 1)
     assert f"ERROR_REASON_{error.reason}" in list(error_reason_pb2.ErrorReason.keys()), error
     assert EXAMPLES[error.reason][0] == code.name, error
     return Refusal(code, error.message, error.reason, {}, fields, None, str(reply))

@@ -144,12 +144,13 @@ def valid(method: Method) -> Message:
 
 Set = Callable[[Message, object], None]
 Kind = Callable[[Any], bool]
+_ENTERED = ("Transcript", "SaveMemoryRequest")
 
 
 def places(method: Method, kind: Kind) -> Iterator[tuple[str, Set]]:
     """Every field of a valid request that `kind` accepts: its path as told to callers, and a way
-    to set it (a repeated one gets one element). Lists of messages and transcripts in the request
-    are entered."""
+    to set it (a repeated one gets one element). Lists of messages, transcripts and statements in
+    the request are entered."""
     yield from _places(valid(method), kind, "", lambda request: request)
 
 
@@ -173,7 +174,7 @@ def _places(
                 f"{name}[0].",
                 lambda request, of=field.name: getattr(reach(request), of)[0],  # type: ignore[misc]
             )
-        elif inner.name == "Transcript" and here.HasField(field.name):
+        elif inner.name in _ENTERED and here.HasField(field.name):
             yield from _places(
                 getattr(here, field.name),
                 kind,

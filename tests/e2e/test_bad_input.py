@@ -43,8 +43,12 @@ LIST_MEMORIES = METHODS["RetrievalService/ListMemories"]
 LIST_CONVERSATIONS = METHODS["RetrievalService/ListConversations"]
 LIST_JOBS = METHODS["ExtractionService/ListJobs"]
 RULES = rules_of(SERVICES)
-NAMELESS = {"MaintenanceService/ListSchedules", "MaintenanceService/Reembed"}
-"""Calls about the installation, which name nothing of a user's."""
+NAMELESS = {
+    "MaintenanceService/ListSchedules",
+    "MaintenanceService/Reembed",
+    "RetrievalService/ListProfiles",
+}
+"""Calls about the installation or the tenant, which name nothing of a user's."""
 GET_CONTEXT = METHODS["RetrievalService/GetContext"]
 
 _SERVER_IDS = ("memory_id", "job_id", "document_id")
@@ -203,7 +207,7 @@ async def test_negative_limits_are_named_and_large_ones_clamped(
             request = valid(method)
             put(request, bad)
             assert list((await refused(services, method, request)).fields) == [path]
-        if path in ("version", "rating"):
+        if path in ("version", "rating", "dimensions"):
             continue  # no limits: how large they may be is the call's own affair
         request = valid(method)
         put(request, 2**31 - 1)

@@ -219,7 +219,7 @@ class CurationCalls:
         checks = Checks()
         user_id = checks.identifier(f"{prefix}user_id", request.user_id)
         statement = read_statement(checks, request, prefix)
-        key = checks.idempotency_key(request.idempotency_key)
+        key = checks.idempotency_key(request.idempotency_key, field=f"{prefix}idempotency_key")
         checks.done()
         principal = current_call().principal
         identity = self._answering.identity(rpc, key, request)
