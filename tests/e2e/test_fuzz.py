@@ -148,6 +148,8 @@ def _one(field: Any, depth: int) -> st.SearchStrategy[Any]:
         return REAL
     if field.type == FieldDescriptor.TYPE_STRING:
         return TEXT
+    if field.type == FieldDescriptor.TYPE_INT64:
+        return WHOLE | st.sampled_from([2**63 - 1, -(2**63)])
     assert field.type == FieldDescriptor.TYPE_INT32, field.full_name
     return WHOLE
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from recollect.v1 import job_pb2
+from recollect.v1 import extraction_service_pb2, job_pb2, memory_service_pb2
 from recollect.v1 import maintenance_service_pb2 as pb
 from recollect_extraction.pipeline.backfill import Backfill
 from recollect_extraction.prices import Price, Prices, load_prices
@@ -17,6 +17,7 @@ from recollect_shared.embeddings.openai_api import OpenAIEmbedder
 from recollect_shared.startup import configure_vectors
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ended, learn, rows, submit, talk
+from tests.e2e.merging import STYLE, STYLES, say, script
 from tests.e2e.methods import METHODS, refused
 from tests.e2e.spending import CHAT_COST, DAY, KIND, MODEL, USER, spend, usage
 from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, ScriptedModel, StatusFault
@@ -183,6 +184,44 @@ async def test_b14_a_refusal_after_spending_is_charged(
         assert job.error.startswith("MODEL_REFUSED")
         assert job.result.usage.llm_calls == 1
         assert (await usage(services)).total.llm_calls == 1
+
+
+async def test_b14_a_consolidation_that_comes_to_nothing_is_charged_under_its_kind(
+    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    garbage = ChatAnswer(CONTENT_FAULTS["not_json"])
+    async with start_services(**model_settings(model), job_max_retries=0) as services:
+        learning = script(lambda request: [])
+        model.script = lambda request: garbage if request.consolidation else learning(request)
+        for number, style in enumerate(STYLES):
+            await say(services, style, conversation=f"c{number}")
+        begun = await services.maintenance.Consolidate(
+            pb.ConsolidateRequest(user_id="ana", tag=STYLE)
+        )
+        job = await ended(services, begun.job.id)
+        assert job.error.startswith("MODEL_UNUSABLE")
+        assert job.result.usage.llm_calls == 2
+        spent = await usage(services, KIND, USER, kinds=["consolidation"])
+        assert told(spent) == [("ana", "consolidation", "", "")]
+        assert spent.total == job.result.usage
+    kept = rows(superuser_conninfo, "SELECT user_id, job_id::text FROM unusable_replies")
+    assert kept == [("ana", job.id)]
+
+
+async def test_b14_a_check_of_a_saved_memory_that_comes_to_nothing_is_charged(
+    start_services: StartServices, model: ScriptedModel
+) -> None:
+    async with start_services(**model_settings(model), job_max_retries=0) as services:
+        await learn(services, talk("remember canary:heron"))
+        model.script = lambda request: ChatAnswer(CONTENT_FAULTS["not_json"])
+        await services.memory.SaveMemory(
+            memory_service_pb2.SaveMemoryRequest(user_id="ana", content="Ana lives in Lisbon.")
+        )
+        listed = await services.extraction.ListJobs(extraction_service_pb2.ListJobsRequest())
+        job = await ended(services, listed.jobs[0].id)
+        assert job.error.startswith("MODEL_UNUSABLE")
+        assert job.result.usage.llm_calls == 2
+        assert (await usage(services)).total.llm_calls == 3
 
 
 async def test_b14_vectors_that_are_made_later_are_charged_to_the_tenant(

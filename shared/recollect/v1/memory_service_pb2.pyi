@@ -169,7 +169,7 @@ class SaveMemoryRequest(_message.Message):
     outcome again for at least 24 hours; with another body the call fails with `IDEMPOTENCY_KEY_REUSED`.
     """
     sensitive: _builtins.bool
-    """sensitive, true to treat it as sensitive text. False: its type decides."""
+    """sensitive, true to treat it as sensitive text. False: its type decides; PERSONAL is sensitive."""
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """tags, labels; trimmed and brought to lower_snake_case."""
@@ -289,8 +289,10 @@ class UpdateMemoryRequest(_message.Message):
     def update_mask(self) -> _field_mask_pb2.FieldMask:
         """update_mask, the fields to change: `content`, `detail`, `type`, `importance`, `confidence`, `tags`,
         `keywords`, `entities`, `context`, `metadata`, `valid_from`, `valid_to`, `expires_at`, `sensitive`, or a
-        path into a Struct such as `metadata.project`. A path without a value in `memory` clears it. Unset: every
-        field that has a value in `memory`.
+        path into a Struct such as `metadata.project`. A path without a value in `memory` clears it, or brings
+        back the default of SaveMemory; `content` and `valid_from` cannot be cleared. `entities` are names: of
+        entities that the user has, or of new ones of the type OTHER. Unset: every field that has a value in
+        `memory`.
         """
 
     def __init__(
@@ -451,7 +453,7 @@ class RestoreMemoryResponse(_message.Message):
     """consistency_token, for a later read that must see this write. Opaque."""
     @_builtins.property
     def memory(self) -> _memory_pb2.Memory:
-        """memory, now ACTIVE."""
+        """memory, now ACTIVE or what it was before."""
 
     def __init__(
         self,

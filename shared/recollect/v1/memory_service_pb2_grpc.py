@@ -103,9 +103,16 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def SaveMemory(self, request, context):
-        """SaveMemory saves one statement at once. If the user has a memory that says the same, that one gets a
-        new version instead; given keys win in `metadata` and `context`. A check for contradictions follows in
-        the background, as a job of kind `memory-extraction`.
+        """SaveMemory saves one statement at once. If the user has a memory of the same type that says the same,
+        that one gets a new version instead, or stays as it is if nothing is new: tags and keywords are joined,
+        in `metadata` and `context` given keys win and others stay, `expires_at` is replaced if given, and
+        `valid_from` stays. A statement of the lower level of trust changes nothing about a memory of the higher
+        one, and does not bring back what was forgotten; USER and OPERATOR do. One that reads as an instruction
+        to the assistant is QUARANTINED.
+
+        A check for contradictions follows in the background, as a job of kind `memory-extraction` without a
+        conversation: what the saved memory contradicts becomes CONTRADICTED, goals that it shows to be reached
+        become ACHIEVED. A memory that is true only from a later time on is not checked.
 
         Works with learning switched off. Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION
         (`MEMORY_DISABLED`). Safe to retry.
@@ -116,7 +123,8 @@ class MemoryServiceServicer(object):
 
     def UpdateMemory(self, request, context):
         """UpdateMemory corrects a memory; it keeps its id and gets a new version, unless nothing changes. Nothing
-        that was said before the correction overwrites it. Who said the memory stays what it was.
+        that was said before the correction overwrites it. Who said the memory stays what it was, and so does
+        its status, except that new words that read as an instruction to the assistant make it QUARANTINED.
 
         Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`, also for a mask path that
         cannot be changed), FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for a memory that is FORGOTTEN or was
@@ -127,10 +135,9 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ForgetMemory(self, request, context):
-        """ForgetMemory makes a memory FORGOTTEN: it is read no more, and messages older than this never bring it
-        back. Forgetting it twice changes nothing. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and
-        FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for one that was replaced by another: forget that one).
-        Safe to retry.
+        """ForgetMemory makes a memory of any status FORGOTTEN: it is read no more, and messages older than this
+        never bring it back. Forgetting it twice changes nothing. What replaced it stays, and no longer names
+        it. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -138,18 +145,21 @@ class MemoryServiceServicer(object):
 
     def RestoreMemory(self, request, context):
         """RestoreMemory makes a FORGOTTEN or ARCHIVED memory ACTIVE again and clears what decay set in
-        `expires_at`. Restoring an ACTIVE one changes nothing. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and
-        FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT`: use UndoConsolidation for a SUPERSEDED and
-        ReviewMemory for a QUARANTINED one). Safe to retry.
+        `expires_at`, and an `expires_at` that has passed. One that was not ACTIVE before becomes what it was:
+        ACHIEVED, CONTRADICTED, SUPERSEDED, or QUARANTINED if it was rejected in review. Restoring an ACTIVE one
+        changes nothing. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION
+        (`MEMORY_STATUS_CONFLICT`: use UndoConsolidation for a SUPERSEDED and ReviewMemory for a QUARANTINED
+        one). Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReviewMemory(self, request, context):
-        """ReviewMemory decides about a QUARANTINED memory: approved it becomes ACTIVE, rejected FORGOTTEN. Fails
-        with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION
-        (`MEMORY_STATUS_CONFLICT` if it is not QUARANTINED). Safe to retry with an idempotency key.
+        """ReviewMemory decides about a QUARANTINED memory: approved it becomes ACTIVE, and contradicts what it was
+        held back for contradicting; rejected it becomes FORGOTTEN. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`),
+        INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` if it is not
+        QUARANTINED). Safe to retry with an idempotency key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -46,37 +46,47 @@ class MemoryServiceStub:
     Safe to retry from the start: the same statement becomes one memory.
     """
     SaveMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.SaveMemoryRequest, _memory_service_pb2.SaveMemoryResponse]
-    """SaveMemory saves one statement at once. If the user has a memory that says the same, that one gets a
-    new version instead; given keys win in `metadata` and `context`. A check for contradictions follows in
-    the background, as a job of kind `memory-extraction`.
+    """SaveMemory saves one statement at once. If the user has a memory of the same type that says the same,
+    that one gets a new version instead, or stays as it is if nothing is new: tags and keywords are joined,
+    in `metadata` and `context` given keys win and others stay, `expires_at` is replaced if given, and
+    `valid_from` stays. A statement of the lower level of trust changes nothing about a memory of the higher
+    one, and does not bring back what was forgotten; USER and OPERATOR do. One that reads as an instruction
+    to the assistant is QUARANTINED.
+
+    A check for contradictions follows in the background, as a job of kind `memory-extraction` without a
+    conversation: what the saved memory contradicts becomes CONTRADICTED, goals that it shows to be reached
+    become ACHIEVED. A memory that is true only from a later time on is not checked.
 
     Works with learning switched off. Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION
     (`MEMORY_DISABLED`). Safe to retry.
     """
     UpdateMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.UpdateMemoryRequest, _memory_service_pb2.UpdateMemoryResponse]
     """UpdateMemory corrects a memory; it keeps its id and gets a new version, unless nothing changes. Nothing
-    that was said before the correction overwrites it. Who said the memory stays what it was.
+    that was said before the correction overwrites it. Who said the memory stays what it was, and so does
+    its status, except that new words that read as an instruction to the assistant make it QUARANTINED.
 
     Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`, also for a mask path that
     cannot be changed), FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for a memory that is FORGOTTEN or was
     replaced by another) and ABORTED (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
     """
     ForgetMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ForgetMemoryRequest, _memory_service_pb2.ForgetMemoryResponse]
-    """ForgetMemory makes a memory FORGOTTEN: it is read no more, and messages older than this never bring it
-    back. Forgetting it twice changes nothing. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and
-    FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for one that was replaced by another: forget that one).
-    Safe to retry.
+    """ForgetMemory makes a memory of any status FORGOTTEN: it is read no more, and messages older than this
+    never bring it back. Forgetting it twice changes nothing. What replaced it stays, and no longer names
+    it. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
     """
     RestoreMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]
     """RestoreMemory makes a FORGOTTEN or ARCHIVED memory ACTIVE again and clears what decay set in
-    `expires_at`. Restoring an ACTIVE one changes nothing. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and
-    FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT`: use UndoConsolidation for a SUPERSEDED and
-    ReviewMemory for a QUARANTINED one). Safe to retry.
+    `expires_at`, and an `expires_at` that has passed. One that was not ACTIVE before becomes what it was:
+    ACHIEVED, CONTRADICTED, SUPERSEDED, or QUARANTINED if it was rejected in review. Restoring an ACTIVE one
+    changes nothing. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION
+    (`MEMORY_STATUS_CONFLICT`: use UndoConsolidation for a SUPERSEDED and ReviewMemory for a QUARANTINED
+    one). Safe to retry.
     """
     ReviewMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ReviewMemoryRequest, _memory_service_pb2.ReviewMemoryResponse]
-    """ReviewMemory decides about a QUARANTINED memory: approved it becomes ACTIVE, rejected FORGOTTEN. Fails
-    with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION
-    (`MEMORY_STATUS_CONFLICT` if it is not QUARANTINED). Safe to retry with an idempotency key.
+    """ReviewMemory decides about a QUARANTINED memory: approved it becomes ACTIVE, and contradicts what it was
+    held back for contradicting; rejected it becomes FORGOTTEN. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`),
+    INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` if it is not
+    QUARANTINED). Safe to retry with an idempotency key.
     """
     UpdateProfile: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.UpdateProfileRequest, _memory_service_pb2.UpdateProfileResponse]
     """UpdateProfile changes a profile by hand, or makes one. A value set by hand is replaced only by
@@ -113,37 +123,47 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     Safe to retry from the start: the same statement becomes one memory.
     """
     SaveMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.SaveMemoryRequest, _memory_service_pb2.SaveMemoryResponse]  # type: ignore[assignment]
-    """SaveMemory saves one statement at once. If the user has a memory that says the same, that one gets a
-    new version instead; given keys win in `metadata` and `context`. A check for contradictions follows in
-    the background, as a job of kind `memory-extraction`.
+    """SaveMemory saves one statement at once. If the user has a memory of the same type that says the same,
+    that one gets a new version instead, or stays as it is if nothing is new: tags and keywords are joined,
+    in `metadata` and `context` given keys win and others stay, `expires_at` is replaced if given, and
+    `valid_from` stays. A statement of the lower level of trust changes nothing about a memory of the higher
+    one, and does not bring back what was forgotten; USER and OPERATOR do. One that reads as an instruction
+    to the assistant is QUARANTINED.
+
+    A check for contradictions follows in the background, as a job of kind `memory-extraction` without a
+    conversation: what the saved memory contradicts becomes CONTRADICTED, goals that it shows to be reached
+    become ACHIEVED. A memory that is true only from a later time on is not checked.
 
     Works with learning switched off. Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION
     (`MEMORY_DISABLED`). Safe to retry.
     """
     UpdateMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.UpdateMemoryRequest, _memory_service_pb2.UpdateMemoryResponse]  # type: ignore[assignment]
     """UpdateMemory corrects a memory; it keeps its id and gets a new version, unless nothing changes. Nothing
-    that was said before the correction overwrites it. Who said the memory stays what it was.
+    that was said before the correction overwrites it. Who said the memory stays what it was, and so does
+    its status, except that new words that read as an instruction to the assistant make it QUARANTINED.
 
     Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`, also for a mask path that
     cannot be changed), FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for a memory that is FORGOTTEN or was
     replaced by another) and ABORTED (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
     """
     ForgetMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ForgetMemoryRequest, _memory_service_pb2.ForgetMemoryResponse]  # type: ignore[assignment]
-    """ForgetMemory makes a memory FORGOTTEN: it is read no more, and messages older than this never bring it
-    back. Forgetting it twice changes nothing. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and
-    FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for one that was replaced by another: forget that one).
-    Safe to retry.
+    """ForgetMemory makes a memory of any status FORGOTTEN: it is read no more, and messages older than this
+    never bring it back. Forgetting it twice changes nothing. What replaced it stays, and no longer names
+    it. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
     """
     RestoreMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]  # type: ignore[assignment]
     """RestoreMemory makes a FORGOTTEN or ARCHIVED memory ACTIVE again and clears what decay set in
-    `expires_at`. Restoring an ACTIVE one changes nothing. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and
-    FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT`: use UndoConsolidation for a SUPERSEDED and
-    ReviewMemory for a QUARANTINED one). Safe to retry.
+    `expires_at`, and an `expires_at` that has passed. One that was not ACTIVE before becomes what it was:
+    ACHIEVED, CONTRADICTED, SUPERSEDED, or QUARANTINED if it was rejected in review. Restoring an ACTIVE one
+    changes nothing. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION
+    (`MEMORY_STATUS_CONFLICT`: use UndoConsolidation for a SUPERSEDED and ReviewMemory for a QUARANTINED
+    one). Safe to retry.
     """
     ReviewMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ReviewMemoryRequest, _memory_service_pb2.ReviewMemoryResponse]  # type: ignore[assignment]
-    """ReviewMemory decides about a QUARANTINED memory: approved it becomes ACTIVE, rejected FORGOTTEN. Fails
-    with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION
-    (`MEMORY_STATUS_CONFLICT` if it is not QUARANTINED). Safe to retry with an idempotency key.
+    """ReviewMemory decides about a QUARANTINED memory: approved it becomes ACTIVE, and contradicts what it was
+    held back for contradicting; rejected it becomes FORGOTTEN. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`),
+    INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` if it is not
+    QUARANTINED). Safe to retry with an idempotency key.
     """
     UpdateProfile: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.UpdateProfileRequest, _memory_service_pb2.UpdateProfileResponse]  # type: ignore[assignment]
     """UpdateProfile changes a profile by hand, or makes one. A value set by hand is replaced only by
@@ -189,9 +209,16 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.SaveMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.SaveMemoryResponse, _abc.Awaitable[_memory_service_pb2.SaveMemoryResponse]]:
-        """SaveMemory saves one statement at once. If the user has a memory that says the same, that one gets a
-        new version instead; given keys win in `metadata` and `context`. A check for contradictions follows in
-        the background, as a job of kind `memory-extraction`.
+        """SaveMemory saves one statement at once. If the user has a memory of the same type that says the same,
+        that one gets a new version instead, or stays as it is if nothing is new: tags and keywords are joined,
+        in `metadata` and `context` given keys win and others stay, `expires_at` is replaced if given, and
+        `valid_from` stays. A statement of the lower level of trust changes nothing about a memory of the higher
+        one, and does not bring back what was forgotten; USER and OPERATOR do. One that reads as an instruction
+        to the assistant is QUARANTINED.
+
+        A check for contradictions follows in the background, as a job of kind `memory-extraction` without a
+        conversation: what the saved memory contradicts becomes CONTRADICTED, goals that it shows to be reached
+        become ACHIEVED. A memory that is true only from a later time on is not checked.
 
         Works with learning switched off. Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION
         (`MEMORY_DISABLED`). Safe to retry.
@@ -204,7 +231,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.UpdateMemoryResponse, _abc.Awaitable[_memory_service_pb2.UpdateMemoryResponse]]:
         """UpdateMemory corrects a memory; it keeps its id and gets a new version, unless nothing changes. Nothing
-        that was said before the correction overwrites it. Who said the memory stays what it was.
+        that was said before the correction overwrites it. Who said the memory stays what it was, and so does
+        its status, except that new words that read as an instruction to the assistant make it QUARANTINED.
 
         Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`, also for a mask path that
         cannot be changed), FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for a memory that is FORGOTTEN or was
@@ -217,10 +245,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.ForgetMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.ForgetMemoryResponse, _abc.Awaitable[_memory_service_pb2.ForgetMemoryResponse]]:
-        """ForgetMemory makes a memory FORGOTTEN: it is read no more, and messages older than this never bring it
-        back. Forgetting it twice changes nothing. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and
-        FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for one that was replaced by another: forget that one).
-        Safe to retry.
+        """ForgetMemory makes a memory of any status FORGOTTEN: it is read no more, and messages older than this
+        never bring it back. Forgetting it twice changes nothing. What replaced it stays, and no longer names
+        it. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -230,9 +257,11 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.RestoreMemoryResponse, _abc.Awaitable[_memory_service_pb2.RestoreMemoryResponse]]:
         """RestoreMemory makes a FORGOTTEN or ARCHIVED memory ACTIVE again and clears what decay set in
-        `expires_at`. Restoring an ACTIVE one changes nothing. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and
-        FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT`: use UndoConsolidation for a SUPERSEDED and
-        ReviewMemory for a QUARANTINED one). Safe to retry.
+        `expires_at`, and an `expires_at` that has passed. One that was not ACTIVE before becomes what it was:
+        ACHIEVED, CONTRADICTED, SUPERSEDED, or QUARANTINED if it was rejected in review. Restoring an ACTIVE one
+        changes nothing. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION
+        (`MEMORY_STATUS_CONFLICT`: use UndoConsolidation for a SUPERSEDED and ReviewMemory for a QUARANTINED
+        one). Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -241,9 +270,10 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.ReviewMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.ReviewMemoryResponse, _abc.Awaitable[_memory_service_pb2.ReviewMemoryResponse]]:
-        """ReviewMemory decides about a QUARANTINED memory: approved it becomes ACTIVE, rejected FORGOTTEN. Fails
-        with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION
-        (`MEMORY_STATUS_CONFLICT` if it is not QUARANTINED). Safe to retry with an idempotency key.
+        """ReviewMemory decides about a QUARANTINED memory: approved it becomes ACTIVE, and contradicts what it was
+        held back for contradicting; rejected it becomes FORGOTTEN. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`),
+        INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` if it is not
+        QUARANTINED). Safe to retry with an idempotency key.
         """
 
     @_abc_1.abstractmethod
