@@ -125,7 +125,8 @@ async def test_i6_a_bad_model_is_caught(place: Place, measured: Any) -> None:
     assert ratio(total, "hallucination") == 1.0
     assert ratio(total, "precision") == 0.0
     assert ratio(total, "recall") == 0.0
-    assert ratio(total, "fates") == 0.0
+    # One of the two memories is of another person, and no model can contradict it with this one.
+    assert ratio(total, "fates") == 0.5
     assert ratio(total, "silence") == 0.0
     assert ratio(total, "language") == 0.5
 
