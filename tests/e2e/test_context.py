@@ -101,6 +101,7 @@ async def test_the_sections_have_their_default_sizes_and_orders(
         "episodic",
         "semantic",
         "keyword",
+        "entity",
     }
 
 

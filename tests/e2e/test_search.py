@@ -92,7 +92,7 @@ async def test_the_breakdown_adds_up_and_is_there_when_asked_for(
         assert 0.0 <= result.score <= 1.0
         assert set(result.breakdown) <= NAMES
     assert explained.results[0].breakdown["keyword"] > 0
-    assert set(explained.results[0].matched_legs) == {"semantic", "keyword"}
+    assert set(explained.results[0].matched_legs) == {"semantic", "keyword", "entity"}
     scores = [result.score for result in explained.results]
     assert scores == sorted(scores, reverse=True)
     plain = await search(services, "Where does Ana live in Porto?")
@@ -100,12 +100,12 @@ async def test_the_breakdown_adds_up_and_is_there_when_asked_for(
     assert [result.score for result in plain.results] == scores
     assert not plain.degraded
     assert plain.candidates_total == len(FACTS)
-    for name in ("semantic", "keyword"):
+    for name in ("semantic", "keyword", "entity"):
         assert leg(plain, name).state == search_pb2.LEG_STATE_RAN
 
 
 async def test_weights_and_min_score_per_request(services: Services, ana: None) -> None:
-    only_words = {"semantic": 0.0, "source": 0.0, "date": 0.0}
+    only_words = {"semantic": 0.0, "source": 0.0, "date": 0.0, "entity": 0.0}
     found = await search(services, "Porto", weights=only_words, explain=True)
     assert contents(found)[0] == "Ana lives in Porto"
     assert [result.score > 0 for result in found.results] == [True] + [False] * (len(FACTS) - 1)
@@ -173,7 +173,7 @@ async def test_any_language_is_found_by_its_words(
     query: str, expected: int, services: Services, ana: None
 ) -> None:
     """D13, faults.md row 46: the keyword leg alone, so that no vector helps."""
-    found = await search(services, query, weights={"semantic": 0.0, "source": 0.0, "date": 0.0})
+    found = await search(services, query, weights={"semantic": 0.0, "source": 0.0, "date": 0.0, "entity": 0.0})
     assert found.results[0].memory.content == FACTS[expected].content
     assert "keyword" in found.results[0].matched_legs
 
@@ -224,7 +224,7 @@ async def test_a_time_in_the_question_lifts_what_is_of_that_time(
     ids = await remember(superuser_conninfo, "ana", trips, embedder=OfflineEmbedder())
     found = await search(services, "When did I go hiking in May 2023?", explain=True)
     assert found.results[0].memory.id == str(ids[1])
-    assert found.results[0].breakdown["date"] == pytest.approx(0.4 / 2.9)
+    assert found.results[0].breakdown["date"] == pytest.approx(0.4 / (3.0 * 1.5))
     assert "temporal" in found.results[0].matched_legs
     assert "temporal" not in found.results[2].matched_legs
     for reference, expected in ((datetime(2023, 2, 10), 0), (datetime(2023, 10, 3), 2)):

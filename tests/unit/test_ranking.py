@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
 
 from recollect_retrieval.search.dates.window import Window
-from recollect_retrieval.search.ranking import BALANCED, rank
-from recollect_retrieval.storage.memories import Candidate
+from recollect_retrieval.search.ranking.balanced import Balanced
+from recollect_retrieval.search.ranking.light import Light, Ranked
+from recollect_retrieval.storage.candidate import Candidate
 
 NOW = datetime(2025, 6, 1, tzinfo=UTC)
 MAY = Window(datetime(2025, 5, 1, tzinfo=UTC), datetime(2025, 6, 1, tzinfo=UTC), "in May")
@@ -26,10 +28,27 @@ def candidate(
     bm25: float = 0.0,
     cosine: float | None = None,
     source_cosine: float | None = None,
+    conversation_id: str | None = None,
+    entities: int = 0,
 ) -> Candidate:
     return Candidate(
-        UUID(int=number), importance, created_at, valid_from, None, bm25, cosine, source_cosine
+        "memory",
+        UUID(int=number),
+        happened_at=valid_from,
+        created_at=created_at,
+        conversation_id=conversation_id,
+        importance=importance,
+        bm25=bm25,
+        cosine=cosine,
+        source_cosine=source_cosine,
+        entities=entities,
     )
+
+
+def rank(
+    candidates: Sequence[Candidate], window: Window | None, weights: Mapping[str, float]
+) -> list[Ranked]:
+    return Balanced().rank(candidates, Light(now=NOW, window=window), weights)
 
 
 def test_the_parts_add_up_to_a_score_between_0_and_1() -> None:
@@ -48,12 +67,18 @@ def test_the_parts_add_up_to_a_score_between_0_and_1() -> None:
         for item in rank(candidates, MAY, weights):
             assert math.isclose(item.score, sum(item.breakdown.values()), abs_tol=1e-9)
             assert 0.0 <= item.score <= 1.0
-            assert set(item.breakdown) == set(BALANCED)
+            assert set(item.breakdown) == set(Balanced.weights)
 
 
 def test_a_perfect_memory_scores_nearly_1_and_a_stranger_0() -> None:
     perfect = candidate(
-        1, bm25=1e9, cosine=1.0, source_cosine=1.0, valid_from=MAY.start + timedelta(days=3)
+        1,
+        bm25=1e9,
+        cosine=1.0,
+        source_cosine=1.0,
+        valid_from=MAY.start + timedelta(days=3),
+        conversation_id="c1",
+        entities=2,
     )
     stranger = candidate(2, cosine=-0.9, source_cosine=-0.2, valid_from=MAY.start)
     best, worst = rank([stranger, perfect], MAY, {})
@@ -65,12 +90,14 @@ def test_a_perfect_memory_scores_nearly_1_and_a_stranger_0() -> None:
 
 def test_the_formula_is_the_documented_one() -> None:
     (item,) = rank([candidate(bm25=8.0, cosine=0.6, source_cosine=0.4)], None, {})
-    assert item.score == pytest.approx((0.6 + 0.5 * 0.4 + 0.5) / 2.9)
+    assert item.score == pytest.approx((0.6 + 0.5 * 0.4 + 0.5) / (3.0 * 1.5))
 
 
 def test_a_weight_of_0_silences_a_component_and_others_share_the_scale() -> None:
     (item,) = rank(
-        [candidate(bm25=5.0, cosine=0.5)], None, {"keyword": 0.0, "source": 0.0, "date": 0.0}
+        [candidate(bm25=5.0, cosine=0.5)],
+        None,
+        {"keyword": 0.0, "source": 0.0, "date": 0.0, "entity": 0.0, "session": 0.0},
     )
     assert item.breakdown["keyword"] == 0.0
     assert item.score == pytest.approx(0.5)
@@ -103,3 +130,16 @@ def test_only_memories_in_or_near_the_window_were_found_by_their_time() -> None:
     )
     assert (inside.timely, near.timely, far.timely) == (True, True, False)
     assert inside.score > near.score > far.score
+
+
+def test_a_conversation_lifts_what_was_said_in_it() -> None:
+    """Design §5: half the best score of the same conversation, that of the item itself included."""
+    strong = candidate(1, cosine=0.8, conversation_id="c1")
+    beside = candidate(2, cosine=0.3, conversation_id="c1")
+    apart = candidate(3, cosine=0.4)
+    ranked = rank([strong, beside, apart], None, {})
+    assert [item.candidate for item in ranked] == [strong, beside, apart]
+    assert ranked[0].breakdown["session"] == pytest.approx(0.5 * 0.8 / 4.5)
+    assert ranked[1].breakdown["session"] == pytest.approx(0.5 * 0.8 / 4.5)
+    assert ranked[2].breakdown["session"] == 0.0
+    assert all(math.isclose(item.score, sum(item.breakdown.values())) for item in ranked)

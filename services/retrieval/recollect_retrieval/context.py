@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
 
 from recollect_retrieval.render.block import render
 from recollect_retrieval.render.context import (
@@ -15,12 +16,14 @@ from recollect_retrieval.render.context import (
     RelevantItem,
 )
 from recollect_retrieval.search.legs import Leg, Legs, Stopwatch
-from recollect_retrieval.search.memories import Found, MemorySearch, Question
 from recollect_retrieval.search.names import names_in
+from recollect_retrieval.search.question import Found, Question
+from recollect_retrieval.search.search import Search, Searching
 from recollect_retrieval.storage import conversations as conversations_of
 from recollect_retrieval.storage import memories, people
 from recollect_retrieval.storage.people import UserState
-from recollect_shared.database.pool import Connection, Database
+from recollect_retrieval.storage.statement import Statement
+from recollect_shared.database.pool import Reads
 from recollect_shared.models import Entity, Memory, Preference, Profile, Scope, Summary
 
 FRESH_PLACES = 5
@@ -59,59 +62,101 @@ class Context:
     block: Block
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    profile: Profile | None
-    memories: Sequence[Memory]
-    conversations: Sequence[Summary]
-    entities: Sequence[Entity]
-    preferences: Sequence[Preference]
-
-
 class ContextBuilder:
-    """Gathers the sections beside the search and renders them."""
+    """Gathers the sections in the search's first trip, and renders everything."""
 
-    def __init__(self, search: MemorySearch) -> None:
+    def __init__(self, search: Search) -> None:
         self._search = search
 
-    async def build(
-        self,
-        database: Database,
-        scope: Scope,
-        wanted: Wanted,
-        user: UserState,
-        legs: Legs,
-        *,
-        deadline: float,
-    ) -> Context:
-        """The context for one request; `deadline` is the loop's time."""
-        remaining = deadline - asyncio.get_running_loop().time()
-        gathering = asyncio.create_task(
-            database.run(
-                lambda connection: self._gather(connection, scope, wanted, legs),
-                timeout=remaining,
-                repeatable=True,
+    def begin(self, scope: Scope, wanted: Wanted, *, deadline: float) -> Building:
+        """A context by the loop's time `deadline`; a context manager that ends what it began."""
+        searching = None
+        if wanted.question.text.strip() and wanted.question.limit:
+            searching = self._search.begin(scope, wanted.question, deadline=deadline)
+        return Building(scope, wanted, searching)
+
+
+class Building:
+    """One context on its way: `statements` are asked first, then `finish` answers."""
+
+    def __init__(self, scope: Scope, wanted: Wanted, searching: Searching | None) -> None:
+        self._scope = scope
+        self._wanted = wanted
+        self._searching = searching
+        self._began = Stopwatch.start()
+        self._profile = people.profile(scope)
+        self._preferences = people.preferences(scope)
+        self._top: Statement[list[Memory]] | None = None
+        if wanted.max_memories and wanted.newest_first:
+            self._top = memories.newest(scope, limit=wanted.max_memories)
+        elif wanted.max_memories:
+            fresh = min(FRESH_PLACES, wanted.max_memories // 2)
+            self._top = memories.top(scope, limit=wanted.max_memories, fresh=fresh)
+        self._conversations: Statement[list[Summary]] | None = None
+        if wanted.max_conversations:
+            self._conversations = conversations_of.recent(
+                scope, first=wanted.conversation_id, limit=wanted.max_conversations
             )
-        )
-        searching = asyncio.create_task(
-            self._search_for(database, scope, wanted, user, legs, deadline)
-        )
-        try:
-            gathered, found = await asyncio.gather(gathering, searching)
-        except BaseException:
-            gathering.cancel()
-            searching.cancel()
-            raise
+        self._entities: Statement[list[Entity]] | None = None
+        if wanted.max_entities:
+            names = names_in(wanted.question.text) if wanted.question.text else []
+            self._entities = people.known_entities(scope, named=names, limit=wanted.max_entities)
+
+    @property
+    def statements(self) -> Sequence[Statement[Any]]:
+        """What to ask before `finish`."""
+        asked: list[Statement[Any] | None] = [
+            self._profile,
+            self._preferences,
+            self._top,
+            self._conversations,
+            self._entities,
+            *(self._searching.statements if self._searching else ()),
+        ]
+        return [statement for statement in asked if statement is not None]
+
+    def __enter__(self) -> Self:
+        if self._searching is not None:
+            self._searching.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._searching is not None:
+            self._searching.__exit__(kind, error, trace)
+
+    async def finish(self, database: Reads, user: UserState, legs: Legs) -> Context:
+        """The context; `statements` have been asked."""
+        wanted = self._wanted
+        seconds = self._began.seconds
+        profile = self._profile.answer
+        top = self._top.answer if self._top else []
+        conversations = self._conversations.answer if self._conversations else []
+        entities = self._entities.answer if self._entities else []
+        preferences = self._preferences.answer
+        # They travel together: the time of one is the time of all.
+        legs.add(Leg("profile", "ran", seconds, int(profile is not None)))
+        if self._top is not None:
+            legs.add(Leg("recent", "ran", seconds, len(top)))
+        if self._conversations is not None:
+            legs.add(Leg("episodic", "ran", seconds, len(conversations)))
+        found = Found()
+        if self._searching is not None:
+            found = await self._searching.finish(database, user, legs)
         block = render(
             PromptContext(
-                profile=gathered.profile,
-                memories=gathered.memories,
+                profile=profile,
+                memories=top,
                 relevant=[RelevantItem.of_memory(hit.memory) for hit in found.hits],
-                conversations=gathered.conversations,
-                entities=gathered.entities,
+                conversations=conversations,
+                entities=entities,
                 preferences=[
                     LearntPreference(p.type, p.key, p.value, p.confidence)
-                    for p in gathered.preferences
+                    for p in preferences
                     if p.confidence >= TOLD_CONFIDENCE
                 ],
             ),
@@ -122,64 +167,11 @@ class ContextBuilder:
             custom_template=wanted.custom_template,
         )
         return Context(
-            profile=gathered.profile or Profile(scope.user_id),
-            memories=gathered.memories,
+            profile=profile or Profile(self._scope.user_id),
+            memories=top,
             found=found,
-            conversations=gathered.conversations,
-            entities=gathered.entities,
-            preferences=gathered.preferences,
+            conversations=conversations,
+            entities=entities,
+            preferences=preferences,
             block=block,
         )
-
-    async def _search_for(
-        self,
-        database: Database,
-        scope: Scope,
-        wanted: Wanted,
-        user: UserState,
-        legs: Legs,
-        deadline: float,
-    ) -> Found:
-        if not wanted.question.text.strip() or not wanted.question.limit:
-            return Found([], [], 0)
-        return await self._search.run(
-            database, scope, wanted.question, user, legs, deadline=deadline
-        )
-
-    async def _gather(
-        self, connection: Connection, scope: Scope, wanted: Wanted, legs: Legs
-    ) -> _Known:
-        """Profile, top memories, recent conversations and known entities."""
-        watch = Stopwatch.start()
-        profile = await people.read_profile(connection, scope)
-        legs.add(Leg("profile", "ran", watch.seconds, int(profile is not None)))
-        watch = Stopwatch.start()
-        top: Sequence[Memory] = []
-        if wanted.max_memories:
-            top = await self._top(connection, scope, wanted)
-            legs.add(Leg("recent", "ran", watch.seconds, len(top)))
-        watch = Stopwatch.start()
-        conversations: Sequence[Summary] = []
-        if wanted.max_conversations:
-            conversations = await conversations_of.recent_summaries(
-                connection, scope, first=wanted.conversation_id, limit=wanted.max_conversations
-            )
-            legs.add(Leg("episodic", "ran", watch.seconds, len(conversations)))
-        entities: Sequence[Entity] = []
-        if wanted.max_entities:
-            entities = await people.known_entities(
-                connection,
-                scope,
-                named=names_in(wanted.question.text),
-                limit=wanted.max_entities,
-            )
-        preferences = await people.read_preferences(connection, scope)
-        return _Known(profile, top, conversations, entities, preferences)
-
-    async def _top(self, connection: Connection, scope: Scope, wanted: Wanted) -> Sequence[Memory]:
-        if wanted.newest_first:
-            ids = await memories.newest_ids(connection, scope, limit=wanted.max_memories)
-        else:
-            fresh = min(FRESH_PLACES, wanted.max_memories // 2)
-            ids = await memories.top_ids(connection, scope, limit=wanted.max_memories, fresh=fresh)
-        return await memories.read_by_ids(connection, scope, ids)

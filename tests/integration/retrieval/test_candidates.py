@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import numpy as np
 import pytest
 
-from recollect_retrieval.storage import memories
-from recollect_retrieval.storage.memories import Filters
+from recollect_retrieval.storage import memories, people
+from recollect_retrieval.storage.candidate import Candidate
+from recollect_retrieval.storage.filters import Filters
+from recollect_retrieval.storage.memory_candidates import Sought, among_all, among_filtered
+from recollect_retrieval.storage.statement import ask
 from recollect_shared.database.pool import Database
 from recollect_shared.embeddings.protocol import Vector
 from recollect_shared.models import Scope
@@ -27,6 +31,29 @@ def unit_vectors(count: int, seed: int) -> list[Vector]:
     return list(unit.astype(np.float16).astype(np.float32))
 
 
+async def found(
+    reader: Database,
+    user: str,
+    vector: Vector | None,
+    filters: Filters,
+    *,
+    quick: bool = False,
+    bm25: dict[int, float] | None = None,
+    wanted: int = 200,
+    **sought: Any,
+) -> list[Candidate]:
+    """The candidates, of the quick statement for everything current or of the filtered one."""
+    scope = Scope(TENANT, user)
+    looked_for = Sought(vector=vector, model=MODEL[0], bm25=bm25 or {}, wanted=wanted, **sought)
+    statement = (
+        among_all(scope, looked_for, memories=wanted)
+        if quick
+        else among_filtered(scope, looked_for, filters)
+    )
+    await reader.run(lambda connection: ask(connection, statement), timeout=30)
+    return statement.answer
+
+
 async def nearest(
     reader: Database,
     user: str,
@@ -34,24 +61,12 @@ async def nearest(
     filters: Filters,
     *,
     limit: int = 10,
-    bm25: dict[int, float] | None = None,
-    wanted: int = 200,
+    **more: Any,
 ) -> tuple[list[UUID], int]:
     """The first `limit` ids by cosine, as the ranking would have them from the semantic leg."""
-    found, total = await reader.run(
-        lambda connection: memories.find_candidates(
-            connection,
-            Scope(TENANT, user),
-            filters,
-            vector=vector,
-            model=MODEL[0],
-            bm25=bm25 or {},
-            wanted=wanted,
-        ),
-        timeout=30,
-    )
-    ranked = sorted(found, key=lambda c: -2.0 if c.cosine is None else c.cosine, reverse=True)
-    return [candidate.memory_id for candidate in ranked[:limit]], total
+    candidates = await found(reader, user, vector, filters, **more)
+    ranked = sorted(candidates, key=lambda c: -2.0 if c.cosine is None else c.cosine, reverse=True)
+    return [UUID(str(candidate.key)) for candidate in ranked[:limit]], len(candidates)
 
 
 def brute_force(
@@ -70,9 +85,11 @@ async def test_50_repeats_on_one_connection_keep_full_recall(
     facts = [Fact(f"statement {n}", vector=vector) for n, vector in enumerate(vectors)]
     ids = await remember(superuser_conninfo, "ana", facts, model=MODEL)
     for query in unit_vectors(50, 2):
-        found, total = await nearest(reader, "ana", query, Filters())
-        assert found == brute_force(ids, vectors, query, [True] * 500)
-        assert total == 500
+        expected = brute_force(ids, vectors, query, [True] * 500)
+        for quick in (False, True):
+            got, total = await nearest(reader, "ana", query, Filters(), quick=quick)
+            assert got == expected
+            assert total == 200
 
 
 async def test_a_small_user_among_many_gets_every_match(
@@ -91,9 +108,9 @@ async def test_a_small_user_among_many_gets_every_match(
     ids = await remember(superuser_conninfo, "ana", facts, model=MODEL)
     goals = [fact.type == "goal" for fact in facts]
     for query in unit_vectors(50, 5):
-        found, total = await nearest(reader, "ana", query, Filters(types=["goal"]))
-        assert found == brute_force(ids, vectors, query, goals)
-        assert (len(found), total) == (10, 12)
+        got, total = await nearest(reader, "ana", query, Filters(types=["goal"]))
+        assert got == brute_force(ids, vectors, query, goals)
+        assert (len(got), total) == (10, 12)
         everything, _ = await nearest(reader, "ana", query, Filters(types=["goal"]), limit=200)
         assert len(everything) == 12
 
@@ -105,8 +122,8 @@ async def test_without_a_vector_found_by_words_and_listed_last_without(
     opposite = Fact("the opposite", vector=-query, importance=0.0)
     pending = Fact("not embedded yet", importance=1.0)
     ids = await remember(superuser_conninfo, "ana", [pending, opposite], model=MODEL)
-    found, _ = await nearest(reader, "ana", query, Filters())
-    assert found == [ids[1], ids[0]]
+    got, _ = await nearest(reader, "ana", query, Filters())
+    assert got == [ids[1], ids[0]]
     # Only sixty are nearest; the words bring in one that all of them push out.
     crowd = [Fact("noise", vector=vector) for vector in unit_vectors(100, 7)]
     late = await remember(superuser_conninfo, "minh", [*crowd, pending], model=MODEL)
@@ -123,19 +140,9 @@ async def test_vectors_of_another_model_are_never_compared(
 ) -> None:
     (query,) = unit_vectors(1, 8)
     await remember(superuser_conninfo, "ana", [Fact("x", vector=query)], model=("other", 64))
-    found, _ = await reader.run(
-        lambda connection: memories.find_candidates(
-            connection,
-            Scope(TENANT, "ana"),
-            Filters(),
-            vector=query,
-            model=MODEL[0],
-            bm25={},
-            wanted=60,
-        ),
-        timeout=30,
-    )
-    assert [candidate.cosine for candidate in found] == [None]
+    candidates = await found(reader, "ana", query, Filters())
+    assert [candidate.cosine for candidate in candidates] == [None]
+    assert await found(reader, "ana", query, Filters(), quick=True) == []
 
 
 FILTERED = {
@@ -145,7 +152,7 @@ FILTERED = {
     "confidence_min": (Filters(confidences=["medium", "high"]), {"medium"}),
     "created_after": (Filters(created_after=NOW - timedelta(days=4)), {"recent"}),
     "created_before": (Filters(created_before=NOW - timedelta(days=40)), {"ancient"}),
-    "entity": (Filters(entity_key="ha noi"), {"Hà Nội"}),
+    "entity": (Filters(entity="ha noi"), {"Hà Nội"}),
     "conversation_id": (Filters(conversation_id="c7"), {"from c7", "merged from c7"}),
     "metadata": (
         Filters(metadata={"project": "heron", "size": 3.0}),
@@ -223,22 +230,15 @@ async def test_each_filter_lets_through_what_it_names(
     ids = await remember(superuser_conninfo, "ana", facts)
     contents = dict(zip(ids, [fact.content for fact in facts], strict=True))
     for _ in range(12):  # past the point where Postgres may change its plan
-        found, total = await nearest(reader, "ana", None, filters, limit=200)
-        assert {contents[memory_id] for memory_id in found} == expected
+        got, total = await nearest(reader, "ana", None, filters, limit=200)
+        assert {contents[memory_id] for memory_id in got} == expected
         assert total == len(expected)
-    listed, following, count = await reader.run(
-        lambda connection: memories.list_page(
-            connection,
-            Scope(TENANT, "ana"),
-            filters,
-            order_by="created_at",
-            after=None,
-            limit=200,
-        ),
-        timeout=30,
+    listed = memories.page(
+        Scope(TENANT, "ana"), filters, order_by="created_at", after=None, limit=200
     )
-    assert {memory.content for memory in listed} == expected
-    assert (following, count) == (None, len(expected))
+    await reader.run(lambda connection: ask(connection, listed), timeout=30)
+    assert {contents[memory_id] for memory_id in listed.answer.ids} == expected
+    assert (listed.answer.following, listed.answer.total) == (None, len(expected))
 
 
 async def test_the_default_hides_what_is_no_longer_so(
@@ -247,6 +247,75 @@ async def test_the_default_hides_what_is_no_longer_so(
     facts = kinds()
     ids = await remember(superuser_conninfo, "ana", facts)
     contents = dict(zip(ids, [fact.content for fact in facts], strict=True))
-    found, _ = await nearest(reader, "ana", None, Filters(), limit=200)
-    hidden = {fact.content for fact in facts} - {contents[memory_id] for memory_id in found}
+    got, _ = await nearest(reader, "ana", None, Filters(), limit=200)
+    hidden = {fact.content for fact in facts} - {contents[memory_id] for memory_id in got}
     assert hidden == {"superseded", "forgotten", "contradicted", "expired"}
+
+
+async def test_above_a_thousand_memories_the_signs_find_the_nearest(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    """Q2: recall of the two looks against brute force, on vectors that lie in clusters."""
+    centres = np.random.default_rng(9).standard_normal((40, 64)).repeat(50, axis=0)
+    noise = np.random.default_rng(10).standard_normal((2_000, 64))
+    unit = centres + 0.6 * noise
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    vectors = list(unit.astype(np.float16).astype(np.float32))
+    facts = [Fact(f"statement {n}", vector=vector) for n, vector in enumerate(vectors)]
+    ids = await remember(superuser_conninfo, "ana", facts, model=MODEL)
+    scope = Scope(TENANT, "ana")
+    kept = 0
+    for n in range(50):
+        query = vectors[n * 37] + 0.02 * noise[n]
+        query = (query / np.linalg.norm(query)).astype(np.float32)
+        statement = among_all(
+            scope, Sought(vector=query, model=MODEL[0], bm25={}, wanted=60), memories=2_000
+        )
+        await reader.run(lambda connection, s=statement: ask(connection, s), timeout=30)
+        ranked = sorted(statement.answer, key=lambda c: c.cosine or 0.0, reverse=True)[:10]
+        kept += len(
+            {candidate.key for candidate in ranked}
+            & set(brute_force(ids, vectors, query, [True] * 2_000))
+        )
+    assert kept >= 0.98 * 500
+
+
+async def test_every_leg_brings_its_own(reader: Database, superuser_conninfo: str) -> None:
+    """D3, D5, D7: by name, by time and by recency; each found with all features."""
+    crowd = [
+        Fact(f"noise {n}", vector=vector, valid_from=NOW - timedelta(days=300 + n))
+        for n, vector in enumerate(unit_vectors(100, 11))
+    ]
+    (query,) = unit_vectors(1, 12)
+    facts = [
+        *crowd,
+        Fact("of Hoa", vector=-query, entities=["Hoa"], valid_from=NOW - timedelta(days=900)),
+        Fact("of May", vector=-query, valid_from=NOW - timedelta(days=30)),
+        Fact("of now", vector=-query, valid_from=NOW),
+        Fact("of Hoa, forgotten", vector=query, entities=["Hoa"], status="forgotten"),
+        Fact(
+            "of May, gone",
+            vector=query,
+            valid_from=NOW - timedelta(days=30),
+            expires_at=NOW - timedelta(days=1),
+        ),
+    ]
+    ids = await remember(superuser_conninfo, "ana", facts, model=MODEL)
+    named = people.entities_named(Scope(TENANT, "ana"), ["hoa"])
+    await reader.run(lambda connection: ask(connection, named), timeout=30)
+    legs = {
+        ids[100]: {"entity_ids": [entity.entity_id for entity in named.answer]},
+        ids[101]: {"since": NOW - timedelta(days=40), "until": NOW - timedelta(days=20)},
+        ids[102]: {"newest": 1},
+    }
+    for quick in (False, True):
+        without = await found(reader, "ana", query, Filters(), quick=quick, wanted=20)
+        for memory_id, sought in legs.items():
+            assert memory_id not in {candidate.key for candidate in without}
+            got = await found(reader, "ana", query, Filters(), quick=quick, wanted=20, **sought)
+            (brought,) = {c.key for c in got} - {c.key for c in without}
+            assert brought == memory_id
+            (candidate,) = [c for c in got if c.key == memory_id]
+            assert candidate.cosine == pytest.approx(-1.0, abs=1e-3)
+            assert candidate.entities == int("entity_ids" in sought)
+            assert candidate.most_recent == ("newest" in sought)

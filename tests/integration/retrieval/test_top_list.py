@@ -7,6 +7,7 @@ from uuid import UUID
 
 from recollect_retrieval.storage import memories
 from recollect_retrieval.storage.access import count_access
+from recollect_retrieval.storage.statement import ask
 from recollect_shared.database.pool import Database
 from recollect_shared.models import Scope
 from tests.integration.retrieval.seed import TENANT, Fact, remember
@@ -21,9 +22,9 @@ def aged(content: str, importance: float, days: float, **more: object) -> Fact:
 
 
 async def top(reader: Database, *, limit: int, fresh: int) -> list[UUID]:
-    return await reader.run(
-        lambda connection: memories.top_ids(connection, SCOPE, limit=limit, fresh=fresh), timeout=30
-    )
+    listed = memories.top(SCOPE, limit=limit, fresh=fresh)
+    await reader.run(lambda connection: ask(connection, listed), timeout=30)
+    return [memory.memory_id for memory in listed.answer]
 
 
 async def test_importance_then_recency_of_use(reader: Database, superuser_conninfo: str) -> None:
@@ -84,7 +85,6 @@ async def test_only_current_memories_are_told(reader: Database, superuser_connin
         ],
     )
     assert await top(reader, limit=10, fresh=5) == [ids[1], ids[0]]
-    newest = await reader.run(
-        lambda connection: memories.newest_ids(connection, SCOPE, limit=10), timeout=30
-    )
-    assert set(newest) == {ids[0], ids[1]}
+    newest = memories.newest(SCOPE, limit=10)
+    await reader.run(lambda connection: ask(connection, newest), timeout=30)
+    assert {memory.memory_id for memory in newest.answer} == {ids[0], ids[1]}

@@ -87,9 +87,7 @@ class ConversationCalls(Calls):
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.empty:
             return pb.GetRecentConversationsResponse(reason=reading.reason)
-        found = await reading.run(
-            lambda c: conversations.recent_summaries(c, reading.scope, first=None, limit=limit)
-        )
+        found = await reading.answer(conversations.recent(reading.scope, first=None, limit=limit))
         ids = [summary.conversation_id for summary in found]
         messages = {}
         if request.include_messages and ids:
@@ -120,10 +118,8 @@ class ConversationCalls(Calls):
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.empty:
             return pb.GetSuggestionsResponse(reason=reading.reason)
-        found = await reading.run(
-            lambda c: conversations.recent_summaries(
-                c, reading.scope, first=None, limit=CONVERSATIONS
-            )
+        found = await reading.answer(
+            conversations.recent(reading.scope, first=None, limit=CONVERSATIONS)
         )
         return pb.GetSuggestionsResponse(
             suggestions=suggest(found, limit),

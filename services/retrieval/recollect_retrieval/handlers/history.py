@@ -41,7 +41,7 @@ class HistoryCalls(Calls):
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.disabled:
             return pb.GetMemoryHistoryResponse(reason=reading.reason)
-        known = await reading.run(lambda c: memories.exists(c, reading.scope, memory_id))
+        known = await reading.answer(memories.exists(reading.scope, memory_id))
         if reading.empty or not known:
             raise NotFound(
                 "this user has no such memory",

@@ -11,20 +11,21 @@ import numpy as np
 
 from recollect.v1 import retrieval_service_pb2 as pb
 from recollect.v1 import search_pb2
-from recollect_retrieval.search.memories import Question
-from recollect_retrieval.search.ranking import BALANCED
-from recollect_retrieval.storage.memories import Filters
+from recollect_retrieval.search.question import Question
+from recollect_retrieval.search.ranking.balanced import Balanced
+from recollect_retrieval.search.ranking.light import Ranking
+from recollect_retrieval.storage.filters import Filters
 from recollect_shared.clock import utc_now
 from recollect_shared.convert import CONFIDENCE, MEMORY_SOURCE, MEMORY_STATUS, MEMORY_TYPE
 from recollect_shared.embeddings.protocol import Vector
 from recollect_shared.errors import invalid
 from recollect_shared.models import CONFIDENCES, CURRENT_STATUSES
-from recollect_shared.text.normalise import fold
 from recollect_shared.validation import Checks
 
 MAX_QUERY_BYTES = 64 * 1024
 MAX_LIMIT = 200
-RANKINGS = ("balanced",)
+BALANCED: Ranking = Balanced()
+RANKINGS: Mapping[str, Ranking] = {ranking.name: ranking for ranking in (BALANCED,)}
 ORDERS = ("created_at", "importance", "last_accessed_at")
 _MAX_LABELS = 100
 _MAX_WEIGHT = 100.0
@@ -33,8 +34,8 @@ _TIME_TRAVEL = "is not offered by this version; leave it out to read what is kno
 
 def read_question(checks: Checks, request: pb.SearchMemoriesRequest) -> Question:
     """A SearchMemories request as a question."""
-    ranking = checks.known("ranking", request.ranking, RANKINGS)
-    del ranking  # there is one
+    named = checks.known("ranking", request.ranking, tuple(RANKINGS))
+    ranking = RANKINGS.get(named or "", BALANCED)
     for i, scope in enumerate(request.scopes):
         if scope not in search_pb2.SearchScope.values():
             checks.add(f"scopes[{i}]", f"has no meaning for the number {scope}")
@@ -48,8 +49,9 @@ def read_question(checks: Checks, request: pb.SearchMemoriesRequest) -> Question
         limit=checks.limit("limit", request.limit, default=10, maximum=MAX_LIMIT),
         filters=read_filters(checks, request),
         reference_time=reference_time(checks, request),
+        ranking=ranking,
         vector=_vector(checks, request),
-        weights=_weights(checks, request.weights),
+        weights=_weights(checks, request.weights, ranking),
         min_score=_min_score(checks, request),
     )
 
@@ -72,7 +74,7 @@ def read_filters(checks: Checks, request: Any) -> Filters:
         or None,
         created_after=checks.moment("created_after", request, "created_after"),
         created_before=checks.moment("created_before", request, "created_before"),
-        entity_key=fold(entity) if entity else None,
+        entity=entity or None,
         metadata=checks.struct("metadata_filter", request.metadata_filter),
     )
 
@@ -120,13 +122,13 @@ def _vector(checks: Checks, request: pb.SearchMemoriesRequest) -> Vector | None:
     return (vector / norm).astype(np.float32)
 
 
-def _weights(checks: Checks, weights: Mapping[str, float]) -> dict[str, float]:
+def _weights(checks: Checks, weights: Mapping[str, float], ranking: Ranking) -> dict[str, float]:
     for name, weight in weights.items():
-        if name not in BALANCED:
-            checks.add(f"weights[{name[:64]}]", f"must be one of {', '.join(BALANCED)}")
+        if name not in ranking.weights:
+            checks.add(f"weights[{name[:64]}]", f"must be one of {', '.join(ranking.weights)}")
         elif not 0 <= weight <= _MAX_WEIGHT:
             checks.add(f"weights[{name}]", f"must lie between 0 and {_MAX_WEIGHT:.0f}")
-    if sum({**BALANCED, **weights}.values()) <= 0:
+    if sum({**ranking.weights, **weights}.values()) <= 0:
         checks.add("weights", "must not all be 0")
     return dict(weights)
 

@@ -6,10 +6,11 @@ import asyncio
 
 from recollect.v1 import retrieval_service_pb2 as pb
 from recollect_retrieval.handlers.incoming import MAX_LIMIT
-from recollect_retrieval.handlers.reading import CALL_SECONDS, Calls
+from recollect_retrieval.handlers.reading import CALL_SECONDS, Calls, Opened
 from recollect_retrieval.storage import people
 from recollect_shared.convert import ENTITY_TYPE, entity_message, profile_message
 from recollect_shared.errors import NotFound
+from recollect_shared.models import Scope
 from recollect_shared.rpc.call import Context as CallContext
 from recollect_shared.rpc.call import current_call, seconds_left
 from recollect_shared.validation import Checks
@@ -28,7 +29,7 @@ class PeopleCalls(Calls):
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.disabled:
             return pb.GetProfileResponse(reason=reading.reason)
-        found = await reading.run(lambda c: people.read_profile(c, reading.scope))
+        found = await reading.answer(people.profile(reading.scope))
         if found is None or reading.empty:
             raise NotFound(
                 "this user has no profile yet",
@@ -53,23 +54,23 @@ class PeopleCalls(Calls):
         database = await self._readers.choose(
             request.consistency_token, principal.tenant_id, timeout=seconds
         )
-        found, following, total = await database.run(
-            lambda c: people.profile_page(
-                c,
-                principal.tenant_id,
-                only_user=principal.user_id,
-                department=department or None,
-                memory_enabled=self._memory_enabled,
-                after=after,
-                limit=size,
-            ),
-            timeout=deadline - asyncio.get_running_loop().time(),
-            repeatable=True,
+        profiles = people.ProfilePage(
+            principal.tenant_id,
+            only_user=principal.user_id,
+            department=department or None,
+            memory_enabled=self._memory_enabled,
+            after=after,
+            limit=size,
         )
+        shown, total = profiles.shown(), profiles.total()
+        await Opened(Scope(principal.tenant_id, principal.user_id or ""), database, deadline).ask(
+            shown, total
+        )
+        found, following = shown.answer
         return pb.ListProfilesResponse(
             profiles=[profile_message(profile) for profile in found],
             next_page_token=page.seal(following),
-            total_size=total,
+            total_size=total.answer,
         )
 
     async def FindEntities(
@@ -85,7 +86,7 @@ class PeopleCalls(Calls):
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.empty:
             return pb.FindEntitiesResponse(reason=reading.reason)
-        found = await reading.run(
-            lambda c: people.find_entities(c, reading.scope, name=name, type=kind, limit=limit)
+        found = await reading.answer(
+            people.find_entities(reading.scope, name=name, type=kind, limit=limit)
         )
         return pb.FindEntitiesResponse(entities=[entity_message(entity) for entity in found])

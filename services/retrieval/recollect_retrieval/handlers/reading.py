@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from recollect_retrieval.readers import Readers
 from recollect_retrieval.storage import people
 from recollect_retrieval.storage.people import UserState
-from recollect_shared.database.pool import Connection, Database
+from recollect_retrieval.storage.statement import Statement, ask
+from recollect_shared.database.pool import Connection, Reads
 from recollect_shared.models import Scope
 from recollect_shared.paging import PageTokens
 from recollect_shared.rpc.call import Context as CallContext
@@ -23,12 +24,29 @@ Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """Where one call reads, about whom, and until when."""
+class Opened:
+    """Where one call reads, about whom, and until when (the loop's time)."""
 
     scope: Scope
-    database: Database
+    database: Reads
     deadline: float
+
+    async def ask(self, *statements: Statement[Any]) -> None:
+        """Put statements in one round trip, within what is left of the deadline.
+
+        A lost connection is tried once more.
+        """
+        await self.database.run(
+            lambda connection: ask(connection, *statements),
+            timeout=self.deadline - asyncio.get_running_loop().time(),
+            repeatable=True,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reading(Opened):
+    """A call of which is known whether there is anything to read."""
+
     user: UserState
     disabled: bool
 
@@ -41,6 +59,11 @@ class Reading:
     def reason(self) -> str:
         """Why a reply is empty on purpose."""
         return _MEMORY_DISABLED if self.disabled else ""
+
+    async def answer(self, statement: Statement[Found]) -> Found:
+        """The answer to one statement."""
+        await self.ask(statement)
+        return statement.answer
 
     async def run(self, work: Callable[[Connection], Awaitable[Found]]) -> Found:
         """Read within what is left of the deadline; a lost connection is tried once more."""
@@ -59,17 +82,22 @@ class Calls:
         self._pages = pages
         self._memory_enabled = memory_enabled
 
-    async def _begin(self, user_id: str, token: str, context: CallContext) -> Reading:
-        """Choose the database, and learn whether there is anything to read at all."""
+    async def _open(self, user_id: str, token: str, context: CallContext) -> Opened:
+        """Choose the database."""
         principal = current_call().principal
         scope = principal.scope(user_id)
         seconds = seconds_left(context, CALL_SECONDS)
         deadline = asyncio.get_running_loop().time() + seconds
         database = await self._readers.choose(token, principal.tenant_id, timeout=seconds)
-        user = await database.run(
-            lambda c: people.read_user(c, scope),
-            timeout=deadline - asyncio.get_running_loop().time(),
-            repeatable=True,
-        )
+        return Opened(scope, database, deadline)
+
+    def _reading(self, opened: Opened, user: UserState) -> Reading:
         enabled = self._memory_enabled if user.memory_enabled is None else user.memory_enabled
-        return Reading(scope, database, deadline, user, disabled=not enabled)
+        return Reading(opened.scope, opened.database, opened.deadline, user, disabled=not enabled)
+
+    async def _begin(self, user_id: str, token: str, context: CallContext) -> Reading:
+        """Choose the database, and learn whether there is anything to read at all."""
+        opened = await self._open(user_id, token, context)
+        user = people.user(opened.scope)
+        await opened.ask(user)
+        return self._reading(opened, user.answer)

@@ -15,6 +15,7 @@ from recollect_retrieval.handlers.conversations import ConversationCalls
 from recollect_retrieval.handlers.documents import DocumentCalls
 from recollect_retrieval.handlers.history import HistoryCalls
 from recollect_retrieval.handlers.incoming import (
+    BALANCED,
     MAX_LIMIT,
     MAX_QUERY_BYTES,
     ORDERS,
@@ -28,9 +29,10 @@ from recollect_retrieval.handlers.people import PeopleCalls
 from recollect_retrieval.readers import Readers
 from recollect_retrieval.render.custom import check_custom_template
 from recollect_retrieval.search.legs import Legs
-from recollect_retrieval.search.memories import Hit, MemorySearch, Question
-from recollect_retrieval.storage import memories
-from recollect_retrieval.storage.memories import Filters
+from recollect_retrieval.search.question import Hit, Question
+from recollect_retrieval.search.search import Search
+from recollect_retrieval.storage import memories, people
+from recollect_retrieval.storage.filters import Filters
 from recollect_shared.convert import (
     entity_message,
     memory_message,
@@ -82,7 +84,7 @@ class RetrievalHandlers(
     def __init__(
         self,
         readers: Readers,
-        search: MemorySearch,
+        search: Search,
         accesses: AccessCounter,
         pages: PageTokens,
         defaults: Defaults,
@@ -104,13 +106,15 @@ class RetrievalHandlers(
         user_id = checks.identifier("user_id", request.user_id)
         wanted = self._wanted(checks, request)
         checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
-        if reading.empty:
-            return pb.GetContextResponse(reason=reading.reason)
+        opened = await self._open(user_id, request.consistency_token, context)
         legs = Legs()
-        found = await self._context.build(
-            reading.database, reading.scope, wanted, reading.user, legs, deadline=reading.deadline
-        )
+        with self._context.begin(opened.scope, wanted, deadline=opened.deadline) as building:
+            user = people.user(opened.scope)
+            await opened.ask(user, *building.statements)
+            reading = self._reading(opened, user.answer)
+            if reading.empty:
+                return pb.GetContextResponse(reason=reading.reason)
+            found = await building.finish(reading.database, reading.user, legs)
         self._accesses.told(reading.scope, _told(found))
         return pb.GetContextResponse(
             profile=profile_message(found.profile),
@@ -133,20 +137,22 @@ class RetrievalHandlers(
         user_id = checks.identifier("user_id", request.user_id)
         question = read_question(checks, request)
         checks.done()
-        reading = await self._begin(user_id, request.consistency_token, context)
-        active = reading.user.active_model
-        check_size(question, active[1] if active is not None else self._dimensions)
-        if reading.empty:
-            return pb.SearchMemoriesResponse(reason=reading.reason)
+        opened = await self._open(user_id, request.consistency_token, context)
         legs = Legs()
-        found = await self._search.run(
-            reading.database, reading.scope, question, reading.user, legs, deadline=reading.deadline
-        )
+        with self._search.begin(opened.scope, question, deadline=opened.deadline) as searching:
+            user = people.user(opened.scope)
+            await opened.ask(user, *searching.statements)
+            reading = self._reading(opened, user.answer)
+            active = reading.user.active_model
+            check_size(question, active[1] if active is not None else self._dimensions)
+            if reading.empty:
+                return pb.SearchMemoriesResponse(reason=reading.reason)
+            found = await searching.finish(reading.database, reading.user, legs)
         self._accesses.told(reading.scope, [hit.memory.memory_id for hit in found.hits])
         return pb.SearchMemoriesResponse(
             results=[_result(hit, explain=request.explain) for hit in found.hits],
             entities=[entity_message(entity) for entity in found.entities],
-            candidates_total=found.candidates_total,
+            candidates_total=found.scored,
             legs=_legs(legs),
             degraded=legs.degraded,
         )
@@ -162,7 +168,7 @@ class RetrievalHandlers(
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.disabled:
             return pb.GetMemoryResponse(reason=reading.reason)
-        found = await reading.run(lambda c: memories.read_by_ids(c, reading.scope, [memory_id]))
+        found = await reading.answer(memories.by_ids(reading.scope, [memory_id]))
         if not found or reading.empty:
             raise NotFound(
                 "this user has no such memory",
@@ -187,15 +193,13 @@ class RetrievalHandlers(
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.empty:
             return pb.ListMemoriesResponse(reason=reading.reason)
-        found, following, total = await reading.run(
-            lambda c: memories.list_page(
-                c, reading.scope, filters, order_by=order_by, after=after, limit=size
-            ),
-        )
+        page_of = memories.page(reading.scope, filters, order_by=order_by, after=after, limit=size)
+        listed = await reading.answer(page_of)
+        found = await reading.answer(memories.by_ids(reading.scope, listed.ids))
         return pb.ListMemoriesResponse(
             memories=[memory_message(memory) for memory in found],
-            next_page_token=page.seal(following),
-            total_size=total,
+            next_page_token=page.seal(listed.following),
+            total_size=listed.total,
         )
 
     def _wanted(self, checks: Checks, request: pb.GetContextRequest) -> Wanted:
@@ -221,6 +225,7 @@ class RetrievalHandlers(
             limit=most("max_relevant", self._defaults.max_relevant) if among_memories else 0,
             filters=Filters(),
             reference_time=reference_time(checks, request),
+            ranking=BALANCED,
         )
         return Wanted(
             question=question,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from recollect_shared.text.normalise import fold
+from recollect_shared.text.normalise import fold, nfc
 
 _MAX_WORDS = 200
 """Of a question; a longer one is a text, and its beginning says what it is about."""
@@ -17,12 +17,22 @@ _LONGEST_RUN_NAME = 8
 
 
 def names_in(question: str) -> list[str]:
-    """Folded strings of the question that an entity may be called, longest question part first.
+    """Strings of the question that an entity may be called, longest question part first.
+
+    Folded as names are, and where that changes a letter also in lower case only, as aliases are.
 
     Words are taken as they stand ("node.js", "c++") and without the signs around them; names of up
     to five words are found, and in scripts without spaces names of two to eight characters.
     """
     folded = fold(question)
+    lower = " ".join(nfc(question).lower().split())
+    found = dict.fromkeys(_names(folded))
+    if lower != folded:
+        found.update(dict.fromkeys(_names(lower)))
+    return list(found)
+
+
+def _names(folded: str) -> list[str]:
     words = folded.split(" ")[:_MAX_WORDS]
     found: dict[str, None] = {}
     for count in range(min(_LONGEST_NAME, len(words)), 0, -1):

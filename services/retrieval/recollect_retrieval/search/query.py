@@ -133,9 +133,12 @@ class QueryEmbedders:
         self._cache_size = cache_size
         self._call_seconds = call_seconds
         self._made: dict[tuple[str, int], QueryEmbedder] = {}
+        self.likely = (embedders.configured.name, embedders.configured.dimensions)
+        """The model that was in force when it was last asked for."""
 
     async def embed(self, model: tuple[str, int], query: str, *, timeout: float) -> QueryVector:
         """The vector of `query` under `model`, or why there is none."""
+        self.likely = model
         asked = self._made.get(model)
         if asked is None:
             embedder = self._embedders.find(*model)

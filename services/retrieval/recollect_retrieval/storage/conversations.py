@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from recollect_retrieval.storage.statement import Statement
 from recollect_shared.database.pool import Connection
 from recollect_shared.models import Message, Scope, Summary
 
@@ -100,12 +101,13 @@ class Wanted:
     created_before: datetime | None = None
 
 
-async def recent_summaries(
-    connection: Connection, scope: Scope, *, first: str | None, limit: int
-) -> list[Summary]:
+def recent(scope: Scope, *, first: str | None, limit: int) -> Statement[list[Summary]]:
     """The latest conversations in short; `first` names one that leads the list."""
-    cursor = await connection.execute(_RECENT, {**_of(scope), "first": first, "limit": limit})
-    return [Summary(*row) for row in await cursor.fetchall()]
+    return Statement(
+        _RECENT,
+        {**_of(scope), "first": first, "limit": limit},
+        lambda rows: [Summary(*row) for row in rows],
+    )
 
 
 async def read_one(connection: Connection, scope: Scope, conversation_id: str) -> Summary | None:

@@ -1,23 +1,18 @@
-"""Reading memories: by id, by rank of use, in pages, and the candidates of a search."""
+"""Whole memories: by id, by rank of use, and in pages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-import numpy as np
-from pgvector import HalfVector
-from psycopg.types.json import Jsonb
+from recollect_retrieval.storage.filters import LET_THROUGH, Filters
+from recollect_retrieval.storage.statement import Rows, Statement
+from recollect_shared.models import Memory, Scope, SourceRef
 
-from recollect_shared.database.pool import Connection
-from recollect_shared.embeddings.protocol import Vector
-from recollect_shared.models import CURRENT_STATUSES, Memory, Scope, SourceRef
-
-# Whole memories by id, with what stands about them in other tables.
-_BY_IDS = """
+# Whole memories in the order of `wanted (memory_id, place)`, with what stands about them in other
+# tables.
+_WHOLE = """
 SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
        m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
        m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
@@ -35,12 +30,23 @@ SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.
              WHERE em.tenant_id = m.tenant_id AND em.user_id = m.user_id
                AND em.memory_id = m.memory_id
              ORDER BY e.name)
-FROM memories AS m
+FROM wanted AS w
+JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.memory_id = w.memory_id
 LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
      AND a.memory_id = m.memory_id
-WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-  AND m.memory_id = ANY(%(memory_ids)s)
+ORDER BY w.place
 """
+
+_BY_IDS = (
+    """
+WITH wanted AS (
+    SELECT memory_id, place
+    FROM unnest(%(memory_ids)s::uuid[]) WITH ORDINALITY AS named (memory_id, place)
+)
+"""
+    + _WHOLE
+)
 
 _EXISTS = """
 SELECT EXISTS (
@@ -50,105 +56,58 @@ SELECT EXISTS (
 
 # The newest `fresh` memories of the last seven days have a place, so that what was just learnt is
 # seen; the other places go to the most important, then to those told last. One order for all.
-_TOP = """
-WITH known AS (
-    SELECT m.memory_id, m.importance, m.created_at,
-           coalesce(a.last_accessed_at, m.created_at) AS used_at
+# Nobody below the importance of the last place needs to be looked at.
+_TOP = (
+    """
+WITH least AS (
+    SELECT min(importance) AS importance FROM (
+        SELECT m.importance FROM memories AS m
+        WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+          AND m.status IN ('active', 'achieved')
+          AND (m.expires_at IS NULL OR m.expires_at > now())
+        ORDER BY m.importance DESC LIMIT %(limit)s) AS best
+), fresh AS (
+    SELECT m.memory_id FROM memories AS m
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+      AND m.status IN ('active', 'achieved')
+      AND (m.expires_at IS NULL OR m.expires_at > now())
+      AND m.created_at > now() - interval '7 days'
+    ORDER BY m.created_at DESC, m.memory_id DESC
+    LIMIT %(fresh)s
+), placed AS (
+    SELECT m.memory_id, m.importance, coalesce(a.last_accessed_at, m.created_at) AS used_at
     FROM memories AS m
     LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
          AND a.memory_id = m.memory_id
     WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
       AND m.status IN ('active', 'achieved')
       AND (m.expires_at IS NULL OR m.expires_at > now())
-), fresh AS (
-    SELECT memory_id FROM known
-    WHERE created_at > now() - interval '7 days'
-    ORDER BY created_at DESC, memory_id DESC
-    LIMIT %(fresh)s
-), placed AS (
-    SELECT * FROM known
-    ORDER BY memory_id IN (SELECT memory_id FROM fresh) DESC,
-             importance DESC, used_at DESC, memory_id DESC
+      AND (m.importance >= (SELECT importance FROM least)
+           OR m.memory_id IN (SELECT memory_id FROM fresh))
+    ORDER BY m.memory_id IN (SELECT memory_id FROM fresh) DESC,
+             m.importance DESC, used_at DESC, m.memory_id DESC
+    LIMIT %(limit)s
+), wanted AS (
+    SELECT memory_id, row_number() OVER (ORDER BY importance DESC, used_at DESC, memory_id DESC)
+           AS place
+    FROM placed
+)
+"""
+    + _WHOLE
+)
+
+_NEWEST = (
+    """
+WITH wanted AS (
+    SELECT m.memory_id, row_number() OVER (ORDER BY m.created_at DESC, m.memory_id DESC) AS place
+    FROM memories AS m
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+      AND m.status IN ('active', 'achieved') AND (m.expires_at IS NULL OR m.expires_at > now())
+    ORDER BY m.created_at DESC, m.memory_id DESC
     LIMIT %(limit)s
 )
-SELECT memory_id FROM placed
-ORDER BY importance DESC, used_at DESC, memory_id DESC
 """
-
-_NEWEST = """
-SELECT memory_id
-FROM memories
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND status IN ('active', 'achieved') AND (expires_at IS NULL OR expires_at > now())
-ORDER BY created_at DESC, memory_id DESC
-LIMIT %(limit)s
-"""
-
-# What the filters of a search and of a list let through.
-_LET_THROUGH = """
-    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-      AND m.status = ANY(%(statuses)s)
-      AND (m.expires_at IS NULL OR m.expires_at > now() OR NOT %(only_current)s)
-      AND (%(types)s::text[] IS NULL OR m.type = ANY(%(types)s))
-      AND (%(tags)s::text[] IS NULL OR m.tags && %(tags)s)
-      AND (%(sources)s::text[] IS NULL OR m.source = ANY(%(sources)s))
-      AND (%(confidences)s::text[] IS NULL OR m.confidence = ANY(%(confidences)s))
-      AND (%(created_after)s::timestamptz IS NULL OR m.created_at >= %(created_after)s)
-      AND (%(created_before)s::timestamptz IS NULL OR m.created_at < %(created_before)s)
-      AND (%(conversation_id)s::text IS NULL OR m.conversation_id = %(conversation_id)s
-           OR EXISTS (SELECT FROM memory_sources AS ms
-                      WHERE ms.tenant_id = m.tenant_id AND ms.user_id = m.user_id
-                        AND ms.memory_id = m.memory_id
-                        AND ms.conversation_id = %(conversation_id)s))
-      AND (%(metadata)s::jsonb IS NULL OR NOT EXISTS (
-            SELECT FROM jsonb_each(%(metadata)s) AS wanted
-            WHERE m.metadata -> wanted.key IS DISTINCT FROM wanted.value))
-      AND (%(entity_key)s::text IS NULL OR EXISTS (
-            SELECT FROM entity_mentions AS em
-            JOIN entities AS en ON en.tenant_id = em.tenant_id AND en.user_id = em.user_id
-                 AND en.entity_id = em.entity_id
-            WHERE em.tenant_id = m.tenant_id AND em.user_id = m.user_id
-              AND em.memory_id = m.memory_id AND en.name_key = %(entity_key)s))
-"""
-
-# The candidates of a search: the `wanted` nearest to the query among everything the filters let
-# through, and the `wanted` best of those that hold a word of it, each with all features the
-# ranking adds up. Memories that have no vector yet come after those that have.
-_CANDIDATES = (
-    """
-WITH lexical AS (
-    SELECT * FROM unnest(%(lexical_nos)s::int[], %(bm25)s::real[]) AS l (lexical_no, bm25)
-), allowed AS (
-    SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id,
-           coalesce(l.bm25, 0) AS bm25,
-           CASE WHEN %(vector)s::halfvec IS NULL THEN NULL
-                ELSE -(e.embedding <#> %(vector)s::halfvec) END AS cosine
-    FROM memories AS m
-    LEFT JOIN memory_embeddings AS e ON e.tenant_id = m.tenant_id AND e.user_id = m.user_id
-         AND e.memory_id = m.memory_id AND e.model = %(model)s
-         AND e.text_version = m.text_version
-    LEFT JOIN lexical AS l ON l.lexical_no = m.lexical_no
-"""
-    + _LET_THROUGH
-    + """
-), nearest AS (
-    SELECT memory_id FROM allowed
-    ORDER BY cosine DESC NULLS LAST, importance DESC, created_at DESC
-    LIMIT %(wanted)s
-), wordiest AS (
-    SELECT memory_id FROM allowed WHERE bm25 > 0
-    ORDER BY bm25 DESC, importance DESC, created_at DESC
-    LIMIT %(wanted)s
-)
-SELECT c.memory_id, c.importance, c.created_at, c.valid_from, c.conversation_id, c.bm25, c.cosine,
-       CASE WHEN %(vector)s::halfvec IS NULL THEN NULL
-            ELSE -(s.embedding <#> %(vector)s::halfvec) END AS source_cosine,
-       (SELECT count(*) FROM allowed) AS total
-FROM allowed AS c
-LEFT JOIN memory_source_embeddings AS s ON s.tenant_id = %(tenant_id)s
-     AND s.user_id = %(user_id)s AND s.memory_id = c.memory_id AND s.model = %(model)s
-WHERE c.memory_id IN (SELECT memory_id FROM nearest UNION SELECT memory_id FROM wordiest)
-"""
+    + _WHOLE
 )
 
 # A page of memories in one of four orders (`usefulness` is importance, then recency of use);
@@ -172,7 +131,7 @@ WITH listed AS MATERIALIZED (
     LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
          AND a.memory_id = m.memory_id
 """
-    + _LET_THROUGH
+    + LET_THROUGH
     + """
 )
 SELECT memory_id, sort_key, (SELECT count(*) FROM listed)
@@ -184,146 +143,58 @@ LIMIT %(limit)s
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """Which memories count; None lets everything through."""
-
-    statuses: Sequence[str] = CURRENT_STATUSES
-    only_current: bool = True
-    types: Sequence[str] | None = None
-    tags: Sequence[str] | None = None
-    sources: Sequence[str] | None = None
-    confidences: Sequence[str] | None = None
-    conversation_id: str | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
-    entity_key: str | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-
-    def parameters(self) -> dict[str, Any]:
-        """The filters as statement parameters."""
-        return {
-            "statuses": list(self.statuses),
-            "only_current": self.only_current,
-            "types": list(self.types) if self.types else None,
-            "tags": list(self.tags) if self.tags else None,
-            "sources": list(self.sources) if self.sources else None,
-            "confidences": list(self.confidences) if self.confidences else None,
-            "conversation_id": self.conversation_id,
-            "created_after": self.created_after,
-            "created_before": self.created_before,
-            "entity_key": self.entity_key,
-            "metadata": Jsonb(dict(self.metadata)) if self.metadata else None,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A memory that may be an answer, with the features a ranking adds up.
-
-    `cosine` and `source_cosine` lie in -1..1 and are None where there is no vector; `bm25` is 0
-    where no word of the query stands in the memory.
-    """
-
-    memory_id: UUID
-    importance: float
-    created_at: datetime
-    valid_from: datetime
-    conversation_id: str | None
-    bm25: float
-    cosine: float | None
-    source_cosine: float | None
-
-
-async def exists(connection: Connection, scope: Scope, memory_id: UUID) -> bool:
-    """Whether the user has this memory, in whatever status."""
-    cursor = await connection.execute(
-        _EXISTS,
-        {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "memory_id": memory_id},
-    )
-    row = await cursor.fetchone()
-    return bool(row and row[0])
-
-
-async def read_by_ids(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
-) -> list[Memory]:
+def by_ids(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[list[Memory]]:
     """Whole memories in the order of their ids; ids that are not the user's are left out."""
-    if not memory_ids:
-        return []
-    cursor = await connection.execute(_BY_IDS, {**_of(scope), "memory_ids": list(memory_ids)})
-    found = {row[0]: _memory(row) for row in await cursor.fetchall()}
-    return [found[memory_id] for memory_id in memory_ids if memory_id in found]
+    return Statement(_BY_IDS, {**_of(scope), "memory_ids": list(memory_ids)}, _memories)
 
 
-async def top_ids(connection: Connection, scope: Scope, *, limit: int, fresh: int) -> list[UUID]:
-    """The ids of D1's top list."""
-    cursor = await connection.execute(_TOP, {**_of(scope), "limit": limit, "fresh": fresh})
-    return [row[0] for row in await cursor.fetchall()]
+def exists(scope: Scope, memory_id: UUID) -> Statement[bool]:
+    """Whether the user has this memory, in whatever status."""
+    return Statement(_EXISTS, {**_of(scope), "memory_id": memory_id}, lambda rows: bool(rows[0][0]))
 
 
-async def newest_ids(connection: Connection, scope: Scope, *, limit: int) -> list[UUID]:
-    """The ids of the newest current memories."""
-    cursor = await connection.execute(_NEWEST, {**_of(scope), "limit": limit})
-    return [row[0] for row in await cursor.fetchall()]
+def top(scope: Scope, *, limit: int, fresh: int) -> Statement[list[Memory]]:
+    """D1's top list, `fresh` places of which go to the newest of the last week."""
+    return Statement(_TOP, {**_of(scope), "limit": limit, "fresh": fresh}, _memories)
 
 
-async def find_candidates(
-    connection: Connection,
-    scope: Scope,
-    filters: Filters,
-    *,
-    vector: Vector | None,
-    model: str,
-    bm25: Mapping[int, float],
-    wanted: int,
-) -> tuple[list[Candidate], int]:
-    """Candidates for a ranking, and how many memories the filters let through in all."""
-    cursor = await connection.execute(
-        _CANDIDATES,
-        {
-            **_of(scope),
-            **filters.parameters(),
-            "vector": None if vector is None else HalfVector(np.asarray(vector)),
-            "model": model,
-            "lexical_nos": list(bm25.keys()),
-            "bm25": list(bm25.values()),
-            "wanted": wanted,
-        },
-    )
-    rows = await cursor.fetchall()
-    return [Candidate(*row[:-1]) for row in rows], int(rows[0][-1]) if rows else 0
+def newest(scope: Scope, *, limit: int) -> Statement[list[Memory]]:
+    """The newest current memories."""
+    return Statement(_NEWEST, {**_of(scope), "limit": limit}, _memories)
 
 
-async def list_page(
-    connection: Connection,
+class Page:
+    """A page of a list: the ids on it, where the next one starts, and how many there are in all."""
+
+    def __init__(self, rows: Rows, limit: int) -> None:
+        self.ids: list[UUID] = [row[0] for row in rows[:limit]]
+        last = rows[limit - 1] if len(rows) > limit else None
+        self.following: tuple[str, str] | None = (last[1], str(last[0])) if last else None
+        self.total = int(rows[0][2]) if rows else 0
+
+
+def page(
     scope: Scope,
     filters: Filters,
     *,
     order_by: str,
     after: tuple[str, str] | None,
     limit: int,
-) -> tuple[list[Memory], tuple[str, str] | None, int]:
-    """A page of memories, where the next one starts, and how many there are in all."""
-    cursor = await connection.execute(
-        _PAGE,
-        {
-            **_of(scope),
-            **filters.parameters(),
-            "order_by": order_by,
-            "after_key": after[0] if after else None,
-            "after_id": after[1] if after else None,
-            "limit": limit + 1,
-        },
-    )
-    rows = await cursor.fetchall()
-    memories = await read_by_ids(connection, scope, [row[0] for row in rows[:limit]])
-    last = rows[limit - 1] if len(rows) > limit else None
-    return (
-        memories,
-        (last[1], str(last[0])) if last else None,
-        int(rows[0][2]) if rows else 0,
-    )
+) -> Statement[Page]:
+    """A page of memories that pass `filters`; `by_ids` reads them whole."""
+    parameters = {
+        **_of(scope),
+        **filters.parameters(),
+        "order_by": order_by,
+        "after_key": after[0] if after else None,
+        "after_id": after[1] if after else None,
+        "limit": limit + 1,
+    }
+    return Statement(_PAGE, parameters, lambda rows: Page(rows, limit), planned_anew=True)
+
+
+def _memories(rows: Rows) -> list[Memory]:
+    return [_memory(row) for row in rows]
 
 
 def _memory(row: tuple[Any, ...]) -> Memory:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from recollect_shared.database.pool import Connection
+from recollect_retrieval.storage.statement import Rows, Statement
 from recollect_shared.models import Entity, Preference, Profile, Scope
 from recollect_shared.text.bm25 import Statistics, TermPostings
 from recollect_shared.text.normalise import fold
@@ -40,19 +40,24 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 ORDER BY confidence DESC, type, key
 """
 
-_ENTITIES = """
+# Those that a question names, by name or alias, come first.
+_KNOWN = """
 SELECT entity_id, name, type, mention_count, aliases, metadata
 FROM entities
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
-ORDER BY (name_key = ANY(%(named)s)) DESC, mention_count DESC, name
+ORDER BY (name_key = ANY(%(named)s) OR EXISTS (
+             SELECT FROM unnest(aliases) AS alias WHERE lower(alias) = ANY(%(named)s))) DESC,
+         mention_count DESC, name, entity_id
 LIMIT %(limit)s
 """
 
 _NAMED = """
 SELECT entity_id, name, type, mention_count, aliases, metadata
 FROM entities
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND name_key = ANY(%(named)s)
-ORDER BY mention_count DESC, name
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND (name_key = ANY(%(named)s) OR EXISTS (
+        SELECT FROM unnest(aliases) AS alias WHERE lower(alias) = ANY(%(named)s)))
+ORDER BY mention_count DESC, name, entity_id
 LIMIT 20
 """
 
@@ -111,11 +116,95 @@ class UserState:
     active_model: tuple[str, int] | None
 
 
-async def read_user(connection: Connection, scope: Scope) -> UserState:
+def user(scope: Scope) -> Statement[UserState]:
     """The user's switches and index statistics, and the model in force."""
-    cursor = await connection.execute(_USER, _of(scope))
-    row = await cursor.fetchone()
-    assert row is not None
+    return Statement(_USER, _of(scope), _user)
+
+
+def postings(scope: Scope, terms: Sequence[str]) -> Statement[list[TermPostings]]:
+    """What the keyword index of memories holds of these terms."""
+    return Statement(
+        _POSTINGS,
+        {**_of(scope), "terms": list(terms)},
+        lambda rows: [TermPostings(*row) for row in rows],
+    )
+
+
+def preferences(scope: Scope) -> Statement[list[Preference]]:
+    """What was learnt from the user's behaviour, the surest first."""
+    return Statement(_PREFERENCES, _of(scope), lambda rows: [Preference(*row) for row in rows])
+
+
+def profile(scope: Scope) -> Statement[Profile | None]:
+    """The user's profile, or None."""
+    return Statement(
+        _PROFILE, _of(scope), lambda rows: Profile(scope.user_id, *rows[0]) if rows else None
+    )
+
+
+class ProfilePage:
+    """Which of a tenant's profiles a list shows."""
+
+    def __init__(
+        self,
+        tenant_id: str,
+        *,
+        only_user: str | None,
+        department: str | None,
+        memory_enabled: bool,
+        after: str | None,
+        limit: int,
+    ) -> None:
+        self._limit = limit
+        self._values = {
+            "tenant_id": tenant_id,
+            "only_user": only_user,
+            "department": department,
+            "memory_enabled": memory_enabled,
+            "after": after,
+            "limit": limit + 1,
+        }
+
+    def shown(self) -> Statement[tuple[list[Profile], str | None]]:
+        """The page by user, and where the next one starts."""
+        return Statement(_PROFILE_PAGE, self._values, self._read, planned_anew=True)
+
+    def total(self) -> Statement[int]:
+        """How many there are on all pages."""
+        return Statement(
+            _PROFILE_COUNT, self._values, lambda rows: int(rows[0][0]), planned_anew=True
+        )
+
+    def _read(self, rows: Rows) -> tuple[list[Profile], str | None]:
+        found = [Profile(*row) for row in rows]
+        following = found[self._limit - 1].user_id if len(found) > self._limit else None
+        return found[: self._limit], following
+
+
+def find_entities(
+    scope: Scope, *, name: str, type: str | None, limit: int
+) -> Statement[list[Entity]]:
+    """Entities by a part of a name or alias, those mentioned most first; all without a name."""
+    return Statement(
+        _FIND,
+        {**_of(scope), "key": fold(name), "lower": name.lower(), "type": type, "limit": limit},
+        _entities,
+        planned_anew=True,
+    )
+
+
+def known_entities(scope: Scope, *, named: Sequence[str], limit: int) -> Statement[list[Entity]]:
+    """The entities mentioned most, after those that have one of the names."""
+    return Statement(_KNOWN, {**_of(scope), "named": list(named), "limit": limit}, _entities)
+
+
+def entities_named(scope: Scope, named: Sequence[str]) -> Statement[list[Entity]]:
+    """The entities with one of the names or with such an alias, most mentioned first."""
+    return Statement(_NAMED, {**_of(scope), "named": list(named)}, _entities)
+
+
+def _user(rows: Rows) -> UserState:
+    (row,) = rows
     return UserState(
         known=row[0],
         memory_enabled=row[1],
@@ -126,83 +215,8 @@ async def read_user(connection: Connection, scope: Scope) -> UserState:
     )
 
 
-async def read_postings(
-    connection: Connection, scope: Scope, terms: Sequence[str]
-) -> list[TermPostings]:
-    """What the keyword index holds of these terms."""
-    cursor = await connection.execute(_POSTINGS, {**_of(scope), "terms": list(terms)})
-    return [TermPostings(*row) for row in await cursor.fetchall()]
-
-
-async def read_preferences(connection: Connection, scope: Scope) -> list[Preference]:
-    """What was learnt from the user's behaviour, the surest first."""
-    cursor = await connection.execute(
-        _PREFERENCES, {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
-    )
-    return [Preference(*row) for row in await cursor.fetchall()]
-
-
-async def read_profile(connection: Connection, scope: Scope) -> Profile | None:
-    """The user's profile, or None."""
-    cursor = await connection.execute(_PROFILE, _of(scope))
-    row = await cursor.fetchone()
-    return Profile(scope.user_id, *row) if row else None
-
-
-async def profile_page(
-    connection: Connection,
-    tenant_id: str,
-    *,
-    only_user: str | None,
-    department: str | None,
-    memory_enabled: bool,
-    after: str | None,
-    limit: int,
-) -> tuple[list[Profile], str | None, int]:
-    """A page of a tenant's profiles by user, where the next starts, and how many there are."""
-    values = {
-        "tenant_id": tenant_id,
-        "only_user": only_user,
-        "department": department,
-        "memory_enabled": memory_enabled,
-        "after": after,
-        "limit": limit + 1,
-    }
-    cursor = await connection.execute(_PROFILE_PAGE, values)
-    found = [Profile(*row) for row in await cursor.fetchall()]
-    cursor = await connection.execute(_PROFILE_COUNT, values)
-    row = await cursor.fetchone()
-    following = found[limit - 1].user_id if len(found) > limit else None
-    return found[:limit], following, int(row[0]) if row else 0
-
-
-async def find_entities(
-    connection: Connection, scope: Scope, *, name: str, type: str | None, limit: int
-) -> list[Entity]:
-    """Entities by a part of a name or alias, those mentioned most first; all without a name."""
-    cursor = await connection.execute(
-        _FIND,
-        {**_of(scope), "key": fold(name), "lower": name.lower(), "type": type, "limit": limit},
-    )
-    return [Entity(*row) for row in await cursor.fetchall()]
-
-
-async def known_entities(
-    connection: Connection, scope: Scope, *, named: Sequence[str], limit: int
-) -> list[Entity]:
-    """The entities mentioned most, those whose folded names are in `named` first."""
-    cursor = await connection.execute(
-        _ENTITIES, {**_of(scope), "named": list(named), "limit": limit}
-    )
-    return [Entity(*row) for row in await cursor.fetchall()]
-
-
-async def entities_named(
-    connection: Connection, scope: Scope, named: Sequence[str]
-) -> list[Entity]:
-    """The entities whose folded names are in `named`, most mentioned first."""
-    cursor = await connection.execute(_NAMED, {**_of(scope), "named": list(named)})
-    return [Entity(*row) for row in await cursor.fetchall()]
+def _entities(rows: Rows) -> list[Entity]:
+    return [Entity(*row) for row in rows]
 
 
 def _of(scope: Scope) -> dict[str, Any]:

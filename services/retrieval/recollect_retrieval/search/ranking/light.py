@@ -1,0 +1,82 @@
+"""What rankings know of a question, and what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from recollect_retrieval.search.dates.window import Window
+from recollect_retrieval.storage.candidate import Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Light:
+    """In which light candidates are seen.
+
+    Attributes:
+        now: The moment from which ages are counted.
+        words: The query's words, folded, in order and without repetition.
+        names: Folded strings of the query that somebody or something may be called.
+        window: The time the question is about, if it names one.
+        most_recent: It asks for what came last ("last email").
+        source_types: Sources of the kind of content it names (`gmail` for "email"), else empty.
+    """
+
+    now: datetime
+    words: Sequence[str] = ()
+    names: frozenset[str] = frozenset()
+    window: Window | None = None
+    most_recent: bool = False
+    source_types: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A candidate with its score and what that is made of.
+
+    Attributes:
+        candidate: What was weighed.
+        score: The sum of `parts`.
+        names: Names of the components.
+        parts: What each of them adds to the score, in the order of `names`.
+        timely: Whether the item lies in the time the question names, or near it.
+    """
+
+    candidate: Candidate
+    score: float
+    names: Sequence[str]
+    parts: Sequence[float]
+    timely: bool = False
+
+    @property
+    def breakdown(self) -> dict[str, float]:
+        """The parts by name."""
+        return dict(zip(self.names, self.parts, strict=True))
+
+
+class Ranking(Protocol):
+    """A formula by which candidates of all kinds are put in order, on one scale.
+
+    Attributes:
+        name: What a request calls it.
+        weights: Its components and their default weights; a request may replace any of them.
+        needs_text_rank: Whether it uses `Candidate.text_rank` and `Candidate.words`.
+    """
+
+    name: str
+    weights: Mapping[str, float]
+    needs_text_rank: bool
+
+    def rank(
+        self, candidates: Sequence[Candidate], light: Light, weights: Mapping[str, float]
+    ) -> list[Ranked]:
+        """All candidates by score, best first, in an order that is the same at every call.
+
+        Args:
+            candidates: What may be an answer; none is left out.
+            light: The question.
+            weights: Weights that replace the defaults, by component.
+        """
+        ...

@@ -1,0 +1,63 @@
+"""What a search weighs: one item of any kind, with the features that rankings add up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+Kind = Literal["memory", "message", "summary", "document"]
+"""A memory, a message, the summary of a conversation, a chunk of a document."""
+
+Key = UUID | str | tuple[str, int]
+"""Id of a memory or chunk; id of the conversation of a summary; conversation and number of a
+message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An item that may be an answer.
+
+    Attributes:
+        kind: What it is.
+        key: Which one, among its kind.
+        happened_at: Event time: since when a memory holds, when a message was said, when a
+            conversation was last active, when a document was made at its source.
+        created_at: When it was stored; the newer one comes first among equals.
+        conversation_id: The conversation it came from or is, None for documents.
+        importance: Of a memory, 0..1; 0 for other kinds.
+        source_type: Of a document (`gmail`), else empty.
+        document_id: The document of a chunk.
+        speaker: Name of who said a message, else empty.
+        role: Role of who said a message, else empty.
+        bm25: 0 where no word of the query stands in it.
+        cosine: With the query, in -1..1; None where there is no vector.
+        source_cosine: Of a memory: the query with the words it came from.
+        text_rank: Postgres' ts_rank; only computed for the ranking that uses it.
+        entities: How many of the entities that the query names it mentions.
+        said_in: Of a memory: the messages it came from, as (conversation, number); only filled
+            where messages are searched as well.
+        most_recent: It was brought in by a question for the most recent items.
+        words: The item's own words, for rankings that count the query's words in them; else empty.
+    """
+
+    kind: Kind
+    key: Key
+    happened_at: datetime
+    created_at: datetime
+    conversation_id: str | None = None
+    importance: float = 0.0
+    source_type: str = ""
+    document_id: UUID | None = None
+    speaker: str = ""
+    role: str = ""
+    bm25: float = 0.0
+    cosine: float | None = None
+    source_cosine: float | None = None
+    text_rank: float = 0.0
+    entities: int = 0
+    said_in: Sequence[tuple[str, int]] = ()
+    most_recent: bool = False
+    words: str = ""

@@ -1,0 +1,309 @@
+"""The memories that may answer a question, each with all features that rankings add up.
+
+Five legs bring memories into the pool: the nearest by vector, the best by words, those that mention
+an entity of the question, those of the time it speaks of, and the newest where it asks for what
+came last. Every one of the pool gets every feature, whichever leg brought it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from heapq import nlargest
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from pgvector import HalfVector
+
+from recollect_retrieval.storage.candidate import Candidate
+from recollect_retrieval.storage.filters import LET_THROUGH, Filters
+from recollect_retrieval.storage.statement import Rows, Statement
+from recollect_shared.embeddings.protocol import Vector
+from recollect_shared.models import Scope
+
+CODES_ABOVE = 1_000
+"""How many memories a user has before a first look at the signs of their vectors pays."""
+_RANKED_AGAIN = 4
+"""How many times as many as wanted the first look finds, to be ranked by the vectors themselves."""
+_LEAST_RANKED_AGAIN = 200
+
+# The nearest by vector among all current memories, by reading every vector of the user.
+_EXACT = """
+WITH nearest AS (
+    SELECT memory_id
+    FROM memory_embeddings
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND model = %(model)s
+      AND status IN ('active', 'achieved')
+    ORDER BY embedding <#> %(vector)s::halfvec
+    LIMIT %(wanted)s
+),
+"""
+
+# The same in two looks: the signs of all, then the vectors of the nearest by signs. The signs of
+# the question stand in a sub-select, or a generic plan computes them anew for every row.
+_CODED = """
+WITH coarse AS MATERIALIZED (
+    SELECT memory_id
+    FROM memory_embeddings
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND model = %(model)s
+      AND status IN ('active', 'achieved')
+    ORDER BY code <~> (SELECT binary_quantize(%(vector)s::halfvec))
+    LIMIT %(ranked_again)s
+), nearest AS (
+    SELECT e.memory_id
+    FROM coarse AS c
+    JOIN memory_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+         AND e.memory_id = c.memory_id AND e.model = %(model)s
+    ORDER BY e.embedding <#> %(vector)s::halfvec
+    LIMIT %(wanted)s
+),
+"""
+
+# What the other legs bring in where nothing is filtered. A leg that is not asked for costs nothing:
+# its condition names parameters only and is looked at once.
+_OTHER_LEGS = """
+mentions AS (
+    SELECT memory_id, count(*) AS entities
+    FROM entity_mentions
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = ANY(%(entity_ids)s)
+    GROUP BY memory_id
+), pool AS (
+    SELECT memory_id FROM nearest
+    UNION
+    SELECT m.memory_id
+    FROM unnest(%(lexical_nos)s::int[]) AS l (lexical_no)
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.lexical_no = l.lexical_no
+    UNION
+    (SELECT memory_id FROM mentions ORDER BY entities DESC, memory_id DESC LIMIT %(wanted)s)
+    UNION
+    (SELECT memory_id FROM memories
+     WHERE %(since)s::timestamptz IS NOT NULL
+       AND tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+       AND status IN ('active', 'achieved')
+       AND valid_from >= %(since)s AND valid_from < %(until)s
+     ORDER BY importance DESC, valid_from DESC
+     LIMIT %(wanted)s)
+    UNION
+    (SELECT memory_id FROM memories
+     WHERE %(newest)s > 0 AND tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+       AND status IN ('active', 'achieved')
+     ORDER BY valid_from DESC, memory_id DESC
+     LIMIT %(newest)s)
+), current AS (
+    SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
+           m.text_version
+    FROM pool AS p
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.memory_id = p.memory_id
+    WHERE m.status IN ('active', 'achieved') AND (m.expires_at IS NULL OR m.expires_at > now())
+)
+"""
+
+# The pool where filters narrow it: everything they let through is compared. Memories that have no
+# vector yet come after those that have.
+_FILTERED = (
+    """
+WITH allowed AS MATERIALIZED (
+    SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
+           m.text_version,
+           CASE WHEN %(vector)s::halfvec IS NULL THEN NULL
+                ELSE -(e.embedding <#> %(vector)s::halfvec) END AS cosine
+    FROM memories AS m
+    LEFT JOIN memory_embeddings AS e ON e.tenant_id = m.tenant_id AND e.user_id = m.user_id
+         AND e.memory_id = m.memory_id AND e.model = %(model)s
+         AND e.text_version = m.text_version
+"""
+    + LET_THROUGH
+    + """
+), mentions AS (
+    SELECT memory_id, count(*) AS entities
+    FROM entity_mentions
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = ANY(%(entity_ids)s)
+    GROUP BY memory_id
+), pool AS (
+    (SELECT memory_id FROM allowed
+     ORDER BY cosine DESC NULLS LAST, importance DESC, created_at DESC
+     LIMIT %(wanted)s)
+    UNION
+    (SELECT a.memory_id
+     FROM unnest(%(lexical_nos)s::int[]) WITH ORDINALITY AS l (lexical_no, place)
+     JOIN allowed AS a ON a.lexical_no = l.lexical_no
+     ORDER BY l.place
+     LIMIT %(wanted)s)
+    UNION
+    (SELECT a.memory_id FROM mentions JOIN allowed AS a USING (memory_id)
+     ORDER BY entities DESC, memory_id DESC
+     LIMIT %(wanted)s)
+    UNION
+    (SELECT memory_id FROM allowed
+     WHERE %(since)s::timestamptz IS NOT NULL
+       AND valid_from >= %(since)s AND valid_from < %(until)s
+     ORDER BY importance DESC, valid_from DESC
+     LIMIT %(wanted)s)
+    UNION
+    (SELECT memory_id FROM allowed WHERE %(newest)s > 0
+     ORDER BY valid_from DESC, memory_id DESC
+     LIMIT %(newest)s)
+), current AS (
+    SELECT a.memory_id, a.importance, a.created_at, a.valid_from, a.conversation_id, a.lexical_no,
+           a.text_version
+    FROM pool JOIN allowed AS a USING (memory_id)
+)
+"""
+)
+
+# All features of what is in the pool. A vector of an older wording is none.
+_FEATURES = """
+SELECT c.memory_id, c.importance, c.created_at, c.valid_from, c.conversation_id, c.lexical_no,
+       -(e.embedding <#> %(vector)s::halfvec), -(s.embedding <#> %(vector)s::halfvec),
+       coalesce(mentions.entities, 0)
+FROM current AS c
+LEFT JOIN memory_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+     AND e.memory_id = c.memory_id AND e.model = %(model)s AND e.text_version = c.text_version
+LEFT JOIN memory_source_embeddings AS s ON s.tenant_id = %(tenant_id)s
+     AND s.user_id = %(user_id)s AND s.memory_id = c.memory_id AND s.model = %(model)s
+LEFT JOIN mentions ON mentions.memory_id = c.memory_id
+"""
+
+_EXACT_SEARCH = _EXACT + _OTHER_LEGS + _FEATURES
+_CODED_SEARCH = _CODED + _OTHER_LEGS + _FEATURES
+_FILTERED_SEARCH = _FILTERED + _FEATURES
+
+# How well a memory's words and those it came from answer a query, as Postgres' full text sees it.
+_TEXT_RANKS = """
+SELECT m.memory_id, ts_rank(to_tsvector('simple', m.content), (SELECT websearch_to_tsquery('simple',
+       %(query)s)))
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+  AND m.memory_id = ANY(%(memory_ids)s::uuid[])
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What the legs look for.
+
+    Attributes:
+        vector: The question as a unit vector of `model`, or None.
+        model: Name of the model in force.
+        bm25: Score of every text that has a word of the question, by its number in the index.
+        entity_ids: Entities that the question names.
+        since: With `until`, the time it speaks of.
+        until: See `since`; half-open.
+        newest: How many of the newest it asks for.
+        wanted: How many each leg brings in, at most.
+    """
+
+    vector: Vector | None
+    model: str
+    bm25: Mapping[int, float]
+    entity_ids: Sequence[UUID] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    newest: int = 0
+    wanted: int = 60
+
+
+def among_all(scope: Scope, sought: Sought, *, memories: int) -> Statement[list[Candidate]]:
+    """Candidates among all current memories; `sought.vector` is not None.
+
+    It may miss memories whose vector is still to come, and finds fewer than wanted where many of
+    the nearest have expired: `among_filtered` finds all, whatever it costs.
+
+    Args:
+        scope: Whose.
+        sought: What the legs look for.
+        memories: About how many memories the user has.
+    """
+    coded = memories > CODES_ABOVE
+    return Statement(
+        _CODED_SEARCH if coded else _EXACT_SEARCH,
+        {
+            **_parameters(scope, sought),
+            "lexical_nos": nlargest(sought.wanted, sought.bm25, key=sought.bm25.__getitem__),
+            "ranked_again": max(_LEAST_RANKED_AGAIN, _RANKED_AGAIN * sought.wanted),
+        },
+        lambda rows: _candidates(rows, sought),
+    )
+
+
+def among_filtered(scope: Scope, sought: Sought, filters: Filters) -> Statement[list[Candidate]]:
+    """Candidates among what `filters` let through, at least min(wanted, how many there are)."""
+    return Statement(
+        _FILTERED_SEARCH,
+        {
+            **_parameters(scope, sought),
+            **filters.parameters(),
+            "lexical_nos": sorted(sought.bm25, key=sought.bm25.__getitem__, reverse=True),
+        },
+        lambda rows: _candidates(rows, sought),
+        planned_anew=True,
+    )
+
+
+def text_ranks(
+    scope: Scope, query: str, memory_ids: Sequence[UUID]
+) -> Statement[dict[UUID, float]]:
+    """ts_rank of memories for a query in anybody's words."""
+    return Statement(
+        _TEXT_RANKS,
+        {
+            "tenant_id": scope.tenant_id,
+            "user_id": scope.user_id,
+            "query": query,
+            "memory_ids": list(memory_ids),
+        },
+        lambda rows: {row[0]: float(row[1]) for row in rows},
+    )
+
+
+def _parameters(scope: Scope, sought: Sought) -> dict[str, Any]:
+    vector = sought.vector
+    return {
+        "tenant_id": scope.tenant_id,
+        "user_id": scope.user_id,
+        "vector": None if vector is None else HalfVector(np.asarray(vector)),
+        "model": sought.model,
+        "entity_ids": list(sought.entity_ids),
+        "since": sought.since,
+        "until": sought.until,
+        "newest": sought.newest,
+        "wanted": sought.wanted,
+    }
+
+
+def _candidates(rows: Rows, sought: Sought) -> list[Candidate]:
+    newest: set[UUID] = set()
+    if sought.newest:
+        by_time = sorted(rows, key=lambda row: (row[3], row[0]), reverse=True)
+        newest = {row[0] for row in by_time[: sought.newest]}
+    bm25 = sought.bm25
+    return [
+        Candidate(
+            kind="memory",
+            key=memory_id,
+            happened_at=valid_from,
+            created_at=created_at,
+            conversation_id=conversation_id,
+            importance=importance,
+            bm25=bm25.get(lexical_no, 0.0),
+            cosine=cosine,
+            source_cosine=source_cosine,
+            entities=entities,
+            most_recent=memory_id in newest,
+        )
+        for (
+            memory_id,
+            importance,
+            created_at,
+            valid_from,
+            conversation_id,
+            lexical_no,
+            cosine,
+            source_cosine,
+            entities,
+        ) in rows
+    ]
