@@ -28,6 +28,7 @@ from recollect_client.methods.conversations import Conversations
 from recollect_client.methods.curation import Curation
 from recollect_client.methods.documents import Documents
 from recollect_client.methods.history import Histories
+from recollect_client.methods.sessions import Sessions
 from recollect_client.methods.upkeep import Upkeep
 from recollect_client.watch import watch_job
 
@@ -59,7 +60,7 @@ class EnhancedPrompt:
     """Why nothing was added; empty if there was no error."""
 
 
-class RecollectClient(Conversations, Curation, Documents, Histories, Upkeep):
+class RecollectClient(Conversations, Curation, Documents, Histories, Sessions, Upkeep):
     """Calls both services; safe to share between threads, to be closed or used as a context.
 
     What is not given comes from the environment: RECOLLECT_RETRIEVAL_ADDRESS (127.0.0.1:50051),

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import httpx2
 
 from recollect_shared.model_api import ModelMisbehaved
+from recollect_shared.model_server import oversize, unasked_encoding
 
 # What we ask servers for, so that `zlib` alone can undo it within a bound.
 ACCEPT_ENCODING = "gzip"
@@ -75,10 +76,7 @@ def bound(response: httpx2.Response, *, limit: int, cut: bool) -> None:
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     compressed = encoding in _COMPRESSED
     if not compressed and encoding not in ("identity", ""):
-        raise ModelMisbehaved(
-            "the model server's reply has a Content-Encoding that was not asked for; "
-            "make the server or the proxy before it honour Accept-Encoding"
-        )
+        raise unasked_encoding()
     announced = response.headers.get("content-length", "")
     if not cut and announced.isdecimal() and int(announced[:20]) > limit:
         raise oversize(limit)
@@ -87,14 +85,6 @@ def bound(response: httpx2.Response, *, limit: int, cut: bool) -> None:
     # The stream decodes itself, so the client must not do so a second time.
     response.headers.pop("content-encoding", None)
     response.stream = BoundedStream(response.stream, limit=limit, cut=cut, compressed=compressed)
-
-
-def oversize(limit: int) -> ModelMisbehaved:
-    """The error for a body above `limit` bytes."""
-    return ModelMisbehaved(
-        f"the model server's reply is larger than {limit} bytes and was cut off; "
-        "it cannot be the answer to what was asked"
-    )
 
 
 def _unfold(decoder: zlib._Decompress, raw: bytes) -> Iterator[bytes]:

@@ -6,27 +6,31 @@ the tenant. A primary has always seen it; a replica has once it replayed that fa
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from recollect_shared.database.pool import Connection
 from recollect_shared.errors import invalid
 from recollect_shared.sealing import BrokenToken, Sealer
 
-# Position, timeline (the first eight digits of a WAL file's name) and database, after a commit.
+# Position, timeline (the first eight digits of a WAL file's name) and database, after a commit,
+# which has flushed the log up to itself. What others have inserted behind it need not be shown.
 _POSITION = """
-SELECT pg_current_wal_insert_lsn()::text,
-       left(pg_walfile_name(pg_current_wal_insert_lsn()), 8),
+SELECT pg_current_wal_flush_lsn()::text,
+       left(pg_walfile_name(pg_current_wal_flush_lsn()), 8),
        (SELECT system_identifier::text FROM pg_control_system())
 """
 
-# Whether this server has that position: true on a primary of the same database and timeline.
-_SEEN = """
-SELECT (SELECT system_identifier::text FROM pg_control_system()) = %(database)s
-   AND CASE WHEN pg_is_in_recovery()
-            THEN pg_last_wal_replay_lsn() >= %(lsn)s::pg_lsn
-             AND (SELECT received_tli FROM pg_stat_wal_receiver)
-                 = ('x' || %(timeline)s)::bit(32)::int
-            ELSE true END
+# How far this server shows the log: a standby what it replayed, any other all there is. The sender
+# of the log is hidden from our roles, so that a standby's timeline is read from its control file.
+# That may lag behind a change of timeline, and then sends reads to the primary for a while.
+_SHOWN = """
+SELECT (SELECT system_identifier::text FROM pg_control_system()),
+       CASE WHEN pg_is_in_recovery()
+            THEN (SELECT greatest(c.timeline_id, r.min_recovery_end_timeline)
+                  FROM pg_control_checkpoint() AS c, pg_control_recovery() AS r)
+            ELSE ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int END,
+       CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()::text END
 """
 
 
@@ -47,18 +51,26 @@ async def current_position(connection: Connection) -> Position:
     return Position(*row)
 
 
-async def has_seen(connection: Connection, position: Position) -> bool:
-    """Whether the server behind `connection` shows everything up to `position`."""
-    cursor = await connection.execute(
-        _SEEN,
-        {
-            "database": position.database,
-            "lsn": position.lsn,
-            "timeline": position.timeline,
-        },
-    )
+async def bytes_missing(connection: Connection, position: Position) -> float:
+    """How much log the server behind `connection` has yet to replay to show `position`.
+
+    Returns:
+        Bytes; 0 when it shows everything up to there, infinity when it follows another timeline or
+        is of another database and may never come there.
+    """
+    cursor = await connection.execute(_SHOWN)
     row = await cursor.fetchone()
-    return bool(row and row[0])
+    assert row is not None
+    database, timeline, replayed = row
+    if database != position.database or timeline != int(position.timeline, 16):
+        return math.inf
+    return 0.0 if replayed is None else float(max(0, _offset(position.lsn) - _offset(replayed)))
+
+
+def _offset(lsn: str) -> int:
+    """A position in the log, as Postgres writes it, in bytes from the beginning."""
+    high, _, low = lsn.partition("/")
+    return (int(high, 16) << 32) + int(low, 16)
 
 
 class ConsistencyTokens:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -17,8 +17,18 @@ from recollect.v1 import (
     job_pb2,
     memory_pb2,
     profile_pb2,
+    session_pb2,
 )
-from recollect_shared.models import Entity, Job, Memory, Message, Preference, Profile, Summary
+from recollect_shared.models import (
+    Entity,
+    Job,
+    Memory,
+    Message,
+    PendingAction,
+    Preference,
+    Profile,
+    Summary,
+)
 
 
 def _words(enum: EnumDescriptor, prefix: str) -> dict[int, str]:
@@ -39,6 +49,7 @@ ROLE = _words(conversation_pb2.Role.DESCRIPTOR, "ROLE_")
 OUTCOME = _words(conversation_pb2.Outcome.DESCRIPTOR, "OUTCOME_")
 ENTITY_TYPE = _words(entity_pb2.EntityType.DESCRIPTOR, "ENTITY_TYPE_")
 JOB_STATE = _words(job_pb2.JobState.DESCRIPTOR, "JOB_STATE_")
+ACTION_STATE = _words(session_pb2.PendingActionState.DESCRIPTOR, "PENDING_ACTION_STATE_")
 
 
 def _numbers(words: Mapping[int, str]) -> dict[str, int]:
@@ -54,6 +65,7 @@ _ROLE_NO = _numbers(ROLE)
 _OUTCOME_NO = _numbers(OUTCOME)
 _ENTITY_NO = _numbers(ENTITY_TYPE)
 _STATE_NO = _numbers(JOB_STATE)
+_ACTION_STATE_NO = _numbers(ACTION_STATE)
 
 
 def timestamp(moment: datetime | None) -> Timestamp | None:
@@ -148,6 +160,14 @@ def summary_message(summary: Summary) -> conversation_pb2.ConversationSummary:
     )
 
 
+def context_items(items: Iterable[Mapping[str, Any]]) -> list[conversation_pb2.ContextItem]:
+    """What an answer was based on, on the wire."""
+    return [
+        conversation_pb2.ContextItem(id=item["id"], relevance=item.get("relevance", 0.0))
+        for item in items
+    ]
+
+
 def message_message(message: Message) -> conversation_pb2.Message:
     """A message of a conversation on the wire."""
     return conversation_pb2.Message(
@@ -157,10 +177,7 @@ def message_message(message: Message) -> conversation_pb2.Message:
         content=message.content,
         created_at=timestamp(message.said_at),
         context_item_ids=[item["id"] for item in message.context_items],
-        context_items=[
-            conversation_pb2.ContextItem(id=item["id"], relevance=item.get("relevance", 0.0))
-            for item in message.context_items
-        ],
+        context_items=context_items(message.context_items),
         pending_action_ids=message.pending_action_ids,
         metadata=struct(message.metadata),
         conversation_id=message.conversation_id,
@@ -179,6 +196,23 @@ def preference_message(preference: Preference) -> profile_pb2.Preference:
         observations=preference.observations,
         updated_at=timestamp(preference.updated_at),
     )
+
+
+def pending_action_message(action: PendingAction) -> session_pb2.PendingAction:
+    """A pending action on the wire; an empty result is a result."""
+    found = session_pb2.PendingAction(
+        id=action.action_id,
+        type=action.type,
+        params=struct(action.params),
+        description=action.description,
+        status=_ACTION_STATE_NO[action.state],  # type: ignore[arg-type]
+        created_at=timestamp(action.created_at),
+        expires_at=timestamp(action.expires_at),
+    )
+    if action.result is not None:
+        found.result.SetInParent()
+        found.result.update(dict(action.result))
+    return found
 
 
 def entity_message(entity: Entity) -> entity_pb2.Entity:

@@ -161,6 +161,21 @@ class Preference:
 
 
 @dataclass(frozen=True, slots=True)
+class PendingAction:
+    """Something an assistant proposed to do. `result` is None until somebody reports one."""
+
+    action_id: str
+    session_id: str
+    type: str
+    params: Mapping[str, Any]
+    description: str
+    state: str
+    result: Mapping[str, Any] | None
+    created_at: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """One piece of queued work as its owner sees it."""
 

@@ -24,7 +24,7 @@ from recollect_shared.database.bootstrap import bootstrap
 from recollect_shared.database.connect import with_role
 from recollect_shared.database.embedded import EmbeddedPostgres
 from recollect_shared.database.migrate import COMMAND, MigrationError, migrate, pending
-from recollect_shared.database.pool import Connection, Database
+from recollect_shared.database.pool import Connection, Reads
 from recollect_shared.embeddings.factory import build_embedder
 from recollect_shared.embeddings.protocol import Embedder
 from recollect_shared.embeddings.shelf import Embedders
@@ -170,8 +170,8 @@ def load_deployment_secret(settings: SharedSettings) -> bytes:
     return load_secret(settings.secret_file or settings.data_dir / "secret")
 
 
-def build_authenticator(settings: SharedSettings, listen: str, database: Database) -> Authenticator:
-    """How callers prove who they are."""
+def build_authenticator(settings: SharedSettings, listen: str, database: Reads) -> Authenticator:
+    """How callers prove who they are; keys are looked up in `database`."""
     if settings.auth_mode(listen) == "off":
         logger.warning("authentication is off: every caller on this machine is admitted")
         return NoAuthentication()

@@ -102,6 +102,7 @@ async def test_the_sections_have_their_default_sizes_and_orders(
         "semantic",
         "keyword",
         "entity",
+        "documents",
     }
 
 

@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -67,7 +68,7 @@ def test_the_parts_add_up_to_a_score_between_0_and_1() -> None:
         for item in rank(candidates, MAY, weights):
             assert math.isclose(item.score, sum(item.breakdown.values()), abs_tol=1e-9)
             assert 0.0 <= item.score <= 1.0
-            assert set(item.breakdown) == set(Balanced.weights)
+            assert set(item.breakdown) == {*Balanced.weights, "facts"}
 
 
 def test_a_perfect_memory_scores_nearly_1_and_a_stranger_0() -> None:
@@ -97,7 +98,7 @@ def test_a_weight_of_0_silences_a_component_and_others_share_the_scale() -> None
     (item,) = rank(
         [candidate(bm25=5.0, cosine=0.5)],
         None,
-        {"keyword": 0.0, "source": 0.0, "date": 0.0, "entity": 0.0, "session": 0.0},
+        {**dict.fromkeys(Balanced.weights, 0.0), "semantic": 1.0},
     )
     assert item.breakdown["keyword"] == 0.0
     assert item.score == pytest.approx(0.5)
@@ -143,3 +144,65 @@ def test_a_conversation_lifts_what_was_said_in_it() -> None:
     assert ranked[1].breakdown["session"] == pytest.approx(0.5 * 0.8 / 4.5)
     assert ranked[2].breakdown["session"] == 0.0
     assert all(math.isclose(item.score, sum(item.breakdown.values())) for item in ranked)
+
+
+def message(number: int, conversation: str = "c1", **features: Any) -> Candidate:
+    return Candidate(
+        "message",
+        (conversation, number),
+        happened_at=NOW,
+        created_at=NOW,
+        conversation_id=conversation,
+        role="user",
+        **features,
+    )
+
+
+def test_a_message_is_lifted_by_those_beside_it_and_by_what_was_learnt_from_it() -> None:
+    """Design §5."""
+    strong = message(5, cosine=0.8)
+    one_away, two_away, far = message(6), message(7), message(20)
+    learnt = message(30, conversation="c2", cosine=0.2, fact_cosine=0.7)
+    ranked = {
+        item.candidate.key: item
+        for item in rank([strong, one_away, two_away, far, learnt], None, {})
+    }
+    scale = 3.0 * 2.0
+    assert ranked["c1", 6].breakdown["neighbour"] == pytest.approx(0.5 * 0.6 * 0.8 / scale)
+    assert ranked["c1", 7].breakdown["neighbour"] == pytest.approx(0.5 * 0.4 * 0.8 / scale)
+    assert ranked["c1", 20].breakdown["neighbour"] == 0.0
+    assert ranked["c1", 20].score > 0.0  # the conversation lifts it all the same
+    assert ranked["c2", 30].breakdown["facts"] == pytest.approx(0.5 / scale)
+    assert ranked["c2", 30].breakdown["semantic"] == pytest.approx(0.2 / scale)
+
+
+def test_who_said_it_counts_where_the_question_names_them() -> None:
+    hers, his = message(1, speaker="Caroline"), message(2, conversation="c2", speaker="Mel")
+    light = Light(now=NOW, names=frozenset({"caroline"}))
+    first, second = Balanced().rank([his, hers], light, {})
+    assert (first.candidate, second.score) == (hers, 0.0)
+    assert first.breakdown["speaker"] == pytest.approx(0.2 / 6.0)
+
+
+def test_the_most_recent_are_those_near_the_newest_that_is_not_still_to_come() -> None:
+    """D5."""
+    planned = candidate(1, valid_from=NOW + timedelta(days=400))
+    newest = candidate(2, valid_from=NOW - timedelta(days=100))
+    older = candidate(3, valid_from=NOW - timedelta(days=140))
+    ranked = Balanced().rank([planned, newest, older], Light(now=NOW, most_recent=True), {})
+    date = {item.candidate.key: item.breakdown["date"] for item in ranked}
+    assert date[newest.key] == pytest.approx(0.4 / 4.5)
+    assert date[older.key] < 0.01
+    assert date[planned.key] < 0.01
+
+
+def test_the_kind_of_content_that_was_named_is_preferred() -> None:
+    """D6."""
+    mail, file = (
+        Candidate("document", UUID(int=n), NOW, NOW, source_type=source, cosine=0.4)
+        for n, source in enumerate(("gmail", "gdrive"))
+    )
+    light = Light(now=NOW, source_types=frozenset({"gmail", "outlook"}))
+    first, second = Balanced().rank([file, mail], light, {})
+    assert first.candidate is mail
+    assert first.score - second.score == pytest.approx(0.2 / 4.5)

@@ -14,20 +14,21 @@ from recollect_retrieval.accesses import AccessCounter
 from recollect_retrieval.config import RetrievalSettings
 from recollect_retrieval.handlers.retrieval import Defaults, RetrievalHandlers
 from recollect_retrieval.readers import Readers
-from recollect_retrieval.search.memories import MemorySearch
+from recollect_retrieval.search.asked.question import Wording
 from recollect_retrieval.search.query import QueryEmbedders
+from recollect_retrieval.search.search import Search
 from recollect_retrieval.storage.session import prepare_session
 from recollect_shared.config import describe
 from recollect_shared.consistency import ConsistencyTokens
 from recollect_shared.database.pool import Database
 from recollect_shared.paging import PageTokens
+from recollect_shared.processes import Spread, serve_in_processes
 from recollect_shared.rpc.server import Server, Servicer
 from recollect_shared.startup import (
     build_authenticator,
     embedders_for,
     load_deployment_secret,
     run_service,
-    serve,
 )
 from recollect_shared.telemetry import configure_logging
 
@@ -38,21 +39,27 @@ logger = logging.getLogger("recollect.retrieval")
 
 
 @asynccontextmanager
-async def running(settings: RetrievalSettings, conninfo: str) -> AsyncIterator[Server]:
-    """The service at work on a database whose schema is up to date; leaving drains it."""
+async def running(
+    settings: RetrievalSettings, conninfo: str, *, processes: int = 1
+) -> AsyncIterator[Server]:
+    """The service at work on a database whose schema is up to date; leaving drains it.
+
+    With several `processes` it shares its port and the bound on connections with the others.
+    """
     async with AsyncExitStack() as stack:
         embedders = embedders_for(settings)
-        primary = _pool(settings, conninfo)
+        primary = _pool(settings, conninfo, processes)
         # Counters have a connection of their own, so that they never stand in a reader's way.
         counters = Database(conninfo, "recollect_read", application=f"{NAME}-counters", max_size=1)
         replica = None
         if settings.read_database_url is not None:
-            replica = _pool(settings, settings.read_database_url.get_secret_value())
-        for database in (primary, counters, replica):
-            if database is not None:
-                stack.push_async_callback(database.close)
-                await database.open()
+            replica = _pool(settings, settings.read_database_url.get_secret_value(), processes)
         secret = load_deployment_secret(settings)
+        readers = Readers(primary, replica, ConsistencyTokens(secret))
+        stack.push_async_callback(counters.close)
+        stack.push_async_callback(readers.close)
+        await readers.open()
+        await counters.open_later()
         queries = QueryEmbedders(
             embedders,
             cache_size=settings.embedding_cache_size,
@@ -60,9 +67,13 @@ async def running(settings: RetrievalSettings, conninfo: str) -> AsyncIterator[S
         )
         stack.push_async_callback(queries.close)
         accesses = AccessCounter(counters)
-        handlers = RetrievalHandlers(  # type: ignore[abstract]
-            Readers(primary, replica, ConsistencyTokens(secret)),
-            MemorySearch(queries, embedding_seconds=settings.embedding_deadline_ms / 1000),
+        handlers = RetrievalHandlers(
+            readers,
+            Search(
+                queries,
+                embedding_seconds=settings.embedding_deadline_ms / 1000,
+                wording=Wording.from_settings(settings.recency_words, settings.content_types),
+            ),
             accesses,
             PageTokens(secret),
             Defaults(
@@ -82,7 +93,8 @@ async def running(settings: RetrievalSettings, conninfo: str) -> AsyncIterator[S
                     retrieval_service_pb2_grpc.add_RetrievalServiceServicer_to_server,
                 )
             ],
-            build_authenticator(settings, settings.retrieval_listen, primary),
+            build_authenticator(settings, settings.retrieval_listen, readers.keys),
+            shares_port=processes > 1,
         )
         stack.push_async_callback(accesses.stop)
         await accesses.start()
@@ -101,12 +113,12 @@ async def running(settings: RetrievalSettings, conninfo: str) -> AsyncIterator[S
             await server.stop(settings.drain_seconds)
 
 
-def _pool(settings: RetrievalSettings, conninfo: str) -> Database:
+def _pool(settings: RetrievalSettings, conninfo: str, processes: int) -> Database:
     return Database(
         conninfo,
         "recollect_read",
         application=NAME,
-        max_size=settings.read_pool_size,
+        max_size=max(1, settings.read_pool_size // processes),
         # A reader that waits longer for its turn is better told to come back.
         wait_seconds=_POOL_WAIT_SECONDS,
         configure=prepare_session,
@@ -123,8 +135,15 @@ def main() -> None:
     configure_logging(NAME, settings.log_level)
     run_service(
         NAME,
-        lambda: serve(
-            settings, settings.retrieval_listen, lambda conninfo: running(settings, conninfo)
+        lambda: serve_in_processes(
+            settings,
+            settings.retrieval_listen,
+            Spread("recollect_retrieval", "RECOLLECT_READ_PROCESSES", settings.read_processes),
+            lambda place: running(
+                settings.model_copy(update={"retrieval_listen": place.listen}),
+                place.conninfo,
+                processes=place.processes,
+            ),
         ),
     )
 

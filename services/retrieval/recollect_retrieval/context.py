@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+from recollect_retrieval.previous import Previous, read_previous
 from recollect_retrieval.render.block import render
 from recollect_retrieval.render.context import (
     Block,
@@ -15,16 +17,24 @@ from recollect_retrieval.render.context import (
     PromptContext,
     RelevantItem,
 )
+from recollect_retrieval.search.corpora.looking import Item
 from recollect_retrieval.search.legs import Leg, Legs, Stopwatch
-from recollect_retrieval.search.names import names_in
 from recollect_retrieval.search.question import Found, Question
 from recollect_retrieval.search.search import Search, Searching
 from recollect_retrieval.storage import conversations as conversations_of
-from recollect_retrieval.storage import memories, people
+from recollect_retrieval.storage import memories, people, previous_items
 from recollect_retrieval.storage.people import UserState
 from recollect_retrieval.storage.statement import Statement
 from recollect_shared.database.pool import Reads
-from recollect_shared.models import Entity, Memory, Preference, Profile, Scope, Summary
+from recollect_shared.models import (
+    Entity,
+    Memory,
+    Message,
+    Preference,
+    Profile,
+    Scope,
+    Summary,
+)
 
 FRESH_PLACES = 5
 """Places of the top list that go to the newest memories of the last week."""
@@ -56,6 +66,7 @@ class Context:
     profile: Profile
     memories: Sequence[Memory]
     found: Found
+    previous: Sequence[Previous]
     conversations: Sequence[Summary]
     entities: Sequence[Entity]
     preferences: Sequence[Preference]
@@ -71,15 +82,18 @@ class ContextBuilder:
     def begin(self, scope: Scope, wanted: Wanted, *, deadline: float) -> Building:
         """A context by the loop's time `deadline`; a context manager that ends what it began."""
         searching = None
-        if wanted.question.text.strip() and wanted.question.limit:
+        if wanted.question.text.strip() and wanted.question.kinds:
             searching = self._search.begin(scope, wanted.question, deadline=deadline)
-        return Building(scope, wanted, searching)
+        return Building(scope, wanted, searching, deadline)
 
 
 class Building:
     """One context on its way: `statements` are asked first, then `finish` answers."""
 
-    def __init__(self, scope: Scope, wanted: Wanted, searching: Searching | None) -> None:
+    def __init__(
+        self, scope: Scope, wanted: Wanted, searching: Searching | None, deadline: float
+    ) -> None:
+        self._deadline = deadline
         self._scope = scope
         self._wanted = wanted
         self._searching = searching
@@ -99,8 +113,13 @@ class Building:
             )
         self._entities: Statement[list[Entity]] | None = None
         if wanted.max_entities:
-            names = names_in(wanted.question.text) if wanted.question.text else []
+            names = searching.names if searching else ()
             self._entities = people.known_entities(scope, named=names, limit=wanted.max_entities)
+        self._previous: Statement[list[tuple[str, float]]] | None = None
+        if wanted.conversation_id:
+            self._previous = previous_items.context_items_of_last_answer(
+                scope, wanted.conversation_id
+            )
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
@@ -111,9 +130,15 @@ class Building:
             self._top,
             self._conversations,
             self._entities,
+            self._previous,
             *(self._searching.statements if self._searching else ()),
         ]
         return [statement for statement in asked if statement is not None]
+
+    def nothing_to_read(self) -> None:
+        """Say that the user turned out to have no memory, or one that is switched off."""
+        if self._searching is not None:
+            self._searching.nothing_to_read()
 
     def __enter__(self) -> Self:
         if self._searching is not None:
@@ -147,11 +172,16 @@ class Building:
         found = Found()
         if self._searching is not None:
             found = await self._searching.finish(database, user, legs)
+        previous = await self._read_previous(database)
+        conversations = self._in_order(conversations, found.conversations)
         block = render(
             PromptContext(
                 profile=profile,
                 memories=top,
-                relevant=[RelevantItem.of_memory(hit.memory) for hit in found.hits],
+                relevant=[
+                    *(_relevant(item.item) for item in previous),
+                    *(_relevant(hit.item) for hit in found.hits),
+                ],
                 conversations=conversations,
                 entities=entities,
                 preferences=[
@@ -170,8 +200,38 @@ class Building:
             profile=profile or Profile(self._scope.user_id),
             memories=top,
             found=found,
+            previous=previous,
             conversations=conversations,
             entities=entities,
             preferences=preferences,
             block=block,
         )
+
+    async def _read_previous(self, database: Reads) -> list[Previous]:
+        named = self._previous.answer if self._previous else []
+        if not named:
+            return []
+        return await database.run(
+            lambda connection: read_previous(
+                connection, self._scope, self._wanted.conversation_id or "", named
+            ),
+            timeout=self._deadline - asyncio.get_running_loop().time(),
+            repeatable=True,
+        )
+
+    def _in_order(self, recent: Sequence[Summary], about: Sequence[Summary]) -> list[Summary]:
+        """The conversation that goes on, those about the question, then the most recent ones."""
+        own = [s for s in recent if s.conversation_id == self._wanted.conversation_id]
+        found = {summary.conversation_id: summary for summary in (*own, *about, *recent)}
+        return list(found.values())[: self._wanted.max_conversations]
+
+
+def _relevant(item: Item) -> RelevantItem:
+    """What is printed of a found item."""
+    if isinstance(item, Memory):
+        return RelevantItem.of_memory(item)
+    if isinstance(item, Summary):
+        return RelevantItem.of_summary(item)
+    if isinstance(item, Message):
+        return RelevantItem(source="message", title=item.name or item.role, text=item.content)
+    return RelevantItem(source=item.source_type, title=item.title, text=item.content)

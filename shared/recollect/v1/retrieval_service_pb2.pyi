@@ -297,6 +297,7 @@ class SearchMemoriesRequest(_message.Message):
     EXPLAIN_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     REFERENCE_TIME_FIELD_NUMBER: _builtins.int
+    EXCERPT_MESSAGES_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
     """user_id, whose memories are searched. Required; 1 to 256 printable characters."""
     query: _builtins.str
@@ -318,6 +319,10 @@ class SearchMemoriesRequest(_message.Message):
     consistency_token: _builtins.str
     """consistency_token, from an earlier write: the reply includes that write. Unset: the reply may lag behind
     where reads go to a replica.
+    """
+    excerpt_messages: _builtins.int
+    """excerpt_messages, how many messages before and after its sources come with a memory, and around itself
+    with a message. Unset: no excerpts; above 20 it counts as 20; negative is refused.
     """
     @_builtins.property
     def query_embedding(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
@@ -406,10 +411,11 @@ class SearchMemoriesRequest(_message.Message):
         explain: _builtins.bool = ...,
         consistency_token: _builtins.str = ...,
         reference_time: _timestamp_pb2.Timestamp | None = ...,
+        excerpt_messages: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_min_score", b"_min_score", "as_of", b"as_of", "created_after", b"created_after", "created_before", b"created_before", "known_at", b"known_at", "metadata_filter", b"metadata_filter", "min_score", b"min_score", "reference_time", b"reference_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_min_score", b"_min_score", "as_of", b"as_of", "confidence_min", b"confidence_min", "consistency_token", b"consistency_token", "conversation_id", b"conversation_id", "created_after", b"created_after", "created_before", b"created_before", "entity", b"entity", "explain", b"explain", "known_at", b"known_at", "limit", b"limit", "metadata_filter", b"metadata_filter", "min_score", b"min_score", "query", b"query", "query_embedding", b"query_embedding", "ranking", b"ranking", "reference_time", b"reference_time", "scopes", b"scopes", "source_types", b"source_types", "sources", b"sources", "statuses", b"statuses", "tags", b"tags", "types", b"types", "user_id", b"user_id", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_min_score", b"_min_score", "as_of", b"as_of", "confidence_min", b"confidence_min", "consistency_token", b"consistency_token", "conversation_id", b"conversation_id", "created_after", b"created_after", "created_before", b"created_before", "entity", b"entity", "excerpt_messages", b"excerpt_messages", "explain", b"explain", "known_at", b"known_at", "limit", b"limit", "metadata_filter", b"metadata_filter", "min_score", b"min_score", "query", b"query", "query_embedding", b"query_embedding", "ranking", b"ranking", "reference_time", b"reference_time", "scopes", b"scopes", "source_types", b"source_types", "sources", b"sources", "statuses", b"statuses", "tags", b"tags", "types", b"types", "user_id", b"user_id", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__min_score: _TypeAlias = _typing.Literal["min_score"]  # noqa: Y015
     _WhichOneofArgType__min_score: _TypeAlias = _typing.Literal["_min_score", b"_min_score"]  # noqa: Y015
@@ -1562,13 +1568,13 @@ class GetSessionResponse(_message.Message):
     """
     @_builtins.property
     def context(self) -> _struct_pb2.Struct:
-        """context, the session's free JSON. Lives for 30 minutes after its last update. Known keys: `last_message`,
-        `last_response` (500 characters), `entities_mentioned` (5), `context_used_count`.
+        """context, the session's free JSON. Lives for 30 minutes after the last UpdateSession of the session. Known
+        keys: `last_message`, `last_response` (500 characters), `entities_mentioned` (5), `context_used_count`.
         """
 
     @_builtins.property
     def preferences(self) -> _containers.RepeatedCompositeFieldContainer[_profile_pb2.Preference]:
-        """preferences, learnt from behaviour. They belong to the user, and are cached for an hour."""
+        """preferences, learnt from behaviour, the surest first. They belong to the user and are as they are now."""
 
     @_builtins.property
     def recent_items(self) -> _containers.RepeatedCompositeFieldContainer[_conversation_pb2.ContextItem]:
@@ -1578,7 +1584,7 @@ class GetSessionResponse(_message.Message):
 
     @_builtins.property
     def pending_actions(self) -> _containers.RepeatedCompositeFieldContainer[_session_pb2.PendingAction]:
-        """pending_actions, those of the session that are not final, oldest first."""
+        """pending_actions, those of the session that are not final, oldest first; of more than 200 the newest."""
 
     def __init__(
         self,

@@ -261,7 +261,7 @@ class RetrievalServiceServicer(object):
 
     def GetSession(self, request, context):
         """GetSession returns the working memory of a session. A session that is unknown or has expired reads as
-        empty.
+        empty; what belongs to the user is there in every session. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -106,7 +106,7 @@ class RetrievalServiceStub:
     """
     GetSession: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetSessionRequest, _retrieval_service_pb2.GetSessionResponse]
     """GetSession returns the working memory of a session. A session that is unknown or has expired reads as
-    empty.
+    empty; what belongs to the user is there in every session. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
     """
 
 @_typing.type_check_only
@@ -187,7 +187,7 @@ class RetrievalServiceAsyncStub(RetrievalServiceStub):
     """
     GetSession: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetSessionRequest, _retrieval_service_pb2.GetSessionResponse]  # type: ignore[assignment]
     """GetSession returns the working memory of a session. A session that is unknown or has expired reads as
-    empty.
+    empty; what belongs to the user is there in every session. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
     """
 
 class RetrievalServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -361,7 +361,7 @@ class RetrievalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_retrieval_service_pb2.GetSessionResponse, _abc.Awaitable[_retrieval_service_pb2.GetSessionResponse]]:
         """GetSession returns the working memory of a session. A session that is unknown or has expired reads as
-        empty.
+        empty; what belongs to the user is there in every session. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
         """
 
 def add_RetrievalServiceServicer_to_server(servicer: RetrievalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -28,7 +28,7 @@ from recollect.v1 import document_pb2 as recollect_dot_v1_dot_document__pb2
 from recollect.v1 import memory_pb2 as recollect_dot_v1_dot_memory__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19recollect/v1/search.proto\x12\x0crecollect.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1frecollect/v1/conversation.proto\x1a\x1brecollect/v1/document.proto\x1a\x19recollect/v1/memory.proto\"\xea\x02\n\x0cSearchResult\x12&\n\x06memory\x18\x01 \x01(\x0b\x32\x14.recollect.v1.MemoryH\x00\x12(\n\x07message\x18\x02 \x01(\x0b\x32\x15.recollect.v1.MessageH\x00\x12\x34\n\x07summary\x18\x03 \x01(\x0b\x32!.recollect.v1.ConversationSummaryH\x00\x12\x35\n\x0e\x64ocument_chunk\x18\x04 \x01(\x0b\x32\x1b.recollect.v1.DocumentChunkH\x00\x12\r\n\x05score\x18\x05 \x01(\x01\x12<\n\tbreakdown\x18\x06 \x03(\x0b\x32).recollect.v1.SearchResult.BreakdownEntry\x12\x14\n\x0cmatched_legs\x18\x07 \x03(\t\x1a\x30\n\x0e\x42reakdownEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x06\n\x04item\"\x91\x01\n\tLegReport\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x05state\x18\x02 \x01(\x0e\x32\x16.recollect.v1.LegState\x12+\n\x08\x64uration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\ncandidates\x18\x04 \x01(\x05\x12\x0e\n\x06reason\x18\x05 \x01(\t*~\n\x08LegState\x12\x19\n\x15LEG_STATE_UNSPECIFIED\x10\x00\x12\x11\n\rLEG_STATE_RAN\x10\x01\x12\x15\n\x11LEG_STATE_SKIPPED\x10\x02\x12\x17\n\x13LEG_STATE_TIMED_OUT\x10\x03\x12\x14\n\x10LEG_STATE_FAILED\x10\x04*\x99\x01\n\x0bSearchScope\x12\x1c\n\x18SEARCH_SCOPE_UNSPECIFIED\x10\x00\x12\x19\n\x15SEARCH_SCOPE_MEMORIES\x10\x01\x12\x19\n\x15SEARCH_SCOPE_MESSAGES\x10\x02\x12\x1a\n\x16SEARCH_SCOPE_SUMMARIES\x10\x03\x12\x1a\n\x16SEARCH_SCOPE_DOCUMENTS\x10\x04*a\n\x0bMemoryOrder\x12\x1c\n\x18MEMORY_ORDER_UNSPECIFIED\x10\x00\x12\x1b\n\x17MEMORY_ORDER_IMPORTANCE\x10\x01\x12\x17\n\x13MEMORY_ORDER_RECENT\x10\x02*\xd8\x01\n\x0ePromptTemplate\x12\x1f\n\x1bPROMPT_TEMPLATE_UNSPECIFIED\x10\x00\x12\"\n\x1ePROMPT_TEMPLATE_ABOUT_THE_USER\x10\x01\x12!\n\x1dPROMPT_TEMPLATE_WHAT_YOU_KNOW\x10\x02\x12\x1c\n\x18PROMPT_TEMPLATE_MARKDOWN\x10\x03\x12$\n PROMPT_TEMPLATE_RELEVANT_CONTEXT\x10\x04\x12\x1a\n\x16PROMPT_TEMPLATE_CUSTOM\x10\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19recollect/v1/search.proto\x12\x0crecollect.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1frecollect/v1/conversation.proto\x1a\x1brecollect/v1/document.proto\x1a\x19recollect/v1/memory.proto\"\x92\x03\n\x0cSearchResult\x12&\n\x06memory\x18\x01 \x01(\x0b\x32\x14.recollect.v1.MemoryH\x00\x12(\n\x07message\x18\x02 \x01(\x0b\x32\x15.recollect.v1.MessageH\x00\x12\x34\n\x07summary\x18\x03 \x01(\x0b\x32!.recollect.v1.ConversationSummaryH\x00\x12\x35\n\x0e\x64ocument_chunk\x18\x04 \x01(\x0b\x32\x1b.recollect.v1.DocumentChunkH\x00\x12\r\n\x05score\x18\x05 \x01(\x01\x12<\n\tbreakdown\x18\x06 \x03(\x0b\x32).recollect.v1.SearchResult.BreakdownEntry\x12\x14\n\x0cmatched_legs\x18\x07 \x03(\t\x12&\n\x07\x65xcerpt\x18\x08 \x03(\x0b\x32\x15.recollect.v1.Message\x1a\x30\n\x0e\x42reakdownEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x06\n\x04item\"\x91\x01\n\tLegReport\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x05state\x18\x02 \x01(\x0e\x32\x16.recollect.v1.LegState\x12+\n\x08\x64uration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\ncandidates\x18\x04 \x01(\x05\x12\x0e\n\x06reason\x18\x05 \x01(\t*~\n\x08LegState\x12\x19\n\x15LEG_STATE_UNSPECIFIED\x10\x00\x12\x11\n\rLEG_STATE_RAN\x10\x01\x12\x15\n\x11LEG_STATE_SKIPPED\x10\x02\x12\x17\n\x13LEG_STATE_TIMED_OUT\x10\x03\x12\x14\n\x10LEG_STATE_FAILED\x10\x04*\x99\x01\n\x0bSearchScope\x12\x1c\n\x18SEARCH_SCOPE_UNSPECIFIED\x10\x00\x12\x19\n\x15SEARCH_SCOPE_MEMORIES\x10\x01\x12\x19\n\x15SEARCH_SCOPE_MESSAGES\x10\x02\x12\x1a\n\x16SEARCH_SCOPE_SUMMARIES\x10\x03\x12\x1a\n\x16SEARCH_SCOPE_DOCUMENTS\x10\x04*a\n\x0bMemoryOrder\x12\x1c\n\x18MEMORY_ORDER_UNSPECIFIED\x10\x00\x12\x1b\n\x17MEMORY_ORDER_IMPORTANCE\x10\x01\x12\x17\n\x13MEMORY_ORDER_RECENT\x10\x02*\xd8\x01\n\x0ePromptTemplate\x12\x1f\n\x1bPROMPT_TEMPLATE_UNSPECIFIED\x10\x00\x12\"\n\x1ePROMPT_TEMPLATE_ABOUT_THE_USER\x10\x01\x12!\n\x1dPROMPT_TEMPLATE_WHAT_YOU_KNOW\x10\x02\x12\x1c\n\x18PROMPT_TEMPLATE_MARKDOWN\x10\x03\x12$\n PROMPT_TEMPLATE_RELEVANT_CONTEXT\x10\x04\x12\x1a\n\x16PROMPT_TEMPLATE_CUSTOM\x10\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,18 +37,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_SEARCHRESULT_BREAKDOWNENTRY']._loaded_options = None
   _globals['_SEARCHRESULT_BREAKDOWNENTRY']._serialized_options = b'8\001'
-  _globals['_LEGSTATE']._serialized_start=677
-  _globals['_LEGSTATE']._serialized_end=803
-  _globals['_SEARCHSCOPE']._serialized_start=806
-  _globals['_SEARCHSCOPE']._serialized_end=959
-  _globals['_MEMORYORDER']._serialized_start=961
-  _globals['_MEMORYORDER']._serialized_end=1058
-  _globals['_PROMPTTEMPLATE']._serialized_start=1061
-  _globals['_PROMPTTEMPLATE']._serialized_end=1277
+  _globals['_LEGSTATE']._serialized_start=717
+  _globals['_LEGSTATE']._serialized_end=843
+  _globals['_SEARCHSCOPE']._serialized_start=846
+  _globals['_SEARCHSCOPE']._serialized_end=999
+  _globals['_MEMORYORDER']._serialized_start=1001
+  _globals['_MEMORYORDER']._serialized_end=1098
+  _globals['_PROMPTTEMPLATE']._serialized_start=1101
+  _globals['_PROMPTTEMPLATE']._serialized_end=1317
   _globals['_SEARCHRESULT']._serialized_start=165
-  _globals['_SEARCHRESULT']._serialized_end=527
-  _globals['_SEARCHRESULT_BREAKDOWNENTRY']._serialized_start=471
-  _globals['_SEARCHRESULT_BREAKDOWNENTRY']._serialized_end=519
-  _globals['_LEGREPORT']._serialized_start=530
-  _globals['_LEGREPORT']._serialized_end=675
+  _globals['_SEARCHRESULT']._serialized_end=567
+  _globals['_SEARCHRESULT_BREAKDOWNENTRY']._serialized_start=511
+  _globals['_SEARCHRESULT_BREAKDOWNENTRY']._serialized_end=559
+  _globals['_LEGREPORT']._serialized_start=570
+  _globals['_LEGREPORT']._serialized_end=715
 # @@protoc_insertion_point(module_scope)

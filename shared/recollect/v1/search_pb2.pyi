@@ -186,6 +186,7 @@ class SearchResult(_message.Message):
     SCORE_FIELD_NUMBER: _builtins.int
     BREAKDOWN_FIELD_NUMBER: _builtins.int
     MATCHED_LEGS_FIELD_NUMBER: _builtins.int
+    EXCERPT_FIELD_NUMBER: _builtins.int
     score: _builtins.float
     """score, the sum of `breakdown`, on the scale of the ranking: `balanced` lies in 0..1, `seed003` goes up
     to 1.2. Scores of different rankings do not compare.
@@ -218,6 +219,10 @@ class SearchResult(_message.Message):
     def matched_legs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """matched_legs, the names of the legs that found it; see LegReport."""
 
+    @_builtins.property
+    def excerpt(self) -> _containers.RepeatedCompositeFieldContainer[_conversation_pb2.Message]:
+        """excerpt, what was said where it came from, in the order it was said. Only with `excerpt_messages`."""
+
     def __init__(
         self,
         *,
@@ -228,10 +233,11 @@ class SearchResult(_message.Message):
         score: _builtins.float = ...,
         breakdown: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
         matched_legs: _abc.Iterable[_builtins.str] | None = ...,
+        excerpt: _abc.Iterable[_conversation_pb2.Message] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["document_chunk", b"document_chunk", "item", b"item", "memory", b"memory", "message", b"message", "summary", b"summary"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["breakdown", b"breakdown", "document_chunk", b"document_chunk", "item", b"item", "matched_legs", b"matched_legs", "memory", b"memory", "message", b"message", "score", b"score", "summary", b"summary"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["breakdown", b"breakdown", "document_chunk", b"document_chunk", "excerpt", b"excerpt", "item", b"item", "matched_legs", b"matched_legs", "memory", b"memory", "message", b"message", "score", b"score", "summary", b"summary"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_item: _TypeAlias = _typing.Literal["memory", "message", "summary", "document_chunk"]  # noqa: Y015
     _WhichOneofArgType_item: _TypeAlias = _typing.Literal["item", b"item"]  # noqa: Y015

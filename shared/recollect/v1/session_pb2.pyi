@@ -30,35 +30,41 @@ class _PendingActionStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Pe
     PENDING_ACTION_STATE_PENDING_CONFIRMATION: _PendingActionState.ValueType  # 1
     """Waits for the user."""
     PENDING_ACTION_STATE_CONFIRMED: _PendingActionState.ValueType  # 2
-    """The user agreed; it is being carried out."""
+    """The user agreed; it is being carried out. The 24 hours begin again."""
     PENDING_ACTION_STATE_COMPLETED: _PendingActionState.ValueType  # 3
     """Carried out. Final."""
     PENDING_ACTION_STATE_REJECTED: _PendingActionState.ValueType  # 4
     """The user declined. Final."""
     PENDING_ACTION_STATE_EXPIRED: _PendingActionState.ValueType  # 5
-    """Nobody decided in time. Final."""
+    """Nobody decided in time, or nobody said in time what came of it. Final. Told in the details of
+    `PENDING_ACTION_CONFLICT`.
+    """
 
 class PendingActionState(_PendingActionState, metaclass=_PendingActionStateEnumTypeWrapper):
-    """PendingActionState is where an action stands. Each transition happens once."""
+    """PendingActionState is where an action stands. Each transition happens once: from PENDING_CONFIRMATION to
+    CONFIRMED, COMPLETED or REJECTED, and from CONFIRMED to COMPLETED or REJECTED.
+    """
 
 PENDING_ACTION_STATE_UNSPECIFIED: PendingActionState.ValueType  # 0
 """Do not use."""
 PENDING_ACTION_STATE_PENDING_CONFIRMATION: PendingActionState.ValueType  # 1
 """Waits for the user."""
 PENDING_ACTION_STATE_CONFIRMED: PendingActionState.ValueType  # 2
-"""The user agreed; it is being carried out."""
+"""The user agreed; it is being carried out. The 24 hours begin again."""
 PENDING_ACTION_STATE_COMPLETED: PendingActionState.ValueType  # 3
 """Carried out. Final."""
 PENDING_ACTION_STATE_REJECTED: PendingActionState.ValueType  # 4
 """The user declined. Final."""
 PENDING_ACTION_STATE_EXPIRED: PendingActionState.ValueType  # 5
-"""Nobody decided in time. Final."""
+"""Nobody decided in time, or nobody said in time what came of it. Final. Told in the details of
+`PENDING_ACTION_CONFLICT`.
+"""
 Global___PendingActionState: _TypeAlias = PendingActionState  # noqa: Y015
 
 @_typing.final
 class PendingAction(_message.Message):
     """PendingAction is something that the assistant proposed to do and that waits for the user's word. It
-    expires after 24 hours.
+    expires 24 hours after it was added or confirmed.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -74,9 +80,9 @@ class PendingAction(_message.Message):
     id: _builtins.str
     """id, made by the server: `act_` and 8 hexadecimal digits."""
     type: _builtins.str
-    """type, the kind of action, named by the caller, such as `send_email`."""
+    """type, the kind of action, named by the caller, such as `send_email`. At most 64 characters."""
     description: _builtins.str
-    """description, the action in words that the user can confirm."""
+    """description, the action in words that the user can confirm. At most 16 KiB."""
     status: Global___PendingActionState.ValueType
     """status, where the action stands."""
     @_builtins.property
@@ -93,7 +99,7 @@ class PendingAction(_message.Message):
 
     @_builtins.property
     def expires_at(self) -> _timestamp_pb2.Timestamp:
-        """expires_at, when it lapses unless it is resolved."""
+        """expires_at, when it lapses unless it is final by then. Seven days later nothing is known of it any more."""
 
     def __init__(
         self,

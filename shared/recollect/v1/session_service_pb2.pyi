@@ -23,7 +23,9 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class UpdateSessionRequest(_message.Message):
-    """UpdateSessionRequest is the new working memory of a session. An unset field changes nothing."""
+    """UpdateSessionRequest is the new working memory of a session. An unset field changes no content; the
+    context's time to live begins again with every call for its session.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -36,7 +38,7 @@ class UpdateSessionRequest(_message.Message):
     """user_id, whose session it is. Required; 1 to 256 printable characters."""
     session_id: _builtins.str
     """session_id, the session, by custom the conversation's id; at most 256 characters. Unset: the server makes
-    a new session.
+    a new session. Every session belongs to one user.
     """
     idempotency_key: _builtins.str
     """idempotency_key, optional, at most 128 characters. The same key with the same body returns the first
@@ -44,15 +46,17 @@ class UpdateSessionRequest(_message.Message):
     """
     @_builtins.property
     def context(self) -> _struct_pb2.Struct:
-        """context, free JSON, at most 64 KiB and 16 levels deep; it replaces the earlier context. Lives for
-        30 minutes. Known keys: `last_message`, `last_response` (500 characters), `entities_mentioned` (5),
-        `context_used_count`.
+        """context, free JSON, at most 64 KiB and 16 levels deep; it replaces the earlier context, so that an empty
+        one clears it. Lives for 30 minutes (RECOLLECT_TTL_SESSION). Known keys: `last_message`, `last_response`
+        (of a text the first 500 characters are kept), `entities_mentioned` (of a list the first 5),
+        `context_used_count`. What is longer is cut and not refused; the response shows what was kept.
         """
 
     @_builtins.property
     def recent_items(self) -> _containers.RepeatedCompositeFieldContainer[_conversation_pb2.ContextItem]:
-        """recent_items, what was used last; it replaces the earlier list. It belongs to the user and lives for
-        15 minutes.
+        """recent_items, what was used last; it replaces the earlier list. At most 200, each with an id of 1 to 256
+        printable characters and a relevance from 0 to 1000; of the same id the first counts. The list belongs to
+        the user and lives for 15 minutes (RECOLLECT_TTL_RECENT).
         """
 
     def __init__(
@@ -127,9 +131,9 @@ class AddPendingActionRequest(_message.Message):
     session_id: _builtins.str
     """session_id, the session; at most 256 characters. Unset: the server makes a new session."""
     type: _builtins.str
-    """type, the kind of action, such as `send_email`. Required."""
+    """type, the kind of action, such as `send_email`. Required; 1 to 64 printable characters."""
     description: _builtins.str
-    """description, the action in words that the user can confirm."""
+    """description, the action in words that the user can confirm. At most 16 KiB."""
     idempotency_key: _builtins.str
     """idempotency_key, optional, at most 128 characters. The same key with the same body returns the first
     outcome again for at least 24 hours; with another body the call fails with `IDEMPOTENCY_KEY_REUSED`.
@@ -171,7 +175,7 @@ class AddPendingActionResponse(_message.Message):
     """consistency_token, for a later read that must see this write. Opaque."""
     @_builtins.property
     def pending_action(self) -> _session_pb2.PendingAction:
-        """pending_action, which expires after 24 hours."""
+        """pending_action, which expires after 24 hours unless it is confirmed, completed or rejected."""
 
     def __init__(
         self,
@@ -214,7 +218,7 @@ class ResolvePendingActionRequest(_message.Message):
     """
     @_builtins.property
     def result(self) -> _struct_pb2.Struct:
-        """result, what came of it, as free JSON. Optional. At most 64 KiB and 16 levels deep."""
+        """result, what came of it, as free JSON. At most 64 KiB and 16 levels deep. Unset: an earlier result stays."""
 
     def __init__(
         self,
@@ -246,7 +250,7 @@ class ResolvePendingActionResponse(_message.Message):
     """consistency_token, for a later read that must see this write. Opaque."""
     @_builtins.property
     def pending_action(self) -> _session_pb2.PendingAction:
-        """pending_action, in its new state."""
+        """pending_action, in its new state; to a repeated idempotency key, as it is now."""
 
     def __init__(
         self,

@@ -27,11 +27,13 @@ if _version_not_supported:
 
 class SessionServiceStub(object):
     """SessionService keeps working memory: the context of a session, what was used last, and actions that
-    wait for the user. RetrievalService.GetSession reads it.
+    wait for the user. RetrievalService.GetSession reads it. It is for the next answers and teaches nothing:
+    what is over is deleted, and DeleteConversation takes the session of the conversation's name along.
 
     Besides what stands at each call, any call can answer the errors common to all calls, which are listed
-    at ErrorReason; any of them fails with FAILED_PRECONDITION (`USER_ERASED`) for a user who was erased
-    and with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) for a key that came with another body.
+    at ErrorReason; any of them fails with FAILED_PRECONDITION (`USER_ERASED`, `MEMORY_DISABLED`) for a user
+    who was erased or has memory switched off, and with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) for a key
+    that came with another body.
     """
 
     def __init__(self, channel):
@@ -59,16 +61,19 @@ class SessionServiceStub(object):
 
 class SessionServiceServicer(object):
     """SessionService keeps working memory: the context of a session, what was used last, and actions that
-    wait for the user. RetrievalService.GetSession reads it.
+    wait for the user. RetrievalService.GetSession reads it. It is for the next answers and teaches nothing:
+    what is over is deleted, and DeleteConversation takes the session of the conversation's name along.
 
     Besides what stands at each call, any call can answer the errors common to all calls, which are listed
-    at ErrorReason; any of them fails with FAILED_PRECONDITION (`USER_ERASED`) for a user who was erased
-    and with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) for a key that came with another body.
+    at ErrorReason; any of them fails with FAILED_PRECONDITION (`USER_ERASED`, `MEMORY_DISABLED`) for a user
+    who was erased or has memory switched off, and with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) for a key
+    that came with another body.
     """
 
     def UpdateSession(self, request, context):
         """UpdateSession replaces the context or recent items of a session and renews their time to live. Fails
-        with INVALID_ARGUMENT (`INVALID_FIELD`). Safe to retry.
+        with INVALID_ARGUMENT (`INVALID_FIELD`). Safe to retry; without a `session_id` only with an idempotency
+        key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -76,7 +81,8 @@ class SessionServiceServicer(object):
 
     def AddPendingAction(self, request, context):
         """AddPendingAction adds an action that waits for the user's word. Fails with INVALID_ARGUMENT
-        (`INVALID_FIELD`). Safe to retry with an idempotency key.
+        (`INVALID_FIELD`). Safe to retry with an idempotency key. A retry whose action has gone since, with its
+        conversation, fails with NOT_FOUND (`PENDING_ACTION_NOT_FOUND`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -84,11 +90,11 @@ class SessionServiceServicer(object):
 
     def ResolvePendingAction(self, request, context):
         """ResolvePendingAction confirms, completes or rejects an action. A confirmed action can still be completed
-        or rejected; each transition happens once.
+        or rejected; each transition happens once, and of two callers at the same moment one is refused.
 
         Fails with NOT_FOUND (`PENDING_ACTION_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`) and
-        FAILED_PRECONDITION (`PENDING_ACTION_CONFLICT` if the action is final or in that state already). Safe to
-        retry with an idempotency key.
+        FAILED_PRECONDITION (`PENDING_ACTION_CONFLICT` if the action is final, expired included, or in that state
+        already). Safe to retry with an idempotency key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -122,11 +128,13 @@ def add_SessionServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class SessionService(object):
     """SessionService keeps working memory: the context of a session, what was used last, and actions that
-    wait for the user. RetrievalService.GetSession reads it.
+    wait for the user. RetrievalService.GetSession reads it. It is for the next answers and teaches nothing:
+    what is over is deleted, and DeleteConversation takes the session of the conversation's name along.
 
     Besides what stands at each call, any call can answer the errors common to all calls, which are listed
-    at ErrorReason; any of them fails with FAILED_PRECONDITION (`USER_ERASED`) for a user who was erased
-    and with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) for a key that came with another body.
+    at ErrorReason; any of them fails with FAILED_PRECONDITION (`USER_ERASED`, `MEMORY_DISABLED`) for a user
+    who was erased or has memory switched off, and with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) for a key
+    that came with another body.
     """
 
     @staticmethod

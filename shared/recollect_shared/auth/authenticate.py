@@ -9,7 +9,7 @@ from typing import Protocol
 
 from recollect_shared.auth.api_keys import find_principal
 from recollect_shared.auth.principal import ANONYMOUS, Principal
-from recollect_shared.database.pool import Connection, Database
+from recollect_shared.database.pool import Connection, Reads
 from recollect_shared.errors import NotAuthenticated
 
 CACHE_SECONDS = 10.0
@@ -42,9 +42,7 @@ class NoAuthentication:
 class ApiKeyAuthentication:
     """Looks keys up in the database and remembers those found for a few seconds."""
 
-    def __init__(
-        self, database: Database, *, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, database: Reads, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._database = database
         self._monotonic = monotonic
         self._known: dict[bytes, tuple[float, Principal]] = {}

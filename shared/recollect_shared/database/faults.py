@@ -11,6 +11,8 @@ from recollect_shared.errors import Conflict, Exhausted, RecollectError, TooLate
 
 def is_lost_connection(error: BaseException) -> bool:
     """True when the server or the network ended the connection: a read may simply be repeated."""
+    if isinstance(error, PoolTimeout | TooManyRequests | PoolClosed):
+        return False  # there was no connection to lose
     if isinstance(error, errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow):
         return True
     return isinstance(error, psycopg.OperationalError) and error.sqlstate is None

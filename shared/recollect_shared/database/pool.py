@@ -2,17 +2,25 @@
 
 A frozen Postgres ignores `statement_timeout`, and cancelling a waiting psycopg call takes seconds
 more, so that `run` bounds each piece of work by closing the socket under it.
+
+A connection is looked at before it is lent. Nothing is sent for that: the socket of an idle
+connection has nothing to read unless Postgres ended it or has a notice for it, and only then is it
+asked. Once a connection was lost unseen, those made before that moment are asked as well, each of
+them once, so that who repeats a read does not get the next dead one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import select
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
+import psycopg
 from psycopg import AsyncConnection, errors
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
@@ -32,6 +40,20 @@ _RECONNECT_SECONDS = 5.0
 
 Connection = AsyncConnection[TupleRow]
 Result = TypeVar("Result")
+
+
+class Reads(Protocol):
+    """Where reads are done: a database, or several that stand in for each other."""
+
+    async def run(
+        self,
+        work: Callable[[Connection], Awaitable[Result]],
+        *,
+        timeout: float,
+        repeatable: bool = False,
+    ) -> Result:
+        """As `Database.run`."""
+        ...
 
 
 class Database:
@@ -56,6 +78,8 @@ class Database:
         self.role = role
         self.conninfo = with_role(conninfo, role, application=application)
         self._detached: set[asyncio.Task[Any]] = set()
+        self._proven: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
+        self._lost_at = 0.0
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             self.conninfo,
             min_size=min_size,
@@ -65,9 +89,7 @@ class Database:
             max_idle=300,
             reconnect_timeout=_RECONNECT_SECONDS,
             kwargs={"autocommit": True},
-            configure=_configuring(configure),
-            # Without the check, the first borrowers after a restart of Postgres get dead sockets.
-            check=AsyncConnectionPool.check_connection,
+            configure=self._configuring(configure),
             name=role,
             open=False,
         )
@@ -92,6 +114,17 @@ class Database:
                         "check that it runs and has connections left, then start again"
                     ) from None
 
+    async def open_later(self) -> None:
+        """Begin to connect and wait for nothing: for a database that may be down for now."""
+        await self._pool.open()
+
+    async def answers(self, *, timeout: float) -> bool:
+        """Whether Postgres is there and answers within `timeout` seconds."""
+        try:
+            return await self.run(self._answers, timeout=timeout)
+        except (psycopg.Error, Unavailable, TooLate):
+            return False
+
     async def close(self) -> None:
         """Give up all connections; work that was cut off gets a moment to notice."""
         if self._detached:
@@ -101,8 +134,47 @@ class Database:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """Borrow a connection, unbounded in time: for background work with its own bounds."""
-        async with self._pool.connection() as connection:
-            yield connection
+        connection = await self._living()
+        try:
+            async with connection:
+                yield connection
+        except Exception as error:
+            if is_lost_connection(error):
+                self._lost_at = time.monotonic()
+            raise
+        finally:
+            await self._pool.putconn(connection)
+
+    async def _living(self) -> Connection:
+        """A connection that was alive a moment ago; the dead ones on the way are replaced.
+
+        The pool's own check would make the second borrower of a dead connection wait a second.
+        """
+        while True:
+            connection = await self._pool.getconn()
+            try:
+                if self._untroubled(connection) or await self._answers(connection):
+                    return connection
+            except BaseException:
+                await self._pool.putconn(connection)
+                raise
+            await self._pool.putconn(connection)
+
+    def _untroubled(self, connection: Connection) -> bool:
+        """Whether there is no sign that this idle connection has ended."""
+        return (
+            not connection.closed
+            and self._proven.get(connection, 0.0) >= self._lost_at
+            and not _can_be_read(connection.pgconn.socket)
+        )
+
+    async def _answers(self, connection: Connection) -> bool:
+        try:
+            await AsyncConnectionPool.check_connection(connection)
+        except psycopg.Error:
+            return False
+        self._proven[connection] = time.monotonic()
+        return True
 
     async def run(
         self,
@@ -129,7 +201,7 @@ class Database:
             refused = self._refused
             while True:
                 try:
-                    async with self._pool.connection() as connection:
+                    async with self.connection() as connection:
                         borrowed.append(connection)
                         return await work(connection)
                 except PoolTimeout:
@@ -170,6 +242,20 @@ class Database:
         """How often a connection could not be made so far."""
         return self._pool.get_stats().get("connections_errors", 0)
 
+    def _configuring(
+        self, also: Callable[[Connection], Awaitable[None]] | None
+    ) -> Callable[[Connection], Awaitable[None]]:
+        """What is done to every new connection, and then `also`."""
+
+        async def configure(connection: Connection) -> None:
+            with suppress(errors.InvalidParameterValue):
+                await connection.execute(_NOTICE_ABANDONED)
+            if also is not None:
+                await also(connection)
+            self._proven[connection] = time.monotonic()
+
+        return configure
+
     def _abandon(self, task: asyncio.Task[Any], connection: Connection | None) -> None:
         """Let `task` end by itself; with a connection, cut its socket so that it ends now."""
         if connection is not None:
@@ -184,15 +270,10 @@ class Database:
             logger.debug("abandoned database work ended: %s", type(error).__name__)
 
 
-def _configuring(
-    also: Callable[[Connection], Awaitable[None]] | None,
-) -> Callable[[Connection], Awaitable[None]]:
-    """What is done to every new connection, and then `also`."""
-
-    async def configure(connection: Connection) -> None:
-        with suppress(errors.InvalidParameterValue):
-            await connection.execute(_NOTICE_ABANDONED)
-        if also is not None:
-            await also(connection)
-
-    return configure
+def _can_be_read(descriptor: int) -> bool:
+    """Whether a socket has data, or has ended; asks the kernel and waits for nothing."""
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(0))
+    return bool(select.select([descriptor], [], [], 0)[0])

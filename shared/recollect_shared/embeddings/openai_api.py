@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from recollect_shared.embeddings.embedding_server import EmbeddingServer
 from recollect_shared.embeddings.protocol import EmbeddingBatch, Vector
 from recollect_shared.model_api import ModelMisbehaved
-from recollect_shared.openai_client import OpenAIServer, RequestRejected
+from recollect_shared.model_server import RequestRejected
 
 DEFAULT_TIMEOUT = 30.0
 
@@ -79,7 +80,7 @@ class OpenAIEmbedder:
         self._name = name
         self._dimensions = size
         self._timeout = timeout
-        self._server = OpenAIServer(base_url=base_url, api_key=api_key, timeout=timeout)
+        self._server = EmbeddingServer(base_url=base_url, api_key=api_key, timeout=timeout)
         self._encoding = "base64"  # four times smaller than JSON numbers, and far cheaper to read
 
     @property

@@ -10,14 +10,9 @@ from collections.abc import Iterable
 
 from google.protobuf.descriptor import ServiceDescriptor
 
-_SEARCH = "it comes with the full retrieval service"
 _CONTROL = "it comes with user control and privacy"
 
 PLANNED: dict[str, str] = {
-    "RetrievalService/GetSession": _SEARCH,
-    "SessionService/UpdateSession": _SEARCH,
-    "SessionService/AddPendingAction": _SEARCH,
-    "SessionService/ResolvePendingAction": _SEARCH,
     "PrivacyService/ReinstateUser": _CONTROL,
     "PrivacyService/ExportUser": _CONTROL,
     "PrivacyService/EraseUser": _CONTROL,

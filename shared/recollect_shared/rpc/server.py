@@ -34,12 +34,10 @@ _OPTIONS: list[tuple[str, int]] = [
     ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
     ("grpc.max_send_message_length", 64 * 1024 * 1024),
     ("grpc.max_concurrent_streams", 1_000),
-    # Clients may ping as often as every five seconds; the default of five minutes would cut
-    # long calls of ordinary clients with "too many pings".
-    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    # Clients may ping every second, and a ping that comes early counts as a strike: the default of
+    # five minutes would cut long calls of ordinary clients with "too many pings".
+    ("grpc.http2.min_ping_interval_without_data_ms", 500),
     ("grpc.keepalive_permit_without_calls", 1),
-    # Two servers that silently share a port would each answer half of the calls.
-    ("grpc.so_reuseport", 0),
 ]
 
 
@@ -65,8 +63,24 @@ class Server:
         listen: str,
         servicers: Iterable[Servicer],
         authenticator: Authenticator,
+        *,
+        shares_port: bool = False,
     ) -> None:
+        """A server that listens and does not answer yet.
+
+        Args:
+            settings: Limits, and the files for TLS.
+            listen: Where to listen.
+            servicers: What to offer.
+            authenticator: Who may call.
+            shares_port: Other processes of the same service listen on this port.
+
+        Raises:
+            ServerFailed: It cannot listen there.
+            ValueError: It would send memories in clear over a network.
+        """
         settings.check_listen(listen)
+        self._shares_port = shares_port
         servicers = list(servicers)
         descriptors = [servicer.descriptor for servicer in servicers]
         requests = {
@@ -78,7 +92,8 @@ class Server:
         self._settings = settings
         self._server = grpc.aio.server(
             interceptors=[gateway],
-            options=_OPTIONS,
+            # Two services that silently shared a port would each answer half of the calls.
+            options=[*_OPTIONS, ("grpc.so_reuseport", int(shares_port))],
             maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
         )
         for servicer in servicers:
@@ -96,7 +111,8 @@ class Server:
     def _bind(self, listen: str) -> int:
         credentials = self._credentials()
         try:
-            _check_free(listen)
+            if not self._shares_port:
+                check_free(listen)
         except OSError as error:
             raise ServerFailed(
                 f"cannot listen on {listen}: {error.strerror}; is another service there already?"
@@ -141,14 +157,27 @@ class Server:
         await self._server.stop(grace)
 
 
-def _check_free(listen: str) -> None:
-    """Raise OSError if `host:port` cannot be had; gRPC tells why in a log line of its own only."""
+def addresses(listen: str) -> list[tuple[int, int, int, tuple[Any, ...]]]:
+    """The socket addresses behind `host:port`: family, type, protocol, address.
+
+    Raises:
+        OSError: The host is not known.
+    """
     host, _, port = listen.rpartition(":")
+    return [
+        (family, kind, protocol, address)
+        for family, kind, protocol, _, address in socket.getaddrinfo(
+            host.strip("[]") or None, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    ]
+
+
+def check_free(listen: str) -> None:
+    """Raise OSError if `host:port` cannot be had; gRPC tells why in a log line of its own only."""
+    port = listen.rpartition(":")[2]
     if not port.isdecimal() or listen.startswith(("unix:", "unix-abstract:")):
         return
-    for family, kind, protocol, _, address in socket.getaddrinfo(
-        host.strip("[]") or None, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    ):
+    for family, kind, protocol, address in addresses(listen):
         with socket.socket(family, kind, protocol) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:

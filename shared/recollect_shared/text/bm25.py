@@ -9,8 +9,9 @@ them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,63 @@ class Statistics(NamedTuple):
     terms: int
 
 
+class Scores(Mapping[int, float]):
+    """The score of every document that has one, by its lexical number.
+
+    A mapping that also answers for many numbers at once: a frequent word stands in thousands of
+    documents, of which a hundred are looked at.
+    """
+
+    def __init__(self, numbers: NDArray[np.int64], values: NDArray[np.float64]) -> None:
+        self._numbers = numbers
+        self._values = values
+
+    @classmethod
+    def of(cls, scores: Mapping[int, float]) -> Self:
+        """The same, from any mapping."""
+        numbers = sorted(scores)
+        return cls(
+            np.asarray(numbers, dtype=np.int64),
+            np.asarray([scores[number] for number in numbers], dtype=np.float64),
+        )
+
+    def best(self, count: int) -> list[int]:
+        """The numbers of the `count` best, best first; equal scores in the order of numbers."""
+        order = np.argsort(-self._values, kind="stable")[:count]
+        found: list[int] = self._numbers[order].tolist()
+        return found
+
+    def of_each(self, numbers: Sequence[int]) -> list[float]:
+        """The score of each of `numbers`, 0 for those that have none."""
+        if not len(self._numbers) or not numbers:
+            return [0.0] * len(numbers)
+        asked = np.asarray(numbers, dtype=np.int64)
+        places = np.minimum(np.searchsorted(self._numbers, asked), len(self._numbers) - 1)
+        found: list[float] = np.where(
+            self._numbers[places] == asked, self._values[places], 0.0
+        ).tolist()
+        return found
+
+    @cached_property
+    def _by_number(self) -> dict[int, float]:
+        return dict(zip(self._numbers.tolist(), self._values.tolist(), strict=True))
+
+    def __getitem__(self, number: int) -> float:
+        return self._by_number[number]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._by_number)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+
+NO_SCORES = Scores.of({})
+
+_DENSE = 1_000_000
+"""Up to this number scores are added up in an array over all numbers, which needs no sorting."""
+
+
 def score(
     postings: Iterable[TermPostings],
     documents: int,
@@ -49,7 +107,7 @@ def score(
     *,
     k1: float = K1,
     b: float = B,
-) -> dict[int, float]:
+) -> Scores:
     """The score of every document that has at least one of the terms, by its lexical number.
 
     Args:
@@ -66,7 +124,7 @@ def score(
     """
     segments = [segment for segment in postings if len(segment.lexical_nos)]
     if not segments:
-        return {}
+        return NO_SCORES
     document_frequency: dict[str, int] = {}
     for segment in segments:
         size = len(segment.lexical_nos)
@@ -88,9 +146,13 @@ def score(
     saturation = frequencies + k1 * (1.0 - b + b * lengths / average)
     parts = weights * (frequencies * (k1 + 1.0)) / saturation
 
+    if 0 <= numbers.min() and numbers.max() <= _DENSE:
+        # A document that has a term counts, also where the term weighs nothing.
+        found = np.flatnonzero(np.bincount(numbers))
+        return Scores(found, np.bincount(numbers, weights=parts)[found].astype(np.float64))
     found, places = np.unique(numbers, return_inverse=True)
     sums = np.bincount(places, weights=parts, minlength=len(found))
-    return dict(zip(found.tolist(), sums.tolist(), strict=True))
+    return Scores(found, sums.astype(np.float64))
 
 
 def _idf(having: int, documents: int) -> float:

@@ -8,6 +8,7 @@ import pytest
 
 from recollect_retrieval.storage.session import prepare_session
 from recollect_shared.database.pool import Database
+from tests.integration.retrieval.versions import Story
 
 
 @pytest.fixture
@@ -18,3 +19,9 @@ async def reader(conninfo: str) -> AsyncIterator[Database]:
     await database.open()
     yield database
     await database.close()
+
+
+@pytest.fixture
+def story(superuser_conninfo: str) -> Story:
+    """What happened to Ana's memories, to be told."""
+    return Story(superuser_conninfo)

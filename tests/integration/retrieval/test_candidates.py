@@ -18,6 +18,7 @@ from recollect_retrieval.storage.statement import ask
 from recollect_shared.database.pool import Database
 from recollect_shared.embeddings.protocol import Vector
 from recollect_shared.models import Scope
+from recollect_shared.text.bm25 import NO_SCORES, Scores
 from tests.integration.retrieval.seed import TENANT, Fact, remember
 
 MODEL = ("test-model", 64)
@@ -44,7 +45,8 @@ async def found(
 ) -> list[Candidate]:
     """The candidates, of the quick statement for everything current or of the filtered one."""
     scope = Scope(TENANT, user)
-    looked_for = Sought(vector=vector, model=MODEL[0], bm25=bm25 or {}, wanted=wanted, **sought)
+    words = Scores.of(bm25 or {})
+    looked_for = Sought(vector=vector, model=MODEL[0], bm25=words, wanted=wanted, **sought)
     statement = (
         among_all(scope, looked_for, memories=wanted)
         if quick
@@ -269,7 +271,7 @@ async def test_above_a_thousand_memories_the_signs_find_the_nearest(
         query = vectors[n * 37] + 0.02 * noise[n]
         query = (query / np.linalg.norm(query)).astype(np.float32)
         statement = among_all(
-            scope, Sought(vector=query, model=MODEL[0], bm25={}, wanted=60), memories=2_000
+            scope, Sought(vector=query, model=MODEL[0], bm25=NO_SCORES, wanted=60), memories=2_000
         )
         await reader.run(lambda connection, s=statement: ask(connection, s), timeout=30)
         ranked = sorted(statement.answer, key=lambda c: c.cosine or 0.0, reverse=True)[:10]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +14,10 @@ from recollect.v1 import search_pb2
 from recollect_retrieval.search.question import Question
 from recollect_retrieval.search.ranking.balanced import Balanced
 from recollect_retrieval.search.ranking.light import Ranking
+from recollect_retrieval.search.ranking.seed003 import Seed003
+from recollect_retrieval.storage.candidate import Kind
 from recollect_retrieval.storage.filters import Filters
+from recollect_retrieval.storage.passage_filters import PassageFilters
 from recollect_shared.clock import utc_now
 from recollect_shared.convert import CONFIDENCE, MEMORY_SOURCE, MEMORY_STATUS, MEMORY_TYPE
 from recollect_shared.embeddings.protocol import Vector
@@ -25,7 +28,14 @@ from recollect_shared.validation import Checks
 MAX_QUERY_BYTES = 64 * 1024
 MAX_LIMIT = 200
 BALANCED: Ranking = Balanced()
-RANKINGS: Mapping[str, Ranking] = {ranking.name: ranking for ranking in (BALANCED,)}
+RANKINGS: Mapping[str, Ranking] = {ranking.name: ranking for ranking in (BALANCED, Seed003())}
+KINDS: Mapping[int, Kind] = {
+    search_pb2.SEARCH_SCOPE_MEMORIES: "memory",
+    search_pb2.SEARCH_SCOPE_MESSAGES: "message",
+    search_pb2.SEARCH_SCOPE_SUMMARIES: "summary",
+    search_pb2.SEARCH_SCOPE_DOCUMENTS: "document",
+}
+MAX_EXCERPT = 20
 ORDERS = ("created_at", "importance", "last_accessed_at")
 _MAX_LABELS = 100
 _MAX_WEIGHT = 100.0
@@ -36,13 +46,6 @@ def read_question(checks: Checks, request: pb.SearchMemoriesRequest) -> Question
     """A SearchMemories request as a question."""
     named = checks.known("ranking", request.ranking, tuple(RANKINGS))
     ranking = RANKINGS.get(named or "", BALANCED)
-    for i, scope in enumerate(request.scopes):
-        if scope not in search_pb2.SearchScope.values():
-            checks.add(f"scopes[{i}]", f"has no meaning for the number {scope}")
-        elif scope != search_pb2.SEARCH_SCOPE_MEMORIES:
-            checks.add(f"scopes[{i}]", "only SEARCH_SCOPE_MEMORIES is offered by this version")
-    if request.source_types:
-        checks.add("source_types", "documents are not offered by this version; leave it out")
     refuse_time_travel(checks, request)
     return Question(
         text=checks.text("query", request.query, max_bytes=MAX_QUERY_BYTES),
@@ -50,10 +53,23 @@ def read_question(checks: Checks, request: pb.SearchMemoriesRequest) -> Question
         filters=read_filters(checks, request),
         reference_time=reference_time(checks, request),
         ranking=ranking,
+        kinds=read_kinds(checks, request.scopes) or ("memory",),
+        passages=_passages(checks, request),
         vector=_vector(checks, request),
         weights=_weights(checks, request.weights, ranking),
         min_score=_min_score(checks, request),
+        excerpt=checks.limit(
+            "excerpt_messages", request.excerpt_messages, default=0, maximum=MAX_EXCERPT
+        ),
     )
+
+
+def read_kinds(checks: Checks, scopes: Sequence[int]) -> list[Kind]:
+    """What is to be searched, each kind once."""
+    for i, scope in enumerate(scopes):
+        if scope not in KINDS:
+            checks.add(f"scopes[{i}]", f"has no meaning for the number {scope}")
+    return list(dict.fromkeys(KINDS[scope] for scope in scopes if scope in KINDS))
 
 
 def read_filters(checks: Checks, request: Any) -> Filters:
@@ -109,6 +125,22 @@ def check_size(question: Question, dimensions: int) -> None:
                 "actual": str(len(question.vector)),
             },
         )
+
+
+def _passages(checks: Checks, request: pb.SearchMemoriesRequest) -> PassageFilters:
+    """The filters that other kinds than memories have; what is wrong is told by `read_filters`."""
+    unheard = Checks()
+    return PassageFilters(
+        conversation_id=request.conversation_id or None,
+        created_after=unheard.moment("created_after", request, "created_after"),
+        created_before=unheard.moment("created_before", request, "created_before"),
+        source_types=checks.texts(
+            "source_types", request.source_types, maximum=_MAX_LABELS, max_chars=64
+        )
+        or None,
+        entity=request.entity or None,
+        metadata=unheard.struct("metadata_filter", request.metadata_filter),
+    )
 
 
 def _vector(checks: Checks, request: pb.SearchMemoriesRequest) -> Vector | None:

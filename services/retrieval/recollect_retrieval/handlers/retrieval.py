@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from google.protobuf.duration_pb2 import Duration
 
+from recollect.v1 import document_pb2, retrieval_service_pb2_grpc, search_pb2
 from recollect.v1 import retrieval_service_pb2 as pb
-from recollect.v1 import retrieval_service_pb2_grpc, search_pb2
 from recollect_retrieval.accesses import AccessCounter
 from recollect_retrieval.context import Context, ContextBuilder, Wanted
 from recollect_retrieval.handlers.conversations import ConversationCalls
@@ -21,26 +23,36 @@ from recollect_retrieval.handlers.incoming import (
     ORDERS,
     check_size,
     read_filters,
+    read_kinds,
     read_question,
     reference_time,
     refuse_time_travel,
 )
 from recollect_retrieval.handlers.people import PeopleCalls
+from recollect_retrieval.handlers.sessions import SessionCalls
+from recollect_retrieval.previous import Previous
 from recollect_retrieval.readers import Readers
 from recollect_retrieval.render.custom import check_custom_template
+from recollect_retrieval.search.corpora.looking import Item
 from recollect_retrieval.search.legs import Legs
 from recollect_retrieval.search.question import Hit, Question
 from recollect_retrieval.search.search import Search
 from recollect_retrieval.storage import memories, people
+from recollect_retrieval.storage.candidate import Kind
+from recollect_retrieval.storage.chunks import Chunk
 from recollect_retrieval.storage.filters import Filters
 from recollect_shared.convert import (
     entity_message,
     memory_message,
+    message_message,
     preference_message,
     profile_message,
+    struct,
     summary_message,
+    timestamp,
 )
 from recollect_shared.errors import NotFound
+from recollect_shared.models import Memory, Message, Summary
 from recollect_shared.paging import PageTokens
 from recollect_shared.rpc.call import Context as CallContext
 from recollect_shared.rpc.call import current_call
@@ -57,6 +69,7 @@ _TEMPLATES = {
     for value in search_pb2.PromptTemplate.DESCRIPTOR.values
     if value.number
 }
+_TOLD_KINDS: Sequence[Kind] = ("memory", "summary", "document")
 _ORDERS: dict[int, str] = {
     search_pb2.MEMORY_ORDER_IMPORTANCE: "importance",
     search_pb2.MEMORY_ORDER_RECENT: "recent",
@@ -77,6 +90,7 @@ class RetrievalHandlers(
     ConversationCalls,
     DocumentCalls,
     HistoryCalls,
+    SessionCalls,
     retrieval_service_pb2_grpc.RetrievalServiceServicer,
 ):
     """Answers RetrievalService on the role recollect_read."""
@@ -113,6 +127,7 @@ class RetrievalHandlers(
             await opened.ask(user, *building.statements)
             reading = self._reading(opened, user.answer)
             if reading.empty:
+                building.nothing_to_read()
                 return pb.GetContextResponse(reason=reading.reason)
             found = await building.finish(reading.database, reading.user, legs)
         self._accesses.told(reading.scope, _told(found))
@@ -120,6 +135,7 @@ class RetrievalHandlers(
             profile=profile_message(found.profile),
             memories=[memory_message(memory) for memory in found.memories],
             relevant=[_result(hit) for hit in found.found.hits],
+            previous_items=[_previous(item) for item in found.previous],
             conversations=[summary_message(summary) for summary in found.conversations],
             entities=[entity_message(entity) for entity in found.entities],
             preferences=[preference_message(preference) for preference in found.preferences],
@@ -146,9 +162,10 @@ class RetrievalHandlers(
             active = reading.user.active_model
             check_size(question, active[1] if active is not None else self._dimensions)
             if reading.empty:
+                searching.nothing_to_read()
                 return pb.SearchMemoriesResponse(reason=reading.reason)
             found = await searching.finish(reading.database, reading.user, legs)
-        self._accesses.told(reading.scope, [hit.memory.memory_id for hit in found.hits])
+        self._accesses.told(reading.scope, _memories_of(hit.item for hit in found.hits))
         return pb.SearchMemoriesResponse(
             results=[_result(hit, explain=request.explain) for hit in found.hits],
             entities=[entity_message(entity) for entity in found.entities],
@@ -208,9 +225,7 @@ class RetrievalHandlers(
             return checks.optional_limit(name, given, default=default, maximum=maximum)
 
         refuse_time_travel(checks, request)
-        for i, scope in enumerate(request.scopes):
-            if scope not in search_pb2.SearchScope.values() or not scope:
-                checks.add(f"scopes[{i}]", f"has no meaning for the number {scope}")
+        kinds = read_kinds(checks, request.scopes) or _TOLD_KINDS
         template = checks.one_of("template", request.template, _TEMPLATES) or "about_the_user"
         custom = checks.text("custom_template", request.custom_template, max_bytes=64 * 1024)
         if template != "custom":
@@ -218,14 +233,16 @@ class RetrievalHandlers(
                 checks.add("custom_template", "is used with PROMPT_TEMPLATE_CUSTOM only")
         elif (why := check_custom_template(custom)) is not None:
             checks.add("custom_template", why)
-        among_memories = not request.scopes or search_pb2.SEARCH_SCOPE_MEMORIES in request.scopes
+        conversations = most("max_conversations", 5)
+        relevant = most("max_relevant", self._defaults.max_relevant)
         question = Question(
             text=checks.text("query", request.query, max_bytes=MAX_QUERY_BYTES),
-            # So far what is relevant is searched among memories only.
-            limit=most("max_relevant", self._defaults.max_relevant) if among_memories else 0,
+            limit=relevant,
             filters=Filters(),
             reference_time=reference_time(checks, request),
             ranking=BALANCED,
+            kinds=_searched(kinds, relevant, conversations),
+            conversations=conversations,
         )
         return Wanted(
             question=question,
@@ -234,7 +251,7 @@ class RetrievalHandlers(
             )
             or None,
             max_memories=most("max_memories", 20),
-            max_conversations=most("max_conversations", 5),
+            max_conversations=conversations,
             max_entities=most("max_entities", 10),
             max_tokens=most("max_tokens", self._defaults.max_tokens, 1_000_000),
             newest_first=checks.one_of("memory_order", request.memory_order, _ORDERS) == "recent",
@@ -244,17 +261,60 @@ class RetrievalHandlers(
         )
 
 
-def _told(found: Context) -> list[Any]:
-    hits = [hit.memory.memory_id for hit in found.found.hits]
-    return list(dict.fromkeys([*(memory.memory_id for memory in found.memories), *hits]))
+def _searched(kinds: Sequence[Kind], relevant: int, conversations: int) -> Sequence[Kind]:
+    """What a context's query is put to; a section that is left out is not searched for."""
+    if relevant:
+        return kinds
+    return ["summary"] if conversations and "summary" in kinds else []
+
+
+def _told(found: Context) -> list[UUID]:
+    items = [*found.memories, *(item.item for item in found.previous)]
+    return _memories_of([*items, *(hit.item for hit in found.found.hits)])
+
+
+def _memories_of(items: Iterable[Item]) -> list[UUID]:
+    return list(dict.fromkeys(item.memory_id for item in items if isinstance(item, Memory)))
 
 
 def _result(hit: Hit, *, explain: bool = True) -> search_pb2.SearchResult:
     return search_pb2.SearchResult(
-        memory=memory_message(hit.memory),
+        **_item(hit.item),
         score=hit.score,
         breakdown=hit.breakdown if explain else {},
         matched_legs=hit.legs,
+        excerpt=[message_message(message) for message in hit.excerpt],
+    )
+
+
+def _previous(previous: Previous) -> search_pb2.SearchResult:
+    return search_pb2.SearchResult(**_item(previous.item), score=previous.relevance)
+
+
+def _item(item: Item) -> dict[str, Any]:
+    """The one field of a result that holds what was found."""
+    if isinstance(item, Memory):
+        return {"memory": memory_message(item)}
+    if isinstance(item, Message):
+        return {"message": message_message(item)}
+    if isinstance(item, Summary):
+        return {"summary": summary_message(item)}
+    return {"document_chunk": _chunk_message(item)}
+
+
+def _chunk_message(chunk: Chunk) -> document_pb2.DocumentChunk:
+    return document_pb2.DocumentChunk(
+        id=str(chunk.chunk_id),
+        document_id=str(chunk.document_id),
+        source_type=chunk.source_type,
+        source_id=chunk.source_id,
+        content_type=chunk.content_type,
+        title=chunk.title,
+        summary=chunk.summary,
+        content=chunk.content,
+        position=chunk.position,
+        created_at=timestamp(chunk.created_at),
+        metadata=struct(chunk.metadata),
     )
 
 

@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from recollect_retrieval.search.corpora.looking import Item
 from recollect_retrieval.search.ranking.light import Ranking
+from recollect_retrieval.storage.candidate import Kind
 from recollect_retrieval.storage.filters import Filters
+from recollect_retrieval.storage.passage_filters import PassageFilters
 from recollect_shared.embeddings.protocol import Vector
-from recollect_shared.models import Entity, Memory
+from recollect_shared.models import Entity, Message, Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +25,13 @@ class Question:
         filters: Which memories count.
         reference_time: The moment from which "yesterday" is counted.
         ranking: By which formula.
+        kinds: What is searched.
+        passages: Which messages, summaries and documents count.
         vector: The caller's own vector for the text, of unit length.
         weights: Weights that replace the ranking's own.
         min_score: What has less is left out.
+        conversations: How many past conversations about it are wanted beside the results.
+        excerpt: How many messages before and after its sources come with a result.
     """
 
     text: str
@@ -32,25 +39,46 @@ class Question:
     filters: Filters
     reference_time: datetime
     ranking: Ranking
+    kinds: Sequence[Kind] = ("memory",)
+    passages: PassageFilters = field(default_factory=PassageFilters)
     vector: Vector | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
     min_score: float | None = None
+    conversations: int = 0
+    excerpt: int = 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is asked."""
+        return not self.text.strip() and self.vector is None
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One item found, with its score, the parts of it, and the legs that found it."""
+    """One item found, with its score, the parts of it, and the legs that found it.
 
-    memory: Memory
+    `excerpt` is what was said where it came from, in the order it was said.
+    """
+
+    item: Item
     score: float
     breakdown: Mapping[str, float]
     legs: Sequence[str]
+    excerpt: Sequence[Message] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The answer to a question; `scored` is how many items were weighed."""
+    """The answer to a question.
+
+    Attributes:
+        hits: The results, best first.
+        entities: What the question names.
+        scored: How many items were weighed.
+        conversations: Past conversations about it, best first, also those that are no results.
+    """
 
     hits: Sequence[Hit] = ()
     entities: Sequence[Entity] = ()
     scored: int = 0
+    conversations: Sequence[Summary] = ()

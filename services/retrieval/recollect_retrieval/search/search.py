@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from recollect_retrieval.search.dates.find import find_window
+from recollect_retrieval.search.asked.question import Wording, looked_up, read_question_text
+from recollect_retrieval.search.corpora.looking import Corpus, Looking
+from recollect_retrieval.search.corpora.memories import Memories
+from recollect_retrieval.search.corpora.passages import Documents, Messages, Summaries
 from recollect_retrieval.search.legs import Leg, Legs, Stopwatch
 from recollect_retrieval.search.names import names_in
 from recollect_retrieval.search.query import QueryEmbedders, QueryVector
 from recollect_retrieval.search.question import Found, Hit, Question
 from recollect_retrieval.search.ranking.light import Light, Ranked
-from recollect_retrieval.storage import memories, memory_candidates, people
-from recollect_retrieval.storage.candidate import Candidate
-from recollect_retrieval.storage.memory_candidates import Sought
+from recollect_retrieval.search.telling import read_whole, tell
+from recollect_retrieval.storage import memories, passages, people
+from recollect_retrieval.storage.candidate import Candidate, Key, Kind
+from recollect_retrieval.storage.passages import Corpus as Index
 from recollect_retrieval.storage.people import UserState
 from recollect_retrieval.storage.statement import Statement, ask
 from recollect_shared.database.pool import Connection, Reads
-from recollect_shared.models import Scope
-from recollect_shared.text.bm25 import score
+from recollect_shared.models import Entity, Scope, Summary
+from recollect_shared.text.bm25 import NO_SCORES, Scores, Statistics, score
 from recollect_shared.text.terms import query_terms
 
 CANDIDATES = 60
@@ -33,9 +37,19 @@ CANDIDATES = 60
 _ANSWER_SECONDS = 0.05
 """What is kept of the deadline for ranking and the reply."""
 _READERS_KEPT = 10_000
+_EPISODIC: frozenset[Kind] = frozenset({"message", "summary"})
+_INDEXES: Mapping[Kind, Index] = {
+    "message": "messages",
+    "summary": "summaries",
+    "document": "documents",
+}
+_BM25_HALF = 8.0
+_ABOUT = 0.4
+"""Cosine and words together from which on a past conversation is about a question."""
 _NO_QUERY = "there is no query"
 _NO_WORD = "the query has no word to look up"
 _NO_NAME = "the query names nothing that is known"
+_CONTENT = "the query asks for another kind of content"
 
 
 class Search:
@@ -44,11 +58,15 @@ class Search:
     Args:
         queries: Embeds the questions.
         embedding_seconds: How long a question's vector is waited for, at most.
+        wording: The words by which wishes are recognised.
     """
 
-    def __init__(self, queries: QueryEmbedders, *, embedding_seconds: float) -> None:
+    def __init__(
+        self, queries: QueryEmbedders, *, embedding_seconds: float, wording: Wording
+    ) -> None:
         self.queries = queries
         self.embedding_seconds = embedding_seconds
+        self.wording = wording
         self._readers: OrderedDict[Scope, None] = OrderedDict()
 
     def begin(self, scope: Scope, question: Question, *, deadline: float) -> Searching:
@@ -81,10 +99,14 @@ class Searching:
         self._scope = scope
         self._question = question
         self._deadline = deadline
-        self._terms = query_terms(question.text)
-        self._names = names_in(question.text) if question.text else []
+        beginning = looked_up(question.text)
+        self.names: Sequence[str] = names_in(beginning) if beginning else ()
+        self._terms = query_terms(beginning)
+        self._indexes = [_INDEXES[kind] for kind in question.kinds if kind in _INDEXES]
         self._postings = people.postings(scope, self._terms)
-        self._named = people.entities_named(scope, self._names)
+        self._named = people.entities_named(scope, self.names)
+        self._passages = passages.postings(scope, self._indexes, self._terms)
+        self._statistics = passages.statistics(scope)
         self._embedding: asyncio.Task[QueryVector] | None = None
         self._embedded_as: tuple[str, int] | None = None
 
@@ -94,14 +116,11 @@ class Searching:
         wanted: list[Statement[Any]] = []
         if self._terms:
             wanted.append(self._postings)
-        if self._names:
+            if self._indexes:
+                wanted += [self._passages, self._statistics]
+        if self.names:
             wanted.append(self._named)
         return wanted
-
-    @property
-    def names(self) -> Sequence[str]:
-        """Strings of the question that something may be called."""
-        return self._names
 
     def __enter__(self) -> Self:
         if self._search.may_read(self._scope):
@@ -117,49 +136,57 @@ class Searching:
         if self._embedding is not None:
             self._embedding.cancel()
 
+    def nothing_to_read(self) -> None:
+        """Say that the user turned out to have no memory, or one that is switched off."""
+        self._search.remember_reader(self._scope, reads=False)
+
     async def finish(self, database: Reads, user: UserState, legs: Legs) -> Found:
         """The answer; `statements` have been asked."""
-        loop = asyncio.get_running_loop()
-        question = self._question
         self._search.remember_reader(self._scope, reads=True)
-        if not question.text.strip() and question.vector is None:
-            return await database.run(
-                lambda connection: self._list(connection, legs),
-                timeout=self._deadline - loop.time(),
-                repeatable=True,
-            )
+        if self._question.empty:
+            return await self._run(database, lambda connection: self._list(connection, legs))
         watch = Stopwatch.start()
-        if user.active_model is not None and question.vector is None:
+        if user.active_model is not None:
             self._embed(user.active_model)
-        bm25 = self._words(user, legs)
-        window = find_window(question.text, question.reference_time, user.time_zone or "UTC")
+        scores = self._words(user, legs)
+        light = read_question_text(
+            self._question.text,
+            self._question.reference_time,
+            user.time_zone or "UTC",
+            self._search.wording,
+            terms=self._terms,
+            names=self.names,
+        ).light
         query = await self._vector(user)
         if query.vector is None:
             legs.add(Leg("semantic", query.state, watch.seconds, reason=query.reason))
-        sought = Sought(
+        looking = Looking(
+            scope=self._scope,
+            text=self._question.text,
             vector=query.vector,
             model=user.active_model[0] if user.active_model is not None else "",
-            bm25=bm25,
             entity_ids=[entity.entity_id for entity in self._entities],
-            since=window.start if window else None,
-            until=window.end if window else None,
-            wanted=max(CANDIDATES, question.limit),
+            light=light,
+            wanted=max(CANDIDATES, self._question.limit),
+            newest=self._question.limit if light.most_recent else 0,
+            with_text_rank=self._question.ranking.needs_text_rank,
         )
-        light = Light(
-            now=question.reference_time,
-            words=(),
-            names=frozenset(self._names),
-            window=window,
-        )
-        return await database.run(
-            lambda connection: self._answer(connection, user, sought, light, legs),
-            timeout=self._deadline - loop.time(),
-            repeatable=True,
+        corpora = self._corpora(user, light, legs)
+        return await self._run(
+            database, lambda connection: self._answer(connection, corpora, scores, looking, legs)
         )
 
+    async def _run(self, database: Reads, work: Any) -> Found:
+        found: Found = await database.run(
+            work,
+            timeout=self._deadline - asyncio.get_running_loop().time(),
+            repeatable=True,
+        )
+        return found
+
     @property
-    def _entities(self) -> Sequence[Any]:
-        return self._named.answer if self._names else ()
+    def _entities(self) -> Sequence[Entity]:
+        return self._named.answer if self.names else ()
 
     def _embed(self, model: tuple[str, int]) -> None:
         """Begin to embed the question, unless that is under way."""
@@ -184,23 +211,50 @@ class Searching:
             return QueryVector(None, "skipped", _NO_QUERY)
         return await self._embedding
 
-    def _words(self, user: UserState, legs: Legs) -> dict[int, float]:
-        """The keyword leg: scores of the texts that have a word of the question."""
+    def _words(self, user: UserState, legs: Legs) -> Mapping[Kind, Scores]:
+        """The keyword leg: of each kind the scores of texts that have a word of the question."""
         watch = Stopwatch.start()
         if not self._terms:
             reason = _NO_WORD if self._question.text.strip() else _NO_QUERY
             legs.add(Leg("keyword", "skipped", reason=reason))
             return {}
-        statistics = user.statistics
-        scores = score(self._postings.answer, statistics.documents, statistics.terms)
-        legs.add(Leg("keyword", "ran", watch.seconds, len(scores)))
-        return scores
+        found: dict[Kind, Scores] = {}
+        if "memory" in self._question.kinds:
+            found["memory"] = score(self._postings.answer, *user.statistics)
+        if self._indexes:
+            postings, statistics = self._passages.answer, self._statistics.answer
+            for kind, index in _INDEXES.items():
+                if kind in self._question.kinds:
+                    held = statistics.get(index, Statistics(0, 0))
+                    found[kind] = score(postings[index], *held)
+        legs.add(Leg("keyword", "ran", watch.seconds, sum(map(len, found.values()))))
+        return found
+
+    def _corpora(self, user: UserState, light: Light, legs: Legs) -> list[Corpus]:
+        """What is searched: not what was said, where another kind of content was named."""
+        question = self._question
+        without_episodes = bool(light.source_types) and "document" in question.kinds
+        made: list[Corpus] = []
+        for kind in question.kinds:
+            if kind == "memory":
+                made.append(Memories(question.filters, user.statistics.documents))
+            elif kind == "document":
+                made.append(Documents(question.passages))
+            elif without_episodes:
+                legs.add(Leg("episodic", "skipped", reason=_CONTENT))
+            elif kind == "message":
+                made.append(Messages(question.passages))
+            else:
+                made.append(Summaries(question.passages))
+        return made
 
     async def _list(self, connection: Connection, legs: Legs) -> Found:
         """What counts most when nothing is asked: by importance, then recency of use."""
         question = self._question
         for name in ("semantic", "keyword", "entity"):
             legs.add(Leg(name, "skipped", reason=_NO_QUERY))
+        if "memory" not in question.kinds:
+            return Found()
         listed = memories.page(
             self._scope, question.filters, order_by="usefulness", after=None, limit=question.limit
         )
@@ -214,65 +268,84 @@ class Searching:
         return Found(hits, (), listed.answer.total)
 
     async def _answer(
-        self, connection: Connection, user: UserState, sought: Sought, light: Light, legs: Legs
+        self,
+        connection: Connection,
+        corpora: Sequence[Corpus],
+        scores: Mapping[Kind, Scores],
+        looking: Looking,
+        legs: Legs,
     ) -> Found:
         """Fetch candidates with their features, rank them, and read the best ones whole."""
         question = self._question
         watch = Stopwatch.start()
-        candidates = await self._candidates(connection, user, sought)
-        if sought.vector is not None:
-            with_vector = sum(candidate.cosine is not None for candidate in candidates)
-            legs.add(Leg("semantic", "ran", watch.seconds, with_vector))
-        if sought.entity_ids:
-            mentioned = sum(candidate.entities > 0 for candidate in candidates)
-            legs.add(Leg("entity", "ran", watch.seconds, mentioned))
-        else:
-            legs.add(Leg("entity", "skipped", reason=_NO_NAME))
-        ranked = question.ranking.rank(candidates, light, question.weights)
-        if light.window is not None:
-            legs.add(Leg("temporal", "ran", watch.seconds, sum(item.timely for item in ranked)))
-        ranked = ranked[: question.limit]
+        for statements in (
+            [s for c in corpora for s in c.first(looking, scores.get(c.kind, NO_SCORES))],
+            [s for c in corpora for s in c.second()],
+        ):
+            if statements:
+                await ask(connection, *statements)
+        found = {corpus.kind: corpus.candidates() for corpus in corpora}
+        candidates = [candidate for kind in found.values() for candidate in kind]
+        ranked = question.ranking.rank(candidates, looking.light, question.weights)
+        _report(found, ranked, looking, watch.seconds, legs)
+        best = ranked[: question.limit]
         if question.min_score is not None:
-            ranked = [item for item in ranked if item.score >= question.min_score]
-        whole = memories.by_ids(
-            self._scope,
-            [item.candidate.key for item in ranked],  # type: ignore[misc]
-        )
-        await ask(connection, whole)
-        read = {memory.memory_id: memory for memory in whole.answer}
+            best = [item for item in best if item.score >= question.min_score]
+        hits = await tell(connection, self._scope, best, excerpt=question.excerpt)
         return Found(
-            hits=[
-                Hit(read[key], item.score, item.breakdown, _legs_of(item))  # type: ignore[index]
-                for item in ranked
-                if (key := item.candidate.key) in read
-            ],
+            hits=hits,
             entities=self._entities,
             scored=len(candidates),
+            conversations=await self._conversations(connection, ranked, hits),
         )
 
-    async def _candidates(
-        self, connection: Connection, user: UserState, sought: Sought
-    ) -> list[Candidate]:
-        filters = self._question.filters
-        everything = user.statistics.documents
-        if filters.none and sought.vector is not None and everything > sought.wanted:
-            quick = memory_candidates.among_all(self._scope, sought, memories=everything)
-            await ask(connection, quick)
-            if len(quick.answer) >= sought.wanted:
-                return quick.answer
-        exact = memory_candidates.among_filtered(self._scope, sought, filters)
-        await ask(connection, exact)
-        return exact.answer
+    async def _conversations(
+        self, connection: Connection, ranked: Sequence[Ranked], hits: Sequence[Hit]
+    ) -> list[Summary]:
+        """The summaries that are about the question."""
+        about = [item.candidate.key for item in ranked if _is_about(item.candidate)]
+        about = about[: self._question.conversations]
+        read = {hit.item.conversation_id: hit.item for hit in hits if isinstance(hit.item, Summary)}
+        missing: list[tuple[Kind, Key]] = [("summary", key) for key in about if key not in read]
+        for item in (await read_whole(connection, self._scope, missing)).values():
+            assert isinstance(item, Summary)
+            read[item.conversation_id] = item
+        return [read[key] for key in about if isinstance(key, str) and key in read]
 
 
-def _legs_of(item: Ranked) -> list[str]:
-    found = []
-    if item.candidate.cosine is not None and item.candidate.cosine > 0:
-        found.append("semantic")
-    if item.candidate.bm25 > 0:
-        found.append("keyword")
-    if item.candidate.entities > 0:
-        found.append("entity")
-    if item.timely:
-        found.append("temporal")
-    return found
+def _is_about(candidate: Candidate) -> bool:
+    """Whether a past conversation is about a question rather than merely the nearest to it."""
+    if candidate.kind != "summary":
+        return False
+    words = candidate.bm25 / (candidate.bm25 + _BM25_HALF)
+    return max(0.0, candidate.cosine or 0.0) + words >= _ABOUT
+
+
+def _report(
+    found: Mapping[Kind, Sequence[Any]],
+    ranked: Sequence[Ranked],
+    looking: Looking,
+    seconds: float,
+    legs: Legs,
+) -> None:
+    """Say how each leg fared. They travel together: the time of one is the time of all."""
+    candidates = [candidate for kind in found.values() for candidate in kind]
+    if looking.vector is not None:
+        near = sum(candidate.cosine is not None for candidate in candidates)
+        legs.add(Leg("semantic", "ran", seconds, near))
+    if looking.entity_ids:
+        named = sum(candidate.entities > 0 for candidate in candidates)
+        legs.add(Leg("entity", "ran", seconds, named))
+    else:
+        legs.add(Leg("entity", "skipped", reason=_NO_NAME))
+    if looking.light.window is not None or looking.light.most_recent:
+        timely = sum(item.timely or item.candidate.most_recent for item in ranked)
+        legs.add(Leg("temporal", "ran", seconds, timely))
+    if looking.with_text_rank:
+        matching = sum(candidate.text_rank > 0 for candidate in candidates)
+        legs.add(Leg("fulltext", "ran", seconds, matching))
+    episodes = [len(of_kind) for kind, of_kind in found.items() if kind in _EPISODIC]
+    if episodes:
+        legs.add(Leg("episodic", "ran", seconds, sum(episodes)))
+    if "document" in found:
+        legs.add(Leg("documents", "ran", seconds, len(found["document"])))

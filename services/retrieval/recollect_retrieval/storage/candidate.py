@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -37,8 +36,7 @@ class Candidate:
         source_cosine: Of a memory: the query with the words it came from.
         text_rank: Postgres' ts_rank; only computed for the ranking that uses it.
         entities: How many of the entities that the query names it mentions.
-        said_in: Of a memory: the messages it came from, as (conversation, number); only filled
-            where messages are searched as well.
+        fact_cosine: Of a message: the query with the nearest memory that came from it.
         most_recent: It was brought in by a question for the most recent items.
         words: The item's own words, for rankings that count the query's words in them; else empty.
     """
@@ -58,6 +56,6 @@ class Candidate:
     source_cosine: float | None = None
     text_rank: float = 0.0
     entities: int = 0
-    said_in: Sequence[tuple[str, int]] = ()
+    fact_cosine: float | None = None
     most_recent: bool = False
     words: str = ""

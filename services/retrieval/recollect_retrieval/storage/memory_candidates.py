@@ -7,10 +7,9 @@ came last. Every one of the pool gets every feature, whichever leg brought it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from heapq import nlargest
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +21,7 @@ from recollect_retrieval.storage.filters import LET_THROUGH, Filters
 from recollect_retrieval.storage.statement import Rows, Statement
 from recollect_shared.embeddings.protocol import Vector
 from recollect_shared.models import Scope
+from recollect_shared.text.bm25 import Scores
 
 CODES_ABOVE = 1_000
 """How many memories a user has before a first look at the signs of their vectors pays."""
@@ -199,7 +199,7 @@ class Sought:
 
     vector: Vector | None
     model: str
-    bm25: Mapping[int, float]
+    bm25: Scores
     entity_ids: Sequence[UUID] = ()
     since: datetime | None = None
     until: datetime | None = None
@@ -223,7 +223,7 @@ def among_all(scope: Scope, sought: Sought, *, memories: int) -> Statement[list[
         _CODED_SEARCH if coded else _EXACT_SEARCH,
         {
             **_parameters(scope, sought),
-            "lexical_nos": nlargest(sought.wanted, sought.bm25, key=sought.bm25.__getitem__),
+            "lexical_nos": sought.bm25.best(sought.wanted),
             "ranked_again": max(_LEAST_RANKED_AGAIN, _RANKED_AGAIN * sought.wanted),
         },
         lambda rows: _candidates(rows, sought),
@@ -237,7 +237,7 @@ def among_filtered(scope: Scope, sought: Sought, filters: Filters) -> Statement[
         {
             **_parameters(scope, sought),
             **filters.parameters(),
-            "lexical_nos": sorted(sought.bm25, key=sought.bm25.__getitem__, reverse=True),
+            "lexical_nos": sought.bm25.best(len(sought.bm25)),
         },
         lambda rows: _candidates(rows, sought),
         planned_anew=True,
@@ -280,7 +280,7 @@ def _candidates(rows: Rows, sought: Sought) -> list[Candidate]:
     if sought.newest:
         by_time = sorted(rows, key=lambda row: (row[3], row[0]), reverse=True)
         newest = {row[0] for row in by_time[: sought.newest]}
-    bm25 = sought.bm25
+    bm25 = sought.bm25.of_each([row[5] for row in rows])
     return [
         Candidate(
             kind="memory",
@@ -289,7 +289,7 @@ def _candidates(rows: Rows, sought: Sought) -> list[Candidate]:
             created_at=created_at,
             conversation_id=conversation_id,
             importance=importance,
-            bm25=bm25.get(lexical_no, 0.0),
+            bm25=words,
             cosine=cosine,
             source_cosine=source_cosine,
             entities=entities,
@@ -301,9 +301,9 @@ def _candidates(rows: Rows, sought: Sought) -> list[Candidate]:
             created_at,
             valid_from,
             conversation_id,
-            lexical_no,
+            _,
             cosine,
             source_cosine,
             entities,
-        ) in rows
+        ), words in zip(rows, bm25, strict=True)
     ]

@@ -15,6 +15,7 @@ from recollect_shared.database.pool import Connection
 _PLAN_ANEW = "SET LOCAL plan_cache_mode = force_custom_plan"
 
 Answer = TypeVar("Answer")
+Other = TypeVar("Other")
 Rows = Sequence[tuple[Any, ...]]
 
 
@@ -48,6 +49,16 @@ class Statement(Generic[Answer]):
         """What the rows mean; asked for after `ask`."""
         assert self._rows is not None, "the statement was not asked yet"
         return self.read(self._rows)
+
+    def meaning(self, further: Callable[[Answer], Other]) -> Statement[Other]:
+        """The same question, with its answer put into another form."""
+        read = self.read
+        return Statement(
+            self.sql,
+            self.parameters,
+            lambda rows: further(read(rows)),
+            planned_anew=self.planned_anew,
+        )
 
     def answered(self, rows: Rows) -> None:
         """Take the rows; those of a repeated read replace the earlier ones."""

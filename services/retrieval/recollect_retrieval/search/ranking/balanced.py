@@ -1,23 +1,31 @@
 """The default ranking, `balanced`: a sum of features, each kept on its own scale and shown.
 
-    own = cosine(query, content) + 0.5 cosine(query, source words) + b/(b+8) + 0.4 date + 0.1 entity
-    score = (own + 0.5 (best own of the same conversation)) / (3.0 · 1.5)
+    own   = cosine + 0.5 source + b/(b+8) + 0.4 date + 0.1 entity + 0.2 speaker + 0.2 priority
+    score = (own + 0.5 (best own of the same conversation) + 0.5 neighbours) / scale
 
-where b is BM25 over content and source words, `date` is 1 inside the time window the question
-names, decaying outside, and `entity` is 1 where something is mentioned that the question names.
-What surrounds an answer is often a part of it, so that items lift each other within a conversation.
-Cosines below 0 count as 0, so that a score lies in 0..1. Adding scores keeps their size, which
-fusing ranks throws away; on LoCoMo questions this sum finds 8 to 10 points more of the evidence
-than cosine alone (docs/design.md).
+`cosine` is that of the query with the item, for a message at least that of a memory made of it
+(`facts` is what this adds). `source` is the cosine with the words a memory came from, b is BM25,
+and `date` is 1 inside the time window the question names, decaying outside; a question for the most
+recent is read as one for the time of the newest candidate. `entity`, `speaker` and
+`source_priority` are 1 where the question names something that is mentioned, who said it, or the
+kind of content.
+
+What surrounds an answer is often a part of it: items lift each other within a conversation, and
+messages lift those right beside them (`neighbour` is 0.6 of the best one message away and 0.4 of
+the best two away). Cosines below 0 count as 0, so that a score lies in 0..1.
+
+Adding scores keeps their size, which fusing ranks throws away; docs/retrieval.md has the ablation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
-from recollect_retrieval.search.dates.window import closeness
+from recollect_retrieval.search.dates.window import Window, closeness
 from recollect_retrieval.search.ranking.light import Light, Ranked
 from recollect_retrieval.storage.candidate import Candidate
+from recollect_shared.text.normalise import fold
 
 _WEIGHTS: Mapping[str, float] = {
     "semantic": 1.0,
@@ -25,14 +33,32 @@ _WEIGHTS: Mapping[str, float] = {
     "keyword": 1.0,
     "date": 0.4,
     "entity": 0.1,
+    "speaker": 0.2,
+    "source_priority": 0.2,
     "session": 0.5,
+    "neighbour": 0.5,
 }
-_NAMES = tuple(_WEIGHTS)
+_NAMES = (
+    "semantic",
+    "facts",
+    "source",
+    "keyword",
+    "date",
+    "entity",
+    "speaker",
+    "source_priority",
+    "session",
+    "neighbour",
+)
 _DATE = _NAMES.index("date")
 _BM25_HALF = 8.0
 """The BM25 score that counts half."""
 _TIMELY = 0.05
 """The closeness to the window from which on a memory was found by its time."""
+_BESIDE = (0.6, 0.4)
+"""What the best message one and two places away counts."""
+_RECENT = timedelta(days=1)
+"""How far back from the newest candidate "the most recent" reaches in full."""
 
 
 class Balanced:
@@ -47,39 +73,95 @@ class Balanced:
     ) -> list[Ranked]:
         """See `Ranking.rank`; among equals importance decides, then the newest comes first."""
         weight = {**_WEIGHTS, **weights}
-        share = weight.pop("session")
-        # Without a window no candidate has anything to gain from it: the scale stays the same, so
-        # that scores of different questions can be compared.
-        scale = sum(weight.values()) * (1 + share) or 1.0
-        parts = [_parts(candidate, light, weight, scale) for candidate in candidates]
+        session, beside = weight["session"], weight["neighbour"]
+        # The most that an item can have by itself: no kind has more than one of the last three. One
+        # scale for all kinds and questions, so that their scores compare; a message has neighbours
+        # besides.
+        own = sum(weight[name] for name in ("semantic", "keyword", "date", "entity")) + max(
+            weight[name] for name in ("source", "speaker", "source_priority")
+        )
+        scale = own * (1 + session) or 1.0
+        longer = own * (1 + session + beside) or 1.0
+        window = _window(candidates, light)
+        parts = [
+            _parts(candidate, light, window, weight, longer if _is_said(candidate) else scale)
+            for candidate in candidates
+        ]
         alone = [sum(part) for part in parts]
         best: dict[str, float] = {}
+        said: dict[tuple[str, int], float] = {}
         for candidate, score in zip(candidates, alone, strict=True):
-            session = candidate.conversation_id
-            if session is not None and score > best.get(session, 0.0):
-                best[session] = score
+            conversation = candidate.conversation_id
+            if conversation is not None and score > best.get(conversation, 0.0):
+                best[conversation] = score
+            if isinstance(candidate.key, tuple):
+                said[candidate.key] = score
         ranked = []
+        timely = _TIMELY * weight["date"] / longer
         for candidate, part, score in zip(candidates, parts, alone, strict=True):
-            lift = share * best.get(candidate.conversation_id or "", 0.0)
-            timely = part[_DATE] >= _TIMELY * weight["date"] / scale > 0
-            ranked.append(Ranked(candidate, score + lift, _NAMES, (*part, lift), timely))
+            lift = session * best.get(candidate.conversation_id or "", 0.0)
+            near = beside * _beside(candidate, said) if said else 0.0
+            ranked.append(
+                Ranked(
+                    candidate,
+                    score + lift + near,
+                    _NAMES,
+                    (*part, lift, near),
+                    timely=part[_DATE] >= timely > 0,
+                )
+            )
         ranked.sort(key=_order, reverse=True)
         return ranked
 
 
 def _parts(
-    candidate: Candidate, light: Light, weight: Mapping[str, float], scale: float
+    candidate: Candidate,
+    light: Light,
+    window: Window | None,
+    weight: Mapping[str, float],
+    scale: float,
 ) -> tuple[float, ...]:
-    """All but the lift of the session, in the order of `_NAMES`."""
+    """All but the lifts, in the order of `_NAMES`."""
+    cosine = max(0.0, candidate.cosine or 0.0)
+    learnt = max(0.0, (candidate.fact_cosine or 0.0) - cosine)
     bm25 = candidate.bm25
-    window = light.window
+    named = bool(candidate.speaker) and fold(candidate.speaker) in light.names
     return (
-        weight["semantic"] * max(0.0, candidate.cosine or 0.0) / scale,
+        weight["semantic"] * cosine / scale,
+        weight["semantic"] * learnt / scale,
         weight["source"] * max(0.0, candidate.source_cosine or 0.0) / scale,
         weight["keyword"] * bm25 / (bm25 + _BM25_HALF) / scale,
         weight["date"] * closeness(window, candidate.happened_at) / scale if window else 0.0,
         weight["entity"] / scale if candidate.entities else 0.0,
+        weight["speaker"] / scale if named else 0.0,
+        weight["source_priority"] / scale if candidate.source_type in light.source_types else 0.0,
     )
+
+
+def _window(candidates: Sequence[Candidate], light: Light) -> Window | None:
+    """The time a question is about; what is still to come is no answer to "most recent"."""
+    if light.window is not None or not light.most_recent:
+        return light.window
+    past = [c.happened_at for c in candidates if c.happened_at <= light.now]
+    return Window(max(past) - _RECENT, light.now, "") if past else None
+
+
+def _is_said(candidate: Candidate) -> bool:
+    return candidate.kind == "message"
+
+
+def _beside(candidate: Candidate, said: Mapping[tuple[str, int], float]) -> float:
+    """The best of what was said right before and after, and of what was said two places away."""
+    if not isinstance(candidate.key, tuple):
+        return 0.0
+    conversation, number = candidate.key
+    found = 0.0
+    for distance, share in enumerate(_BESIDE, start=1):
+        found += share * max(
+            said.get((conversation, number - distance), 0.0),
+            said.get((conversation, number + distance), 0.0),
+        )
+    return found
 
 
 def _order(item: Ranked) -> tuple[float, float, float, str]:

@@ -1,0 +1,89 @@
+"""Memories as something to search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+from uuid import UUID
+
+from recollect_retrieval.search.corpora.looking import Looking
+from recollect_retrieval.storage import memory_candidates
+from recollect_retrieval.storage.candidate import Candidate, Kind
+from recollect_retrieval.storage.filters import Filters
+from recollect_retrieval.storage.memory_candidates import Sought
+from recollect_retrieval.storage.statement import Statement
+from recollect_shared.text.bm25 import Scores
+
+
+class Memories:
+    """Current memories, or those that filters let through.
+
+    Where nothing is filtered the nearest are looked up without their memories. That finds fewer
+    than exist where many of them have expired or have no vector yet: then everything is compared.
+
+    Args:
+        filters: Which memories count.
+        held: About how many the user has.
+    """
+
+    kind: Kind = "memory"
+
+    def __init__(self, filters: Filters, held: int) -> None:
+        self._filters = filters
+        self._held = held
+        self._quick: Statement[list[Candidate]] | None = None
+        self._exact: Statement[list[Candidate]] | None = None
+        self._ranks: Statement[dict[UUID, float]] | None = None
+
+    def first(self, looking: Looking, bm25: Scores) -> Sequence[Statement[Any]]:
+        """See `Corpus.first`."""
+        window = looking.light.window
+        sought = Sought(
+            vector=looking.vector,
+            model=looking.model,
+            bm25=bm25,
+            entity_ids=looking.entity_ids,
+            since=window.start if window else None,
+            until=window.end if window else None,
+            newest=looking.newest,
+            wanted=looking.wanted,
+        )
+        self._looking = looking
+        self._exact = memory_candidates.among_filtered(looking.scope, sought, self._filters)
+        if self._filters.none and looking.vector is not None and self._held > looking.wanted:
+            self._quick = memory_candidates.among_all(looking.scope, sought, memories=self._held)
+            return [self._quick]
+        return [self._exact]
+
+    def second(self) -> Sequence[Statement[Any]]:
+        """See `Corpus.second`."""
+        assert self._exact is not None
+        asked: list[Statement[Any]] = []
+        if self._quick is not None and len(self._quick.answer) < self._looking.wanted:
+            self._quick = None
+            asked.append(self._exact)
+        elif self._looking.with_text_rank:
+            found = (self._quick or self._exact).answer
+            self._ranks = self._text_ranks(found)
+            asked.append(self._ranks)
+        return asked
+
+    def candidates(self) -> list[Candidate]:
+        """See `Corpus.candidates`."""
+        assert self._exact is not None
+        found = (self._quick or self._exact).answer
+        if self._ranks is None:
+            return found
+        ranks = self._ranks.answer
+        return [
+            replace(candidate, text_rank=ranks.get(cast(UUID, candidate.key), 0.0))
+            for candidate in found
+        ]
+
+    def _text_ranks(self, found: Sequence[Candidate]) -> Statement[dict[UUID, float]]:
+        return memory_candidates.text_ranks(
+            self._looking.scope,
+            self._looking.text,
+            [cast(UUID, candidate.key) for candidate in found],
+        )

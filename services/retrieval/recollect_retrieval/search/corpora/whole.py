@@ -1,0 +1,32 @@
+"""Reading found items whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+from uuid import UUID
+
+from recollect_retrieval.search.corpora.looking import Item
+from recollect_retrieval.storage import chunks, memories, messages, summaries
+from recollect_retrieval.storage.candidate import Key, Kind
+from recollect_retrieval.storage.statement import Statement
+from recollect_shared.models import Scope
+
+
+def whole(scope: Scope, kind: Kind, keys: Sequence[Key]) -> Statement[Mapping[Key, Item]]:
+    """The items of one kind behind keys; what vanished in between is left out."""
+    if kind == "memory":
+        return memories.by_ids(scope, cast(Sequence[UUID], keys)).meaning(
+            lambda found: {memory.memory_id: memory for memory in found}
+        )
+    if kind == "message":
+        return messages.by_keys(scope, cast(Sequence[tuple[str, int]], keys)).meaning(
+            lambda found: {excerpt.key: excerpt.message for excerpt in found}
+        )
+    if kind == "summary":
+        return summaries.by_conversations(scope, cast(Sequence[str], keys)).meaning(
+            lambda found: {summary.conversation_id: summary for summary in found}
+        )
+    return chunks.by_ids(scope, cast(Sequence[UUID], keys)).meaning(
+        lambda found: {chunk.chunk_id: chunk for chunk in found}
+    )

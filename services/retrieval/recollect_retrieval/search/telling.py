@@ -1,0 +1,124 @@
+"""The best items of a search, read whole, each with what was said where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+from uuid import UUID
+
+from recollect_retrieval.search.corpora.looking import Item
+from recollect_retrieval.search.corpora.whole import whole
+from recollect_retrieval.search.question import Hit
+from recollect_retrieval.search.ranking.light import Ranked
+from recollect_retrieval.storage import messages, neighbours
+from recollect_retrieval.storage.candidate import Key, Kind
+from recollect_retrieval.storage.neighbours import MessageKey
+from recollect_retrieval.storage.statement import Statement, ask
+from recollect_shared.database.pool import Connection
+from recollect_shared.models import Message, Scope
+
+_MAX_SOURCES = 5
+"""Messages of one memory's sources around which excerpts are taken."""
+
+
+async def tell(
+    connection: Connection, scope: Scope, best: Sequence[Ranked], *, excerpt: int
+) -> list[Hit]:
+    """The items behind `best`, in the same order; those that vanished in between are left out."""
+    memory_ids = [
+        cast(UUID, item.candidate.key) for item in best if item.candidate.kind == "memory"
+    ]
+    sources = neighbours.sources_of(scope, memory_ids)
+    also = [sources] if excerpt and memory_ids else []
+    found = await read_whole(
+        connection, scope, [(item.candidate.kind, item.candidate.key) for item in best], also=also
+    )
+    said: Mapping[MessageKey, Sequence[Message]] = {}
+    keys_of: list[Sequence[MessageKey]] = [()] * len(best)
+    if excerpt:
+        found_in = sources.answer if also else {}
+        keys_of = [_sources_of(item, found_in) for item in best]
+        said = await _excerpts(connection, scope, keys_of, excerpt)
+    return [
+        Hit(
+            found[item.candidate.kind, item.candidate.key],
+            item.score,
+            item.breakdown,
+            legs_of(item),
+            _united(said, keys),
+        )
+        for item, keys in zip(best, keys_of, strict=True)
+        if (item.candidate.kind, item.candidate.key) in found
+    ]
+
+
+async def read_whole(
+    connection: Connection,
+    scope: Scope,
+    wanted: Sequence[tuple[Kind, Key]],
+    *,
+    also: Sequence[Statement[Any]] = (),
+) -> dict[tuple[Kind, Key], Item]:
+    """Items of any kind; `also` are statements that go along."""
+    keys: dict[Kind, list[Key]] = {}
+    for kind, key in wanted:
+        keys.setdefault(kind, []).append(key)
+    reads = {kind: whole(scope, kind, of_kind) for kind, of_kind in keys.items()}
+    if not reads:
+        return {}
+    await ask(connection, *reads.values(), *also)
+    return {(kind, key): item for kind, read in reads.items() for key, item in read.answer.items()}
+
+
+def legs_of(item: Ranked) -> list[str]:
+    """The legs that found an item."""
+    candidate = item.candidate
+    found = []
+    if candidate.cosine is not None and candidate.cosine > 0:
+        found.append("semantic")
+    if candidate.text_rank > 0:
+        found.append("fulltext")
+    if candidate.bm25 > 0:
+        found.append("keyword")
+    if candidate.entities > 0:
+        found.append("entity")
+    if item.timely or candidate.most_recent:
+        found.append("temporal")
+    if candidate.kind in ("message", "summary"):
+        found.append("episodic")
+    if candidate.kind == "document":
+        found.append("documents")
+    return found
+
+
+def _sources_of(
+    item: Ranked, found_in: Mapping[UUID, Sequence[MessageKey]]
+) -> Sequence[MessageKey]:
+    key = item.candidate.key
+    if item.candidate.kind == "message":
+        return [cast(MessageKey, key)]
+    if item.candidate.kind == "memory":
+        return found_in.get(cast(UUID, key), ())[:_MAX_SOURCES]
+    return ()
+
+
+async def _excerpts(
+    connection: Connection, scope: Scope, keys: Iterable[Sequence[MessageKey]], excerpt: int
+) -> Mapping[MessageKey, Sequence[Message]]:
+    distinct = list(dict.fromkeys(key for several in keys for key in several))
+    if not distinct:
+        return {}
+    read = messages.by_keys(scope, distinct, excerpt=excerpt)
+    await ask(connection, read)
+    return {found.key: found.messages for found in read.answer}
+
+
+def _united(
+    said: Mapping[MessageKey, Sequence[Message]], keys: Sequence[MessageKey]
+) -> list[Message]:
+    """The messages around several, each once, conversation by conversation as they were said."""
+    found: dict[tuple[str, str], Message] = {}
+    for key in sorted(keys):
+        for message in said.get(key, ()):
+            found.setdefault((message.conversation_id, message.message_id), message)
+    return list(found.values())

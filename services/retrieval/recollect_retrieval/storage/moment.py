@@ -1,0 +1,149 @@
+"""The state of a user's memories at another time, as a part of statements.
+
+Two times are told apart. `known_at` chooses for each memory the version that was the current one
+then. `as_of` asks, of what is known, what was true then: validity and the ends of validity are
+looked at from that time. Either may be given without the other.
+
+What is forgotten now is left out of every past, with the parts that a forgotten memory was merged
+from: a user who takes something back means all of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The time a read looks from.
+
+    Attributes:
+        as_of: What was true then; None looks at everything known, whenever it held.
+        known_at: What was known then; None is all that is known by now.
+    """
+
+    as_of: datetime | None = None
+    known_at: datetime | None = None
+
+    @property
+    def present(self) -> bool:
+        """Whether nothing is asked of the past: other statements are quicker then."""
+        return self.as_of is None and self.known_at is None
+
+    def parameters(self) -> dict[str, Any]:
+        """The moment as statement parameters."""
+        return {"as_of": self.as_of, "known_at": self.known_at}
+
+
+# The version of each memory that was known, narrow, without what is forgotten now.
+_KNOWN = """
+WITH RECURSIVE unsaid AS (
+    SELECT memory_id FROM memories
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND status = 'forgotten' AND source = 'consolidation'
+    UNION
+    SELECT m.memory_id
+    FROM unsaid AS u
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.superseded_by = u.memory_id AND m.status = 'superseded'
+), known AS MATERIALIZED (
+    SELECT m.memory_id, m.version, m.text_version, m.lexical_no, m.type, m.importance, m.confidence,
+           m.source, m.status, m.tags, m.metadata, m.conversation_id, m.valid_from, m.valid_to,
+           m.expires_at, m.superseded_by, m.supersedes, m.created_at
+    FROM memories AS m
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s /* among */
+      AND m.status <> 'forgotten' AND m.memory_id NOT IN (SELECT memory_id FROM unsaid)
+      AND (%(known_at)s::timestamptz IS NULL OR m.updated_at <= %(known_at)s)
+    UNION ALL
+    SELECT v.memory_id, v.version, m.text_version, m.lexical_no, v.type, v.importance, v.confidence,
+           m.source, v.status, v.tags, v.metadata, m.conversation_id, v.valid_from, v.valid_to,
+           v.expires_at, v.superseded_by, v.supersedes, m.created_at
+    FROM memories AS m
+    JOIN memory_versions AS v ON v.tenant_id = m.tenant_id AND v.user_id = m.user_id
+         AND v.memory_id = m.memory_id
+    WHERE %(known_at)s::timestamptz IS NOT NULL
+      AND m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s /* among */
+      AND m.status <> 'forgotten' AND m.memory_id NOT IN (SELECT memory_id FROM unsaid)
+      AND m.updated_at > %(known_at)s AND m.created_at <= %(known_at)s
+      AND v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
+      AND v.known_from <= %(known_at)s AND v.known_to > %(known_at)s
+),
+"""
+
+# What earlier versions and successors tell about how things stood as of a time. A merge that was
+# undone says nothing of any time: its parts do, which it no longer names.
+_JUDGED = """
+judged AS MATERIALIZED (
+    SELECT n.*, lapsed.archived_at, lapsed.status AS status_before,
+           lapsed.expires_at AS expires_before,
+           CASE WHEN n.status = 'superseded' THEN coalesce(
+               (SELECT s.valid_from FROM memories AS s
+                WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+                  AND s.memory_id = n.superseded_by
+                  AND (%(known_at)s::timestamptz IS NULL OR s.updated_at <= %(known_at)s)),
+               (SELECT s.valid_from FROM memory_versions AS s
+                WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+                  AND s.memory_id = n.superseded_by
+                  AND s.known_from <= %(known_at)s AND s.known_to > %(known_at)s))
+           END AS merged_from,
+           CASE WHEN n.type = 'goal' AND n.status IN ('achieved', 'archived')
+                     AND n.valid_to > %(as_of)s
+                THEN (SELECT v.importance FROM memory_versions AS v
+                      WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
+                        AND v.memory_id = n.memory_id AND v.version < n.version
+                        AND v.status = 'active'
+                      ORDER BY v.version DESC LIMIT 1)
+           END AS importance_before
+    FROM known AS n
+    LEFT JOIN LATERAL (
+        SELECT v.status, v.expires_at, v.known_to AS archived_at
+        FROM memory_versions AS v
+        WHERE n.status = 'archived' AND (n.source <> 'consolidation' OR n.supersedes <> '{}')
+          AND v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s
+          AND v.memory_id = n.memory_id AND v.version < n.version AND v.status <> 'archived'
+        ORDER BY v.version DESC
+        LIMIT 1
+    ) AS lapsed ON true
+    WHERE %(as_of)s::timestamptz IS NOT NULL AND n.valid_from <= %(as_of)s
+    UNION ALL
+    SELECT n.*, NULL, NULL, NULL, NULL, NULL
+    FROM known AS n
+    WHERE %(as_of)s::timestamptz IS NULL
+),
+"""
+
+# How things stood at the moment. Who reads it may take it for `memories`, except that `expires_at`
+# says no more than whether it had expired: the filters compare it with the present.
+_SEEN = """
+stood AS (
+    SELECT j.*, CASE WHEN archived_at > %(as_of)s THEN status_before ELSE status END AS stated,
+           CASE WHEN archived_at > %(as_of)s THEN expires_before ELSE expires_at END AS expiry
+    FROM judged AS j
+), seen AS (
+    SELECT %(tenant_id)s::text AS tenant_id, %(user_id)s::text AS user_id,
+           memory_id, version, text_version, lexical_no, type, confidence, source,
+           coalesce(importance_before, importance) AS importance,
+           CASE WHEN stated IN ('contradicted', 'achieved') AND valid_to > %(as_of)s THEN 'active'
+                WHEN stated = 'superseded' AND merged_from > %(as_of)s THEN 'active'
+                ELSE stated END AS status,
+           tags, metadata, conversation_id, valid_from, created_at, expiry,
+           CASE WHEN expiry <= coalesce(%(as_of)s, %(known_at)s, now())
+                THEN '-infinity'::timestamptz END AS expires_at
+    FROM stood
+    WHERE %(as_of)s::timestamptz IS NULL OR valid_to IS NULL OR valid_to > %(as_of)s
+       OR stated IN ('contradicted', 'achieved')
+)
+"""
+
+AT_THE_MOMENT = (_KNOWN + _JUDGED + _SEEN).replace("/* among */", "")
+"""Tables that end with `seen`, the memories of a user as they stood at a `Moment`.
+
+Its columns are those of `memories` that the filters know, with `version`, `text_version` and
+`lexical_no`; `expiry` is what `expires_at` was.
+"""
+AMONG_THESE = (_KNOWN + _JUDGED + _SEEN).replace(
+    "/* among */", "AND m.memory_id = ANY(%(memory_ids)s::uuid[])"
+)
+"""The same for the memories `memory_ids` only."""

@@ -1,0 +1,154 @@
+"""What stands about messages: those said right before and after, and the memories made of them.
+
+Rankings lift a message by its neighbours and by what was learnt from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from recollect_retrieval.storage import message_candidates
+from recollect_retrieval.storage.candidate import Candidate
+from recollect_retrieval.storage.passage_filters import compared, of
+from recollect_retrieval.storage.statement import Rows, Statement
+from recollect_shared.embeddings.protocol import Vector
+from recollect_shared.models import Scope
+from recollect_shared.text.bm25 import Scores
+
+MessageKey = tuple[str, int]
+"""Conversation and number of a message."""
+
+_AROUND = (
+    """
+WITH given AS (
+    SELECT conversation_id, message_no
+    FROM unnest(%(conversation_ids)s::text[], %(message_nos)s::int[])
+        AS g (conversation_id, message_no)
+), pool AS (
+    SELECT m.conversation_id, m.message_no
+    FROM given
+    JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.conversation_id = given.conversation_id
+         AND m.message_no BETWEEN given.message_no - %(distance)s::int
+                              AND given.message_no + %(distance)s::int
+    EXCEPT
+    SELECT conversation_id, message_no FROM given
+)
+"""
+    + message_candidates.FEATURES
+)
+
+# Ids are compared by their digests, which stand in the index, and then by themselves.
+_SOURCES = """
+SELECT s.memory_id, m.conversation_id, m.message_no
+FROM memory_sources AS s
+JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.conversation_id = s.conversation_id
+     AND md5(m.message_id) = md5(s.message_id) AND m.message_id = s.message_id
+WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+  AND s.memory_id = ANY(%(memory_ids)s::uuid[])
+ORDER BY s.memory_id, m.conversation_id, m.message_no
+"""
+
+# What came from the conversations is read once, and sources that are none of the messages drop out
+# by a look-up: a join by ids compares each message with all that came from its conversation.
+# `IS TRUE` keeps the look-up from being planned as such a join.
+_FACTS = """
+WITH said AS MATERIALIZED (
+    SELECT m.conversation_id, m.message_no, m.message_id,
+           md5(md5(m.conversation_id) || md5(m.message_id)) AS source_key
+    FROM unnest(%(conversation_ids)s::text[], %(message_nos)s::int[])
+        AS k (conversation_id, message_no)
+    JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.conversation_id = k.conversation_id AND m.message_no = k.message_no
+), learnt AS MATERIALIZED (
+    SELECT memory_id, conversation_id, message_id, source_key
+    FROM memory_sources
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND md5(conversation_id) = ANY(ARRAY(SELECT DISTINCT md5(conversation_id) FROM said))
+      AND (source_key IN (SELECT source_key FROM said)) IS TRUE
+)
+SELECT said.conversation_id, said.message_no, max(-(e.embedding <#> %(vector)s::halfvec))
+FROM learnt
+JOIN said ON said.source_key = learnt.source_key
+     AND said.conversation_id = learnt.conversation_id AND said.message_id = learnt.message_id
+JOIN memories AS f ON f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
+     AND f.memory_id = learnt.memory_id
+JOIN memory_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+     AND e.memory_id = f.memory_id AND e.model = %(model)s AND e.text_version = f.text_version
+WHERE f.status IN ('active', 'achieved') AND (f.expires_at IS NULL OR f.expires_at > now())
+GROUP BY said.conversation_id, said.message_no
+"""
+
+
+def around(
+    scope: Scope,
+    keys: Sequence[MessageKey],
+    distance: int,
+    *,
+    vector: Vector | None,
+    model: str,
+    bm25: Scores,
+    with_words: bool = False,
+) -> Statement[list[Candidate]]:
+    """What users and assistants said at most `distance` numbers before or after given messages.
+
+    The given ones are not among them; each of the others stands there once, in no order.
+
+    Args:
+        scope: Whose.
+        keys: The given messages.
+        distance: 1 for what was said right before and right after.
+        vector: As in `message_candidates.find`, and so are the rest.
+        model: See there.
+        bm25: See there.
+        with_words: See there.
+    """
+    return Statement(
+        _AROUND,
+        {
+            **of(scope),
+            **compared(vector, model),
+            **_columns(keys),
+            "distance": distance,
+            "with_words": with_words,
+        },
+        lambda rows: message_candidates.candidates(rows, bm25),
+    )
+
+
+def sources_of(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[dict[UUID, list[MessageKey]]]:
+    """The messages that memories came from.
+
+    Memories of which no such message is held any more are left out.
+    """
+
+    def read(rows: Rows) -> dict[UUID, list[MessageKey]]:
+        found: dict[UUID, list[MessageKey]] = {}
+        for memory_id, conversation_id, message_no in rows:
+            found.setdefault(memory_id, []).append((conversation_id, message_no))
+        return found
+
+    return Statement(_SOURCES, {**of(scope), "memory_ids": list(memory_ids)}, read)
+
+
+def facts_about(
+    scope: Scope, keys: Sequence[MessageKey], *, vector: Vector, model: str
+) -> Statement[dict[MessageKey, float]]:
+    """The best cosine of a current memory that came from each message.
+
+    Messages of which no such memory has a vector are left out.
+    """
+    return Statement(
+        _FACTS,
+        {**of(scope), **compared(vector, model), **_columns(keys)},
+        lambda rows: {(row[0], row[1]): row[2] for row in rows},
+    )
+
+
+def _columns(keys: Sequence[MessageKey]) -> dict[str, list[str] | list[int]]:
+    return {
+        "conversation_ids": [conversation_id for conversation_id, _ in keys],
+        "message_nos": [message_no for _, message_no in keys],
+    }

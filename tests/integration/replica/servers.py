@@ -1,0 +1,185 @@
+"""A primary of a test's own and a hot standby that streams from it, both to be stopped at will."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import psutil
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from recollect_shared.database.embedded import EmbeddedPostgres
+from recollect_shared.database.embedded.account import account_for
+from recollect_shared.database.embedded.binaries import programs
+from recollect_shared.database.embedded.layout import Layout
+from recollect_shared.database.migrate import migrate
+from tests.integration.embedded.processes import wait_until
+
+_SETTINGS = {
+    "hot_standby": "on",
+    "listen_addresses": "",
+    "port": "5432",
+    "log_error_verbosity": "terse",
+    "wal_retrieve_retry_interval": "100ms",
+    # What stands in the way of replay is ended at once.
+    "max_standby_streaming_delay": "0",
+}
+
+
+class Servers:
+    """The two, made in `place`: a folder with a short name that Postgres's account can enter."""
+
+    def __init__(self, place: Path) -> None:
+        self.primary = EmbeddedPostgres.acquire(place / "data", supervise=False)
+        self._place = place
+        self._standby: subprocess.Popen[bytes] | None = None
+        self._frozen: list[int] = []
+        self._layout = Layout.prepare(place / "data")
+        self._account = account_for(self._layout)
+        self._programs = programs(self._layout, self._account)
+        try:
+            migrate(self.primary.conninfo())
+            self._copy()
+            self.start_standby()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def standby_conninfo(self) -> str:
+        """How the services log in to the standby."""
+        return make_conninfo(self.primary.conninfo(), host=str(self._place / "run"))
+
+    def administrator(self, *, standby: bool = False) -> psycopg.Connection[tuple[object, ...]]:
+        """An administrator's connection to one of the two, in autocommit."""
+        conninfo = self.administrator_conninfo()
+        if standby:
+            conninfo = make_conninfo(conninfo, host=str(self._place / "run"))
+        return psycopg.connect(conninfo, autocommit=True)
+
+    def administrator_conninfo(self) -> str:
+        """How an administrator logs in to the primary."""
+        return make_conninfo(
+            self.primary.superuser_conninfo("recollect"),
+            options="-c search_path=recollect,public",
+            connect_timeout=10,
+        )
+
+    @property
+    def standby_said(self) -> str:
+        """What the standby has logged."""
+        return (self._place / "standby.log").read_text("utf-8", errors="replace")
+
+    def _copy(self) -> None:
+        (self._place / "run").mkdir()
+        self._account.own(self._place / "run")
+        (self._place / "copy").mkdir(mode=0o700)
+        self._account.own(self._place / "copy")
+        login = conninfo_to_dict(self.primary.superuser_conninfo())
+        command = [str(self._programs / "pg_basebackup"), "--pgdata", str(self._place / "copy")]
+        command += ["--host", str(login["host"]), "--port", str(login["port"])]
+        command += ["--username", str(login["user"]), "--write-recovery-conf"]
+        command += ["--wal-method", "stream", "--checkpoint", "fast"]
+        done = self._account.run(command, environment={"PGPASSWORD": str(login["password"])})
+        assert done.returncode == 0, done.stderr.decode(errors="replace")
+
+    def start_standby(self) -> None:
+        """Start it and wait until it takes connections."""
+        command = [str(self._programs / "postgres"), "-D", str(self._place / "copy")]
+        for name, value in {**_SETTINGS, "unix_socket_directories": self._place / "run"}.items():
+            command += ["-c", f"{name}={value}"]
+        with (self._place / "standby.log").open("ab") as log:
+            self._standby = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                start_new_session=True,
+                env={"PATH": os.defpath, "LC_ALL": "C"},
+                user=self._account.uid if self._account.switch else None,
+                group=self._account.gid if self._account.switch else None,
+                extra_groups=[] if self._account.switch else None,
+            )
+
+        def up() -> bool:
+            assert self._standby is not None
+            assert self._standby.poll() is None, self.standby_said
+            try:
+                self.administrator(standby=True).close()
+            except psycopg.OperationalError:
+                return False
+            return True
+
+        wait_until(up, "the standby to take connections")
+
+    def stop_standby(self) -> None:
+        """Stop it; it may be frozen."""
+        if self._standby is not None:
+            self.thaw()
+            self._standby.send_signal(signal.SIGQUIT)
+            self._standby.wait(60)
+            self._standby = None
+
+    def freeze_standby(self) -> None:
+        """Stop it in its tracks: it answers nothing and refuses nothing."""
+        assert self._standby is not None
+        postmaster = psutil.Process(self._standby.pid)
+        # The postmaster first, so that it makes no child that is missed.
+        os.kill(postmaster.pid, signal.SIGSTOP)
+        self._frozen = [postmaster.pid, *(each.pid for each in postmaster.children())]
+        for pid in self._frozen[1:]:
+            os.kill(pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let a frozen standby go on."""
+        for pid in reversed(self._frozen):
+            os.kill(pid, signal.SIGCONT)
+        self._frozen = []
+
+    def pause_replay(self) -> None:
+        """What is written from now on does not show at the standby."""
+        self.catch_up()
+        with self.administrator(standby=True) as connection:
+            connection.execute("SELECT pg_wal_replay_pause()")
+
+            def paused() -> bool:
+                row = connection.execute("SELECT pg_get_wal_replay_pause_state()").fetchone()
+                return row == ("paused",)
+
+            wait_until(paused, "the pause of replay")
+
+    def resume_replay(self) -> None:
+        """End the pause."""
+        with self.administrator(standby=True) as connection:
+            connection.execute("SELECT pg_wal_replay_resume()")
+
+    def catch_up(self) -> None:
+        """Wait until the standby shows all that is written so far."""
+        with self.administrator() as primary, self.administrator(standby=True) as standby:
+            self.flush(primary)
+            row = primary.execute("SELECT pg_current_wal_flush_lsn()").fetchone()
+            assert row is not None
+            wait_until(
+                lambda: (
+                    standby.execute("SELECT pg_last_wal_replay_lsn() >= %s", row).fetchone()
+                    == (True,)
+                ),
+                "the standby to catch up",
+            )
+
+    def flush(self, primary: psycopg.Connection[tuple[object, ...]]) -> None:
+        """Have all that was written so far sent, that of open transactions as well."""
+        primary.execute("SELECT pg_logical_emit_message(true, 'test', '')")
+
+    def stop_primary(self) -> None:
+        """Stop it for good."""
+        self.primary.release()
+
+    def close(self) -> None:
+        """Leave nothing running."""
+        self.stop_standby()
+        self.primary.release()

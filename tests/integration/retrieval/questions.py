@@ -1,0 +1,62 @@
+"""Asking the database as a search does, and what the right answer is by brute force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from recollect_retrieval.storage import passages
+from recollect_retrieval.storage.candidate import Candidate, Key
+from recollect_retrieval.storage.statement import Statement, answer_of
+from recollect_shared.database.pool import Database
+from recollect_shared.embeddings.protocol import Vector
+from recollect_shared.models import Scope
+from recollect_shared.text.bm25 import Scores, score
+from recollect_shared.text.terms import query_terms
+from tests.integration.retrieval.seed import TENANT
+
+Answer = TypeVar("Answer")
+_ANY = TypeVar("_ANY")
+
+
+async def answer(reader: Database, statement: Statement[Answer]) -> Answer:
+    """The answer to a statement."""
+    return await reader.run(lambda connection: answer_of(connection, statement), timeout=30)
+
+
+async def words(
+    reader: Database, user: str, corpus: passages.Corpus, text: str, *, tenant: str = TENANT
+) -> Scores:
+    """The BM25 scores of a corpus for a question."""
+    scope = Scope(tenant, user)
+    found = await answer(reader, passages.postings(scope, [corpus], query_terms(text)))
+    counted = (await answer(reader, passages.statistics(scope)))[corpus]
+    return score(found[corpus], counted.documents, counted.terms)
+
+
+def unit_vectors(count: int, seed: int) -> list[Vector]:
+    """Vectors as the column keeps them, so that brute force compares what is stored."""
+    numbers = np.random.default_rng(seed).standard_normal((count, 64))
+    unit = numbers / np.linalg.norm(numbers, axis=1, keepdims=True)
+    return list(unit.astype(np.float16).astype(np.float32))
+
+
+def nearest(
+    items: Sequence[_ANY],
+    vectors: Sequence[Vector],
+    question: Vector,
+    count: int,
+    passes: Callable[[int], bool] = lambda _: True,
+) -> set[_ANY]:
+    """By brute force, the `count` items nearest to a question among those that pass by place."""
+    order = np.argsort(-(np.stack(vectors) @ question))
+    return {items[n] for n in [int(n) for n in order if passes(int(n))][:count]}
+
+
+def keys(candidates: Sequence[Candidate]) -> set[Key]:
+    """What was found; nothing twice."""
+    found = {candidate.key for candidate in candidates}
+    assert len(found) == len(candidates)
+    return found

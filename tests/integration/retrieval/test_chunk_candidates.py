@@ -1,0 +1,204 @@
+"""Chunks of documents that a search weighs (D3, D7, D8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from recollect_retrieval.storage import chunk_candidates, chunks
+from recollect_retrieval.storage.candidate import Candidate
+from recollect_retrieval.storage.passage_filters import PassageFilters
+from recollect_shared.database.pool import Database
+from recollect_shared.embeddings.protocol import Vector
+from recollect_shared.identifiers import uuid7
+from recollect_shared.models import Scope
+from recollect_shared.text.bm25 import Scores
+from tests.integration.retrieval.questions import answer, keys, nearest, unit_vectors, words
+from tests.integration.retrieval.seed import TENANT
+from tests.integration.retrieval.seed_passages import MODEL, Paper, hand_over
+
+NOW = datetime.now(UTC)
+ANA = Scope(TENANT, "ana")
+EVERYTHING = PassageFilters()
+FROM_EVER = PassageFilters(created_after=NOW - timedelta(days=9999))
+
+
+async def find(
+    reader: Database,
+    scope: Scope = ANA,
+    filters: PassageFilters = EVERYTHING,
+    *,
+    vector: Vector | None = None,
+    bm25: Mapping[int, float] | None = None,
+    wanted: int = 10,
+    named: Sequence[UUID] = (),
+    text_query: str | None = None,
+) -> list[Candidate]:
+    return await answer(
+        reader,
+        chunk_candidates.find(
+            scope,
+            filters,
+            vector=vector,
+            model=MODEL[0],
+            bm25=Scores.of(bm25 or {}),
+            wanted=wanted,
+            named=named,
+            text_query=text_query,
+        ),
+    )
+
+
+async def test_50_repeats_on_one_connection_keep_full_recall(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    crowd = [Paper("gmail", ["noise"] * 50, vectors=unit_vectors(50, seed)) for seed in range(10)]
+    await hand_over(superuser_conninfo, "crowd", crowd)
+    vectors = unit_vectors(1_000, 21)
+    papers = [
+        Paper(
+            "jira" if n % 10 == 0 else "gdrive",
+            ["text"] * 10,
+            vectors=vectors[10 * n : 10 * n + 10],
+        )
+        for n in range(100)
+    ]
+    stored, _ = await hand_over(superuser_conninfo, "ana", papers)
+    ids = [chunk_id for part in stored for chunk_id in part]
+    tasks = PassageFilters(source_types=["jira", "asana"])
+    for question in unit_vectors(50, 22):
+        found = await find(reader, vector=question, wanted=60)
+        assert keys(found) == nearest(ids, vectors, question, 60)
+        found = await find(reader, filters=tasks, vector=question)
+        assert keys(found) == nearest(ids, vectors, question, 10, lambda n: n // 10 % 10 == 0)
+
+
+@pytest.mark.parametrize("filters", [EVERYTHING, FROM_EVER], ids=["all", "filtered"])
+async def test_features(reader: Database, superuser_conninfo: str, filters: PassageFilters) -> None:
+    question, other = unit_vectors(2, 23)
+    made_at = NOW - timedelta(days=30)
+    paper = Paper(
+        "gmail",
+        ["the first part", "the swan part"],
+        title="Quarterly report",
+        made_at=made_at,
+        mentions=["Lan", "Kim"],
+        vectors=[None, other],
+    )
+    stored, entities = await hand_over(
+        superuser_conninfo, "ana", [paper, Paper("jira", ["else"], mentions=["Minh"])]
+    )
+    scores = await words(reader, "ana", "documents", "swan")
+    (found,) = await find(
+        reader,
+        filters=filters,
+        bm25=scores,
+        vector=question,
+        wanted=5,
+        text_query='swan & (report | "part',
+    )
+    assert (found.kind, found.key, found.source_type) == ("document", stored[0][1], "gmail")
+    (whole,) = await answer(reader, chunks.by_ids(ANA, stored[0][1:]))
+    assert (found.document_id, found.conversation_id) == (whole.document_id, None)
+    assert (found.happened_at, found.created_at > made_at) == (made_at, True)
+    assert (found.bm25, found.entities) == (scores[2], 0)
+    assert found.cosine == pytest.approx(float(question @ other), abs=1e-3)
+    assert found.text_rank > 0
+    # Whoever the question names brings in the head of their documents, by number of names.
+    named = [entities["Lan"], entities["Kim"], entities["Minh"], uuid7()]
+    by_name = await find(reader, filters=filters, named=named)
+    assert {c.key: c.entities for c in by_name} == {stored[0][0]: 2, stored[1][0]: 1}
+    assert {c.text_rank for c in by_name} == {0}
+    assert {c.cosine for c in by_name} == {None}
+    (first,) = await find(reader, filters=filters, named=named, wanted=1)
+    assert first.key == stored[0][0]
+    assert await find(reader, filters=filters) == []
+
+
+@pytest.mark.parametrize("text_query", ["", "' & | ! :*", "\\", "-", "Hà Nội or 東京", "a" * 5000])
+async def test_ts_rank_takes_anybodys_words(
+    reader: Database, superuser_conninfo: str, text_query: str
+) -> None:
+    """Design §3: user text never reaches the query syntax of Postgres."""
+    await hand_over(
+        superuser_conninfo, "ana", [Paper("gdrive", ["Hà Nội"]), Paper("gdrive", ["x"])]
+    )
+    found = await find(reader, bm25={1: 1.0, 2: 1.0}, text_query=text_query)
+    ranks = sorted(c.text_rank for c in found)
+    assert ranks[0] == 0
+    assert (ranks[1] > 0) == text_query.startswith("Hà")
+
+
+async def test_the_heading_counts_in_ts_rank(reader: Database, superuser_conninfo: str) -> None:
+    await hand_over(superuser_conninfo, "ana", [Paper("gdrive", ["x"], title="Swan report")])
+    (found,) = await find(reader, bm25={1: 1.0}, text_query="swan")
+    assert found.text_rank > 0
+
+
+FILTERED = {
+    "source": (PassageFilters(source_types=["gmail", "outlook"]), {"mail", "old mail"}),
+    "content": (PassageFilters(content_types=["task"]), {"task"}),
+    "both": (PassageFilters(source_types=["gmail"], content_types=["task"]), set()),
+    "after": (PassageFilters(created_after=NOW - timedelta(days=5)), {"mail", "task"}),
+    "before": (PassageFilters(created_before=NOW - timedelta(days=5)), {"old mail"}),
+    "metadata": (PassageFilters(metadata={"labels": ["a", "b"]}), {"mail"}),
+    "entity": (PassageFilters(entity="LÂN"), {"mail"}),
+    "alias": (PassageFilters(entity="Lan@Example.org"), {"mail"}),
+    "unknown entity": (PassageFilters(entity="nobody"), set()),
+    "a document is of no conversation": (PassageFilters(conversation_id="c"), set()),
+}
+
+
+@pytest.mark.parametrize(("filters", "expected"), FILTERED.values(), ids=FILTERED)
+async def test_filters_return_all_that_pass(
+    reader: Database, superuser_conninfo: str, filters: PassageFilters, expected: set[str]
+) -> None:
+    question, *vectors = unit_vectors(5, 24)
+    papers = [
+        Paper(
+            "gmail",
+            ["swan"],
+            "mail",
+            "email",
+            NOW - timedelta(days=1),
+            {"labels": ["a", "b"]},
+            ["Lân"],
+            vectors[:1],
+        ),
+        Paper(
+            "outlook", ["swan"], "old mail", "email", NOW - timedelta(days=99), {"labels": ["a"]}
+        ),
+        Paper("jira", ["swan"], "task", "task", NOW, {}, ["Kim"], vectors[1:2]),
+    ]
+    stored, entities = await hand_over(superuser_conninfo, "ana", papers)
+    titles = {part[0]: paper.title for part, paper in zip(stored, papers, strict=True)}
+    theirs = [Paper("gmail", ["swan"], vectors=vectors[2:3], mentions=["Lân"])]
+    await hand_over(superuser_conninfo, "minh", theirs)
+    await hand_over(superuser_conninfo, "ana", theirs, tenant="another")
+    scores = await words(reader, "ana", "documents", "swan")
+    for _ in range(12):
+        found = await find(reader, filters=filters, bm25=scores, vector=question)
+        assert {titles[c.key] for c in found if isinstance(c.key, UUID)} == expected
+        near = await find(reader, filters=filters, vector=question)
+        assert {titles[c.key] for c in near if isinstance(c.key, UUID)} == expected - {"old mail"}
+        named = await find(reader, filters=filters, named=list(entities.values()))
+        assert keys(named) == keys(near)
+
+
+async def test_nobody_elses_chunks(reader: Database, superuser_conninfo: str) -> None:
+    question, other = unit_vectors(2, 25)
+    near = [Paper("gmail", ["swan"], vectors=[question], mentions=["Lan"])]
+    _, theirs = await hand_over(superuser_conninfo, "minh", near)
+    await hand_over(superuser_conninfo, "ana", near, tenant="another")
+    stored, _ = await hand_over(superuser_conninfo, "ana", [Paper("gmail", ["x"], vectors=[other])])
+    for filters in (EVERYTHING, FROM_EVER):
+        found = await find(
+            reader, filters=filters, vector=question, bm25={1: 1.0}, named=list(theirs.values())
+        )
+        assert keys(found) == {stored[0][0]}
+        assert found[0].entities == 0
+        nobody = Scope(TENANT, "nobody")
+        assert await find(reader, nobody, filters, vector=question, bm25={1: 1.0}) == []

@@ -1,0 +1,424 @@
+"""D9 in the storage: what was true at a time, and what was known (details B12, B13, C1, C2, C5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from recollect_retrieval.storage import past
+from recollect_retrieval.storage.filters import Filters
+from recollect_retrieval.storage.moment import Moment
+from recollect_shared.database.pool import Database
+from tests.integration.retrieval.moments import ANA, NOW, day, listed, said
+from tests.integration.retrieval.questions import answer
+from tests.integration.retrieval.seed import TENANT, Fact
+from tests.integration.retrieval.versions import Story
+
+
+async def test_each_version_is_known_from_its_writing_until_the_next(
+    reader: Database, story: Story
+) -> None:
+    (coffee,) = await story.learn(
+        Fact("Ana drinks coffee", created_at=day(10), importance=0.4, tags=["taste"])
+    )
+    story.change(coffee, day(20), content="Ana drinks black coffee", importance=0.6)
+    story.change(coffee, day(30), tags=["taste", "morning"])
+    expected = [
+        (9.99, None),
+        (10, (1, "Ana drinks coffee", 0.4, ["taste"], day(10))),
+        (19.99, (1, "Ana drinks coffee", 0.4, ["taste"], day(10))),
+        (20, (2, "Ana drinks black coffee", 0.6, ["taste"], day(20))),
+        (30, (3, "Ana drinks black coffee", 0.6, ["taste", "morning"], day(30))),
+        (5000, (3, "Ana drinks black coffee", 0.6, ["taste", "morning"], day(30))),
+    ]
+    for number, shown in expected:
+        found = await listed(reader, Moment(known_at=day(number)))
+        seen = [(m.version, m.content, m.importance, m.tags, m.updated_at) for m in found]
+        assert seen == ([shown] if shown else []), number
+    (now,) = await listed(reader, Moment())
+    assert (now.version, now.created_at) == (3, day(10))
+
+
+async def test_b12_a_contradicted_memory_held_until_the_other_began(
+    reader: Database, story: Story
+) -> None:
+    lisbon, berlin = await story.learn(
+        Fact("Ana lives in Lisbon", created_at=day(100), valid_from=day(10)),
+        Fact("Ana lives in Berlin", created_at=day(200), valid_from=day(50)),
+    )
+    story.change(lisbon, day(200), status="contradicted", superseded_by=berlin, valid_to=day(50))
+    for number, cities in [
+        (9, []),
+        (10, ["Ana lives in Lisbon"]),
+        (49.9, ["Ana lives in Lisbon"]),
+        (50, ["Ana lives in Berlin"]),
+        (9000, ["Ana lives in Berlin"]),
+    ]:
+        assert await said(reader, Moment(as_of=day(number))) == cities, number
+    (then,) = await listed(reader, Moment(as_of=day(20)))
+    assert (then.status, then.superseded_by, then.valid_to) == ("active", None, day(50))
+    # What was known on day 150 had no end and no successor.
+    for as_of in (None, day(20), day(60)):
+        (then,) = await listed(reader, Moment(as_of=as_of, known_at=day(150)))
+        assert (then.content, then.status) == ("Ana lives in Lisbon", "active")
+        assert (then.superseded_by, then.valid_to) == (None, None)
+    ended = Filters(statuses=["contradicted"], only_current=False)
+    assert await said(reader, Moment(as_of=day(60)), ended) == ["Ana lives in Lisbon"]
+    assert await said(reader, Moment(as_of=day(20)), ended) == []
+
+
+async def test_a_late_arrival_held_then_though_it_was_learnt_afterwards(
+    reader: Database, story: Story
+) -> None:
+    """Written as contradicted from the start: there is no earlier version to look at."""
+    porto, madrid = await story.learn(
+        Fact("Ana works in Porto", created_at=day(100), valid_from=day(50)),
+        Fact("Ana works in Madrid", created_at=day(200), valid_from=day(20)),
+    )
+    with_end = {"status": "contradicted", "superseded_by": porto, "valid_to": day(50)}
+    story.write(
+        "UPDATE memories SET status = %(status)s, superseded_by = %(superseded_by)s,"
+        " valid_to = %(valid_to)s WHERE memory_id = %(memory_id)s",
+        memory_id=madrid,
+        **with_end,
+    )
+    assert await said(reader, Moment(as_of=day(30))) == ["Ana works in Madrid"]
+    assert await said(reader, Moment(as_of=day(30), known_at=day(150))) == []
+    assert await said(reader, Moment(as_of=day(60), known_at=day(150))) == ["Ana works in Porto"]
+    assert await said(reader, Moment(known_at=day(250))) == ["Ana works in Porto"]
+
+
+async def test_b13_a_goal_was_open_and_weighed_in_full_until_it_was_achieved(
+    reader: Database, story: Story
+) -> None:
+    (goal,) = await story.learn(
+        Fact("Ana wants to run a marathon", type="goal", created_at=day(10), importance=0.8)
+    )
+    story.change(goal, day(60), status="achieved", importance=0.4, valid_to=day(50))
+    for moment, state in [
+        (Moment(as_of=day(30)), ("active", 0.8)),
+        (Moment(as_of=day(50)), ("achieved", 0.4)),
+        (Moment(known_at=day(55)), ("active", 0.8)),
+        (Moment(as_of=day(70), known_at=day(55)), ("active", 0.8)),
+        (Moment(as_of=day(30), known_at=day(70)), ("active", 0.8)),
+        (Moment(), ("achieved", 0.4)),
+    ]:
+        (found,) = await listed(reader, moment)
+        assert (found.status, found.importance) == state, moment
+    (first,) = await answer(
+        reader, past.top(ANA, Moment(as_of=day(30)), limit=5, newest_first=False)
+    )
+    assert (first.status, first.importance) == ("active", 0.8)
+
+
+async def test_c1_a_group_that_was_merged_twice_answers_once_at_every_moment(
+    reader: Database, story: Story
+) -> None:
+    """Of every time, and at every state of knowledge, each part is said by one memory."""
+    a, b, c, ab, abc = await story.learn(
+        Fact("a", created_at=day(100), valid_from=day(10)),
+        Fact("b", created_at=day(101), valid_from=day(20)),
+        Fact("c", created_at=day(102), valid_from=day(40)),
+        Fact("a b", created_at=day(200), valid_from=day(20)),
+        Fact("a b c", created_at=day(300), valid_from=day(40)),
+    )
+    story.merge(ab, [a, b], day(200))
+    story.merge(abc, [ab, c], day(300))
+    held = {"a": 10, "b": 20, "c": 40}
+    learnt = {"a": 100, "b": 101, "c": 102}
+    for known in (99, 100, 101.5, 150, 199, 200, 250, 299, 300, 400, None):
+        for as_of in (5, 10, 15, 20, 30, 40, 41, 2000, None):
+            moment = Moment(
+                as_of=None if as_of is None else day(as_of),
+                known_at=None if known is None else day(known),
+            )
+            told = " ".join(await said(reader, moment)).split()
+            assert sorted(told) == [
+                part
+                for part in held
+                if (as_of is None or held[part] <= as_of)
+                and (known is None or learnt[part] <= known)
+            ], (known, as_of)
+
+
+async def test_c1_a_merge_that_was_undone_says_nothing_of_any_time(
+    reader: Database, story: Story
+) -> None:
+    a, b, ab = await story.learn(
+        Fact("a", created_at=day(100), valid_from=day(10)),
+        Fact("b", created_at=day(101), valid_from=day(20)),
+        Fact("a b", created_at=day(200), valid_from=day(20)),
+    )
+    story.merge(ab, [a, b], day(200))
+    for original in (a, b):
+        story.change(original, day(300), status="active", superseded_by=None)
+    story.change(ab, day(300), status="archived", supersedes=[])
+    for moment, told in [
+        (Moment(as_of=day(15)), ["a"]),
+        (Moment(as_of=day(25)), ["a", "b"]),
+        (Moment(as_of=day(25), known_at=day(250)), ["a b"]),
+        (Moment(as_of=day(15), known_at=day(250)), ["a"]),
+        (Moment(known_at=day(250)), ["a b"]),
+        (Moment(), ["a", "b"]),
+    ]:
+        assert await said(reader, moment) == told, moment
+
+
+async def test_what_is_forgotten_now_is_in_no_past(reader: Database, story: Story) -> None:
+    """With the parts of a forgotten merge; whatever is asked for by status."""
+    _, gone, part, merged, older = await story.learn(
+        Fact("kept", created_at=day(100)),
+        Fact("gone", created_at=day(100)),
+        Fact("part", created_at=day(100), valid_from=day(10)),
+        Fact("merged", created_at=day(200), valid_from=day(50)),
+        Fact("older", created_at=day(100), valid_from=day(100)),
+    )
+    story.merge(merged, [part], day(200))
+    story.change(older, day(210), status="contradicted", superseded_by=gone, valid_to=day(150))
+    story.forget(gone, day(300))
+    story.forget(merged, day(300))
+    every = Filters(
+        statuses=["active", "superseded", "contradicted", "archived", "quarantined", "forgotten"],
+        only_current=False,
+    )
+    for moment in (
+        Moment(known_at=day(150)),
+        Moment(as_of=day(120)),
+        Moment(as_of=day(120), known_at=day(250)),
+    ):
+        # What another memory replaced is another statement: it was not taken back.
+        assert await said(reader, moment) == ["kept", "older"], moment
+        assert await said(reader, moment, every) == ["kept", "older"], moment
+        assert await answer(reader, past.whole(ANA, moment, [gone, part, merged])) == []
+
+
+async def test_c5_a_restored_memory_was_forgotten_only_between(
+    reader: Database, story: Story
+) -> None:
+    (tea,) = await story.learn(Fact("Ana likes tea", created_at=day(10)))
+    story.forget(tea, day(20))
+    story.change(tea, day(30), status="active")
+    assert await said(reader, Moment(known_at=day(15))) == ["Ana likes tea"]
+    assert await said(reader, Moment(known_at=day(25))) == []
+    assert await said(reader, Moment(known_at=day(35))) == ["Ana likes tea"]
+    assert await said(reader, Moment(as_of=day(25))) == ["Ana likes tea"]
+    was_forgotten = Filters(statuses=["forgotten"], only_current=False)
+    assert await said(reader, Moment(known_at=day(25)), was_forgotten) == ["Ana likes tea"]
+
+
+async def test_quarantine_is_no_matter_of_time(reader: Database, story: Story) -> None:
+    _, approved = await story.learn(
+        Fact("held back", status="quarantined", created_at=day(10)),
+        Fact("approved", status="quarantined", created_at=day(10)),
+    )
+    story.change(approved, day(20), status="active")
+    assert await said(reader, Moment(as_of=day(15))) == ["approved"]
+    assert await said(reader, Moment(known_at=day(15))) == []
+    assert await said(reader, Moment(known_at=day(25))) == ["approved"]
+    waiting = Filters(statuses=["quarantined"], only_current=False)
+    assert await said(reader, Moment(known_at=day(15)), waiting) == ["approved", "held back"]
+
+
+async def test_c2_what_was_archived_later_was_current_before(
+    reader: Database, story: Story
+) -> None:
+    faded, running = await story.learn(
+        Fact("the release is near", type="context", created_at=day(10)),
+        Fact("Ana wants a dog", type="goal", created_at=day(10), importance=0.4),
+    )
+    story.change(running, day(40), status="achieved", importance=0.2, valid_to=day(40))
+    for memory_id in (faded, running):
+        story.change(memory_id, day(100), status="archived", expires_at=day(100))
+    for moment, told in [
+        (Moment(as_of=day(30)), ["active", "active"]),
+        (Moment(as_of=day(50)), ["achieved", "active"]),
+        (Moment(as_of=day(100)), []),
+        (Moment(known_at=day(99)), ["achieved", "active"]),
+        (Moment(known_at=day(101)), []),
+        # It was achieved by then, and was still shown on day 50.
+        (Moment(as_of=day(50), known_at=day(101)), ["achieved", "active"]),
+    ]:
+        found = await listed(reader, moment)
+        assert sorted(memory.status for memory in found) == told, moment
+    found = await listed(reader, Moment(as_of=day(30)))
+    assert {memory.importance for memory in found} == {0.4, 0.5}
+    assert {memory.expires_at for memory in found} == {None}
+
+
+async def test_b9_what_expires_is_left_out_from_then_on(reader: Database, story: Story) -> None:
+    await story.learn(
+        Fact("Ana is in Rome this week", created_at=day(10), expires_at=day(17)),
+        Fact("Ana has a visitor", created_at=day(10), expires_at=NOW + timedelta(days=5)),
+    )
+    both = ["Ana has a visitor", "Ana is in Rome this week"]
+    for moment, told in [
+        (Moment(as_of=day(12)), both),
+        (Moment(as_of=day(17)), both[:1]),
+        (Moment(known_at=day(12)), both),
+        (Moment(known_at=day(18)), both[:1]),
+        (Moment(as_of=NOW + timedelta(days=4)), both[:1]),
+        (Moment(as_of=NOW + timedelta(days=6)), []),
+        (Moment(), both[:1]),
+    ]:
+        assert await said(reader, moment) == told, moment
+    found = await listed(reader, Moment(as_of=day(12)))
+    assert {memory.expires_at for memory in found} == {day(17), NOW + timedelta(days=5)}
+
+
+async def test_validity_set_by_hand_ends_without_a_successor(
+    reader: Database, story: Story
+) -> None:
+    (lease,) = await story.learn(Fact("Ana rents a flat", created_at=day(10)))
+    story.change(lease, day(20), valid_to=day(100))
+    assert await said(reader, Moment(as_of=day(99))) == ["Ana rents a flat"]
+    assert await said(reader, Moment(as_of=day(100))) == []
+    assert await said(reader, Moment(as_of=day(100), known_at=day(15))) == ["Ana rents a flat"]
+    assert await said(reader, Moment(known_at=day(500))) == ["Ana rents a flat"]
+
+
+async def test_d8_filters_ask_about_the_state_of_that_time(reader: Database, story: Story) -> None:
+    work, _ = await story.learn(
+        Fact("Ana codes", created_at=day(10), tags=["hobby"], metadata={"project": "old"}),
+        Fact("Ana swims", created_at=day(12), tags=["sport"], conversation_id="c1"),
+    )
+    story.change(
+        work, day(20), tags=["work"], type="decision", confidence="low",
+        metadata=Jsonb({"project": "new"}),
+    )  # fmt: skip
+    for filters, before, after in [
+        (Filters(tags=["hobby"]), ["Ana codes"], []),
+        (Filters(tags=["work"]), [], ["Ana codes"]),
+        (Filters(types=["decision"]), [], ["Ana codes"]),
+        (Filters(confidences=["high"]), ["Ana codes", "Ana swims"], ["Ana swims"]),
+        (Filters(metadata={"project": "old"}), ["Ana codes"], []),
+        (Filters(metadata={"project": "new"}), [], ["Ana codes"]),
+        (Filters(conversation_id="c1"), ["Ana swims"], ["Ana swims"]),
+        (Filters(created_after=day(11)), ["Ana swims"], ["Ana swims"]),
+        (Filters(created_before=day(11)), ["Ana codes"], ["Ana codes"]),
+    ]:
+        assert await said(reader, Moment(known_at=day(15)), filters) == before, filters
+        assert await said(reader, Moment(known_at=day(25)), filters) == after, filters
+
+
+async def test_supersedes_names_only_what_was_known_to_be_replaced(
+    reader: Database, story: Story
+) -> None:
+    """A second contradiction is written into the newer memory without a new version."""
+    first, second, newer = await story.learn(
+        Fact("first", created_at=day(10)),
+        Fact("second", created_at=day(10)),
+        Fact("newer", created_at=day(20)),
+    )
+    story.write(
+        "UPDATE memories SET supersedes = %(both)s WHERE memory_id = %(memory_id)s",
+        both=[first, second],
+        memory_id=newer,
+    )
+    ended = {"status": "contradicted", "superseded_by": newer, "valid_to": day(20)}
+    story.change(first, day(20), **ended)
+    story.change(second, day(40), **ended)
+    story.change(second, day(50), importance=0.1)
+    for number, named in [
+        (20, [first]),
+        (39, [first]),
+        (40, [first, second]),
+        (60, [first, second]),
+    ]:
+        (found,) = await answer(reader, past.whole(ANA, Moment(known_at=day(number)), [newer]))
+        assert found.supersedes == named, number
+
+
+async def test_d14_pages_of_the_past_are_whole_in_every_order(
+    reader: Database, story: Story
+) -> None:
+    facts = [Fact(f"fact {n}", created_at=day(n), importance=n % 3 / 4) for n in range(1, 8)]
+    ids = await story.learn(*facts)
+    for n, memory_id in enumerate(ids, 1):
+        story.change(memory_id, day(100 + n), importance=1.0)
+    moment = Moment(known_at=day(50))
+    newest = await listed(reader, moment)
+    assert [m.content for m in newest] == [f"fact {n}" for n in range(7, 0, -1)]
+    for order_by in ("importance", "usefulness"):
+        found = await listed(reader, moment, order_by=order_by)
+        assert [m.importance for m in found] == sorted(
+            (n % 3 / 4 for n in range(1, 8)), reverse=True
+        )
+        assert {m.content for m in found} == {fact.content for fact in facts}
+    found = await listed(reader, moment, order_by="last_accessed_at")
+    assert [m.content for m in found] == [m.content for m in newest]
+
+
+async def test_d1_the_top_of_a_moment(reader: Database, story: Story) -> None:
+    grew, _, _ = await story.learn(
+        Fact("grew", created_at=day(10), importance=0.2),
+        Fact("steady", created_at=day(11), importance=0.6),
+        Fact("later", created_at=day(60), importance=0.9),
+    )
+    story.change(grew, day(30), importance=1.0)
+
+    async def top(moment: Moment, *, newest_first: bool = False, limit: int = 2) -> list[str]:
+        found = past.top(ANA, moment, limit=limit, newest_first=newest_first)
+        return [memory.content for memory in await answer(reader, found)]
+
+    assert await top(Moment(known_at=day(20))) == ["steady", "grew"]
+    assert await top(Moment(known_at=day(40))) == ["grew", "steady"]
+    assert await top(Moment(as_of=day(20))) == ["grew", "steady"]
+    assert await top(Moment()) == ["grew", "later"]
+    assert await top(Moment(), newest_first=True) == ["later", "steady"]
+    assert await top(Moment(known_at=day(5))) == []
+
+
+async def test_other_peoples_past_stays_theirs(
+    reader: Database, story: Story, superuser_conninfo: str
+) -> None:
+    (mine,) = await story.learn(Fact("mine", created_at=day(10)))
+    ben = Story(superuser_conninfo, "ben")
+    (his,) = await ben.learn(Fact("his", created_at=day(10)))
+    ben.change(his, day(50), content="his new words")
+    for moment in (Moment(known_at=day(20)), Moment(as_of=day(20))):
+        assert await said(reader, moment) == ["mine"]
+        found = await answer(reader, past.whole(ANA, moment, [his, mine]))
+        assert [memory.memory_id for memory in found] == [mine]
+
+
+def write_profile(conninfo: str, versions: Sequence[tuple[datetime, dict[str, Any]]]) -> None:
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO profiles (tenant_id, user_id, summary, version, last_extracted_at)"
+            " VALUES (%s, 'ana', 'present', %s, %s)",
+            (TENANT, len(versions), versions[-1][0]),
+        )
+        for number, (at, content) in enumerate(versions, 1):
+            connection.execute(
+                "INSERT INTO profile_versions (tenant_id, user_id, version, profile, actor,"
+                " recorded_at) VALUES (%s, 'ana', %s, %s, 'extraction', %s)",
+                (TENANT, number, Jsonb(content), at),
+            )
+
+
+async def test_e1_the_profile_is_the_version_that_was_known(
+    reader: Database, story: Story, superuser_conninfo: str
+) -> None:
+    await story.learn(Fact("any", created_at=day(1)))
+    facts = {"personal": {"location": "Lisbon"}}
+    write_profile(
+        superuser_conninfo,
+        [
+            (day(10), {"summary": "lives in Lisbon", "facts": facts, "current_projects": ["x"]}),
+            (day(20), {"summary": "lives in Berlin"}),
+        ],
+    )
+    assert await answer(reader, past.profile(ANA, day(9))) is None
+    first = await answer(reader, past.profile(ANA, day(10)))
+    assert first is not None
+    assert (first.version, first.summary, first.updated_at) == (1, "lives in Lisbon", day(10))
+    assert (first.facts, first.current_projects) == (facts, ["x"])
+    assert first.last_extracted_at is None
+    second = await answer(reader, past.profile(ANA, NOW))
+    assert second is not None
+    assert (second.version, second.summary) == (2, "lives in Berlin")
+    assert second.last_extracted_at == day(20)
