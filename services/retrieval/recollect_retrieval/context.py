@@ -22,7 +22,7 @@ from recollect_retrieval.search.legs import Leg, Legs, Stopwatch
 from recollect_retrieval.search.question import Found, Question
 from recollect_retrieval.search.search import Search, Searching
 from recollect_retrieval.storage import conversations as conversations_of
-from recollect_retrieval.storage import memories, people, previous_items
+from recollect_retrieval.storage import memories, past, past_surroundings, people, previous_items
 from recollect_retrieval.storage.people import UserState
 from recollect_retrieval.storage.statement import Statement
 from recollect_shared.database.pool import Reads
@@ -96,27 +96,16 @@ class Building:
         self._deadline = deadline
         self._scope = scope
         self._wanted = wanted
+        self._moment = wanted.question.moment
         self._searching = searching
         self._began = Stopwatch.start()
-        self._profile = people.profile(scope)
         self._preferences = people.preferences(scope)
-        self._top: Statement[list[Memory]] | None = None
-        if wanted.max_memories and wanted.newest_first:
-            self._top = memories.newest(scope, limit=wanted.max_memories)
-        elif wanted.max_memories:
-            fresh = min(FRESH_PLACES, wanted.max_memories // 2)
-            self._top = memories.top(scope, limit=wanted.max_memories, fresh=fresh)
-        self._conversations: Statement[list[Summary]] | None = None
-        if wanted.max_conversations:
-            self._conversations = conversations_of.recent(
-                scope, first=wanted.conversation_id, limit=wanted.max_conversations
-            )
-        self._entities: Statement[list[Entity]] | None = None
-        if wanted.max_entities:
-            names = searching.names if searching else ()
-            self._entities = people.known_entities(scope, named=names, limit=wanted.max_entities)
+        self._profile = self._profile_of()
+        self._top = self._top_of() if wanted.max_memories else None
+        self._conversations = self._conversations_of() if wanted.max_conversations else None
+        self._entities = self._entities_of() if wanted.max_entities else None
         self._previous: Statement[list[tuple[str, float]]] | None = None
-        if wanted.conversation_id:
+        if wanted.conversation_id and self._moment is None:
             self._previous = previous_items.context_items_of_last_answer(
                 scope, wanted.conversation_id
             )
@@ -162,7 +151,12 @@ class Building:
         top = self._top.answer if self._top else []
         conversations = self._conversations.answer if self._conversations else []
         entities = self._entities.answer if self._entities else []
-        preferences = self._preferences.answer
+        known_at = self._moment.known_at if self._moment else None
+        preferences = [
+            preference
+            for preference in self._preferences.answer
+            if known_at is None or preference.updated_at <= known_at
+        ]
         # They travel together: the time of one is the time of all.
         legs.add(Leg("profile", "ran", seconds, int(profile is not None)))
         if self._top is not None:
@@ -206,6 +200,36 @@ class Building:
             preferences=preferences,
             block=block,
         )
+
+    def _profile_of(self) -> Statement[Profile | None]:
+        known_at = self._moment.known_at if self._moment else None
+        if known_at is not None:
+            return past_surroundings.profile(self._scope, known_at)
+        return people.profile(self._scope)
+
+    def _top_of(self) -> Statement[list[Memory]]:
+        limit, newest = self._wanted.max_memories, self._wanted.newest_first
+        if self._moment is not None:
+            return past.top(self._scope, self._moment, limit=limit, newest_first=newest)
+        if newest:
+            return memories.newest(self._scope, limit=limit)
+        return memories.top(self._scope, limit=limit, fresh=min(FRESH_PLACES, limit // 2))
+
+    def _conversations_of(self) -> Statement[list[Summary]]:
+        first, limit = self._wanted.conversation_id, self._wanted.max_conversations
+        if self._moment is not None:
+            return past_surroundings.conversations(
+                self._scope, self._moment, first=first, limit=limit
+            )
+        return conversations_of.recent(self._scope, first=first, limit=limit)
+
+    def _entities_of(self) -> Statement[list[Entity]]:
+        names = self._searching.names if self._searching else ()
+        limit = self._wanted.max_entities
+        known_at = self._moment.known_at if self._moment else None
+        if known_at is not None:
+            return past_surroundings.entities(self._scope, known_at, named=names, limit=limit)
+        return people.known_entities(self._scope, named=names, limit=limit)
 
     async def _read_previous(self, database: Reads) -> list[Previous]:
         named = self._previous.answer if self._previous else []

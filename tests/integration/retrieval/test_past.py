@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
-import psycopg
 from psycopg.types.json import Jsonb
 
 from recollect_retrieval.storage import past
@@ -15,7 +12,7 @@ from recollect_retrieval.storage.moment import Moment
 from recollect_shared.database.pool import Database
 from tests.integration.retrieval.moments import ANA, NOW, day, listed, said
 from tests.integration.retrieval.questions import answer
-from tests.integration.retrieval.seed import TENANT, Fact
+from tests.integration.retrieval.seed import Fact
 from tests.integration.retrieval.versions import Story
 
 
@@ -383,42 +380,3 @@ async def test_other_peoples_past_stays_theirs(
         assert await said(reader, moment) == ["mine"]
         found = await answer(reader, past.whole(ANA, moment, [his, mine]))
         assert [memory.memory_id for memory in found] == [mine]
-
-
-def write_profile(conninfo: str, versions: Sequence[tuple[datetime, dict[str, Any]]]) -> None:
-    with psycopg.connect(conninfo, autocommit=True) as connection:
-        connection.execute(
-            "INSERT INTO profiles (tenant_id, user_id, summary, version, last_extracted_at)"
-            " VALUES (%s, 'ana', 'present', %s, %s)",
-            (TENANT, len(versions), versions[-1][0]),
-        )
-        for number, (at, content) in enumerate(versions, 1):
-            connection.execute(
-                "INSERT INTO profile_versions (tenant_id, user_id, version, profile, actor,"
-                " recorded_at) VALUES (%s, 'ana', %s, %s, 'extraction', %s)",
-                (TENANT, number, Jsonb(content), at),
-            )
-
-
-async def test_e1_the_profile_is_the_version_that_was_known(
-    reader: Database, story: Story, superuser_conninfo: str
-) -> None:
-    await story.learn(Fact("any", created_at=day(1)))
-    facts = {"personal": {"location": "Lisbon"}}
-    write_profile(
-        superuser_conninfo,
-        [
-            (day(10), {"summary": "lives in Lisbon", "facts": facts, "current_projects": ["x"]}),
-            (day(20), {"summary": "lives in Berlin"}),
-        ],
-    )
-    assert await answer(reader, past.profile(ANA, day(9))) is None
-    first = await answer(reader, past.profile(ANA, day(10)))
-    assert first is not None
-    assert (first.version, first.summary, first.updated_at) == (1, "lives in Lisbon", day(10))
-    assert (first.facts, first.current_projects) == (facts, ["x"])
-    assert first.last_extracted_at is None
-    second = await answer(reader, past.profile(ANA, NOW))
-    assert second is not None
-    assert (second.version, second.summary) == (2, "lives in Berlin")
-    assert second.last_extracted_at == day(20)

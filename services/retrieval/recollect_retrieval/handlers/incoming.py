@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from recollect_retrieval.search.ranking.light import Ranking
 from recollect_retrieval.search.ranking.seed003 import Seed003
 from recollect_retrieval.storage.candidate import Kind
 from recollect_retrieval.storage.filters import Filters
+from recollect_retrieval.storage.moment import Moment
 from recollect_retrieval.storage.passage_filters import PassageFilters
 from recollect_shared.clock import utc_now
 from recollect_shared.convert import CONFIDENCE, MEMORY_SOURCE, MEMORY_STATUS, MEMORY_TYPE
@@ -39,14 +40,15 @@ MAX_EXCERPT = 20
 ORDERS = ("created_at", "importance", "last_accessed_at")
 _MAX_LABELS = 100
 _MAX_WEIGHT = 100.0
-_TIME_TRAVEL = "is not offered by this version; leave it out to read what is known and true now"
+_PRESENT = Moment(as_of=None, known_at=None)
+_LAST = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 
 
 def read_question(checks: Checks, request: pb.SearchMemoriesRequest) -> Question:
     """A SearchMemories request as a question."""
     named = checks.known("ranking", request.ranking, tuple(RANKINGS))
     ranking = RANKINGS.get(named or "", BALANCED)
-    refuse_time_travel(checks, request)
+    moment = read_moment(checks, request)
     return Question(
         text=checks.text("query", request.query, max_bytes=MAX_QUERY_BYTES),
         limit=checks.limit("limit", request.limit, default=10, maximum=MAX_LIMIT),
@@ -54,7 +56,8 @@ def read_question(checks: Checks, request: pb.SearchMemoriesRequest) -> Question
         reference_time=reference_time(checks, request),
         ranking=ranking,
         kinds=read_kinds(checks, request.scopes) or ("memory",),
-        passages=_passages(checks, request),
+        passages=_passages(checks, request, moment),
+        moment=moment,
         vector=_vector(checks, request),
         weights=_weights(checks, request.weights, ranking),
         min_score=_min_score(checks, request),
@@ -100,11 +103,24 @@ def reference_time(checks: Checks, request: Any) -> datetime:
     return checks.moment("reference_time", request, "reference_time") or utc_now()
 
 
-def refuse_time_travel(checks: Checks, request: Any) -> None:
-    """Say that the past cannot be asked for yet, rather than answer with the present."""
-    for name in ("as_of", "known_at"):
-        if request.HasField(name):
-            checks.add(name, _TIME_TRAVEL)
+def read_moment(checks: Checks, request: Any) -> Moment | None:
+    """The other time that a request asks about, or None."""
+    moment = Moment(
+        as_of=checks.moment("as_of", request, "as_of"),
+        known_at=checks.moment("known_at", request, "known_at"),
+    )
+    return None if moment == _PRESENT else moment
+
+
+def until(moment: Moment | None, before: datetime | None) -> datetime | None:
+    """The end of what was said and written by then; `before` is an end of the caller's own."""
+    # Half-open: what happened at the moment itself counts.
+    ends = [
+        then + timedelta(microseconds=1)
+        for then in ((moment.as_of, moment.known_at) if moment else ())
+        if then is not None and then < _LAST
+    ]
+    return min([*ends, *([before] if before else [])], default=None)
 
 
 def check_size(question: Question, dimensions: int) -> None:
@@ -127,13 +143,15 @@ def check_size(question: Question, dimensions: int) -> None:
         )
 
 
-def _passages(checks: Checks, request: pb.SearchMemoriesRequest) -> PassageFilters:
+def _passages(
+    checks: Checks, request: pb.SearchMemoriesRequest, moment: Moment | None
+) -> PassageFilters:
     """The filters that other kinds than memories have; what is wrong is told by `read_filters`."""
     unheard = Checks()
     return PassageFilters(
         conversation_id=request.conversation_id or None,
         created_after=unheard.moment("created_after", request, "created_after"),
-        created_before=unheard.moment("created_before", request, "created_before"),
+        created_before=until(moment, unheard.moment("created_before", request, "created_before")),
         source_types=checks.texts(
             "source_types", request.source_types, maximum=_MAX_LABELS, max_chars=64
         )

@@ -24,9 +24,10 @@ from recollect_retrieval.handlers.incoming import (
     check_size,
     read_filters,
     read_kinds,
+    read_moment,
     read_question,
     reference_time,
-    refuse_time_travel,
+    until,
 )
 from recollect_retrieval.handlers.people import PeopleCalls
 from recollect_retrieval.handlers.sessions import SessionCalls
@@ -37,10 +38,11 @@ from recollect_retrieval.search.corpora.looking import Item
 from recollect_retrieval.search.legs import Legs
 from recollect_retrieval.search.question import Hit, Question
 from recollect_retrieval.search.search import Search
-from recollect_retrieval.storage import memories, people
+from recollect_retrieval.storage import memories, past, people
 from recollect_retrieval.storage.candidate import Kind
 from recollect_retrieval.storage.chunks import Chunk
 from recollect_retrieval.storage.filters import Filters
+from recollect_retrieval.storage.passage_filters import PassageFilters
 from recollect_shared.convert import (
     entity_message,
     memory_message,
@@ -201,7 +203,7 @@ class RetrievalHandlers(
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         filters = read_filters(checks, request)
-        refuse_time_travel(checks, request)
+        moment = read_moment(checks, request)
         order_by = checks.known("order_by", request.order_by, ORDERS) or "created_at"
         size = checks.limit("page_size", request.page_size, default=10, maximum=1_000)
         page = self._pages.bind(current_call().principal.tenant_id, request)
@@ -210,9 +212,18 @@ class RetrievalHandlers(
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.empty:
             return pb.ListMemoriesResponse(reason=reading.reason)
-        page_of = memories.page(reading.scope, filters, order_by=order_by, after=after, limit=size)
-        listed = await reading.answer(page_of)
-        found = await reading.answer(memories.by_ids(reading.scope, listed.ids))
+        if moment is None:
+            listed = await reading.answer(
+                memories.page(reading.scope, filters, order_by=order_by, after=after, limit=size)
+            )
+            found = await reading.answer(memories.by_ids(reading.scope, listed.ids))
+        else:
+            listed = await reading.answer(
+                past.page(
+                    reading.scope, moment, filters, order_by=order_by, after=after, limit=size
+                )
+            )
+            found = await reading.answer(past.whole(reading.scope, moment, listed.ids))
         return pb.ListMemoriesResponse(
             memories=[memory_message(memory) for memory in found],
             next_page_token=page.seal(listed.following),
@@ -224,7 +235,7 @@ class RetrievalHandlers(
             given = getattr(request, name) if request.HasField(name) else None  # type: ignore[arg-type]
             return checks.optional_limit(name, given, default=default, maximum=maximum)
 
-        refuse_time_travel(checks, request)
+        moment = read_moment(checks, request)
         kinds = read_kinds(checks, request.scopes) or _TOLD_KINDS
         template = checks.one_of("template", request.template, _TEMPLATES) or "about_the_user"
         custom = checks.text("custom_template", request.custom_template, max_bytes=64 * 1024)
@@ -242,6 +253,8 @@ class RetrievalHandlers(
             reference_time=reference_time(checks, request),
             ranking=BALANCED,
             kinds=_searched(kinds, relevant, conversations),
+            passages=PassageFilters(created_before=until(moment, None)),
+            moment=moment,
             conversations=conversations,
         )
         return Wanted(

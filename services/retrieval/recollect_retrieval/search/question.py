@@ -10,6 +10,7 @@ from recollect_retrieval.search.corpora.looking import Item
 from recollect_retrieval.search.ranking.light import Ranking
 from recollect_retrieval.storage.candidate import Kind
 from recollect_retrieval.storage.filters import Filters
+from recollect_retrieval.storage.moment import Moment
 from recollect_retrieval.storage.passage_filters import PassageFilters
 from recollect_shared.embeddings.protocol import Vector
 from recollect_shared.models import Entity, Message, Summary
@@ -27,6 +28,7 @@ class Question:
         ranking: By which formula.
         kinds: What is searched.
         passages: Which messages, summaries and documents count.
+        moment: Another time that is asked about; None for the present.
         vector: The caller's own vector for the text, of unit length.
         weights: Weights that replace the ranking's own.
         min_score: What has less is left out.
@@ -41,6 +43,7 @@ class Question:
     ranking: Ranking
     kinds: Sequence[Kind] = ("memory",)
     passages: PassageFilters = field(default_factory=PassageFilters)
+    moment: Moment | None = None
     vector: Vector | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
     min_score: float | None = None

@@ -9,21 +9,25 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
 from recollect_retrieval.search.asked.question import Wording, looked_up, read_question_text
-from recollect_retrieval.search.corpora.looking import Corpus, Looking
+from recollect_retrieval.search.corpora.looking import Corpus, Item, Looking
 from recollect_retrieval.search.corpora.memories import Memories
 from recollect_retrieval.search.corpora.passages import Documents, Messages, Summaries
+from recollect_retrieval.search.corpora.past import Indexed, PastMemories
+from recollect_retrieval.search.corpora.whole import whole
 from recollect_retrieval.search.legs import Leg, Legs, Stopwatch
 from recollect_retrieval.search.names import names_in
 from recollect_retrieval.search.query import QueryEmbedders, QueryVector
 from recollect_retrieval.search.question import Found, Hit, Question
 from recollect_retrieval.search.ranking.light import Light, Ranked
 from recollect_retrieval.search.telling import read_whole, tell
-from recollect_retrieval.storage import memories, passages, people
+from recollect_retrieval.storage import memories, passages, past, people
 from recollect_retrieval.storage.candidate import Candidate, Key, Kind
+from recollect_retrieval.storage.moment import Moment
 from recollect_retrieval.storage.passages import Corpus as Index
 from recollect_retrieval.storage.people import UserState
 from recollect_retrieval.storage.statement import Statement, ask
@@ -32,7 +36,7 @@ from recollect_shared.models import Entity, Scope, Summary
 from recollect_shared.text.bm25 import NO_SCORES, Scores, Statistics, score
 from recollect_shared.text.terms import query_terms
 
-CANDIDATES = 60
+CANDIDATES = 40
 """How many items each leg brings in, at least."""
 _ANSWER_SECONDS = 0.05
 """What is kept of the deadline for ranking and the reply."""
@@ -236,7 +240,12 @@ class Searching:
         without_episodes = bool(light.source_types) and "document" in question.kinds
         made: list[Corpus] = []
         for kind in question.kinds:
-            if kind == "memory":
+            if kind == "memory" and question.moment is not None:
+                indexed = Indexed(
+                    self._terms, self._postings.answer if self._terms else (), user.statistics
+                )
+                made.append(PastMemories(question.filters, question.moment, indexed))
+            elif kind == "memory":
                 made.append(Memories(question.filters, user.statistics.documents))
             elif kind == "document":
                 made.append(Documents(question.passages))
@@ -255,16 +264,25 @@ class Searching:
             legs.add(Leg(name, "skipped", reason=_NO_QUERY))
         if "memory" not in question.kinds:
             return Found()
-        listed = memories.page(
-            self._scope, question.filters, order_by="usefulness", after=None, limit=question.limit
+        moment = question.moment
+        order: Mapping[str, Any] = {
+            "order_by": "usefulness",
+            "after": None,
+            "limit": question.limit,
+        }
+        listed = (
+            past.page(self._scope, moment, question.filters, **order)
+            if moment
+            else memories.page(self._scope, question.filters, **order)
         )
         await ask(connection, listed)
-        whole = memories.by_ids(self._scope, listed.answer.ids)
-        await ask(connection, whole)
+        ids = listed.answer.ids
+        read = whole(self._scope, "memory", ids, moment)
+        await ask(connection, read)
         if question.min_score is not None and question.min_score > 0:
             return Found(scored=listed.answer.total)
         unscored = dict.fromkeys(question.ranking.weights, 0.0)
-        hits = [Hit(memory, 0.0, unscored, ()) for memory in whole.answer]
+        hits = [Hit(read.answer[key], 0.0, unscored, ()) for key in ids if key in read.answer]
         return Found(hits, (), listed.answer.total)
 
     async def _answer(
@@ -285,15 +303,22 @@ class Searching:
             if statements:
                 await ask(connection, *statements)
         found = {corpus.kind: corpus.candidates() for corpus in corpora}
-        candidates = [candidate for kind in found.values() for candidate in kind]
+        candidates = [
+            candidate
+            for kind in found.values()
+            for candidate in kind
+            if _stored_by(question.moment, candidate.created_at)
+        ]
         ranked = question.ranking.rank(candidates, looking.light, question.weights)
         _report(found, ranked, looking, watch.seconds, legs)
         best = ranked[: question.limit]
         if question.min_score is not None:
             best = [item for item in best if item.score >= question.min_score]
-        hits = await tell(connection, self._scope, best, excerpt=question.excerpt)
+        hits = await tell(
+            connection, self._scope, best, excerpt=question.excerpt, moment=question.moment
+        )
         return Found(
-            hits=hits,
+            hits=[hit for hit in hits if _as_it_was(hit.item, question.moment)],
             entities=self._entities,
             scored=len(candidates),
             conversations=await self._conversations(connection, ranked, hits),
@@ -310,7 +335,18 @@ class Searching:
         for item in (await read_whole(connection, self._scope, missing)).values():
             assert isinstance(item, Summary)
             read[item.conversation_id] = item
+        read = {key: item for key, item in read.items() if _as_it_was(item, self._question.moment)}
         return [read[key] for key in about if isinstance(key, str) and key in read]
+
+
+def _stored_by(moment: Moment | None, stored_at: datetime) -> bool:
+    """Whether something was there when the question's knowledge ends."""
+    return moment is None or moment.known_at is None or stored_at <= moment.known_at
+
+
+def _as_it_was(item: Item, moment: Moment | None) -> bool:
+    """Whether an item still is what it was then: a summary has no versions, and memories have."""
+    return not isinstance(item, Summary) or _stored_by(moment, item.updated_at)
 
 
 def _is_about(candidate: Candidate) -> bool:

@@ -12,6 +12,7 @@ from recollect_retrieval.search.question import Hit
 from recollect_retrieval.search.ranking.light import Ranked
 from recollect_retrieval.storage import messages, neighbours
 from recollect_retrieval.storage.candidate import Key, Kind
+from recollect_retrieval.storage.moment import Moment
 from recollect_retrieval.storage.neighbours import MessageKey
 from recollect_retrieval.storage.statement import Statement, ask
 from recollect_shared.database.pool import Connection
@@ -22,16 +23,33 @@ _MAX_SOURCES = 5
 
 
 async def tell(
-    connection: Connection, scope: Scope, best: Sequence[Ranked], *, excerpt: int
+    connection: Connection,
+    scope: Scope,
+    best: Sequence[Ranked],
+    *,
+    excerpt: int,
+    moment: Moment | None,
 ) -> list[Hit]:
-    """The items behind `best`, in the same order; those that vanished in between are left out."""
+    """The items behind `best`, in the same order; those that vanished in between are left out.
+
+    Args:
+        connection: Where to read.
+        scope: Whose.
+        best: What was found.
+        excerpt: How many messages around their sources come along.
+        moment: Another time, whose memories are told.
+    """
     memory_ids = [
         cast(UUID, item.candidate.key) for item in best if item.candidate.kind == "memory"
     ]
     sources = neighbours.sources_of(scope, memory_ids)
     also = [sources] if excerpt and memory_ids else []
     found = await read_whole(
-        connection, scope, [(item.candidate.kind, item.candidate.key) for item in best], also=also
+        connection,
+        scope,
+        [(item.candidate.kind, item.candidate.key) for item in best],
+        also=also,
+        moment=moment,
     )
     said: Mapping[MessageKey, Sequence[Message]] = {}
     keys_of: list[Sequence[MessageKey]] = [()] * len(best)
@@ -58,12 +76,13 @@ async def read_whole(
     wanted: Sequence[tuple[Kind, Key]],
     *,
     also: Sequence[Statement[Any]] = (),
+    moment: Moment | None = None,
 ) -> dict[tuple[Kind, Key], Item]:
-    """Items of any kind; `also` are statements that go along."""
+    """Items of any kind; `also` are statements that go along; memories are those of `moment`."""
     keys: dict[Kind, list[Key]] = {}
     for kind, key in wanted:
         keys.setdefault(kind, []).append(key)
-    reads = {kind: whole(scope, kind, of_kind) for kind, of_kind in keys.items()}
+    reads = {kind: whole(scope, kind, of_kind, moment) for kind, of_kind in keys.items()}
     if not reads:
         return {}
     await ask(connection, *reads.values(), *also)

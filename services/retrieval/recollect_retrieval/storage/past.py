@@ -1,9 +1,8 @@
-"""Whole memories, and the profile, as they stood at another time."""
+"""Whole memories as they stood at another time: by id, by importance, and in pages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -11,7 +10,7 @@ from recollect_retrieval.storage.filters import LET_THROUGH, Filters
 from recollect_retrieval.storage.memories import Page
 from recollect_retrieval.storage.moment import AMONG_THESE, AT_THE_MOMENT, Moment
 from recollect_retrieval.storage.statement import Rows, Statement
-from recollect_shared.models import Memory, Profile, Scope, SourceRef
+from recollect_shared.models import Memory, Scope, SourceRef
 
 Answer = TypeVar("Answer")
 
@@ -129,17 +128,6 @@ LIMIT %(limit)s
 """
 )
 
-_PROFILE = """
-SELECT v.profile, v.version, v.recorded_at,
-       CASE WHEN p.last_extracted_at <= %(known_at)s THEN p.last_extracted_at END
-FROM profile_versions AS v
-JOIN profiles AS p USING (tenant_id, user_id)
-WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s AND v.recorded_at <= %(known_at)s
-ORDER BY v.version DESC
-LIMIT 1
-"""
-
-
 _COLUMNS = (
     "memory_id",
     "user_id",
@@ -220,18 +208,6 @@ def page(
     )
 
 
-def profile(scope: Scope, known_at: datetime) -> Statement[Profile | None]:
-    """The version of the user's profile that was known then, or None if there was none yet.
-
-    When a conversation was last looked at is told only if that was before.
-    """
-    return Statement(
-        _PROFILE,
-        {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "known_at": known_at},
-        lambda rows: _profile(scope.user_id, rows[0]) if rows else None,
-    )
-
-
 def _statement(
     sql: str, scope: Scope, moment: Moment, read: Callable[[Rows], Answer], **values: Any
 ) -> Statement[Answer]:
@@ -257,21 +233,3 @@ def _memories(rows: Rows) -> list[Memory]:
         )
         for row in rows
     ]
-
-
-def _profile(user_id: str, row: tuple[Any, ...]) -> Profile:
-    content: Mapping[str, Any] = row[0]
-    return Profile(
-        user_id,
-        department=content.get("department", ""),
-        summary=content.get("summary", ""),
-        current_projects=content.get("current_projects", ()),
-        preferences=content.get("preferences", {}),
-        frequent_intents=content.get("frequent_intents", ()),
-        access_level=content.get("access_level", "standard"),
-        facts=content.get("facts", {}),
-        metadata=content.get("metadata", {}),
-        version=row[1],
-        updated_at=row[2],
-        last_extracted_at=row[3],
-    )

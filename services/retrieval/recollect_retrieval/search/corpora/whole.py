@@ -7,18 +7,24 @@ from typing import cast
 from uuid import UUID
 
 from recollect_retrieval.search.corpora.looking import Item
-from recollect_retrieval.storage import chunks, memories, messages, summaries
+from recollect_retrieval.storage import chunks, memories, messages, past, summaries
 from recollect_retrieval.storage.candidate import Key, Kind
+from recollect_retrieval.storage.moment import Moment
 from recollect_retrieval.storage.statement import Statement
 from recollect_shared.models import Scope
 
 
-def whole(scope: Scope, kind: Kind, keys: Sequence[Key]) -> Statement[Mapping[Key, Item]]:
-    """The items of one kind behind keys; what vanished in between is left out."""
+def whole(
+    scope: Scope, kind: Kind, keys: Sequence[Key], moment: Moment | None = None
+) -> Statement[Mapping[Key, Item]]:
+    """The items of one kind behind keys; what vanished in between is left out.
+
+    With `moment` memories are as they stood then.
+    """
     if kind == "memory":
-        return memories.by_ids(scope, cast(Sequence[UUID], keys)).meaning(
-            lambda found: {memory.memory_id: memory for memory in found}
-        )
+        ids = cast(Sequence[UUID], keys)
+        read = past.whole(scope, moment, ids) if moment else memories.by_ids(scope, ids)
+        return read.meaning(lambda found: {memory.memory_id: memory for memory in found})
     if kind == "message":
         return messages.by_keys(scope, cast(Sequence[tuple[str, int]], keys)).meaning(
             lambda found: {excerpt.key: excerpt.message for excerpt in found}

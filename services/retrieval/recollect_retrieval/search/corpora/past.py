@@ -1,0 +1,87 @@
+"""Memories as they stood at another time, as something to search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+from uuid import UUID
+
+from recollect_retrieval.search.corpora.looking import Looking
+from recollect_retrieval.search.past import with_old_words
+from recollect_retrieval.storage import past_candidates
+from recollect_retrieval.storage.candidate import Candidate, Kind
+from recollect_retrieval.storage.filters import Filters
+from recollect_retrieval.storage.memory_candidates import Sought, text_ranks
+from recollect_retrieval.storage.moment import Moment
+from recollect_retrieval.storage.past_candidates import PastCandidate
+from recollect_retrieval.storage.statement import Statement
+from recollect_shared.text.bm25 import Scores, Statistics, TermPostings
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """What the keyword index holds of a question's terms, to count old wordings beside it."""
+
+    terms: Sequence[str]
+    postings: Sequence[TermPostings]
+    statistics: Statistics
+
+
+class PastMemories:
+    """Memories at a moment, of those that filters let through then."""
+
+    kind: Kind = "memory"
+
+    def __init__(self, filters: Filters, moment: Moment, indexed: Indexed) -> None:
+        self._filters = filters
+        self._moment = moment
+        self._indexed = indexed
+        self._found: Statement[list[PastCandidate]] | None = None
+        self._ranks: Statement[dict[UUID, float]] | None = None
+
+    def first(self, looking: Looking, bm25: Scores) -> Sequence[Statement[Any]]:
+        """See `Corpus.first`."""
+        window = looking.light.window
+        sought = Sought(
+            vector=looking.vector,
+            model=looking.model,
+            bm25=bm25,
+            entity_ids=looking.entity_ids,
+            since=window.start if window else None,
+            until=window.end if window else None,
+            newest=looking.newest,
+            wanted=looking.wanted,
+        )
+        self._looking = looking
+        self._found = past_candidates.candidates(looking.scope, sought, self._moment, self._filters)
+        return [self._found]
+
+    def second(self) -> Sequence[Statement[Any]]:
+        """See `Corpus.second`."""
+        if not self._looking.with_text_rank:
+            return ()
+        ids = [cast(UUID, candidate.key) for candidate in self._scored()]
+        self._ranks = text_ranks(self._looking.scope, self._looking.text, ids)
+        return [self._ranks]
+
+    def candidates(self) -> list[Candidate]:
+        """See `Corpus.candidates`."""
+        found = self._scored()
+        if self._ranks is None:
+            return found
+        ranks = self._ranks.answer
+        return [
+            replace(candidate, text_rank=ranks.get(cast(UUID, candidate.key), 0.0))
+            for candidate in found
+        ]
+
+    def _scored(self) -> list[Candidate]:
+        assert self._found is not None
+        return with_old_words(
+            self._found.answer,
+            self._indexed.terms,
+            self._indexed.postings,
+            self._indexed.statistics,
+            wanted=self._looking.wanted,
+        )

@@ -1,0 +1,414 @@
+"""D9 through the RPCs: `as_of`, what was true then; `known_at`, what was known then.
+
+Contract "Identity" and "Reads"; details B12, B13, C1, C2, C5; faults.md rows 48, 50.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import grpc
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from recollect.v1 import job_pb2, maintenance_service_pb2, memory_pb2
+from recollect.v1 import retrieval_service_pb2 as pb
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.curating import change, forget, restore, save, update
+from tests.e2e.learning import ended, learn, memories, replies, shown, talk
+from tests.e2e.merging import (
+    ARCHIVED,
+    ONE_STYLE,
+    STYLE,
+    STYLES,
+    all_into,
+    consolidate,
+    merged_memory,
+    say,
+    script,
+)
+from tests.e2e.methods import METHODS, refused
+from tests.e2e.travelling import at, contents_at, now_of, stamp
+from tests.scripted_model import ScriptedModel
+from tests.scripted_model.answers import memory
+
+ACTIVE = memory_pb2.MEMORY_STATUS_ACTIVE
+ACHIEVED = memory_pb2.MEMORY_STATUS_ACHIEVED
+CONTRADICTED = memory_pb2.MEMORY_STATUS_CONTRADICTED
+LISBON = "Ana lives in Lisbon"
+BERLIN = "Ana lives in Berlin"
+MARCH = datetime(2026, 3, 1, 12, tzinfo=UTC)
+MAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
+LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+def moving_house(model: ScriptedModel) -> None:
+    """Let the model learn where Ana lives, and that one place takes the place of the other."""
+
+    def place(content: str, other: str):  # type: ignore[no-untyped-def]
+        def answer(request):  # type: ignore[no-untyped-def]
+            known = [each for each in request.memories if other in each.content]
+            return {
+                "new_memories": [memory(content, ["m1"])],
+                "contradicted_memories": [{"id": each.local_id, "by": 0} for each in known],
+            }
+
+        return answer
+
+    model.script = replies(
+        {"to Berlin": place(BERLIN, "Lisbon"), "in Lisbon": place(LISBON, "Berlin")}
+    )
+
+
+async def test_d9_lisbon_then_berlin(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    moving_house(model)
+    unknown = now_of(superuser_conninfo)
+    await learn(modelled, talk("I live in Lisbon", at=MARCH))
+    between = now_of(superuser_conninfo)
+    await learn(modelled, talk("I moved to Berlin", conversation="c2", at=MAY))
+    after = now_of(superuser_conninfo)
+
+    assert await contents_at(modelled, "Where does Ana live?") == [BERLIN]
+    # What was true: by event time.
+    assert await contents_at(modelled, as_of=MARCH - DAY) == []
+    assert await contents_at(modelled, as_of=MARCH) == [LISBON]
+    assert await contents_at(modelled, as_of=MAY - DAY) == [LISBON]
+    assert await contents_at(modelled, as_of=MAY) == [BERLIN]
+    assert await contents_at(modelled, as_of=after + 365 * DAY) == [BERLIN]
+    (then,) = await at(modelled, "Lisbon", as_of=MAY - DAY)
+    assert (then.status, then.superseded_by) == (ACTIVE, "")
+    assert then.valid_to.ToDatetime(UTC) == MAY
+    # What was known: by the time of learning.
+    assert await contents_at(modelled, known_at=LONG_AGO) == []
+    assert await contents_at(modelled, known_at=unknown) == []
+    assert await contents_at(modelled, known_at=between) == [LISBON]
+    assert await contents_at(modelled, known_at=after) == [BERLIN]
+    (then,) = await at(modelled, "Lisbon", known_at=between)
+    assert (then.status, then.superseded_by, then.version) == (ACTIVE, "", 1)
+    assert not then.HasField("valid_to")
+    # Both: nobody knew yet in between that Lisbon had an end.
+    assert await contents_at(modelled, as_of=MAY + DAY, known_at=between) == [LISBON]
+    assert await contents_at(modelled, as_of=MAY - DAY, known_at=after) == [LISBON]
+    assert await contents_at(modelled, as_of=MARCH - DAY, known_at=between) == []
+    assert await contents_at(modelled, as_of=MAY, known_at=unknown) == []
+
+
+async def test_d9_an_older_statement_that_is_learnt_later(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    moving_house(model)
+    await learn(modelled, talk("I moved to Berlin", conversation="c2", at=MAY))
+    between = now_of(superuser_conninfo)
+    await learn(modelled, talk("I live in Lisbon", at=MARCH))
+    assert await contents_at(modelled) == [BERLIN]
+    assert await contents_at(modelled, as_of=MARCH + DAY) == [LISBON]
+    assert await contents_at(modelled, as_of=MAY + DAY) == [BERLIN]
+    assert await contents_at(modelled, as_of=MARCH + DAY, known_at=between) == []
+    assert await contents_at(modelled, as_of=MAY + DAY, known_at=between) == [BERLIN]
+
+
+async def test_d9_the_status_of_that_time_can_be_asked_for(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    moving_house(model)
+    await learn(
+        modelled,
+        talk("I live in Lisbon", at=MARCH),
+        talk("I moved to Berlin", conversation="c2", at=MAY),
+    )
+    for as_of, ended_then in ((MAY - DAY, []), (MAY + DAY, [LISBON])):
+        listed = await modelled.retrieval.ListMemories(
+            pb.ListMemoriesRequest(user_id="ana", statuses=[CONTRADICTED], as_of=stamp(as_of))
+        )
+        assert [each.content for each in listed.memories] == ended_then
+        assert {each.status for each in listed.memories} <= {CONTRADICTED}
+
+
+async def test_identity_an_earlier_wording_is_shown_and_found_with_its_version(
+    modelled: Services, superuser_conninfo: str
+) -> None:
+    saved = (await save(modelled, "Ana works at Acme", importance=0.3)).memory
+    first = now_of(superuser_conninfo)
+    await update(
+        modelled, saved.id, "content", "tags", content="Ana works at Globex", tags=["work"]
+    )
+    second = now_of(superuser_conninfo)
+    await update(modelled, saved.id, "importance", importance=0.9)
+
+    (then,) = await at(modelled, "Where does Ana work?", known_at=first)
+    assert (then.content, then.version, list(then.tags)) == ("Ana works at Acme", 1, [])
+    assert then.importance == pytest.approx(0.3)
+    (then,) = await at(modelled, known_at=second)
+    assert (then.content, then.version, list(then.tags)) == ("Ana works at Globex", 2, ["work"])
+    assert then.importance == pytest.approx(0.3)
+    (now,) = await at(modelled)
+    assert now.version == 3
+    assert now.importance == pytest.approx(0.9)
+
+    async def legs(query: str, known_at: datetime) -> list[str]:
+        reply = await modelled.retrieval.SearchMemories(
+            pb.SearchMemoriesRequest(user_id="ana", query=query, known_at=stamp(known_at))
+        )
+        return list(reply.results[0].matched_legs)
+
+    assert "keyword" in await legs("Acme", first)
+    assert "keyword" not in await legs("Globex", first)
+    assert "keyword" in await legs("Globex", second)
+    assert "keyword" not in await legs("Acme", second)
+
+
+async def test_c1_a_merged_group_answers_exactly_once_at_each_moment(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    model.script = script(all_into(ONE_STYLE))
+    for n, style in enumerate(STYLES):
+        await say(modelled, style, conversation=f"c{n}", at=MARCH + n * DAY)
+    apart = now_of(superuser_conninfo)
+    await consolidate(modelled, tag=STYLE)
+    merged = await merged_memory(modelled)
+    together = now_of(superuser_conninfo)
+    assert await contents_at(modelled) == [ONE_STYLE]
+    for n in range(len(STYLES)):
+        as_of = MARCH + n * DAY
+        held = sorted(STYLES[: n + 1])
+        assert await contents_at(modelled, as_of=as_of, known_at=apart) == held
+        if n + 1 == len(STYLES):
+            held = [ONE_STYLE]
+        assert await contents_at(modelled, as_of=as_of) == held
+        assert await contents_at(modelled, as_of=as_of, known_at=together) == held
+    assert await contents_at(modelled, known_at=apart) == sorted(STYLES)
+    assert all(
+        (each.status, each.superseded_by) == (ACTIVE, "")
+        for each in await at(modelled, as_of=MARCH)
+    )
+
+    await modelled.maintenance.UndoConsolidation(
+        maintenance_service_pb2.UndoConsolidationRequest(user_id="ana", memory_id=merged.id)
+    )
+    assert len(await memories(modelled, statuses=ARCHIVED)) == 1
+    assert await contents_at(modelled, as_of=MARCH + 9 * DAY) == sorted(STYLES)
+    assert await contents_at(modelled, as_of=MARCH + 9 * DAY, known_at=together) == [ONE_STYLE]
+
+
+async def test_b13_an_achieved_goal_was_open_before(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    goal = "Ana wants to run a marathon"
+    model.script = replies(
+        {
+            "I ran": lambda r: {"achieved_goals": [{"id": shown(r, "wants"), "by": None}]},
+            "I want": lambda r: {
+                "new_memories": [memory(goal, ["m1"], type="goal", importance=0.8)]
+            },
+        }
+    )
+    await learn(modelled, talk("I want to run a marathon", at=MARCH))
+    between = now_of(superuser_conninfo)
+    await learn(modelled, talk("I ran the marathon", conversation="c2", at=MAY))
+    for moment, status, importance in [
+        ({"as_of": MAY - DAY}, ACTIVE, 0.8),
+        ({"as_of": MAY + DAY}, ACHIEVED, 0.4),
+        ({"known_at": between}, ACTIVE, 0.8),
+        ({"as_of": MAY + DAY, "known_at": between}, ACTIVE, 0.8),
+        ({}, ACHIEVED, 0.4),
+    ]:
+        (found,) = await at(modelled, "marathon", **moment)
+        assert found.status == status, moment
+        assert found.importance == pytest.approx(importance), moment
+    assert await contents_at(modelled, as_of=MARCH - DAY) == []
+
+
+async def test_c5_what_is_forgotten_is_in_no_past_until_it_is_restored(
+    modelled: Services, superuser_conninfo: str
+) -> None:
+    saved = (await save(modelled, "Ana likes tea", valid_from=stamp(MARCH))).memory
+    known = now_of(superuser_conninfo)
+    await forget(modelled, saved.id)
+    hidden = now_of(superuser_conninfo)
+    for moment in ({"as_of": MAY}, {"known_at": known}, {"as_of": MAY, "known_at": known}):
+        assert await contents_at(modelled, "tea", **moment) == [], moment
+    asked = pb.ListMemoriesRequest(
+        user_id="ana", known_at=stamp(known), statuses=memory_pb2.MemoryStatus.values()[1:]
+    )
+    assert not (await modelled.retrieval.ListMemories(asked)).memories
+    await restore(modelled, saved.id)
+    for moment in ({"as_of": MAY}, {"known_at": known}, {}):
+        assert await contents_at(modelled, "tea", **moment) == ["Ana likes tea"], moment
+    # At that time it was forgotten.
+    assert await contents_at(modelled, "tea", known_at=hidden) == []
+
+
+async def test_c5_forgetting_a_merged_memory_takes_its_parts_back_too(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    model.script = script(all_into(ONE_STYLE))
+    for n, style in enumerate(STYLES):
+        await say(modelled, style, conversation=f"c{n}", at=MARCH + n * DAY)
+    apart = now_of(superuser_conninfo)
+    await consolidate(modelled, tag=STYLE)
+    await forget(modelled, (await merged_memory(modelled)).id)
+    assert await contents_at(modelled, as_of=MARCH + DAY) == []
+    assert await contents_at(modelled, known_at=apart) == []
+
+
+async def test_c3_what_retention_removed_is_in_no_past(
+    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    async with start_services(**model_settings(model), retention_days=30) as services:
+        saved = (await save(services, "Ana likes tea")).memory
+        await update(services, saved.id, "content", content="Ana likes green tea")
+        known = now_of(superuser_conninfo)
+        assert await contents_at(services, "tea", known_at=known) == ["Ana likes green tea"]
+        # As if nobody had come near for forty days.
+        for statement in (
+            "UPDATE memories SET created_at = created_at - interval '40 days'",
+            "UPDATE memory_access SET last_accessed_at = last_accessed_at - interval '40 days'",
+            "UPDATE history SET recorded_at = recorded_at - interval '40 days'",
+        ):
+            change(superuser_conninfo, statement)
+        run = await services.maintenance.RunRetention(
+            maintenance_service_pb2.RunRetentionRequest(user_id="ana")
+        )
+        job = await ended(services, run.job.id)
+        assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+        assert job.result.counts["memories"] == 1
+        for moment in ({"known_at": known}, {"as_of": known}, {}):
+            assert await contents_at(services, "tea", **moment) == [], moment
+
+
+async def test_d8_d14_filters_and_pages_of_the_past(
+    modelled: Services, superuser_conninfo: str
+) -> None:
+    saved = [
+        (
+            await save(modelled, f"Ana likes dish number {n}", tags=["food"], importance=n / 10)
+        ).memory
+        for n in range(1, 6)
+    ]
+    known = now_of(superuser_conninfo)
+    for each in saved:
+        await update(modelled, each.id, "tags", "importance", tags=["taste"], importance=0.5)
+    await save(modelled, "Ana likes desserts", tags=["food"])
+
+    async def pages(tag: str, order_by: str = "") -> list[str]:
+        request = pb.ListMemoriesRequest(
+            user_id="ana", tags=[tag], known_at=stamp(known), page_size=2, order_by=order_by
+        )
+        found: list[str] = []
+        while True:
+            reply = await modelled.retrieval.ListMemories(request)
+            found += [each.id for each in reply.memories]
+            if not reply.next_page_token:
+                assert reply.total_size == len(found)
+                return found
+            assert len(reply.memories) == 2
+            request.page_token = reply.next_page_token
+
+    ids = [each.id for each in saved]
+    assert await pages("food") == ids[::-1]
+    assert await pages("food", "importance") == ids[::-1]
+    assert await pages("taste") == []
+    found = await modelled.retrieval.SearchMemories(
+        pb.SearchMemoriesRequest(
+            user_id="ana", query="Which dish?", tags=["food"], known_at=stamp(known), limit=3
+        )
+    )
+    assert len(found.results) == 3
+    assert {result.memory.id for result in found.results} <= set(ids)
+    # A page belongs to the moment it was asked for.
+    first = await modelled.retrieval.ListMemories(
+        pb.ListMemoriesRequest(user_id="ana", known_at=stamp(known), page_size=2)
+    )
+    other = pb.ListMemoriesRequest(
+        user_id="ana",
+        known_at=stamp(known - timedelta(hours=1)),
+        page_size=2,
+        page_token=first.next_page_token,
+    )
+    refusal = await refused(modelled, METHODS["RetrievalService/ListMemories"], other)
+    assert refusal.code == grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_d1_the_block_of_the_past_tells_only_the_past(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """Profile, summaries, entities and preferences that came later are left out of `known_at`."""
+    model.script = replies(
+        {
+            "to Berlin": lambda r: {
+                "new_memories": [
+                    memory(BERLIN, ["m1"], entities=[{"name": "Berlin", "type": "place"}])
+                ],
+                "contradicted_memories": [{"id": shown(r, "Lisbon"), "by": 0}],
+                "profile": {"facts": {"personal": {"location": "Berlin"}}},
+                "conversation_summary": {
+                    "title": "Moving to Berlin",
+                    "summary": "Ana moved to Berlin.",
+                    "key_topics": [],
+                    "technical_topics": [],
+                    "outcome": "resolved",
+                    "followup_suggestions": [],
+                },
+            },
+            "in Lisbon": lambda r: {
+                "new_memories": [memory(LISBON, ["m1"])],
+                "profile": {"facts": {"personal": {"location": "Lisbon"}}},
+            },
+        }
+    )
+    await learn(modelled, talk("I live in Lisbon", at=MARCH))
+    between = now_of(superuser_conninfo)
+    await learn(modelled, talk("I moved to Berlin", conversation="c2", at=MAY))
+
+    async def context(**moment: Timestamp | None) -> pb.GetContextResponse:
+        return await modelled.retrieval.GetContext(
+            pb.GetContextRequest(user_id="ana", query="Where does Ana live?", **moment)  # type: ignore[arg-type]
+        )
+
+    now = await context()
+    assert "Berlin" in now.prompt_block
+    assert now.profile.version == 2
+    then = await context(known_at=stamp(between))
+    assert "Lisbon" in then.prompt_block
+    assert "Berlin" not in then.prompt_block
+    assert then.profile.version == 1
+    # What was learnt by then is shown as it was summed up; the later conversation is not.
+    assert [one.conversation_id for one in then.conversations] == ["c1"]
+    assert not then.entities
+    before = await context(known_at=stamp(LONG_AGO))
+    assert (before.profile.version, list(before.memories)) == (0, [])
+    assert "Ana lives" not in before.prompt_block
+
+
+@pytest.mark.parametrize("name", ["as_of", "known_at"])
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        Timestamp(seconds=10**15),
+        Timestamp(seconds=-(10**15)),
+        Timestamp(seconds=0, nanos=2_000_000_000),
+        Timestamp(seconds=0, nanos=-1),
+        Timestamp(seconds=-62135596800),
+    ],
+)
+async def test_rows_48_50_a_moment_that_is_none_is_refused_by_its_field(
+    services: Services, name: str, garbage: Timestamp
+) -> None:
+    for method, request in (
+        ("ListMemories", pb.ListMemoriesRequest(user_id="ana")),
+        ("SearchMemories", pb.SearchMemoriesRequest(user_id="ana", query="tea")),
+        ("GetContext", pb.GetContextRequest(user_id="ana")),
+    ):
+        getattr(request, name).CopyFrom(garbage)
+        refusal = await refused(services, METHODS[f"RetrievalService/{method}"], request)
+        assert refusal.code == grpc.StatusCode.INVALID_ARGUMENT
+        assert set(refusal.fields) == {name}
+        assert "1900" in refusal.fields[name]
+
+
+async def test_a_user_nobody_knows_has_no_past(services: Services) -> None:
+    assert await at(services, as_of=MARCH) == []
+    assert await at(services, known_at=MARCH) == []

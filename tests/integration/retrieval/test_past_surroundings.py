@@ -1,0 +1,101 @@
+"""D9 around the memories: profile, summaries and entities of a moment (D1, E1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from recollect_retrieval.storage import past_surroundings
+from recollect_retrieval.storage.moment import Moment
+from recollect_shared.database.pool import Database
+from tests.integration.retrieval.moments import ANA, NOW, day
+from tests.integration.retrieval.questions import answer
+from tests.integration.retrieval.seed import TENANT, Fact, summarise
+from tests.integration.retrieval.versions import Story
+
+
+def write_profile(conninfo: str, versions: Sequence[tuple[datetime, dict[str, Any]]]) -> None:
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO profiles (tenant_id, user_id, summary, version, last_extracted_at)"
+            " VALUES (%s, 'ana', 'present', %s, %s)",
+            (TENANT, len(versions), versions[-1][0]),
+        )
+        for number, (at, content) in enumerate(versions, 1):
+            connection.execute(
+                "INSERT INTO profile_versions (tenant_id, user_id, version, profile, actor,"
+                " recorded_at) VALUES (%s, 'ana', %s, %s, 'extraction', %s)",
+                (TENANT, number, Jsonb(content), at),
+            )
+
+
+async def test_e1_the_profile_is_the_version_that_was_known(
+    reader: Database, story: Story, superuser_conninfo: str
+) -> None:
+    await story.learn(Fact("any", created_at=day(1)))
+    facts = {"personal": {"location": "Lisbon"}}
+    write_profile(
+        superuser_conninfo,
+        [
+            (day(10), {"summary": "lives in Lisbon", "facts": facts, "current_projects": ["x"]}),
+            (day(20), {"summary": "lives in Berlin"}),
+        ],
+    )
+    assert await answer(reader, past_surroundings.profile(ANA, day(9))) is None
+    first = await answer(reader, past_surroundings.profile(ANA, day(10)))
+    assert first is not None
+    assert (first.version, first.summary, first.updated_at) == (1, "lives in Lisbon", day(10))
+    assert (first.facts, first.current_projects) == (facts, ["x"])
+    assert first.last_extracted_at is None
+    second = await answer(reader, past_surroundings.profile(ANA, NOW))
+    assert second is not None
+    assert (second.version, second.summary) == (2, "lives in Berlin")
+    assert second.last_extracted_at == day(20)
+
+
+async def test_summaries_that_were_written_or_talk_that_went_on_later_are_left_out(
+    reader: Database, story: Story, superuser_conninfo: str
+) -> None:
+    await story.learn(Fact("any", created_at=day(1)))
+    for name, said_at, written_at in (("a", 10, 100), ("b", 20, 200), ("c", 30, 300)):
+        await summarise(superuser_conninfo, "ana", name, f"about {name}", said_at=day(said_at))
+        story.write(
+            "UPDATE conversation_summaries SET updated_at = %(at)s"
+            " WHERE conversation_id = %(name)s",
+            at=day(written_at),
+            name=name,
+        )
+    for moment, first, limit, found in [
+        (Moment(), None, 5, ["c", "b", "a"]),
+        (Moment(known_at=day(200)), None, 5, ["b", "a"]),
+        (Moment(known_at=day(200)), "a", 5, ["a", "b"]),
+        (Moment(known_at=day(200)), "c", 1, ["b"]),
+        (Moment(as_of=day(15)), None, 5, ["a"]),
+        (Moment(as_of=day(25), known_at=day(150)), None, 5, ["a"]),
+        (Moment(known_at=day(99)), None, 5, []),
+    ]:
+        asked = past_surroundings.conversations(ANA, moment, first=first, limit=limit)
+        summaries = await answer(reader, asked)
+        assert [summary.conversation_id for summary in summaries] == found, moment
+
+
+async def test_entities_are_those_met_by_then(reader: Database, story: Story) -> None:
+    await story.learn(
+        Fact("Rex barks", created_at=day(1), entities=["Rex"]),
+        Fact("Rex and Max play", created_at=day(1), entities=["Rex", "Max"]),
+    )
+    story.write("UPDATE entities SET created_at = %(at)s WHERE name = 'Rex'", at=day(10))
+    story.write("UPDATE entities SET created_at = %(at)s WHERE name = 'Max'", at=day(20))
+
+    async def known(number: int, *named: str) -> list[str]:
+        asked = past_surroundings.entities(ANA, day(number), named=named, limit=5)
+        return [entity.name for entity in await answer(reader, asked)]
+
+    assert await known(9) == []
+    assert await known(10) == ["Rex"]
+    assert await known(20) == ["Rex", "Max"]
+    assert await known(20, "max") == ["Max", "Rex"]
