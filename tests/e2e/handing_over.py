@@ -102,13 +102,17 @@ def check_index(conninfo: str) -> None:
         assert wanted[number].total() == length
     held: dict[int, Counter[str]] = {}
     for term, numbers, frequencies in rows(
-        conninfo, "SELECT term, lexical_nos, frequencies FROM passage_postings"
+        conninfo,
+        "SELECT term, lexical_nos, frequencies FROM passage_postings WHERE corpus = 'documents'",
     ):
         assert numbers == sorted(set(numbers))
         for number, frequency in zip(numbers, frequencies, strict=True):
             held.setdefault(number, Counter())[term] += frequency
     assert held == wanted
-    counted = rows(conninfo, "SELECT sum(texts), sum(terms) FROM passage_statistics")
+    counted = rows(
+        conninfo,
+        "SELECT sum(texts), sum(terms) FROM passage_statistics WHERE corpus = 'documents'",
+    )
     assert counted[0] == (
         (len(wanted), sum(words.total() for words in wanted.values())) if wanted else counted[0]
     )

@@ -7,12 +7,13 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from recollect.v1 import conversation_pb2, document_pb2, memory_pb2, profile_pb2
+from recollect.v1 import conversation_pb2, document_pb2, memory_pb2, profile_pb2, session_pb2
 from recollect.v1 import extraction_service_pb2 as extraction
 from recollect.v1 import maintenance_service_pb2 as maintenance
 from recollect.v1 import memory_service_pb2 as memory
 from recollect.v1 import privacy_service_pb2 as privacy
 from recollect.v1 import retrieval_service_pb2 as retrieval
+from recollect.v1 import session_service_pb2 as session
 from tests.e2e.methods import Method
 
 NOBODY = "01890000-0000-7000-8000-000000000000"
@@ -64,6 +65,22 @@ _VALID: dict[str, Callable[[], Message]] = {
     "RetrievalService/GetSuggestions": lambda: retrieval.GetSuggestionsRequest(user_id="ana"),
     "RetrievalService/GetProfile": lambda: retrieval.GetProfileRequest(user_id="ana"),
     "RetrievalService/ListConversations": lambda: retrieval.ListConversationsRequest(user_id="ana"),
+    "RetrievalService/GetSession": lambda: retrieval.GetSessionRequest(
+        user_id="ana", session_id="c1"
+    ),
+    "SessionService/UpdateSession": lambda: session.UpdateSessionRequest(
+        user_id="ana",
+        session_id="c1",
+        recent_items=[conversation_pb2.ContextItem(id="m1", relevance=0.5)],
+    ),
+    "SessionService/AddPendingAction": lambda: session.AddPendingActionRequest(
+        user_id="ana", session_id="c1", type="send_email"
+    ),
+    "SessionService/ResolvePendingAction": lambda: session.ResolvePendingActionRequest(
+        user_id="ana",
+        pending_action_id="act_00000000",
+        status=session_pb2.PENDING_ACTION_STATE_CONFIRMED,
+    ),
     "MemoryService/SaveMemory": lambda: memory.SaveMemoryRequest(
         user_id="ana", content="Likes tea."
     ),

@@ -154,6 +154,30 @@ async def test_conversations_are_shown_and_deleted(at: Typed, tmp_path: Path) ->
     assert await contents(at)
 
 
+async def test_f3_working_memory(at: Typed) -> None:
+    """A session is kept and shown, an action added and decided once."""
+    await at("session", "ana", "s1")
+    assert "unknown or over" in at.err
+    context = '{"last_message": "Trà sen 🍵"}'
+    await at("session", "ana", "s1", "--context", context, "--recent", "m1=0.8", "--recent", "m2")
+    added = await at.json("action", "add", "ana", "call", "Gọi Linh?", "--session", "s1")
+    action = added["pending_action"]["id"]
+    shown = await at("session", "ana", "s1")
+    for part in ("Trà sen 🍵", "m1 (0.80)", "m2", action, "Gọi Linh?", "pending-confirmation"):
+        assert part in shown
+    assert "confirmed" in await at("action", "confirm", "ana", action, "--session", "s1")
+    await at("action", "confirm", "ana", action, code=1)
+    assert "PENDING_ACTION_CONFLICT" in at.err
+    done = await at.json("action", "complete", "ana", action, "--result", '{"ok": true}')
+    assert done["pending_action"]["result"] == {"ok": True}
+    await at("action", "reject", "ana", "act_00000000", code=1)
+    assert "PENDING_ACTION_NOT_FOUND" in at.err
+    renewed = await at.json("session", "ana", "s1", "--renew")
+    assert renewed["context"] == {"last_message": "Trà sen 🍵"}
+    assert "context" not in await at.json("session", "ana", "s1", "--context", "{}")
+    assert (await at.json("session", "ana", "s1"))["pending_actions"] == []
+
+
 async def test_b15_a_preview_stores_nothing(at_model: Typed, tmp_path: Path) -> None:
     path = lines(tmp_path, said("Likes green tea."), said("Likes the sea.", "c2"))
     shown = await at_model("preview", path, "--line", "2")

@@ -61,8 +61,10 @@ async def test_b6_b10_a_transcript_takes_one_model_call_and_one_embedding_call(
     )
     result = await learn(modelled, talk("I like tea", "I own a boat"))
     assert dict(model.calls) == {"chat": 1, "embeddings": 1}
-    # Both statements and the words they came from.
-    assert len(model.embedding_requests[0].texts) == 4
+    # Both statements, the messages, which are the words they came from, and the summary.
+    assert sorted(model.embedding_requests[0].texts) == [
+        "Ana likes tea", "Ana owns a boat", "I like tea", "I own a boat", "Tea and boats",
+    ]  # fmt: skip
     assert (result.memories_created, result.usage.llm_calls, result.usage.embedding_calls) == (
         2, 1, 1,
     )  # fmt: skip
@@ -70,12 +72,14 @@ async def test_b6_b10_a_transcript_takes_one_model_call_and_one_embedding_call(
     assert result.prompt_version == "extraction_2"
 
 
-async def test_b6_nothing_to_remember_takes_no_embedding_call(
+async def test_b6_where_nothing_is_to_be_remembered_what_was_said_is_embedded(
     modelled: Services, model: ScriptedModel
 ) -> None:
+    """Messages are searched too; where they are the same words as the summary, once for both."""
     model.script = replies({})
     assert (await learn(modelled, talk("hello"))).memories_created == 0
-    assert dict(model.calls) == {"chat": 1}
+    assert dict(model.calls) == {"chat": 1, "embeddings": 1}
+    assert model.embedding_requests[0].texts == ["hello"]
 
 
 async def test_b6_the_prompt_holds_profile_summary_and_relevant_memories(

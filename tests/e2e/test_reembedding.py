@@ -26,6 +26,8 @@ WORDS = (
     "dragons guard old gold",
     "engines need clean oil",
 )
+TEXTS = 3 * len(WORDS)
+"""Memories, messages and summaries, of each as many as there are words."""
 pb = maintenance_service_pb2
 
 
@@ -81,13 +83,14 @@ async def test_from_start_to_switch_and_back(taught: Services, superuser_conninf
     assert (started.target_model, started.target_dimensions) == ("text-embedding-3-large", 96)
     job = await ended(taught, started.job.id)
     assert job.state == job_pb2.JOB_STATE_SUCCEEDED
-    assert job.result.counts["embedded"] == len(WORDS)
-    assert job.result.usage.embedding_calls == 1
+    assert job.result.counts["embedded"] == TEXTS
+    # One for each kind of text.
+    assert job.result.usage.embedding_calls == 3
     await right(taught)
     filled = await step(taught, pb.REEMBED_PHASE_STATUS)
     assert (filled.active_model, filled.embedded_count, filled.pending_count) == (
         "text-embedding-3-small",
-        len(WORDS),
+        TEXTS,
         0,
     )
 
@@ -132,7 +135,7 @@ async def test_a_switch_before_the_back_fill_is_refused(
         await step(taught, pb.REEMBED_PHASE_SWITCH)
     refusal = read_refusal(caught.value)
     assert refusal.reason == "REEMBEDDING_NOT_READY"
-    assert int(refusal.metadata["pending_count"]) == len(WORDS)
+    assert int(refusal.metadata["pending_count"]) == TEXTS
     status = await step(taught, pb.REEMBED_PHASE_STATUS)
     assert status.active_model == "text-embedding-3-small"
 
@@ -148,7 +151,7 @@ async def test_words_that_change_during_a_back_fill_are_embedded_anew(
         " text_version = 2 WHERE content ~ 'apples' RETURNING memory_id",
     )[0]
     status = await step(taught, pb.REEMBED_PHASE_STATUS)
-    assert (status.embedded_count, status.pending_count) == (len(WORDS) - 1, 1)
+    assert (status.embedded_count, status.pending_count) == (TEXTS - 1, 1)
     await moved_to(taught, "text-embedding-3-large", 96)
     assert rows(
         superuser_conninfo,

@@ -49,8 +49,8 @@ async def test_b6_an_old_relevant_memory_among_five_hundred_is_shown(
     found = await shown_for(modelled, model, filler, words, "Can you help me mend nets?")
     assert found[0] == OLD
     assert len(found) == 50
-    # One embedding call a job that learns something, none for the choice.
-    assert model.calls["embeddings"] == 4
+    # One embedding call a job, for what was said and learnt, none for the choice.
+    assert model.calls["embeddings"] == 5
 
 
 async def test_b6_memories_of_a_person_that_is_named_are_shown(

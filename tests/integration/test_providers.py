@@ -23,7 +23,7 @@ from recollect_extraction.provider.protocol import Batch, Completion, Prompt
 from recollect_shared.embeddings import openai_api
 from recollect_shared.embeddings.openai_api import OpenAIEmbedder
 from recollect_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
-from recollect_shared.openai_client import MAX_REPLY_BYTES
+from recollect_shared.model_server import MAX_REPLY_BYTES
 from tests.scripted_model import (
     CONTENT_FAULTS,
     HOSTILE_ANSWERS,
@@ -416,6 +416,8 @@ async def test_a_body_that_is_no_reply_is_misbehaviour(
 TOO_LARGE: dict[str, RawReply] = {
     "announced": RawReply.huge(announce_length=True),
     "chunked": RawReply.huge(announce_length=False),
+}
+UNFOLDS: dict[str, RawReply] = {
     "gzip bomb": gzipped(b" " * (3 * MAX_REPLY_BYTES)),
     "gzip that unfolds to nothing": RawReply(
         gzip.compress(b"{}") + b"x" * 2**20,
@@ -426,19 +428,24 @@ TOO_LARGE: dict[str, RawReply] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(TOO_LARGE))
+@pytest.mark.parametrize("name", sorted(TOO_LARGE | UNFOLDS))
 async def test_a_body_above_the_bound_is_cut_off(
     server: ScriptedModel, chat: OpenAIChatModel, embedder: OpenAIEmbedder, name: str
 ) -> None:
-    server.queue(TOO_LARGE[name])
-    server.queue(TOO_LARGE[name], endpoint="embeddings")
+    reply = (TOO_LARGE | UNFOLDS)[name]
+    server.queue(reply)
+    server.queue(reply, endpoint="embeddings")
 
     with pytest.raises(ModelMisbehaved, match="larger than"):
         await chat.complete(prompt())
-    with pytest.raises(ModelMisbehaved, match="larger than"):
+    # The embedder asks for nothing compressed, and unfolds nothing.
+    with pytest.raises(
+        ModelMisbehaved, match="Content-Encoding" if name in UNFOLDS else "larger than"
+    ):
         await embedder.embed(["text"])
 
     assert (await chat.complete(prompt())).calls == 1, "the next call works"
+    assert len((await embedder.embed(["text"])).vectors) == 1
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from recollect_extraction.handlers.memory import MemoryHandlers
 from recollect_extraction.handlers.privacy import PrivacyHandlers
 from recollect_extraction.handlers.reembedding import Reembedding
 from recollect_extraction.handlers.services import Handlers, servicers
+from recollect_extraction.handlers.sessions import SessionHandlers
 from recollect_extraction.intake import Intake, IntakeRules
 from recollect_extraction.pipeline.account import Account, UnusableReplies
 from recollect_extraction.pipeline.backfill import Backfill
@@ -48,6 +49,7 @@ from recollect_extraction.reembedding.begin import move_to_configured
 from recollect_extraction.reembedding.fill import Fill
 from recollect_extraction.reembedding.phases import KIND as REEMBEDDING
 from recollect_extraction.scheduler import Scheduler
+from recollect_extraction.sessions.context import SessionRules
 from recollect_extraction.storage.retention import KeepFor
 from recollect_extraction.sweeps import Sweeps
 from recollect_extraction.upkeep.calls import Upkeep
@@ -69,6 +71,7 @@ from recollect_shared.database.pool import Database
 from recollect_shared.embeddings.in_force import EmbedderInForce
 from recollect_shared.embeddings.protocol import Embedder
 from recollect_shared.paging import PageTokens
+from recollect_shared.processes import Spread, serve_in_processes
 from recollect_shared.rpc.server import Server
 from recollect_shared.startup import (
     build_authenticator,
@@ -76,7 +79,6 @@ from recollect_shared.startup import (
     embedders_for,
     load_deployment_secret,
     run_service,
-    serve,
 )
 from recollect_shared.telemetry import configure_logging
 
@@ -86,8 +88,13 @@ logger = logging.getLogger("recollect.extraction")
 
 
 @asynccontextmanager
-async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[Server]:
-    """The service at work on a database whose schema is up to date; leaving drains it."""
+async def running(
+    settings: ExtractionSettings, conninfo: str, *, processes: int = 1
+) -> AsyncIterator[Server]:
+    """The service at work on a database whose schema is up to date; leaving drains it.
+
+    With several `processes` it shares its port with the others, and nothing else.
+    """
     async with AsyncExitStack() as stack:
         chat = build_chat(settings)
         stack.push_async_callback(chat.close)
@@ -169,7 +176,12 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
         sweeps = Sweeps(
             maintenance,
             intake,
-            Backfill(maintenance, embedder, money.prices),
+            Backfill(
+                maintenance,
+                embedder,
+                money.prices,
+                message_vectors=settings.message_vectors,
+            ),
             idle_minutes=settings.extract_idle_minutes,
         )
         schedules = Schedules(
@@ -199,6 +211,14 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
                 ),
             ),
             MemoryHandlers(answering, Curation(saving, embedder, signals)),
+            SessionHandlers(
+                answering,
+                SessionRules(
+                    context_seconds=settings.ttl_session,
+                    recent_seconds=settings.ttl_recent,
+                    memory_enabled=settings.memory_enabled,
+                ),
+            ),
             MaintenanceHandlers(
                 answering,
                 pages,
@@ -220,6 +240,7 @@ async def running(settings: ExtractionSettings, conninfo: str) -> AsyncIterator[
             settings.extraction_listen,
             servicers(handlers),
             build_authenticator(settings, settings.extraction_listen, write),
+            shares_port=processes > 1,
         )
         stack.push_async_callback(signals.stop)
         await signals.start()
@@ -376,6 +397,7 @@ def build_extraction(
             prompt_memories=settings.prompt_memories,
             temperature=settings.extraction_temperature,
             max_tokens=settings.extraction_max_tokens,
+            message_vectors=settings.message_vectors,
         ),
         money.account,
         money.budget,
@@ -392,8 +414,15 @@ def main() -> None:
     configure_logging(NAME, settings.log_level)
     run_service(
         NAME,
-        lambda: serve(
-            settings, settings.extraction_listen, lambda conninfo: running(settings, conninfo)
+        lambda: serve_in_processes(
+            settings,
+            settings.extraction_listen,
+            Spread("recollect_extraction", "RECOLLECT_WORKER_PROCESSES", settings.worker_processes),
+            lambda place: running(
+                settings.model_copy(update={"extraction_listen": place.listen}),
+                place.conninfo,
+                processes=place.processes,
+            ),
         ),
     )
 

@@ -30,6 +30,7 @@ class ExtractionSettings(SharedSettings):
     batch_tokens: int = Field(6_000, ge=200, description="Conversation text in one model call")
 
     prompt_memories: int = Field(50, ge=0, le=500)
+    message_vectors: bool = True
     consolidate_above: int = Field(5, ge=1, le=1_000)
     dedupe_threshold: float | None = Field(None, gt=0, le=1)
     prices_file: Path | None = None
@@ -44,7 +45,11 @@ class ExtractionSettings(SharedSettings):
     schedule_retention: str = "0 4 * * *"
     schedule_idle: str = "* * * * *"
 
+    ttl_session: int = Field(1_800, ge=1, le=31_536_000)
+    ttl_recent: int = Field(900, ge=1, le=31_536_000)
+
     worker_concurrency: int = Field(4, ge=1, le=256)
+    worker_processes: int = Field(1, ge=0, le=128)
     lease_seconds: float = Field(60.0, ge=1, le=3600)
     job_max_retries: int = Field(3, ge=0, le=100)
     job_backoff_seconds: float = Field(2.0, ge=0.01, le=600)

@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 from recollect_extraction.storage import idempotency
 from recollect_shared.consistency import Position, current_position
 from recollect_shared.database.pool import Connection, Database
+from recollect_shared.errors import RecollectError
 
 Made = TypeVar("Made")
 
@@ -82,6 +83,12 @@ async def once(
                     made = await work.again(connection, known)
         except _RacedByTwin:
             made = await work.again(connection, await _first_ids(connection, identity) or [])
+        except RecollectError:
+            # What a twin has done since we looked for the key can be why it is refused now.
+            first = await _first_ids(connection, identity)
+            if first is None:
+                raise
+            made = await work.again(connection, first)
         return Outcome(made, await current_position(connection))
 
     return await database.run(attempt, timeout=timeout)

@@ -1,9 +1,9 @@
 """Background duties of the service, each safe with many replicas; `scheduler` runs them.
 
 The idle sweep queues the rest of conversations that fell silent; at most one open job per
-conversation can wait, so that two replicas sweeping at once queue it once. Memories that were
-stored during an outage of the embedder get their vectors. Expired idempotency keys and unusable
-replies are dropped.
+conversation can wait, so that two replicas sweeping at once queue it once. What was stored during
+an outage of the embedder gets its vectors, and messages that no job has indexed are indexed.
+Expired idempotency keys, unusable replies and working memory that is over are dropped.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from collections.abc import Awaitable, Callable
 
 from recollect_extraction.intake import Intake
 from recollect_extraction.pipeline.backfill import Backfill
-from recollect_extraction.storage import conversations, idempotency, unusable_replies
+from recollect_extraction.storage import (
+    conversations,
+    idempotency,
+    sessions,
+    unusable_replies,
+)
 from recollect_shared.database import faults
 from recollect_shared.database.pool import Database
 from recollect_shared.errors import RecollectError
@@ -24,6 +29,7 @@ _BATCH = 200
 _SWEEP_SECONDS = 10.0
 _BACKFILL_SECONDS = 10.0
 _KEYS_SECONDS = 3600.0
+_SESSIONS_SECONDS = 600.0
 _SLOT_SECONDS = 60.0
 """How often the schedule `idle` comes unless somebody changes it."""
 
@@ -52,7 +58,10 @@ class Sweeps:
         With `idle`, a silence that is shorter than the pauses of the schedule of that name is
         noticed in time too.
         """
-        duties: list[tuple[float, Duty]] = [(_KEYS_SECONDS, self.expire_keys)]
+        duties: list[tuple[float, Duty]] = [
+            (_KEYS_SECONDS, self.expire_keys),
+            (_SESSIONS_SECONDS, self.drop_sessions),
+        ]
         if self._backfill is not None:
             duties.append((_BACKFILL_SECONDS, self.fill_vectors))
         every = max(1.0, self._idle_seconds / 4)
@@ -75,7 +84,7 @@ class Sweeps:
             _log_or_raise(error, "idle sweep")
 
     async def fill_vectors(self) -> None:
-        """Embed what waits for a vector, batch by batch until nothing does."""
+        """Index and embed what waits for it, batch by batch until nothing does."""
         assert self._backfill is not None
         try:
             while await self._backfill.run():
@@ -90,6 +99,14 @@ class Sweeps:
             await self._database.run(unusable_replies.expire, timeout=_SWEEP_SECONDS)
         except Exception as error:
             _log_or_raise(error, "key expiry")
+
+    async def drop_sessions(self) -> None:
+        """Delete working memory that is over, batch by batch until none is left."""
+        try:
+            while await self._database.run(sessions.drop_expired, timeout=_SWEEP_SECONDS):
+                pass
+        except Exception as error:
+            _log_or_raise(error, "sweep of working memory")
 
 
 def _log_or_raise(error: Exception, what: str) -> None:

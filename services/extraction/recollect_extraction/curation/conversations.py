@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from recollect_extraction.pipeline.concluding import drop_summary
+from recollect_extraction.pipeline.passages import drop_messages
 from recollect_extraction.pipeline.reindex import reindex
 from recollect_extraction.queue.jobs import announce
 from recollect_extraction.storage import conversation_removal, conversations, removal, users
@@ -33,10 +35,12 @@ async def delete_conversation(
         )
     cancelled = await conversation_removal.cancel_jobs(connection, scope, conversation_id)
     messages = await conversation_removal.find_messages(connection, scope, conversation_id)
+    await drop_messages(connection, scope, [message.key for message in messages])
     learnt = await removal.remove_messages(connection, scope, messages)
     kept = await conversation_removal.clear_name(connection, scope, conversation_id)
     await reindex(connection, scope, learnt)
-    summaries = await conversation_removal.remove(connection, scope, conversation_id)
+    summaries = await drop_summary(connection, scope, conversation_id)
+    await conversation_removal.remove(connection, scope, conversation_id)
     await announce(connection, "queued")
     return {
         "messages": len(messages),

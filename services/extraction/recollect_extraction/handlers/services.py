@@ -20,6 +20,7 @@ from recollect_extraction.handlers.extraction import ExtractionHandlers
 from recollect_extraction.handlers.maintenance import MaintenanceHandlers
 from recollect_extraction.handlers.memory import MemoryHandlers
 from recollect_extraction.handlers.privacy import PrivacyHandlers
+from recollect_extraction.handlers.sessions import SessionHandlers
 from recollect_shared.rpc.server import Servicer
 
 
@@ -29,6 +30,7 @@ class Handlers:
 
     extraction: ExtractionHandlers
     memory: MemoryHandlers
+    sessions: SessionHandlers
     maintenance: MaintenanceHandlers
     privacy: PrivacyHandlers
 
@@ -48,7 +50,7 @@ def servicers(handlers: Handlers) -> list[Servicer]:
         ),
         Servicer(
             session_service_pb2.DESCRIPTOR.services_by_name["SessionService"],
-            session_service_pb2_grpc.SessionServiceServicer(),  # type: ignore[abstract]
+            handlers.sessions,
             session_service_pb2_grpc.add_SessionServiceServicer_to_server,
         ),
         Servicer(

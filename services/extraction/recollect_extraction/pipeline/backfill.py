@@ -1,17 +1,32 @@
-"""Vectors for memories and passages that were stored during an outage of the embedder."""
+"""What jobs have left undone: vectors of what was stored during an outage, and whole messages.
+
+Messages and summaries that no job has indexed are indexed first (`backlog`).
+"""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import Any
 from uuid import UUID
 
+from recollect_extraction.pipeline.backlog import Backlog
 from recollect_extraction.prices import Prices, load_prices
-from recollect_extraction.storage import chunks, ledger, memories, pending_vectors, reembedding
+from recollect_extraction.storage import (
+    chunks,
+    ledger,
+    memories,
+    message_passages,
+    pending_vectors,
+    reembedding,
+    summaries,
+)
 from recollect_extraction.storage.chunks import PendingChunk
 from recollect_extraction.storage.ledger import Charge
+from recollect_extraction.storage.message_passages import MessageWords
 from recollect_extraction.storage.pending_vectors import Pending
+from recollect_extraction.storage.summaries import SummaryWords
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
 from recollect_shared.model_api import ModelError, ModelUnavailable
@@ -19,7 +34,7 @@ from recollect_shared.models import Scope
 
 logger = logging.getLogger("recollect.backfill")
 
-Waiting = Pending | PendingChunk
+Waiting = Pending | PendingChunk | MessageWords | SummaryWords
 
 KIND = "reembedding"
 NO_JOB = UUID(int=0)
@@ -34,21 +49,36 @@ class Backfill:
     """Embeds what waits, oldest first. The database's role is recollect_maintenance."""
 
     def __init__(
-        self, database: Database, embedder: Embedder, prices: Prices | None = None
+        self,
+        database: Database,
+        embedder: Embedder,
+        prices: Prices | None = None,
+        *,
+        message_vectors: bool = True,
     ) -> None:
-        """Embed with `embedder`, at `prices` or those that come along."""
+        """Embed with `embedder`, at `prices` or those that come along.
+
+        Without `message_vectors` messages that no job has indexed are found by their words only.
+        """
+        self._backlog = Backlog(database, message_vectors=message_vectors)
         self._database = database
         self._embedder = embedder
         self._prices = prices or load_prices(None)
 
     async def run(self) -> int:
-        """Embed one batch of what waits; how many texts are settled.
+        """Index and embed one batch of what waits; how many texts are settled.
 
         A vector is written only if the memory still has the words it was made from. A text that
         the embedder refuses while it takes others is given up: it is found by its words only, and
         does not stand in everybody's way.
         """
-        return await self._memories() + await self._chunks()
+        return (
+            await self._backlog.run()
+            + await self._memories()
+            + await self._chunks()
+            + await self._messages()
+            + await self._summaries()
+        )
 
     async def _memories(self) -> int:
         async def find(connection: Connection) -> list[Pending]:
@@ -104,7 +134,41 @@ class Backfill:
 
         return await self._database.run(work, timeout=_SECONDS)
 
-    async def _vectors(self, waiting: Sequence[Waiting]) -> dict[UUID, list[Vector]]:
+    async def _messages(self) -> int:
+        return await self._passages(
+            message_passages.find_pending, message_passages.write_vectors, message_passages.settle
+        )
+
+    async def _summaries(self) -> int:
+        return await self._passages(
+            summaries.find_pending, summaries.write_vectors, summaries.settle
+        )
+
+    async def _passages(
+        self,
+        find: Callable[..., Awaitable[Sequence[MessageWords | SummaryWords]]],
+        write: Callable[..., Awaitable[None]],
+        settle: Callable[..., Awaitable[int]],
+    ) -> int:
+        waiting = await self._database.run(
+            lambda connection: find(connection, limit=_BATCH), timeout=_SECONDS
+        )
+        if not waiting:
+            return 0
+        model = self._embedder.name
+        vectors = await self._vectors(waiting)
+        found = {text_id: those[0] for text_id, those in vectors.items() if those}
+        refused = [text_id for text_id, those in vectors.items() if not those]
+
+        async def work(connection: Connection) -> int:
+            async with connection.transaction():
+                await write(connection, found, model=model)
+                stored = await settle(connection, found, model=model, state="stored")
+                return stored + await settle(connection, refused, model=model, state="refused")
+
+        return await self._database.run(work, timeout=_SECONDS)
+
+    async def _vectors(self, waiting: Sequence[Waiting]) -> dict[Any, list[Vector]]:
         """The vectors of each item's texts; none for one that is refused."""
         try:
             return await self._embed(waiting)
@@ -113,8 +177,8 @@ class Backfill:
             return {}
         except ModelError as error:
             logger.info("the batch was refused, asking for each text alone: %s", error)
-        found: dict[UUID, list[Vector]] = {}
-        refused: list[UUID] = []
+        found: dict[Hashable, list[Vector]] = {}
+        refused: list[Hashable] = []
         for item in waiting:
             try:
                 found.update(await self._embed([item]))
@@ -130,7 +194,7 @@ class Backfill:
             found.update({text_id: [] for text_id in refused})
         return found
 
-    async def _embed(self, items: Sequence[Waiting]) -> dict[UUID, list[Vector]]:
+    async def _embed(self, items: Sequence[Waiting]) -> dict[Hashable, list[Vector]]:
         model = self._embedder.name
         embedding = await self._embedder.embed([text for item in items for text in item.texts])
         await self._charge(model, items, embedding)

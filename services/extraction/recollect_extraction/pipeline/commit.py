@@ -2,36 +2,36 @@
 
 It locks the user's row first (the fence against an erase and the queue of this user's writers),
 then the job's (the fence against a lost claim), repeats the duplicate search under that lock, and
-writes memories, profile, summary, history, usage and progress together.
+writes memories, profile, summary, what was said, history, usage and progress together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
 from recollect_extraction.intake import WHY_NOT
-from recollect_extraction.pipeline import behaviour, trust
+from recollect_extraction.pipeline import behaviour, concluding, trust
 from recollect_extraction.pipeline.answer import Answer
 from recollect_extraction.pipeline.crowding import Crowding, tags_touched
 from recollect_extraction.pipeline.evidence import Witnesses
 from recollect_extraction.pipeline.operations import Plan
+from recollect_extraction.pipeline.passages import PassageVectors
 from recollect_extraction.pipeline.plan import Situation, make_plan
 from recollect_extraction.pipeline.profile import ProfilePatch, merge_profile
 from recollect_extraction.pipeline.result import Result
-from recollect_extraction.pipeline.summarise import SummaryPatch, merge_summary
 from recollect_extraction.pipeline.surroundings import look_around
 from recollect_extraction.pipeline.write import Occasion, Vectors, write_plan
 from recollect_extraction.queue import claims
 from recollect_extraction.queue.claims import Claim, ClaimLost
 from recollect_extraction.storage import (
-    conversations,
     ledger,
     memories,
     preferences,
     profiles,
+    summaries,
     users,
 )
 from recollect_extraction.storage.ledger import Charge, Event
@@ -42,12 +42,15 @@ from recollect_shared.models import Scope
 _SECONDS = 30.0
 
 _PROFILE_KEYS = tuple(ProfilePatch.__dataclass_fields__)
-_SUMMARY_KEYS = tuple(SummaryPatch.__dataclass_fields__)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one model call yielded and how far it brings the job."""
+    """What one model call yielded and how far it brings the job.
+
+    `passages` are the vectors of what was read and of the summary; without them, as in a rehearsal,
+    neither is indexed.
+    """
 
     answer: Answer
     witnesses: Witnesses
@@ -58,6 +61,7 @@ class Outcome:
     result: Result
     done_to: int
     last: bool
+    passages: PassageVectors | None = None
 
 
 class Commit:
@@ -236,21 +240,14 @@ class Commit:
     async def _write_summary(self, connection: Connection, held: Claim, outcome: Outcome) -> None:
         """Merge the summary field by field; a conversation always has one once it was read."""
         scope = held.scope
-        _, summary = await conversations.read_summary(connection, scope, held.conversation)
-        patch = outcome.answer.summary or {}
-        covered = await conversations.summary_covers(connection, scope, held.conversation)
-        fields = merge_summary(
-            summary,
-            SummaryPatch(**{key: patch.get(key) for key in _SUMMARY_KEYS}),
-            first_user_words=await conversations.first_user_words(
-                connection, scope, held.conversation
-            ),
-            late=outcome.done_to <= covered,
-        )
-        await conversations.write_summary(
+        held_summary = await summaries.read(connection, scope, held.conversation)
+        await concluding.write(
             connection,
             scope,
             held.conversation,
-            {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(fields).items()},
-            covers_to=outcome.done_to,
+            concluding.conclude(held_summary, outcome.answer.summary, done_to=outcome.done_to),
+            held=held_summary,
+            done_to=outcome.done_to,
+            messages=outcome.witnesses.messages,
+            vectors=outcome.passages,
         )

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from recollect_extraction.budget import Budget
+from recollect_extraction.pipeline import concluding, passages
 from recollect_extraction.pipeline.account import Account
 from recollect_extraction.pipeline.answer import Answer
 from recollect_extraction.pipeline.ask import Reply, TooMuch, ask, halves
 from recollect_extraction.pipeline.batches import split
 from recollect_extraction.pipeline.commit import Commit, Outcome
 from recollect_extraction.pipeline.evidence import Witnesses
+from recollect_extraction.pipeline.passages import PassageVectors
 from recollect_extraction.pipeline.prompt import VERSION, build_prompt
 from recollect_extraction.pipeline.result import Result
 from recollect_extraction.pipeline.selection import MAX_TAGS, select_memories
@@ -33,9 +35,10 @@ from recollect_extraction.provider.protocol import (
 )
 from recollect_extraction.queue import claims
 from recollect_extraction.queue.claims import Claim, ClaimLost
-from recollect_extraction.storage import conversations, memories, profiles
+from recollect_extraction.storage import conversations, memories, profiles, summaries
 from recollect_extraction.storage.conversations import StoredMessage
 from recollect_extraction.storage.ledger import Charge
+from recollect_extraction.storage.summaries import HeldSummary
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
 from recollect_shared.model_api import ModelError, Spent
@@ -48,21 +51,26 @@ _READ_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ExtractionRules:
-    """How much goes into one call of the model."""
+    """How much goes into one call of the model, and whether messages get vectors."""
 
     batch_tokens: int
     prompt_memories: int
     temperature: float
     max_tokens: int
+    message_vectors: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A prompt, and which memory and which message each of its local ids stands for."""
+    """A prompt, which memory and message each of its local ids stands for, and the summary so far.
+
+    The summary is that of the conversation when the prompt was made.
+    """
 
     prompt: Prompt
     local_memories: Mapping[str, UUID]
     messages: Mapping[str, StoredMessage]
+    summary: HeldSummary
 
 
 @dataclass(slots=True)
@@ -72,6 +80,14 @@ class Tab:
     result: Result
     charges: list[Charge] = field(default_factory=list)
     calls: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What is to be found beside memories: messages by number, and the words of the summary."""
+
+    messages: Mapping[int, str] = field(default_factory=dict)
+    summary: str | None = None
 
 
 class Extraction:
@@ -181,7 +197,9 @@ class Extraction:
             lambda connection: self.prompt(connection, held.scope, held.conversation, batch),
             timeout=_READ_SECONDS,
         )
-        outcome = await self.answer(asked, held.conversation, tab.result, tab.charges)
+        outcome = await self.answer(
+            asked, held.conversation, tab.result, tab.charges, findable=True
+        )
         tab.charges = list(outcome.charges)
         tab.result = await self._commit.run(held, replace(outcome, last=last))
         tab.charges = []
@@ -194,6 +212,7 @@ class Extraction:
         wasted: Sequence[Charge] = (),
         *,
         closing_only: bool = False,
+        findable: bool = False,
     ) -> Outcome:
         """Put a prompt to the model and embed what it says; nothing is written.
 
@@ -203,6 +222,7 @@ class Extraction:
             result: What the job has done so far, without what this call takes.
             wasted: What calls cost that were cut off; it is charged with this one.
             closing_only: Take of the answer what ceases to hold, and nothing else.
+            findable: Embed the messages and the summary too, in the same call.
 
         Raises:
             TooMuch: The reply was cut off.
@@ -210,7 +230,9 @@ class Extraction:
         """
         reply = await ask(self._chat, asked.prompt, closing_only=closing_only)
         witnesses = Witnesses(conversation_id, asked.messages)
-        vectors, embedding = await self._embed(reply.answer, witnesses)
+        done_to = max(message.message_no for message in asked.messages.values())
+        said = self._said(asked, reply.answer, done_to) if findable else _Said()
+        vectors, found, embedding = await self._embed(reply.answer, witnesses, said)
         charges = [*wasted, *self._charges(reply, vectors, embedding)]
         return Outcome(
             answer=reply.answer,
@@ -225,8 +247,9 @@ class Extraction:
                 model=reply.model,
                 prompt_version=VERSION,
             ),
-            done_to=max(message.message_no for message in asked.messages.values()),
+            done_to=done_to,
             last=False,
+            passages=found if findable else None,
         )
 
     async def prompt(
@@ -241,7 +264,7 @@ class Extraction:
         """What the model is asked about some messages; memories `without` are not shown to it."""
         messages = {f"m{i}": message for i, message in enumerate(batch, 1)}
         profile, _ = await profiles.read_profile(connection, scope)
-        time_zone, summary = await conversations.read_summary(connection, scope, conversation_id)
+        known_summary = await summaries.read(connection, scope, conversation_id)
         tags = await memories.tags_in_use(connection, scope, MAX_TAGS)
         chosen = await select_memories(
             connection,
@@ -254,7 +277,9 @@ class Extraction:
         local_memories = {f"e{i}": known for i, known in enumerate(shown, 1)}
         data = Batch(
             profile=profiles.profile_content(profile) if profile.version else {},
-            summary=None if summary is None else conversations.summary_content(summary),
+            summary=(
+                summaries.summary_content(known_summary.summary) if known_summary.summary else None
+            ),
             memories=[
                 PromptMemory(key, known.type, known.content, known.valid_from, known.tags)
                 for key, known in local_memories.items()
@@ -263,48 +288,78 @@ class Extraction:
                 PromptMessage(key, message.role, message.name, message.content, message.said_at)
                 for key, message in messages.items()
             ],
-            time_zone=time_zone,
+            time_zone=known_summary.time_zone,
             tags_in_use=tags,
         )
         prompt = build_prompt(
             data, temperature=self._rules.temperature, max_tokens=self._rules.max_tokens
         )
         return Asked(
-            prompt, {key: known.memory_id for key, known in local_memories.items()}, messages
+            prompt,
+            {key: known.memory_id for key, known in local_memories.items()},
+            messages,
+            known_summary,
         )
 
-    async def _embed(
-        self, answer: Answer, witnesses: Witnesses
-    ) -> tuple[Vectors, EmbeddingBatch | None]:
-        """The vectors of everything a reply may write, in one call; none during an outage."""
-        contents: dict[tuple[str, int], str] = {
-            ("new", item.index): item.content for item in answer.new
+    def _said(self, asked: Asked, answer: Answer, done_to: int) -> _Said:
+        """What was read and what came of the conversation, as far as it has to be embedded."""
+        messages = {
+            message.message_no: passages.embedded_text(message)
+            for message in asked.messages.values()
+            if self._rules.message_vectors
+            and passages.is_passage(message)
+            and passages.has_vector(message.content)
         }
+        # As it will be unless it changes meanwhile; then its vector is not used.
+        fields = concluding.conclude(asked.summary, answer.summary, done_to=done_to)
+        return _Said(messages, concluding.new_words(asked.summary, fields))
+
+    async def _embed(
+        self, answer: Answer, witnesses: Witnesses, said: _Said
+    ) -> tuple[Vectors, PassageVectors, EmbeddingBatch | None]:
+        """The vectors of everything a reply may write, in one call; none during an outage."""
+        texts: dict[Hashable, str] = {("new", item.index): item.content for item in answer.new}
         for position, update in enumerate(answer.updated):
             if update.content is not None:
-                contents["updated", position] = update.content
-        sources = {
-            item.index: evidence.text
-            for item in answer.new
-            if (evidence := witnesses.for_new(item.source_ids, item.origin)).text
-        }
-        texts = [*contents.values(), *sources.values()]
+                texts["updated", position] = update.content
+        contents = [("new", item.index) for item in answer.new]
+        contents += [("updated", position) for position, update in enumerate(answer.updated)]
+        for item in answer.new:
+            if text := witnesses.for_new(item.source_ids, item.origin).text:
+                texts["source", item.index] = text
+        for message_no, text in said.messages.items():
+            texts["message", message_no] = text
+        if said.summary is not None:
+            texts["summary"] = concluding.embedded_text(said.summary)
         # By its name now: the active model may change while it is asked.
         model = self._embedder.name
-        if not texts:
-            return Vectors(model, {}, {}), None
+        # A message that is the one source of a memory is embedded once for both.
+        distinct = list(dict.fromkeys(texts.values()))
+        embedding = None
+        by_text: dict[str, Vector] = {}
         try:
-            embedding = await self._embedder.embed(texts)
+            if distinct:
+                embedding = await self._embedder.embed(distinct)
+                by_text = dict(zip(distinct, embedding.vectors, strict=True))
         except ModelError as error:
-            # The memories are stored without vectors, found by their words, and back-filled.
+            # All is stored without vectors, found by its words, and back-filled.
             logger.warning("embedder out of reach: %s", error)
-            return Vectors(model, {}, {}), None
-        found: list[Vector] = embedding.vectors
+        found = {key: by_text[text] for key, text in texts.items() if text in by_text}
         return (
             Vectors(
                 model,
-                dict(zip(contents, found[: len(contents)], strict=True)),
-                dict(zip(sources, found[len(contents) :], strict=True)),
+                {key: found[key] for key in contents if key in found},
+                {
+                    i.index: found["source", i.index]
+                    for i in answer.new
+                    if ("source", i.index) in found
+                },
+            ),
+            PassageVectors(
+                model,
+                list(said.messages),
+                {no: found["message", no] for no in said.messages if ("message", no) in found},
+                {said.summary: found["summary"]} if said.summary and "summary" in found else {},
             ),
             embedding,
         )

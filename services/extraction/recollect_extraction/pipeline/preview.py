@@ -32,6 +32,7 @@ from recollect_extraction.storage import (
     ledger,
     profiles,
     rehearsal,
+    summaries,
     users,
 )
 from recollect_extraction.storage.conversations import StoredMessage
@@ -322,7 +323,7 @@ async def _picture(connection: Connection, run: _Run, scene: _Scene) -> Lesson:
     )
     rows = await editing.read(connection, scope, [*created, *updated, *closed])
     profile, _ = await profiles.read_profile(connection, scope)
-    _, summary = await conversations.read_summary(connection, scope, conversation_id)
+    summary = (await summaries.read(connection, scope, conversation_id)).summary
     if summary is not None:
         count = await rehearsal.count_messages(connection, scope, conversation_id)
         summary = replace(summary, message_count=count)

@@ -10,7 +10,8 @@ from typing import Any
 
 from recollect_extraction.provider.protocol import ChatModel, Completion, Prompt
 from recollect_shared.model_api import ModelMisbehaved, PromptTooLong
-from recollect_shared.openai_client import OpenAIServer, RequestRejected, beginning
+from recollect_shared.model_server import RequestRejected, beginning
+from recollect_shared.openai_client import OpenAIServer
 
 DEFAULT_TIMEOUT = 60.0
 _MAX_TOKENS_REPORTED = 10**9

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
-from uuid import UUID
+from typing import Any
 
 from recollect_extraction.budget import Budget
 from recollect_extraction.pipeline.result import Result
@@ -13,9 +13,16 @@ from recollect_extraction.prices import Prices
 from recollect_extraction.queue import claims
 from recollect_extraction.queue.claims import Claim
 from recollect_extraction.reembedding import phases
-from recollect_extraction.storage import ledger, reembedding
+from recollect_extraction.storage import (
+    ledger,
+    message_passages,
+    passage_vectors,
+    reembedding,
+    summaries,
+)
 from recollect_extraction.storage.ledger import Charge
-from recollect_extraction.storage.reembedding import START, Text
+from recollect_extraction.storage.passage_vectors import PassageText
+from recollect_extraction.storage.reembedding import Text
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.embeddings.protocol import Embedder, Vector
 from recollect_shared.embeddings.shelf import Embedders
@@ -27,7 +34,10 @@ logger = logging.getLogger("recollect.reembedding")
 _BATCH = 64
 _SECONDS = 30.0
 
-Find = Callable[..., Awaitable[list[Text]]]
+Lacking = Text | PassageText
+Found = Sequence[tuple[Any, Vector, Vector | None]]
+Find = Callable[..., Awaitable[Sequence[Lacking]]]
+Write = Callable[[Connection, str, Found], Awaitable[None]]
 
 
 class Fill:
@@ -59,11 +69,14 @@ class Fill:
             raise ModelUnavailable(f"this service has no way to the model {model}")
         result = Result.of(held.result)
         result = result.with_counts({"embedded": 0, "refused": 0})
-        for find, write in (
-            (reembedding.memories_without, self._write_memories),
-            (reembedding.chunks_without, self._write_chunks),
-        ):
-            result = await self._fill(held, embedder, find, write, result)
+        kinds: list[tuple[Find, Write, tuple[Any, ...]]] = [
+            (reembedding.memories_without, self._write_memories, reembedding.START),
+            (reembedding.chunks_without, self._write_chunks, reembedding.START),
+            (passage_vectors.messages_without, self._write_messages, passage_vectors.START),
+            (passage_vectors.summaries_without, self._write_summaries, passage_vectors.START),
+        ]
+        for find, write, start in kinds:
+            result = await self._fill(held, embedder, find, write, start, result)
         await self._end(held, result)
 
     async def _fill(
@@ -71,14 +84,14 @@ class Fill:
         held: Claim,
         embedder: Embedder,
         find: Find,
-        write: Callable[..., Awaitable[None]],
+        write: Write,
+        after: tuple[Any, ...],
         result: Result,
     ) -> Result:
-        after: tuple[str, str, UUID] = START
         while True:
             start = after
 
-            async def read(connection: Connection) -> list[Text]:
+            async def read(connection: Connection) -> Sequence[Lacking]:
                 found = await find(connection, embedder.name, after=start, limit=_BATCH)  # noqa: B023
                 if found:
                     await self._budget.require(connection, held.tenant_id, held.kind)
@@ -98,8 +111,8 @@ class Fill:
         self,
         held: Claim,
         embedder: Embedder,
-        vectors: Sequence[tuple[Text, Vector, Vector | None]],
-        write: Callable[..., Awaitable[None]],
+        vectors: Found,
+        write: Write,
         charge: Charge,
         result: Result,
     ) -> Result:
@@ -117,28 +130,30 @@ class Fill:
         return result
 
     @staticmethod
-    async def _write_memories(
-        connection: Connection,
-        model: str,
-        vectors: Sequence[tuple[Text, Vector, Vector | None]],
-    ) -> None:
+    async def _write_memories(connection: Connection, model: str, vectors: Found) -> None:
         for text, content, source in vectors:
             await reembedding.write_memory(connection, text, model, content)
             if source is not None:
                 await reembedding.write_source(connection, text, model, source)
 
     @staticmethod
-    async def _write_chunks(
-        connection: Connection,
-        model: str,
-        vectors: Sequence[tuple[Text, Vector, Vector | None]],
-    ) -> None:
+    async def _write_chunks(connection: Connection, model: str, vectors: Found) -> None:
         for text, content, _ in vectors:
             await reembedding.write_chunk(connection, text, model, content)
 
+    @staticmethod
+    async def _write_messages(connection: Connection, model: str, vectors: Found) -> None:
+        found = {text.key: content for text, content, _ in vectors}
+        await message_passages.write_vectors(connection, found, model=model)
+
+    @staticmethod
+    async def _write_summaries(connection: Connection, model: str, vectors: Found) -> None:
+        found = {text.key: content for text, content, _ in vectors}
+        await summaries.write_vectors(connection, found, model=model)
+
     async def _embed(
-        self, embedder: Embedder, texts: Sequence[Text]
-    ) -> tuple[list[tuple[Text, Vector, Vector | None]], Charge]:
+        self, embedder: Embedder, texts: Sequence[Lacking]
+    ) -> tuple[list[tuple[Lacking, Vector, Vector | None]], Charge]:
         """The vectors of a batch; texts that the model refuses are left out."""
         try:
             return await self._ask(embedder, texts)
@@ -152,8 +167,8 @@ class Fill:
         return first + second, cost.plus(more)
 
     async def _ask(
-        self, embedder: Embedder, texts: Sequence[Text]
-    ) -> tuple[list[tuple[Text, Vector, Vector | None]], Charge]:
+        self, embedder: Embedder, texts: Sequence[Lacking]
+    ) -> tuple[list[tuple[Lacking, Vector, Vector | None]], Charge]:
         sources = [text for text in texts if text.source_text]
         batch = await embedder.embed(
             [*(text.content for text in texts), *(text.source_text for text in sources)]

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from recollect_extraction.consolidation.undo import undo_merge
 from recollect_extraction.curation.profile_edit import FIELDS, edit_profile
+from recollect_extraction.pipeline.concluding import drop_summary
 from recollect_extraction.pipeline.reindex import reindex
 from recollect_extraction.queue import jobs
 from recollect_extraction.rollback import profile as profile_rules
@@ -75,9 +76,7 @@ async def roll_back(
         )
     counts["profile_fields"] = await _clean_profile(connection, scope, taught, actor)
     if source.conversation_id:
-        counts["summaries_removed"] = await storage.drop_summary(
-            connection, scope, source.conversation_id
-        )
+        counts["summaries_removed"] = await drop_summary(connection, scope, source.conversation_id)
     return counts
 
 

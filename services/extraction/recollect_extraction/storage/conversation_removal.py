@@ -49,16 +49,29 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 RETURNING memory_id
 """
 
-_DROP_SUMMARY = """
-DELETE FROM conversation_summaries
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND conversation_id = %(conversation_id)s
-"""
-
 _DROP_FEEDBACK = """
 DELETE FROM feedback
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s
+"""
+
+# The session of a conversation has its name.
+_DROP_SESSION = """
+DELETE FROM session_contexts
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND session_id = %(conversation_id)s
+"""
+
+_DROP_ACTIONS = """
+DELETE FROM pending_actions
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND session_id = %(conversation_id)s
+"""
+
+_DROP_RECENT = """
+UPDATE recent_items
+SET items = coalesce((SELECT jsonb_agg(i.item ORDER BY i.place)
+                      FROM jsonb_array_elements(items) WITH ORDINALITY AS i (item, place)
+                      WHERE i.item ->> 'id' <> %(conversation_id)s), '[]')
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 _DROP = """
@@ -92,13 +105,12 @@ async def clear_name(connection: Connection, scope: Scope, conversation_id: str)
     return len(named | {row[0] for row in await cursor.fetchall()})
 
 
-async def remove(connection: Connection, scope: Scope, conversation_id: str) -> int:
-    """Remove what is left of the conversation; how many summaries it had (0 or 1)."""
-    cursor = await connection.execute(_DROP_SUMMARY, _key(scope, conversation_id))
-    summaries = cursor.rowcount
+async def remove(connection: Connection, scope: Scope, conversation_id: str) -> None:
+    """Remove what is left of the conversation once its messages and its summary are gone."""
     await connection.execute(_DROP_FEEDBACK, _key(scope, conversation_id))
+    for statement in (_DROP_SESSION, _DROP_ACTIONS, _DROP_RECENT):
+        await connection.execute(statement, _key(scope, conversation_id))
     await connection.execute(_DROP, _key(scope, conversation_id))
-    return summaries
 
 
 def _key(scope: Scope, conversation_id: str) -> dict[str, Any]:

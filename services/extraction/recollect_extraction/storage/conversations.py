@@ -1,4 +1,4 @@
-"""Conversations, their messages and their summaries."""
+"""Conversations and their messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from psycopg.types.json import Jsonb
 
 from recollect_shared.database.pool import Connection
-from recollect_shared.models import Scope, Summary
+from recollect_shared.models import Scope
 
 # Creates the conversation if it is new and locks its row either way: whoever accepts messages next
 # waits here, so that numbers follow the order of commits.
@@ -94,55 +94,12 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 _READ_RANGE = """
-SELECT message_no, message_id, role, name, content, said_at
+SELECT message_no, message_id, role, name, content, said_at, lexical_no IS NOT NULL
 FROM messages
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s
   AND message_no BETWEEN %(range_from)s AND %(range_to)s
 ORDER BY message_no
-"""
-
-_FIRST_WORDS = """
-SELECT left(content, 400)
-FROM messages
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND conversation_id = %(conversation_id)s AND role = 'user'
-ORDER BY message_no
-LIMIT 1
-"""
-
-_READ_SUMMARY = """
-SELECT c.time_zone, s.title, s.summary, s.outcome, s.key_topics, s.technical_topics,
-       s.followup_suggestions, s.created_at, s.updated_at
-FROM conversations AS c
-LEFT JOIN conversation_summaries AS s
-    ON s.tenant_id = c.tenant_id AND s.user_id = c.user_id
-   AND s.conversation_id = c.conversation_id
-WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
-  AND c.conversation_id = %(conversation_id)s
-"""
-
-_WRITE_SUMMARY = """
-INSERT INTO conversation_summaries (tenant_id, user_id, conversation_id, title, summary,
-    key_topics, technical_topics, outcome, followup_suggestions, covers_to, created_at)
-SELECT tenant_id, user_id, conversation_id, %(title)s, %(summary)s, %(key_topics)s,
-       %(technical_topics)s, %(outcome)s, %(followup_suggestions)s, %(covers_to)s, created_at
-FROM conversations
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND conversation_id = %(conversation_id)s
-ON CONFLICT (tenant_id, user_id, conversation_id) DO UPDATE
-SET title = EXCLUDED.title, summary = EXCLUDED.summary, key_topics = EXCLUDED.key_topics,
-    technical_topics = EXCLUDED.technical_topics, outcome = EXCLUDED.outcome,
-    followup_suggestions = EXCLUDED.followup_suggestions,
-    covers_to = greatest(conversation_summaries.covers_to, EXCLUDED.covers_to),
-    updated_at = now()
-"""
-
-_COVERED = """
-SELECT covers_to
-FROM conversation_summaries
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND conversation_id = %(conversation_id)s
 """
 
 # Across users: conversations that fell silent with messages no job owns and none waits for.
@@ -185,7 +142,7 @@ class IncomingMessage:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message as a job reads it."""
+    """A message as a job reads it; `indexed` says that it is in the keyword index already."""
 
     message_no: int
     message_id: str
@@ -193,6 +150,7 @@ class StoredMessage:
     name: str
     content: str
     said_at: datetime
+    indexed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,71 +274,6 @@ async def read_messages(
         {**_key(scope, conversation_id), "range_from": range_from, "range_to": range_to},
     )
     return [StoredMessage(*row) for row in await cursor.fetchall()]
-
-
-async def first_user_words(connection: Connection, scope: Scope, conversation_id: str) -> str:
-    """How the user began, for a title nobody gave."""
-    cursor = await connection.execute(_FIRST_WORDS, _key(scope, conversation_id))
-    row = await cursor.fetchone()
-    return str(row[0]) if row else ""
-
-
-async def read_summary(
-    connection: Connection, scope: Scope, conversation_id: str
-) -> tuple[str, Summary | None]:
-    """The conversation's time zone and its summary so far."""
-    cursor = await connection.execute(_READ_SUMMARY, _key(scope, conversation_id))
-    row = await cursor.fetchone()
-    if row is None:
-        return "UTC", None
-    if row[1] is None:
-        return row[0], None
-    return row[0], Summary(
-        conversation_id=conversation_id,
-        user_id=scope.user_id,
-        title=row[1],
-        summary=row[2],
-        outcome=row[3],
-        message_count=0,
-        key_topics=row[4],
-        technical_topics=row[5],
-        followup_suggestions=row[6],
-        created_at=row[7],
-        updated_at=row[8],
-    )
-
-
-async def summary_covers(connection: Connection, scope: Scope, conversation_id: str) -> int:
-    """The highest message that the summary answers for; 0 if there is none."""
-    cursor = await connection.execute(_COVERED, _key(scope, conversation_id))
-    row = await cursor.fetchone()
-    return int(row[0]) if row else 0
-
-
-def summary_content(summary: Summary) -> dict[str, Any]:
-    """A summary's content as JSON, for a prompt."""
-    return {
-        "title": summary.title,
-        "summary": summary.summary,
-        "key_topics": list(summary.key_topics),
-        "technical_topics": list(summary.technical_topics),
-        "outcome": summary.outcome,
-        "followup_suggestions": list(summary.followup_suggestions),
-    }
-
-
-async def write_summary(
-    connection: Connection,
-    scope: Scope,
-    conversation_id: str,
-    fields: Mapping[str, Any],
-    *,
-    covers_to: int,
-) -> None:
-    """Store the merged summary of a conversation; `fields` as in `pipeline.summarise`."""
-    await connection.execute(
-        _WRITE_SUMMARY, {**_key(scope, conversation_id), **fields, "covers_to": covers_to}
-    )
 
 
 async def find_idle(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from recollect_shared.database.pool import Connection
 from recollect_shared.models import Scope
@@ -23,47 +24,61 @@ RETURNING last_lexical_no - %(texts)s
 """
 
 # Goes on where the last segment of each term ends, segment by segment. The caller holds the user's
-# row, so that nobody else extends the same segments: numbers ascend in each.
+# row, so that nobody else extends the same segments: numbers ascend in each. Postings come as one
+# string for each column: to write arrays of hundreds costs the service more than all else here.
+_POSTINGS = """unnest(string_to_array(%(terms)s, E'\\n'),
+                string_to_array(%(lexical_nos)s, ',')::int[],
+                string_to_array(%(frequencies)s, ',')::smallint[],
+                string_to_array(%(lengths)s, ',')::smallint[]{more})
+         AS posting (term, lexical_no, frequency, length{named})"""
 _APPEND_TO = """
 WITH incoming AS (
-    SELECT term, lexical_no, frequency, length,
-           row_number() OVER (PARTITION BY term ORDER BY lexical_no) - 1 AS place
-    FROM unnest(%(terms)s::text[], %(lexical_nos)s::int[], %(frequencies)s::smallint[],
-                %(lengths)s::smallint[]) AS posting (term, lexical_no, frequency, length)
+    SELECT {corpus}term, lexical_no, frequency, length,
+           row_number() OVER (PARTITION BY {corpus}term ORDER BY lexical_no) - 1 AS place
+    FROM {incoming}
 ), latest AS (
-    SELECT wanted.term, held.segment * %(segment)s + held.used AS used
-    FROM (SELECT DISTINCT term FROM incoming) AS wanted
+    SELECT {wanted_corpus}wanted.term, held.segment * %(segment)s + held.used AS used
+    FROM (SELECT DISTINCT {corpus}term FROM incoming) AS wanted
     CROSS JOIN LATERAL (
         SELECT segment, cardinality(lexical_nos) AS used
-        FROM {postings}
+        FROM {postings} AS p
         WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s{of_corpus}
-          AND term = wanted.term
+          AND p.term = wanted.term
         ORDER BY segment DESC
         LIMIT 1
     ) AS held
 ), placed AS (
-    SELECT term, lexical_no, frequency, length,
+    SELECT {corpus}term, lexical_no, frequency, length,
            (coalesce(latest.used, 0) + place) / %(segment)s AS segment
-    FROM incoming LEFT JOIN latest USING (term)
+    FROM incoming LEFT JOIN latest USING ({corpus}term)
 )
 INSERT INTO {postings} AS held
     (tenant_id, user_id, {corpus}term, segment, lexical_nos, frequencies, lengths)
-SELECT %(tenant_id)s, %(user_id)s, {corpus_value}term, segment,
+SELECT %(tenant_id)s, %(user_id)s, {corpus}term, segment,
        array_agg(lexical_no ORDER BY lexical_no), array_agg(frequency ORDER BY lexical_no),
        array_agg(length ORDER BY lexical_no)
 FROM placed
-GROUP BY term, segment
+GROUP BY {corpus}term, segment
 ON CONFLICT (tenant_id, user_id, {corpus}term, segment) DO UPDATE
 SET lexical_nos = held.lexical_nos || EXCLUDED.lexical_nos,
     frequencies = held.frequencies || EXCLUDED.frequencies,
     lengths = held.lengths || EXCLUDED.lengths
 """
-_APPEND = _APPEND_TO.format(postings="postings", of_corpus="", corpus="", corpus_value="")
+_APPEND = _APPEND_TO.format(
+    postings="postings",
+    incoming=_POSTINGS.format(more="", named=""),
+    corpus="",
+    wanted_corpus="",
+    of_corpus="",
+)
 _APPEND_PASSAGES = _APPEND_TO.format(
     postings="passage_postings",
-    of_corpus=" AND corpus = %(corpus)s",
+    incoming=_POSTINGS.format(
+        more=",\n                string_to_array(%(corpora)s, ',')", named=", corpus"
+    ),
     corpus="corpus, ",
-    corpus_value="%(corpus)s, ",
+    wanted_corpus="wanted.corpus, ",
+    of_corpus=" AND p.corpus = wanted.corpus",
 )
 
 # The rarest of the terms among this user's texts say most about what to look for.
@@ -111,42 +126,44 @@ async def reserve_numbers(
     return int(row[0])
 
 
-async def append(
-    connection: Connection,
-    scope: Scope,
-    texts: Mapping[int, Counter[str]],
-    *,
-    corpus: str | None = None,
-) -> None:
-    """Add the terms of texts, by their numbers, which are above all earlier ones.
+async def append(connection: Connection, scope: Scope, texts: Mapping[int, Counter[str]]) -> None:
+    """Add the terms of memories, by their numbers, which are above all earlier ones."""
+    columns = _columns([("", texts)])
+    if columns["terms"]:
+        await connection.execute(_APPEND.encode(), {**_of(scope), **columns})
 
-    Without a `corpus` of passages the texts are memories.
-    """
+
+async def append_passages(
+    connection: Connection, scope: Scope, corpora: Mapping[str, Mapping[int, Counter[str]]]
+) -> None:
+    """Add the terms of passages, by their numbers in each corpus; above all earlier ones there."""
+    columns = _columns(corpora.items())
+    if columns["terms"]:
+        await connection.execute(_APPEND_PASSAGES.encode(), {**_of(scope), **columns})
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "segment": SEGMENT}
+
+
+def _columns(corpora: Iterable[tuple[str, Mapping[int, Counter[str]]]]) -> dict[str, str]:
+    """Every posting, column by column. No term holds a line break, no corpus a comma."""
     terms: list[str] = []
-    numbers: list[int] = []
+    of_each: dict[str, list[str]] = {"lexical_nos": [], "lengths": [], "corpora": []}
     frequencies: list[int] = []
-    lengths: list[int] = []
-    for lexical_no, counts in texts.items():
-        length = min(sum(counts.values()), _MAX_COUNT)
-        for term, frequency in counts.items():
-            terms.append(term)
-            numbers.append(lexical_no)
-            frequencies.append(min(frequency, _MAX_COUNT))
-            lengths.append(length)
-    if terms:
-        await connection.execute(
-            (_APPEND if corpus is None else _APPEND_PASSAGES).encode(),
-            {
-                "tenant_id": scope.tenant_id,
-                "user_id": scope.user_id,
-                "corpus": corpus,
-                "terms": terms,
-                "lexical_nos": numbers,
-                "frequencies": frequencies,
-                "lengths": lengths,
-                "segment": SEGMENT,
-            },
-        )
+    for corpus, texts in corpora:
+        for lexical_no, counts in texts.items():
+            terms.extend(counts)
+            frequencies.extend(counts.values())
+            length = min(sum(counts.values()), _MAX_COUNT)
+            of_each["lexical_nos"] += [str(lexical_no)] * len(counts)
+            of_each["lengths"] += [str(length)] * len(counts)
+            of_each["corpora"] += [corpus] * len(counts)
+    return {
+        "terms": "\n".join(terms),
+        "frequencies": ",".join([str(min(each, _MAX_COUNT)) for each in frequencies]),
+        **{name: ",".join(values) for name, values in of_each.items()},
+    }
 
 
 async def read_postings(

@@ -15,18 +15,29 @@ from recollect_shared.database.pool import Connection
 from recollect_shared.models import Scope
 
 DOCUMENTS = "documents"
+MESSAGES = "messages"
+SUMMARIES = "summaries"
 _TEXTS_AT_ONCE = 2_048
 """Some 300,000 postings. A term costs one row for all of them."""
 
+# In one order, whoever counts.
 _COUNT = """
 INSERT INTO passage_statistics AS held
     (tenant_id, user_id, corpus, last_lexical_no, texts, terms)
-VALUES (%(tenant_id)s, %(user_id)s, %(corpus)s, %(numbers)s, greatest(%(texts)s, 0),
-        greatest(%(terms)s, 0))
+SELECT %(tenant_id)s, %(user_id)s, corpus, texts, texts, terms
+FROM unnest(%(corpora)s::text[], %(texts)s::int[], %(terms)s::bigint[])
+    AS new (corpus, texts, terms)
+ORDER BY corpus
 ON CONFLICT (tenant_id, user_id, corpus) DO UPDATE
-SET last_lexical_no = held.last_lexical_no + %(numbers)s,
-    texts = greatest(held.texts + %(texts)s, 0), terms = greatest(held.terms + %(terms)s, 0)
-RETURNING last_lexical_no - %(numbers)s
+SET last_lexical_no = held.last_lexical_no + EXCLUDED.last_lexical_no,
+    texts = held.texts + EXCLUDED.texts, terms = held.terms + EXCLUDED.terms
+RETURNING corpus, last_lexical_no
+"""
+
+_DISCOUNT = """
+UPDATE passage_statistics
+SET texts = greatest(texts - %(texts)s, 0), terms = greatest(terms - %(length)s, 0)
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND corpus = %(corpus)s
 """
 
 # Numbers ascend in a segment, so that its ends tell whether it can hold one of those that go. Rows
@@ -73,27 +84,38 @@ async def add(
 
     The caller holds the user's row.
     """
-    if not texts:
-        return []
+    return (await add_to_each(connection, scope, {corpus: texts}))[corpus]
+
+
+async def add_to_each(
+    connection: Connection, scope: Scope, corpora: Mapping[str, Sequence[Counter[str]]]
+) -> dict[str, list[int]]:
+    """As `add`, for several corpora at once."""
+    numbers: dict[str, list[int]] = {corpus: [] for corpus in corpora}
+    fresh = {corpus: texts for corpus, texts in corpora.items() if texts}
+    if not fresh:
+        return numbers
     cursor = await connection.execute(
         _COUNT,
         {
-            **_of(scope, corpus),
-            "numbers": len(texts),
-            "texts": len(texts),
-            "terms": sum(terms.total() for terms in texts),
+            "tenant_id": scope.tenant_id,
+            "user_id": scope.user_id,
+            "corpora": list(fresh),
+            "texts": [len(texts) for texts in fresh.values()],
+            "terms": [sum(terms.total() for terms in texts) for texts in fresh.values()],
         },
     )
-    row = await cursor.fetchone()
-    assert row is not None
-    numbers = list(range(int(row[0]) + 1, int(row[0]) + 1 + len(texts)))
-    for start in range(0, len(texts), _TEXTS_AT_ONCE):
+    for corpus, last in await cursor.fetchall():
+        numbers[corpus] = list(range(last + 1 - len(fresh[corpus]), last + 1))
+    for start in range(0, max(map(len, fresh.values())), _TEXTS_AT_ONCE):
         end = start + _TEXTS_AT_ONCE
-        await keyword_index.append(
+        await keyword_index.append_passages(
             connection,
             scope,
-            dict(zip(numbers[start:end], texts[start:end], strict=True)),
-            corpus=corpus,
+            {
+                corpus: dict(zip(numbers[corpus][start:end], texts[start:end], strict=True))
+                for corpus, texts in fresh.items()
+            },
         )
     return numbers
 
@@ -129,13 +151,8 @@ async def remove(
         },
     )
     await connection.execute(
-        _COUNT,
-        {
-            **_of(scope, corpus),
-            "numbers": 0,
-            "texts": -len(lengths),
-            "terms": -sum(lengths.values()),
-        },
+        _DISCOUNT,
+        {**_of(scope, corpus), "texts": len(lengths), "length": sum(lengths.values())},
     )
 
 

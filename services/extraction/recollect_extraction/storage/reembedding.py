@@ -11,6 +11,7 @@ from uuid import UUID
 
 from pgvector import HalfVector
 
+from recollect_extraction.storage import passage_vectors
 from recollect_shared.database.pool import Connection
 from recollect_shared.embeddings.protocol import Vector
 
@@ -245,6 +246,7 @@ async def activate(connection: Connection, model: str, *, keep_previous: bool) -
     await connection.execute(_ACTIVATE, {"model": model})
     await connection.execute(_AWAIT_MEMORIES, {"model": model})
     await connection.execute(_AWAIT_CHUNKS, {"model": model})
+    await passage_vectors.activate(connection, model)
 
 
 async def await_recent(connection: Connection) -> int:
@@ -257,7 +259,8 @@ async def count(connection: Connection, model: str) -> tuple[int, int]:
     cursor = await connection.execute(_COUNT, {"model": model})
     row = await cursor.fetchone()
     assert row is not None
-    return int(row[0]), int(row[1])
+    has, lacks = await passage_vectors.count(connection, model)
+    return int(row[0]) + has, int(row[1]) + lacks
 
 
 async def memories_without(

@@ -286,9 +286,9 @@ async def remove_messages(
 ) -> list[UUID]:
     """Remove messages and what else holds their words; the memories that were learnt from them.
 
-    The caller holds their conversations and then indexes those memories anew. Source vectors go
-    here; jobs that have the messages in hand are queued again, to do without them, and the caller
-    tells the workers.
+    The caller holds their conversations, has taken the messages out of the indexes, and then
+    indexes those memories anew. Source vectors go here; jobs that have the messages in hand are
+    queued again, to do without them, and the caller tells the workers.
     """
     values = {
         **_of(scope),

@@ -137,6 +137,11 @@ class HeldMessage:
     message_no: int
     message_id: str
 
+    @property
+    def key(self) -> tuple[str, int]:
+        """Names it among its user's."""
+        return self.conversation_id, self.message_no
+
 
 async def find_due(
     connection: Connection, tenant_id: str, keep: KeepFor, *, after: str, limit: int

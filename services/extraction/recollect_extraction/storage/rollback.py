@@ -146,12 +146,6 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'profile
 ORDER BY recorded_at DESC, event_id DESC
 """
 
-_DROP_SUMMARY = """
-DELETE FROM conversation_summaries
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND conversation_id = %(conversation_id)s
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Messages:
@@ -266,14 +260,6 @@ async def profile_events(
     """What these jobs changed in the profile, newest first: before and after."""
     cursor = await connection.execute(_PROFILE_EVENTS, {**_of(scope), "job_ids": list(job_ids)})
     return [(row[0] or {}, row[1]) for row in await cursor.fetchall()]
-
-
-async def drop_summary(connection: Connection, scope: Scope, conversation_id: str) -> int:
-    """Remove the summary of a conversation; 1 if it had one."""
-    cursor = await connection.execute(
-        _DROP_SUMMARY, {**_of(scope), "conversation_id": conversation_id}
-    )
-    return cursor.rowcount
 
 
 def _range(messages: Messages) -> dict[str, Any]:

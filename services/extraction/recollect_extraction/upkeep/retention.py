@@ -10,6 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 
+from recollect_extraction.pipeline.passages import drop_messages
 from recollect_extraction.pipeline.reindex import reindex
 from recollect_extraction.queue import claims
 from recollect_extraction.queue.claims import Claim
@@ -152,6 +153,7 @@ class Retention:
         outlived = await retention.find_messages(
             connection, scope, self._keep, limit=_MESSAGES, among=among
         )
+        await drop_messages(connection, scope, [message.key for message in outlived])
         learnt = await removal.remove_messages(connection, scope, outlived)
         await announce(connection, "queued")
         reindexed = await reindex(connection, scope, learnt)

@@ -296,12 +296,11 @@ class Searching:
         """Fetch candidates with their features, rank them, and read the best ones whole."""
         question = self._question
         watch = Stopwatch.start()
-        for statements in (
-            [s for c in corpora for s in c.first(looking, scores.get(c.kind, NO_SCORES))],
-            [s for c in corpora for s in c.second()],
-        ):
-            if statements:
-                await ask(connection, *statements)
+        await ask(
+            connection,
+            *(s for c in corpora for s in c.first(looking, scores.get(c.kind, NO_SCORES))),
+        )
+        await ask(connection, *(s for c in corpora for s in c.second()))
         found = {corpus.kind: corpus.candidates() for corpus in corpora}
         candidates = [
             candidate

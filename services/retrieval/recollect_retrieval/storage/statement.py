@@ -66,7 +66,12 @@ class Statement(Generic[Answer]):
 
 
 async def ask(connection: Connection, *statements: Statement[Any]) -> None:
-    """Put statements to the database in one round trip; their answers stand in them afterwards."""
+    """Put statements to the database in one round trip; their answers stand in them afterwards.
+
+    Nothing to ask is no round trip.
+    """
+    if not statements:
+        return
     if len(statements) == 1 and not statements[0].planned_anew:
         cursor = await _send(connection, statements[0])
         statements[0].answered(await cursor.fetchall())

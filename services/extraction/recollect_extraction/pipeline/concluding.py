@@ -1,0 +1,143 @@
+"""Writes the summary of a conversation, and makes it and what was said findable.
+
+Each function that writes works in the transaction of a caller who holds the user's row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from recollect_extraction.pipeline.passages import (
+    PassageVectors,
+    is_passage,
+    message_vectors,
+    number_messages,
+)
+from recollect_extraction.pipeline.summarise import SummaryFields, SummaryPatch, merge_summary
+from recollect_extraction.storage import message_passages, passages, summaries
+from recollect_extraction.storage.conversations import StoredMessage
+from recollect_extraction.storage.summaries import HeldSummary
+from recollect_shared.database.pool import Connection
+from recollect_shared.models import Scope, Summary
+from recollect_shared.text.passages import MAX_EMBEDDED, message_text, summary_text
+from recollect_shared.text.terms import count_terms
+
+_KEYS = tuple(SummaryPatch.__dataclass_fields__)
+
+
+def conclude(held: HeldSummary, given: Mapping[str, Any] | None, *, done_to: int) -> SummaryFields:
+    """The summary once messages up to `done_to` have been read and a reply has given its own."""
+    patch = given or {}
+    return merge_summary(
+        held.summary,
+        SummaryPatch(**{key: patch.get(key) for key in _KEYS}),
+        first_user_words=held.first_user_words,
+        late=done_to <= held.covers_to,
+    )
+
+
+def new_words(held: HeldSummary, fields: SummaryFields) -> str | None:
+    """What a summary is found by from now on; None if it is so already."""
+    if held.lexical_no is not None and not _reworded(held, fields):
+        return None
+    return _text(fields)
+
+
+async def write(
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    fields: SummaryFields,
+    *,
+    held: HeldSummary,
+    done_to: int,
+    messages: Sequence[StoredMessage] = (),
+    vectors: PassageVectors | None = None,
+) -> None:
+    """Store a summary, and index it and the messages it was made of, all at once.
+
+    Args:
+        connection: The caller's.
+        scope: Whose.
+        conversation_id: Of which conversation; it exists.
+        fields: What the summary is to be.
+        held: What is held of it now. Where its words change, the old ones leave the index.
+        done_to: The highest message it answers for.
+        messages: What was read; those that are indexed already are passed over.
+        vectors: What is here needs not be waited for. None: nothing is indexed, as in a rehearsal.
+    """
+    text = new_words(held, fields) if vectors is not None else None
+    fresh = [message for message in messages if vectors is not None and is_passage(message)]
+    if text is not None:
+        await _remove_words(connection, scope, held)
+    counted = [count_terms(message_text(message.name, message.content)) for message in fresh]
+    of_summary = [count_terms(text)] if text is not None else []
+    numbers = await passages.add_to_each(
+        connection, scope, {passages.MESSAGES: counted, passages.SUMMARIES: of_summary}
+    )
+    version = await summaries.write(
+        connection,
+        scope,
+        conversation_id,
+        {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(fields).items()},
+        covers_to=done_to,
+        reworded=_reworded(held, fields),
+        lexical_no=numbers[passages.SUMMARIES][0] if of_summary else None,
+        lexical_length=of_summary[0].total() if of_summary else None,
+    )
+    if vectors is None:
+        return
+    if text is not None and text in vectors.summary:
+        words = {(scope.tenant_id, scope.user_id, conversation_id, version): vectors.summary[text]}
+        await summaries.write_vectors(connection, words, model=vectors.model)
+        await summaries.settle(connection, words, model=vectors.model, state="stored")
+    if fresh:
+        found = message_vectors(scope, conversation_id, fresh, vectors)
+        await message_passages.write_vectors(connection, found, model=vectors.model)
+        numbered = list(zip(fresh, numbers[passages.MESSAGES], counted, strict=True))
+        await number_messages(connection, scope, conversation_id, numbered, vectors)
+
+
+async def drop_summary(connection: Connection, scope: Scope, conversation_id: str) -> int:
+    """Remove a summary with every trace of its words; 1 if there was one.
+
+    The role is recollect_removal.
+    """
+    held = await summaries.read(connection, scope, conversation_id)
+    await _remove_words(connection, scope, held)
+    return await summaries.delete(connection, scope, conversation_id)
+
+
+def embedded_text(words: str) -> str:
+    """What the vector of a summary is made of."""
+    return words[:MAX_EMBEDDED]
+
+
+async def _remove_words(connection: Connection, scope: Scope, held: HeldSummary) -> None:
+    if held.summary is not None and held.lexical_no is not None:
+        await passages.remove(
+            connection,
+            scope,
+            passages.SUMMARIES,
+            {held.lexical_no: held.lexical_length},
+            count_terms(_text(held.summary)),
+        )
+
+
+def _reworded(held: HeldSummary, fields: SummaryFields) -> bool:
+    return held.summary is not None and _wording(held.summary) != _wording(fields)
+
+
+def _wording(summary: Summary | SummaryFields) -> tuple[str, str, list[str], list[str]]:
+    return (
+        summary.title,
+        summary.summary,
+        list(summary.key_topics),
+        list(summary.technical_topics),
+    )
+
+
+def _text(summary: Summary | SummaryFields) -> str:
+    return summary_text(*_wording(summary))

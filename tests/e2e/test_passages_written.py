@@ -1,0 +1,357 @@
+"""Messages and summaries are indexed by words and by vector (D3, F2): once, and wholly removed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from recollect.v1 import (
+    conversation_pb2,
+    extraction_service_pb2,
+    job_pb2,
+    maintenance_service_pb2,
+    privacy_service_pb2,
+)
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.indexed import (
+    MESSAGE_STATES,
+    backfill,
+    check_words,
+    filled,
+    grow_old,
+    is_vector_of,
+    message_vectors,
+    summary_vectors,
+)
+from tests.e2e.learning import echo, ended, learn, rows, submit, talk
+from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, Hang, ScriptedModel, StatusFault
+
+pb = extraction_service_pb2
+CANARY = "zanzibarquux"
+SUMMARIES = "SELECT title, embedding_state, text_version, lexical_no FROM conversation_summaries"
+VIETNAMESE = "Tôi đang học ở Hà Nội"
+CHINESE = "我喜欢在北京喝茶"
+
+
+def titled(title: str, **more: object) -> ChatAnswer:
+    return ChatAnswer.of(new_memories=[], conversation_summary={"title": title, **more})
+
+
+async def test_d3_what_was_said_and_what_it_was_about_is_indexed_once(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """User and assistant, in any language; not system and tool; P5: one embedding call."""
+    model.script = lambda request: titled("Trà ở Bắc Kinh 🍵", key_topics=["tea"])
+    said = talk(
+        VIETNAMESE,
+        ("assistant", CHINESE),
+        ("system", "You are terse."),
+        ("tool", "tool output"),
+        "👍🏽",
+        ("assistant", "ok"),
+        "Ha\u0300 Nội 🍜!",
+        "?!?",
+    )
+    said.messages[0].name = "Lan"
+    result = await learn(modelled, said)
+    assert result.usage.embedding_calls == model.calls["embeddings"] == 1
+    states = {
+        content: (state, no) for content, state, no in rows(superuser_conninfo, MESSAGE_STATES)
+    }
+    assert {content: state for content, (state, _) in states.items()} == {
+        VIETNAMESE: "stored", CHINESE: "stored", "Hà Nội 🍜!": "stored", "?!?": "stored",
+        "You are terse.": "none", "tool output": "none", "👍🏽": "none", "ok": "none",
+    }  # fmt: skip
+    assert {content for content, (_, no) in states.items() if no is None} == {
+        "You are terse.",
+        "tool output",
+    }
+    vectors = message_vectors(superuser_conninfo)
+    assert {content for content, (state, _) in states.items() if state == "stored"} == set(vectors)
+    assert is_vector_of(vectors[VIETNAMESE], f"Lan: {VIETNAMESE}")
+    assert is_vector_of(vectors[CHINESE], CHINESE)
+    (vector,) = summary_vectors(superuser_conninfo).values()
+    assert is_vector_of(vector, "Trà ở Bắc Kinh 🍵\ntea")
+    assert rows(superuser_conninfo, SUMMARIES) == [("Trà ở Bắc Kinh 🍵", "stored", 1, 1)]
+    check_words(superuser_conninfo)
+    found = rows(
+        superuser_conninfo,
+        "SELECT DISTINCT corpus, term FROM passage_postings WHERE term IN"
+        " ('lan', 'hà', 'ha', '北京', '🍜', '👍', '🍵', 'tea', 'terse', 'tool')",
+    )
+    assert set(found) == {
+        ("messages", "lan"), ("messages", "hà"), ("messages", "ha"), ("messages", "北京"),
+        ("messages", "🍜"), ("messages", "👍"), ("summaries", "🍵"), ("summaries", "tea"),
+    }  # fmt: skip
+
+
+async def test_running_a_range_again_doubles_nothing(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """Row 26's range that ended DEAD is not indexed by its job; RetryJob indexes it, once."""
+    model.queue(*[ChatAnswer(CONTENT_FAULTS["not_json"])] * 8)
+    (job_id,) = await submit(modelled, talk("I like tea", ("assistant", "Noted, tea")))
+    assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_DEAD
+    assert rows(superuser_conninfo, "SELECT 1 FROM passage_postings") == []
+    await modelled.extraction.RetryJob(pb.RetryJobRequest(job_id=job_id))
+    assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
+    check_words(superuser_conninfo)
+    before = rows(superuser_conninfo, MESSAGE_STATES)
+    assert [state for _, state, _ in before] == ["stored", "stored"]
+    # The job that covers them is no longer kept: the same range as a new job.
+    rows(superuser_conninfo, "DELETE FROM jobs RETURNING 1")
+    await learn(modelled, talk("I like tea", ("assistant", "Noted, tea")))
+    assert rows(superuser_conninfo, MESSAGE_STATES) == before
+    assert len(message_vectors(superuser_conninfo)) == 2
+    check_words(superuser_conninfo)
+
+
+async def test_what_no_job_has_indexed_is_indexed_all_the_same(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str, conninfo: str
+) -> None:
+    """A message of a DEAD or CANCELLED job, or one that only waits, was accepted: it is findable a
+    quarter of an hour after it came, and its job passes it over should it run later."""
+    model.queue(*[ChatAnswer(CONTENT_FAULTS["not_json"])] * 8)
+    (dead,) = await submit(modelled, talk("I like dead tea", conversation="dead"))
+    assert (await ended(modelled, dead)).state == job_pb2.JOB_STATE_DEAD
+    model.queue(Hang(), endpoint="chat")
+    (cancelled,) = await submit(modelled, talk("I like late tea", conversation="cancelled"))
+    await modelled.extraction.CancelJob(pb.CancelJobRequest(job_id=cancelled))
+    assert (await ended(modelled, cancelled)).state == job_pb2.JOB_STATE_CANCELLED
+    await modelled.extraction.AppendMessages(
+        pb.AppendMessagesRequest(
+            user_id="ana",
+            conversation_id="open",
+            messages=[
+                conversation_pb2.Message(
+                    id="o1", role=conversation_pb2.ROLE_USER, content="I like open tea"
+                ),
+                conversation_pb2.Message(
+                    id="o2", role=conversation_pb2.ROLE_TOOL, content="not this"
+                ),
+            ],
+        )
+    )
+    async with backfill(conninfo, model) as filling:
+        await filled(filling, superuser_conninfo)
+        assert {no for _, _, no in rows(superuser_conninfo, MESSAGE_STATES)} == {None}
+        grow_old(superuser_conninfo)
+        await filled(filling, superuser_conninfo)
+    indexed = rows(superuser_conninfo, MESSAGE_STATES)
+    assert [(content, state) for content, state, _ in indexed] == [
+        ("I like dead tea", "stored"),
+        ("I like late tea", "stored"),
+        ("I like open tea", "stored"),
+        ("not this", "none"),
+    ]
+    check_words(superuser_conninfo)
+    model.script = lambda request: titled("Tea")
+    for job_id in (dead, cancelled):
+        await modelled.extraction.RetryJob(pb.RetryJobRequest(job_id=job_id))
+        assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
+    assert model.embedding_requests[-1].texts == ["Tea"]
+    assert rows(superuser_conninfo, MESSAGE_STATES) == indexed
+    check_words(superuser_conninfo)
+
+
+async def test_a_summary_is_found_by_its_present_words_only(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """The words of before leave the index, and a vector says which wording it is of."""
+    model.script = lambda request: titled(f"About {CANARY}", summary="Long talk")
+    await learn(modelled, talk("one"))
+    assert rows(superuser_conninfo, SUMMARIES) == [(f"About {CANARY}", "stored", 1, 1)]
+    # What is not searched does not count as another wording.
+    model.script = lambda request: titled(f"About {CANARY}", outcome="resolved")
+    await learn(modelled, talk("one", "two"))
+    assert rows(superuser_conninfo, SUMMARIES) == [(f"About {CANARY}", "stored", 1, 1)]
+    assert model.embedding_requests[-1].texts == ["two"]
+    model.script = lambda request: titled("About boats")
+    await learn(modelled, talk("one", "two", "three"))
+    assert rows(superuser_conninfo, SUMMARIES) == [("About boats", "stored", 2, 2)]
+    (vector,) = summary_vectors(superuser_conninfo).values()
+    assert is_vector_of(vector, "About boats\nLong talk")
+    assert rows(superuser_conninfo, f"SELECT 1 FROM passage_postings WHERE term = '{CANARY}'") == []
+    check_words(superuser_conninfo)
+
+
+async def test_f7_nothing_is_left_of_a_deleted_conversation(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """DeleteConversation takes words and vectors of messages and summary along."""
+    model.script = lambda request: titled(
+        f"About {CANARY}" if CANARY in request.messages[0].content else "About tea"
+    )
+    await learn(
+        modelled,
+        talk(f"I like {CANARY} tea", ("assistant", f"{CANARY} it is"), conversation="gone"),
+        talk("I like tea", conversation="kept"),
+    )
+    with_canary = f"SELECT DISTINCT corpus FROM passage_postings WHERE term ~ '{CANARY}'"
+    assert sorted(rows(superuser_conninfo, with_canary)) == [("messages",), ("summaries",)]
+    response = await modelled.privacy.DeleteConversation(
+        privacy_service_pb2.DeleteConversationRequest(user_id="ana", conversation_id="gone")
+    )
+    assert (response.counts["messages"], response.counts["summaries"]) == (2, 1)
+    assert rows(superuser_conninfo, with_canary) == []
+    for table in ("message_embeddings", "summary_embeddings"):
+        assert rows(superuser_conninfo, f"SELECT conversation_id FROM {table}") == [("kept",)]
+    check_words(superuser_conninfo)
+    # A conversation of the same name begins anew.
+    await learn(modelled, talk("I like milk", conversation="gone"))
+    assert set(message_vectors(superuser_conninfo)) == {"I like tea", "I like milk"}
+    check_words(superuser_conninfo)
+
+
+async def test_a_source_that_is_taken_back_takes_its_summary_along(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """RollbackSource: the summary goes with its words and vector, what was said stays findable."""
+    model.script = lambda request: titled(f"About {CANARY}")
+    await learn(modelled, talk("I like tea"))
+    response = await modelled.maintenance.RollbackSource(
+        maintenance_service_pb2.RollbackSourceRequest(user_id="ana", conversation_id="c1")
+    )
+    assert response.counts["summaries_removed"] == 1
+    assert rows(superuser_conninfo, "SELECT 1 FROM summary_embeddings") == []
+    assert rows(superuser_conninfo, f"SELECT 1 FROM passage_postings WHERE term = '{CANARY}'") == []
+    assert set(message_vectors(superuser_conninfo)) == {"I like tea"}
+    check_words(superuser_conninfo)
+
+
+async def test_b10_an_outage_of_the_embedder_is_made_up_for(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str, conninfo: str
+) -> None:
+    """Stored and found by words at once; the back-fill brings the vectors, and is charged."""
+    model.always(StatusFault(503), endpoint="embeddings")
+    model.script = lambda request: titled("Tea")
+    await learn(modelled, talk("I like tea", ("assistant", "ok")))
+    assert [state for _, state, _ in rows(superuser_conninfo, MESSAGE_STATES)] == [
+        "pending",
+        "none",
+    ]
+    assert rows(superuser_conninfo, SUMMARIES) == [("Tea", "pending", 1, 1)]
+    check_words(superuser_conninfo)
+    model.always(None, endpoint="embeddings")
+    async with backfill(conninfo, model) as filling:
+        await filled(filling, superuser_conninfo)
+    assert is_vector_of(message_vectors(superuser_conninfo)["I like tea"], "I like tea")
+    assert is_vector_of(summary_vectors(superuser_conninfo)["Tea"], "Tea")
+    charged = rows(
+        superuser_conninfo, "SELECT sum(calls) FROM usage_ledger WHERE kind = 'reembedding'"
+    )
+    assert charged[0][0] >= 1
+
+
+async def test_c7_a_change_of_model_covers_messages_and_summaries(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str, conninfo: str
+) -> None:
+    """START fills them, SWITCH and ROLLBACK leave none behind."""
+    reembed = maintenance_service_pb2.ReembedRequest
+    model.script = lambda request: titled(request.messages[0].content)
+    await learn(modelled, talk("I like tea", ("assistant", "ok")), talk("Bees", conversation="c2"))
+    started = await modelled.maintenance.Reembed(
+        reembed(
+            phase=maintenance_service_pb2.REEMBED_PHASE_START,
+            model="text-embedding-3-large",
+            dimensions=96,
+        )
+    )
+    assert (await ended(modelled, started.job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
+    new = message_vectors(superuser_conninfo, "text-embedding-3-large")
+    assert set(new) == {"I like tea", "Bees"}
+    assert all(is_vector_of(vector, text) for text, vector in new.items())
+    assert set(summary_vectors(superuser_conninfo, "text-embedding-3-large")) == set(new)
+    await modelled.maintenance.Reembed(reembed(phase=maintenance_service_pb2.REEMBED_PHASE_SWITCH))
+    async with asyncio.timeout(60):
+        number = 0
+        while "later 0" not in "".join(
+            message_vectors(superuser_conninfo, "text-embedding-3-large")
+        ):
+            await learn(modelled, talk(f"Wasps, later {number}", conversation=f"w{number}"))
+            number += 1
+            await asyncio.sleep(0.5)
+    await modelled.maintenance.Reembed(
+        reembed(phase=maintenance_service_pb2.REEMBED_PHASE_ROLLBACK)
+    )
+    # What came after the switch has no vector of the earlier model yet.
+    waiting = {c for c, state, _ in rows(superuser_conninfo, MESSAGE_STATES) if state == "pending"}
+    assert waiting <= {f"Wasps, later {n}" for n in range(number)}
+    async with backfill(conninfo, model) as filling:
+        await filled(filling, superuser_conninfo)
+    held = message_vectors(superuser_conninfo)
+    assert set(held) >= {"I like tea", "Bees", "Wasps, later 0"}
+    assert {s for c, s, _ in rows(superuser_conninfo, MESSAGE_STATES) if c != "ok"} == {"stored"}
+    assert len(summary_vectors(superuser_conninfo)) == len(held)
+
+
+async def test_without_message_vectors_messages_are_found_by_their_words(
+    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str, conninfo: str
+) -> None:
+    """RECOLLECT_MESSAGE_VECTORS=false: no message is sent to the embedder, and none waits."""
+    model.script = lambda request: titled("Tea")
+    settings = {**model_settings(model), "message_vectors": False}
+    async with start_services(**settings) as services:
+        await learn(services, talk("I like tea", ("assistant", "Noted")))
+        assert [request.texts for request in model.embedding_requests] == [["Tea"]]
+        await services.extraction.AppendMessages(
+            pb.AppendMessagesRequest(
+                user_id="ana",
+                conversation_id="c2",
+                messages=[
+                    conversation_pb2.Message(
+                        id="m1", role=conversation_pb2.ROLE_USER, content="More tea"
+                    )
+                ],
+            )
+        )
+        grow_old(superuser_conninfo)
+        async with backfill(conninfo, model, message_vectors=False) as filling:
+            await filled(filling, superuser_conninfo)
+    states = rows(superuser_conninfo, MESSAGE_STATES)
+    assert {state for _, state, _ in states} == {"none"}
+    assert None not in {no for _, _, no in states}
+    check_words(superuser_conninfo)
+
+
+async def test_jobs_at_once_keep_their_numbers_apart(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """Two conversations of one user and another user's, all under way together."""
+    model.script = echo
+    batch = [
+        talk(*(f"{user} {name} says tea {n}" for n in range(4)), user=user, conversation=name)
+        for user in ("ana", "bo")
+        for name in ("c1", "c2", "c3")
+    ]
+    for job_id in await submit(modelled, *batch):
+        assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
+    assert sorted(rows(superuser_conninfo, "SELECT user_id, lexical_no FROM messages")) == [
+        (user, number) for user in ("ana", "bo") for number in range(1, 13)
+    ]
+    assert len(message_vectors(superuser_conninfo)) == 24
+    check_words(superuser_conninfo)
+
+
+async def test_a_preview_indexes_nothing(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """What is only shown is neither stored nor embedded beyond what the showing takes."""
+    model.script = echo
+    await modelled.extraction.PreviewExtraction(
+        pb.PreviewExtractionRequest(transcript=talk("I like tea", ("assistant", "Noted, tea")))
+    )
+    assert [request.texts for request in model.embedding_requests] == [["I like tea"]]
+    assert rows(superuser_conninfo, "SELECT 1 FROM passage_postings") == []
+
+
+@pytest.mark.parametrize("characters", [4_000, 20_000])
+async def test_the_beginning_of_a_long_message_is_embedded(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str, characters: int
+) -> None:
+    """Every word of it is indexed all the same, up to the bound of a text."""
+    model.script = lambda request: titled("Tea")
+    await learn(modelled, talk("tea " * (characters // 4 - 1) + CANARY[:4]))
+    assert max(map(len, model.embedding_requests[0].texts)) == 4_000
+    check_words(superuser_conninfo)

@@ -1,0 +1,389 @@
+"""Actions that wait for the user, and what SessionService refuses: requirements F3 and B4.
+
+Time is moved in the database, by its clock, and never waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import timedelta
+from typing import Any
+
+import grpc
+import psycopg
+import pytest
+
+from recollect.v1 import conversation_pb2, retrieval_service_pb2, session_pb2
+from recollect.v1 import session_service_pb2 as pb
+from recollect_shared.auth.api_keys import create_key
+from recollect_shared.database.pool import Database
+from tests.e2e.conftest import Services, StartServices
+from tests.e2e.learning import rows
+from tests.e2e.methods import METHODS, read_refusal, refused
+from tests.e2e.sessions import (
+    COMPLETED,
+    CONFIRMED,
+    EXPIRED,
+    PENDING,
+    REJECTED,
+    TALK,
+    add,
+    free,
+    items,
+    let_pass,
+    lives_for,
+    plain,
+    read,
+    refusal_of,
+    resolve,
+    stub,
+    update,
+)
+
+DAY = timedelta(days=1)
+
+
+def _waits(action: session_pb2.PendingAction) -> timedelta:
+    waits = action.expires_at.ToDatetime() - action.created_at.ToDatetime()
+    return timedelta(seconds=round(waits.total_seconds()))
+
+
+class TestActions:
+    async def test_f3_an_action_is_added_and_listed(self, services: Services) -> None:
+        first = await add(services)
+        assert re.fullmatch(r"act_[0-9a-f]{8}", first.id)
+        assert (first.type, first.status) == ("send_email", PENDING)
+        assert plain(first.params) == {"to": "linh@example.com", "subject": "Trà sen 🍵"}
+        assert first.description == "Gửi thư cho Linh?"
+        assert not first.HasField("result")
+        second = await add(services, "đặt_lịch")
+        elsewhere = await add(services, session="s2")
+        found = (await read(services)).pending_actions
+        assert list(found) == [first, second], "those of the session, oldest first"
+        assert list((await read(services, "s2")).pending_actions) == [elsewhere]
+
+    async def test_f3_an_action_without_a_session_begins_one(self, services: Services) -> None:
+        request = pb.AddPendingActionRequest(user_id="ana", type="call")
+        response = await stub(services).AddPendingAction(request)
+        assert response.session_id
+        found = await read(services, response.session_id, token=response.consistency_token)
+        assert list(found.pending_actions) == [response.pending_action]
+
+    @pytest.mark.parametrize(
+        "steps",
+        [
+            (CONFIRMED,),
+            (COMPLETED,),
+            (REJECTED,),
+            (CONFIRMED, COMPLETED),
+            (CONFIRMED, REJECTED),
+        ],
+    )
+    async def test_f3_every_transition_happens_once(
+        self, services: Services, steps: tuple[session_pb2.PendingActionState.ValueType, ...]
+    ) -> None:
+        action = await add(services)
+        for status in steps:
+            assert (await resolve(services, action.id, status)).status == status
+        final = steps[-1] != CONFIRMED
+        assert [a.status for a in (await read(services)).pending_actions] == (
+            [] if final else [CONFIRMED]
+        )
+        for status in (CONFIRMED, COMPLETED, REJECTED):
+            if not final and status != CONFIRMED:
+                continue
+            again = await refusal_of(resolve(services, action.id, status))
+            assert again.code is grpc.StatusCode.FAILED_PRECONDITION
+            assert again.reason == "PENDING_ACTION_CONFLICT"
+            stands = session_pb2.PendingActionState.Name(steps[-1])
+            assert again.metadata == {
+                "pending_action_id": action.id,
+                "status": stands.removeprefix("PENDING_ACTION_STATE_"),
+            }
+
+    async def test_f3_a_result_stays_until_another_one_is_reported(
+        self, services: Services
+    ) -> None:
+        action = await add(services)
+        begun = await resolve(services, action.id, CONFIRMED, result={"ticket": "HUẾ-7 🎫"})
+        assert plain(begun.result) == {"ticket": "HUẾ-7 🎫"}
+        ended = await resolve(services, action.id, COMPLETED)
+        assert plain(ended.result) == {"ticket": "HUẾ-7 🎫"}
+        other = await add(services)
+        empty = await resolve(services, other.id, COMPLETED, result={})
+        assert empty.HasField("result")
+        assert plain(empty.result) == {}
+
+    @pytest.mark.parametrize("pair", [(COMPLETED, REJECTED), (CONFIRMED, CONFIRMED)])
+    async def test_f3_of_two_who_decide_at_once_one_wins(
+        self,
+        services: Services,
+        superuser_conninfo: str,
+        pair: tuple[session_pb2.PendingActionState.ValueType, ...],
+    ) -> None:
+        """Both are held at the action's row, so that they do meet."""
+        action = await add(services)
+        async with await psycopg.AsyncConnection.connect(superuser_conninfo) as holder:
+            await holder.execute("SELECT FROM pending_actions FOR UPDATE")
+            both = [asyncio.ensure_future(resolve(services, action.id, one)) for one in pair]
+            async with (
+                asyncio.timeout(30),
+                await psycopg.AsyncConnection.connect(superuser_conninfo, autocommit=True) as seen,
+            ):
+                waiting = (
+                    "SELECT count(*) FROM pg_stat_activity"
+                    " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+                )
+                while (await (await seen.execute(waiting)).fetchone() or (0,))[0] < 2:  # noqa: ASYNC110 - the server is what changes
+                    await asyncio.sleep(0.01)
+            await holder.rollback()
+        tried = await asyncio.gather(*both, return_exceptions=True)
+        (won,) = [one for one in tried if isinstance(one, session_pb2.PendingAction)]
+        (lost,) = [read_refusal(one) for one in tried if isinstance(one, grpc.aio.AioRpcError)]
+        assert lost.reason == "PENDING_ACTION_CONFLICT"
+        assert session_pb2.PendingActionState.Name(won.status).endswith(lost.metadata["status"])
+
+    async def test_f3_another_session_user_or_id_is_not_found(self, services: Services) -> None:
+        """Row 60: what is somebody else's is not there."""
+        action = await add(services)
+        for going in (
+            resolve(services, action.id, CONFIRMED, session="s2"),
+            resolve(services, action.id, CONFIRMED, user="bo"),
+            resolve(services, "act_00000000", CONFIRMED),
+            resolve(services, "no id of ours", CONFIRMED),
+        ):
+            refusal = await refusal_of(going)
+            assert refusal.code is grpc.StatusCode.NOT_FOUND
+            assert refusal.reason == "PENDING_ACTION_NOT_FOUND"
+        assert (await resolve(services, action.id, CONFIRMED, session="s1")).status == CONFIRMED
+
+    async def test_f3_an_action_waits_a_day_and_another_one_once_it_is_confirmed(
+        self, services: Services, superuser_conninfo: str
+    ) -> None:
+        action = await add(services)
+        assert _waits(action) == DAY
+        let_pass(superuser_conninfo, pending_actions=86_000)
+        confirmed = await resolve(services, action.id, CONFIRMED)
+        assert lives_for(superuser_conninfo, "pending_actions") == 86_400
+        assert [a.id for a in (await read(services)).pending_actions] == [action.id]
+        assert confirmed.created_at == action.created_at
+
+    @pytest.mark.parametrize("confirm", [False, True])
+    async def test_f3_an_action_expires(
+        self, services: Services, superuser_conninfo: str, confirm: bool
+    ) -> None:
+        action = await add(services)
+        if confirm:
+            await resolve(services, action.id, CONFIRMED)
+        let_pass(superuser_conninfo, pending_actions=86_401)
+        assert not (await read(services)).pending_actions
+        for status in (CONFIRMED, COMPLETED, REJECTED):
+            late = await refusal_of(resolve(services, action.id, status))
+            assert late.code is grpc.StatusCode.FAILED_PRECONDITION
+            assert late.reason == "PENDING_ACTION_CONFLICT"
+            assert late.metadata == {"pending_action_id": action.id, "status": "EXPIRED"}
+
+
+async def test_row_60_tenants_share_no_working_memory(
+    start_services: StartServices, conninfo: str
+) -> None:
+    """The same user and session in two tenants."""
+    headers = {}
+    keys = Database(conninfo, "recollect_maintenance", application="test", max_size=1)
+    await keys.open()
+    try:
+        async with keys.connection() as connection:
+            for tenant in ("a", "b"):
+                made = await create_key(
+                    connection, tenant_id=tenant, name="test", scopes=["read", "write"]
+                )
+                headers[tenant] = (("authorization", f"Bearer {made}"),)
+    finally:
+        await keys.close()
+    async with start_services(auth="api-key") as services:
+        sessions = stub(services)
+        await sessions.UpdateSession(
+            pb.UpdateSessionRequest(
+                user_id="ana", session_id="s1", context=free(TALK), recent_items=items("m1")
+            ),
+            metadata=headers["a"],
+        )
+        added = await sessions.AddPendingAction(
+            pb.AddPendingActionRequest(user_id="ana", session_id="s1", type="call"),
+            metadata=headers["a"],
+        )
+        request = retrieval_service_pb2.GetSessionRequest(user_id="ana", session_id="s1")
+        theirs = await services.retrieval.GetSession(request, metadata=headers["b"])
+        assert theirs == retrieval_service_pb2.GetSessionResponse()
+        decision = pb.ResolvePendingActionRequest(
+            user_id="ana", pending_action_id=added.pending_action.id, status=CONFIRMED
+        )
+        refusal = await refusal_of(sessions.ResolvePendingAction(decision, metadata=headers["b"]))
+        assert refusal.reason == "PENDING_ACTION_NOT_FOUND"
+        ours = await services.retrieval.GetSession(request, metadata=headers["a"])
+        assert [action.id for action in ours.pending_actions] == [added.pending_action.id]
+        await sessions.ResolvePendingAction(decision, metadata=headers["a"])
+
+
+class TestIdempotency:
+    async def test_b4_the_first_outcome_is_told_again(
+        self, services: Services, superuser_conninfo: str
+    ) -> None:
+        sessions = stub(services)
+        request = pb.AddPendingActionRequest(user_id="ana", type="call", idempotency_key="k")
+        first, again = [await sessions.AddPendingAction(request) for _ in range(2)]
+        assert (first.pending_action, first.session_id) == (again.pending_action, again.session_id)
+        assert rows(superuser_conninfo, "SELECT count(*) FROM recollect.pending_actions") == [(1,)]
+
+        one = await update(services, TALK, session="", key="k")
+        other = await update(services, TALK, session="", key="k")
+        assert one.session_id == other.session_id
+
+        decided = first.pending_action.id
+        confirmed = await resolve(services, decided, CONFIRMED, key="c")
+        assert await resolve(services, decided, CONFIRMED, key="c") == confirmed
+        await resolve(services, decided, COMPLETED)
+        late = await resolve(services, decided, CONFIRMED, key="c")
+        assert late.status == COMPLETED, "the action as it is now"
+
+    async def test_b4_at_once_it_is_done_once(
+        self, services: Services, superuser_conninfo: str
+    ) -> None:
+        request = pb.AddPendingActionRequest(
+            user_id="ana", session_id="s1", type="call", idempotency_key="k"
+        )
+        added = await asyncio.gather(*(stub(services).AddPendingAction(request) for _ in range(6)))
+        assert len({response.pending_action.id for response in added}) == 1
+        (action,) = (await read(services)).pending_actions
+        decided = await asyncio.gather(
+            *(resolve(services, action.id, COMPLETED, key="r") for _ in range(6))
+        )
+        assert {one.status for one in decided} == {COMPLETED}
+        assert rows(superuser_conninfo, "SELECT count(*) FROM recollect.pending_actions") == [(1,)]
+
+    async def test_b4_another_body_is_refused(self, services: Services) -> None:
+        await update(services, {"a": 1.0}, key="k")
+        refusal = await refusal_of(update(services, {"a": 2.0}, key="k"))
+        assert refusal.code is grpc.StatusCode.ALREADY_EXISTS
+        assert refusal.reason == "IDEMPOTENCY_KEY_REUSED"
+        assert plain((await read(services)).context) == {"a": 1.0}
+
+    async def test_b4_a_refused_call_takes_no_key(self, services: Services) -> None:
+        action = await add(services)
+        await resolve(services, action.id, CONFIRMED)
+        await refusal_of(resolve(services, action.id, CONFIRMED, key="k"))
+        assert (await resolve(services, action.id, COMPLETED, key="k")).status == COMPLETED
+
+
+class TestBadInput:
+    async def test_row_48_all_violations_come_at_once(self, services: Services) -> None:
+        too_big = free({"k": "x" * 65_600})
+        update_request = pb.UpdateSessionRequest(
+            session_id="x" * 257,
+            context=too_big,
+            recent_items=[
+                conversation_pb2.ContextItem(relevance=0.5),
+                conversation_pb2.ContextItem(id="a\x00", relevance=-1),
+                conversation_pb2.ContextItem(id="b", relevance=float("nan")),
+            ],
+            idempotency_key="k" * 129,
+        )
+        refusal = await refused(services, METHODS["SessionService/UpdateSession"], update_request)
+        assert set(refusal.fields) == {
+            "user_id",
+            "session_id",
+            "context",
+            "recent_items[0].id",
+            "recent_items[1].id",
+            "recent_items[1].relevance",
+            "recent_items[2].relevance",
+            "idempotency_key",
+        }
+        add_request = pb.AddPendingActionRequest(
+            session_id="s\n",
+            params=too_big,
+            description="ữ" * 6_000,
+            idempotency_key="k" * 129,
+        )
+        refusal = await refused(services, METHODS["SessionService/AddPendingAction"], add_request)
+        assert set(refusal.fields) == {
+            "user_id",
+            "session_id",
+            "type",
+            "params",
+            "description",
+            "idempotency_key",
+        }
+        decision = pb.ResolvePendingActionRequest(session_id="\x7f", result=too_big)
+        refusal = await refused(services, METHODS["SessionService/ResolvePendingAction"], decision)
+        assert set(refusal.fields) == {
+            "user_id",
+            "session_id",
+            "pending_action_id",
+            "status",
+            "result",
+        }
+        refusal = await refused(
+            services,
+            METHODS["RetrievalService/GetSession"],
+            retrieval_service_pb2.GetSessionRequest(),
+        )
+        assert set(refusal.fields) == {"user_id", "session_id"}
+
+    @pytest.mark.parametrize("status", [0, PENDING, EXPIRED])
+    async def test_f3_only_a_decision_can_be_made(
+        self, services: Services, status: session_pb2.PendingActionState.ValueType
+    ) -> None:
+        action = await add(services)
+        refusal = await refusal_of(resolve(services, action.id, status))
+        assert list(refusal.fields) == ["status"]
+        assert [a.status for a in (await read(services)).pending_actions] == [PENDING]
+
+    async def test_row_48_64_kib_and_16_levels(self, services: Services) -> None:
+        """The largest and the deepest are taken, one more is not; in every free JSON."""
+        action = (await add(services)).id
+        for depth, fits in ((16, True), (17, False)):
+            value: Any = 1.0
+            for _ in range(depth):
+                value = {"k": value}
+            await self._taken(services, action, value, fits=fits, why="nested deeper than 16")
+        empty = free({"k": ""}).ByteSize()
+        # The lengths of the text and of what is around it take two or three bytes more each.
+        for size, fits in ((65_536 - empty - 6, True), (65_536, False)):
+            await self._taken(services, action, {"k": "x" * size}, fits=fits, why="65536 bytes")
+
+    async def _taken(
+        self, services: Services, action: str, value: dict[str, Any], *, fits: bool, why: str
+    ) -> None:
+        if fits:
+            action = (await add(services)).id
+        requests = {
+            "UpdateSession": pb.UpdateSessionRequest(
+                user_id="ana", session_id="s1", context=free(value)
+            ),
+            "AddPendingAction": pb.AddPendingActionRequest(
+                user_id="ana", session_id="s1", type="t", params=free(value)
+            ),
+            "ResolvePendingAction": pb.ResolvePendingActionRequest(
+                user_id="ana", pending_action_id=action, status=CONFIRMED, result=free(value)
+            ),
+        }
+        for name, request in requests.items():
+            if fits:
+                await getattr(stub(services), name)(request)
+                continue
+            refusal = await refused(services, METHODS[f"SessionService/{name}"], request)
+            assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
+            assert why in " ".join(refusal.fields.values())
+        if fits:
+            assert plain((await read(services)).context) == value
+
+    async def test_f3_200_recent_items_and_no_more(self, services: Services) -> None:
+        many = items(*(f"m{n}" for n in range(200)))
+        assert len((await update(services, recent=many)).recent_items) == 200
+        refusal = await refusal_of(update(services, recent=[*many, *items("one more")]))
+        assert list(refusal.fields) == ["recent_items"]
+        twice = [*items("m1"), conversation_pb2.ContextItem(id="m1", relevance=0.9)]
+        (kept,) = (await update(services, recent=twice)).recent_items
+        assert (kept.id, kept.relevance) == ("m1", 0.5)

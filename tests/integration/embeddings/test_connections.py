@@ -1,0 +1,238 @@
+"""How calls share connections, and what becomes of a request whose connection is lost.
+
+Outages that embeddings share with chat are in `tests/integration/test_providers.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from recollect_shared.embeddings.openai_api import OpenAIEmbedder
+from recollect_shared.model_api import ModelUnavailable
+from tests.integration.embeddings.raw_server import (
+    BOUND,
+    DIMENSIONS,
+    RawServer,
+    answer,
+    embedding,
+    right,
+)
+from tests.scripted_model import (
+    Hang,
+    Reset,
+    ScriptedModel,
+    http,
+    text_vector,
+)
+
+
+async def test_calls_after_one_another_share_a_connection() -> None:
+    async with RawServer(answer) as server, embedding(server.url) as embedder:
+        for _ in range(5):
+            await embedder.embed(["a"])
+
+    assert (len(server.requests), server.connections) == (5, 1)
+
+
+@pytest.mark.parametrize("number", [200, 300], ids=["the pool full", "more than the pool"])
+async def test_hundreds_of_calls_at_once(
+    server: ScriptedModel, embedder: OpenAIEmbedder, number: int
+) -> None:
+    async with asyncio.timeout(2 * BOUND):
+        batches = await asyncio.gather(*(embedder.embed([f"text {n}"]) for n in range(number)))
+
+    for n, batch in enumerate(batches):
+        assert np.allclose(batch.vectors[0], text_vector(f"text {n}", DIMENSIONS), atol=1e-6)
+    assert server.calls == {"embeddings": number}
+
+
+async def test_a_connection_that_the_server_closed_while_idle_fails_no_call() -> None:
+    async def once(
+        request: http.Request, _: asyncio.StreamReader, writer: asyncio.StreamWriter, __: int
+    ) -> None:
+        # It does not say `Connection: close`: the client takes the connection for usable.
+        writer.write(right(request))
+        await writer.drain()
+        writer.close()
+
+    async with RawServer(once) as server, embedding(server.url) as embedder:
+        for n in range(1, 6):
+            await embedder.embed(["a"])
+            async with asyncio.timeout(BOUND):
+                await server.gone.wait()
+            server.gone.clear()
+            assert server.connections == n
+
+
+@pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
+async def test_a_request_lost_on_a_reused_connection_is_sent_again(reset: bool) -> None:
+    async def first_of_a_connection(
+        request: http.Request, _: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int
+    ) -> None:
+        if number == 1:
+            writer.write(right(request))
+        elif reset:
+            http.reset(writer)
+        else:
+            writer.close()
+
+    async with RawServer(first_of_a_connection) as server, embedding(server.url) as embedder:
+        await embedder.embed(["a"])
+        batch = await embedder.embed(["b"])
+
+        assert (len(server.requests), server.connections) == (3, 2)
+    assert server.requests[1].body == server.requests[2].body
+    assert batch.calls == 1
+    assert np.allclose(batch.vectors[0], text_vector("b", DIMENSIONS), atol=1e-6)
+
+
+async def test_a_call_of_megabytes_is_sent_again_whole() -> None:
+    async def first_of_a_connection(
+        request: http.Request, _: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int
+    ) -> None:
+        if number == 1:
+            writer.write(right(request))
+        else:
+            writer.close()
+
+    async with RawServer(first_of_a_connection) as server, embedding(server.url) as embedder:
+        await embedder.embed(["a"])
+        await embedder.embed(["\x01" * 8000] * 70)
+
+    assert len(server.requests) == 3
+    assert len(server.requests[2].body) > 2**20
+    assert server.requests[1].body == server.requests[2].body
+
+
+async def test_a_lost_request_is_sent_again_once_only() -> None:
+    async def very_first(
+        request: http.Request, _: asyncio.StreamReader, writer: asyncio.StreamWriter, __: int
+    ) -> None:
+        if len(server.requests) == 1:
+            writer.write(right(request))
+        else:
+            writer.close()
+
+    async with RawServer(very_first) as server, embedding(server.url) as embedder:
+        await embedder.embed(["a"])
+        with pytest.raises(ModelUnavailable, match="ServerDisconnectedError"):
+            await embedder.embed(["b"])
+
+        assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("part", [b"HTTP/1.1 200 OK\r\nContent-", "head", "half"])
+async def test_what_was_answered_in_part_is_not_sent_again(part: bytes | str) -> None:
+    async def half(
+        request: http.Request, _: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int
+    ) -> None:
+        whole = right(request)
+        if number > 1 and isinstance(part, bytes):
+            whole = part
+        elif number > 1:
+            end = whole.index(b"\r\n\r\n") + 4
+            whole = whole[:end] if part == "head" else whole[: (end + len(whole)) // 2]
+        writer.write(whole)
+        if number > 1:
+            await writer.drain()
+            writer.close()
+
+    async with RawServer(half) as server, embedding(server.url) as embedder:
+        await embedder.embed(["a"])
+        with pytest.raises(ModelUnavailable, match="connection to the model server failed"):
+            await embedder.embed(["a"])
+
+        assert len(server.requests) == 2
+
+
+async def test_a_request_lost_on_a_new_connection_is_an_outage(
+    server: ScriptedModel, embedder: OpenAIEmbedder
+) -> None:
+    server.queue(Reset(), endpoint="embeddings")
+
+    with pytest.raises(ModelUnavailable, match="connection to the model server failed"):
+        await embedder.embed(["a"])
+
+    assert server.calls == {"embeddings": 1}
+
+
+async def test_calls_cancelled_in_the_middle_leave_the_pool_usable(
+    server: ScriptedModel, embedder: OpenAIEmbedder
+) -> None:
+    server.always(Hang(), endpoint="embeddings")
+    calls = [asyncio.create_task(embedder.embed(["a"])) for _ in range(200)]
+    async with asyncio.timeout(2 * BOUND):
+        await server.called(200, endpoint="embeddings")
+        for call in calls:
+            call.cancel()
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+        server.always(None, endpoint="embeddings")
+
+        assert all(isinstance(end, asyncio.CancelledError) for end in ends)
+        # With one place of the pool not given back, the last of these would wait forever.
+        batches = await asyncio.gather(*(embedder.embed(["b"]) for _ in range(200)))
+
+    assert len(batches) == 200
+
+
+async def test_a_call_cancelled_in_its_body_does_not_spoil_the_next() -> None:
+    begun = asyncio.Event()
+
+    async def half(
+        request: http.Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _: int
+    ) -> None:
+        whole = right(request)
+        if len(server.requests) > 1:
+            writer.write(whole)
+            return
+        writer.write(whole[:-10])
+        await writer.drain()
+        begun.set()
+        await reader.read()
+
+    async with RawServer(half) as server, embedding(server.url) as embedder:
+        call = asyncio.create_task(embedder.embed(["a"]))
+        async with asyncio.timeout(BOUND):
+            await begun.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+        batch = await embedder.embed(["b"])
+    assert np.allclose(batch.vectors[0], text_vector("b", DIMENSIONS), atol=1e-6)
+
+
+async def test_a_deadline_passed_before_the_call_asks_nobody(
+    server: ScriptedModel, embedder: OpenAIEmbedder
+) -> None:
+    with pytest.raises(ModelUnavailable, match="within 0 seconds"):
+        await embedder.embed(["a"], timeout=0.0)
+
+    assert not server.calls
+
+
+async def test_a_closed_embedder_reaches_nobody(
+    server: ScriptedModel, embedder: OpenAIEmbedder
+) -> None:
+    await embedder.embed(["a"])
+    await embedder.close()
+    await embedder.close()
+
+    with pytest.raises(ModelUnavailable, match="closed"):
+        await embedder.embed(["a"])
+    assert server.calls == {"embeddings": 1}
+
+
+async def test_closing_ends_a_call_under_way(
+    server: ScriptedModel, embedder: OpenAIEmbedder
+) -> None:
+    server.queue(Hang(), endpoint="embeddings")
+    call = asyncio.create_task(embedder.embed(["a"]))
+    async with asyncio.timeout(BOUND):
+        await server.called(1, endpoint="embeddings")
+        await embedder.close()
+        with pytest.raises(ModelUnavailable):
+            await call

@@ -1,0 +1,110 @@
+"""What the embedder's own way to its server sends."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+
+import numpy as np
+import pytest
+
+from recollect_shared.embeddings.openai_api import OpenAIEmbedder
+from tests.integration.embeddings.raw_server import (
+    DIMENSIONS,
+    KEY,
+    PASSWORD,
+    RawServer,
+    answer,
+    embedding,
+    right,
+)
+from tests.scripted_model import (
+    ScriptedModel,
+    http,
+    text_vector,
+)
+
+
+async def test_the_request_says_what_it_wants_and_who_asks() -> None:
+    async with RawServer(answer) as server, embedding(server.url) as embedder:
+        batch = await embedder.embed(["cà phê sữa đá 🎉"])
+
+    request = server.requests[0]
+    assert (request.method, request.path) == ("POST", "/v1/embeddings")
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.headers["content-type"] == "application/json"
+    assert request.headers["accept-encoding"] == "identity"
+    assert request.headers["user-agent"] == "recollect"
+    assert request.headers["host"] == f"127.0.0.1:{server.port}"
+    assert json.loads(request.body)["input"] == ["cà phê sữa đá 🎉"]
+    assert "cà phê sữa đá 🎉".encode() in request.body, "not escaped: smaller and cheaper"
+    assert np.allclose(batch.vectors[0], text_vector("cà phê sữa đá 🎉", DIMENSIONS), atol=1e-6)
+
+
+async def test_organisation_and_project_come_from_the_environment_as_for_chat(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
+    async with RawServer(answer) as server, embedding(server.url) as embedder:
+        await embedder.embed(["a"])
+
+    headers = server.requests[0].headers
+    assert (headers["openai-organization"], headers["openai-project"]) == ("org-1", "proj-1")
+
+
+async def test_a_user_and_password_in_the_address_are_sent_in_place_of_the_key() -> None:
+    async with RawServer(answer) as server:
+        url = server.url.replace("127.0.0.1", f"some%20one:{PASSWORD}@127.0.0.1")
+        async with embedding(url) as embedder:
+            await embedder.embed(["a"])
+
+    expected = base64.b64encode(f"some one:{PASSWORD}".encode()).decode()
+    assert server.requests[0].headers["authorization"] == f"Basic {expected}"
+
+
+@pytest.mark.parametrize("tail", ["/v1", "/v1/", "/v1#part"])
+async def test_the_address_may_end_in_a_slash(tail: str) -> None:
+    async with (
+        RawServer(answer) as server,
+        embedding(f"http://127.0.0.1:{server.port}{tail}") as embedder,
+    ):
+        await embedder.embed(["a"])
+
+    assert server.requests[0].path == "/v1/embeddings"
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://h:99999/v1", "http://:80/v1", "http://@/"])
+def test_an_address_that_is_none_names_the_variable(url: str) -> None:
+    with pytest.raises(ValueError, match="OPENAI_BASE_URL"):
+        OpenAIEmbedder("m", DIMENSIONS, base_url=url)
+
+
+async def test_cookies_are_not_kept() -> None:
+    async def with_cookie(
+        request: http.Request, _: asyncio.StreamReader, writer: asyncio.StreamWriter, __: int
+    ) -> None:
+        writer.write(right(request).replace(b"\r\n\r\n", b"\r\nSet-Cookie: a=b; Path=/\r\n\r\n", 1))
+
+    async with (
+        RawServer(with_cookie) as server,
+        # By name: cookies of an address in numbers would be dropped in any case.
+        embedding(f"http://localhost:{server.port}/v1") as embedder,
+    ):
+        await embedder.embed(["a"])
+        await embedder.embed(["a"])
+
+    assert [request.headers.get("cookie") for request in server.requests] == [None, None]
+
+
+async def test_a_call_of_megabytes_goes_out_whole(
+    server: ScriptedModel, embedder: OpenAIEmbedder
+) -> None:
+    # JSON of a control character is six times as long as the character.
+    texts = ["\x01" * 8000] * 70
+
+    batch = await embedder.embed(texts)
+
+    assert (len(batch.vectors), batch.calls) == (70, 1)
+    assert server.embedding_requests[0].texts == texts

@@ -1,0 +1,136 @@
+"""Replies that are endless, packed, elsewhere, or no HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+
+import pytest
+
+from recollect_shared.embeddings.openai_api import OpenAIEmbedder
+from recollect_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
+from tests.integration.embeddings.raw_server import (
+    BOUND,
+    RawServer,
+    answer,
+    embedding,
+    right,
+)
+from tests.scripted_model import (
+    RawReply,
+    ScriptedModel,
+    StatusFault,
+    http,
+)
+
+
+@pytest.mark.parametrize("status", [200, 500], ids=["success", "error page"])
+async def test_an_endless_body_is_cut_off_and_its_connection_dropped(status: int) -> None:
+    sent = 0
+
+    async def endless(
+        _: http.Request, __: asyncio.StreamReader, writer: asyncio.StreamWriter, ___: int
+    ) -> None:
+        nonlocal sent
+        writer.write(http.head(status, {"Transfer-Encoding": "chunked"}))
+        while True:
+            writer.write(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
+            await writer.drain()
+            sent += 0x10000
+
+    async with RawServer(endless) as server, embedding(server.url) as embedder:
+        expected = (
+            pytest.raises(ModelMisbehaved, match="larger than")
+            if status == 200
+            else pytest.raises(ModelUnavailable, match="answered 500")
+        )
+        async with asyncio.timeout(BOUND):
+            with expected:
+                await embedder.embed(["a"])
+            await server.gone.wait()
+
+    # Besides what was read, the buffers of both sides hold some megabytes.
+    assert sent < 32 * 2**20
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "zstd", "deflate, gzip"])
+async def test_an_encoding_that_was_not_asked_for_is_refused(
+    server: ScriptedModel, embedder: OpenAIEmbedder, encoding: str
+) -> None:
+    packed = RawReply(gzip.compress(b"{}"), headers={"Content-Encoding": encoding})
+    server.queue(packed, endpoint="embeddings")
+
+    with pytest.raises(ModelMisbehaved, match="honour Accept-Encoding"):
+        await embedder.embed(["a"])
+
+    assert len((await embedder.embed(["a"])).vectors) == 1
+
+
+async def test_an_error_page_says_enough_also_where_it_is_compressed(
+    server: ScriptedModel, embedder: OpenAIEmbedder
+) -> None:
+    page = gzip.compress(b"<html>come back later</html>")
+    server.queue(
+        StatusFault(503, retry_after="7", body=page, headers={"Content-Encoding": "gzip"}),
+        StatusFault(401, body=page, headers={"Content-Encoding": "br"}),
+        endpoint="embeddings",
+    )
+
+    with pytest.raises(ModelUnavailable, match="answered 503") as caught:
+        await embedder.embed(["a"])
+    with pytest.raises(ModelRefused, match="OPENAI_API_KEY"):
+        await embedder.embed(["a"])
+
+    assert caught.value.retry_after == 7
+
+
+async def test_the_encoding_of_no_encoding_is_fine() -> None:
+    async def identity(
+        request: http.Request, _: asyncio.StreamReader, writer: asyncio.StreamWriter, __: int
+    ) -> None:
+        extra = b"\r\nContent-Encoding: identity\r\n\r\n"
+        writer.write(right(request).replace(b"\r\n\r\n", extra, 1))
+
+    async with RawServer(identity) as server, embedding(server.url) as embedder:
+        assert len((await embedder.embed(["a"])).vectors) == 1
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_not_followed(status: int) -> None:
+    async with RawServer(answer) as other:
+
+        async def elsewhere(
+            _: http.Request, __: asyncio.StreamReader, writer: asyncio.StreamWriter, ___: int
+        ) -> None:
+            headers = {"Location": f"{other.url}/embeddings", "Content-Length": "0"}
+            writer.write(http.head(status, headers))
+
+        async with RawServer(elsewhere) as server, embedding(server.url) as embedder:
+            with pytest.raises(ModelRefused, match=f"{status}: check OPENAI_BASE_URL"):
+                await embedder.embed(["a"])
+
+    assert len(server.requests) == 1
+    assert other.connections == 0
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+        b"HTTP/1.1 abc\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: nine\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    ],
+)
+async def test_what_is_not_http_is_a_failed_connection(raw: bytes) -> None:
+    async def other_protocol(
+        _: http.Request, __: asyncio.StreamReader, writer: asyncio.StreamWriter, ___: int
+    ) -> None:
+        writer.write(raw)
+        await writer.drain()
+        writer.close()
+
+    async with RawServer(other_protocol) as server, embedding(server.url) as embedder:
+        with pytest.raises(ModelUnavailable, match="connection to the model server failed"):
+            await embedder.embed(["a"])

@@ -1,0 +1,196 @@
+"""Borrowing a connection: free when all is well, and never a dead one (faults.md row 17)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg_pool import AsyncConnectionPool
+
+from recollect_shared.database import pool
+from recollect_shared.database.embedded import EmbeddedPostgres
+from recollect_shared.database.migrate import migrate
+from recollect_shared.database.pool import Connection, Database
+from recollect_shared.errors import TooLate, Unavailable
+from tests.integration.embedded.processes import runs, wait_until
+
+SIZE = 6
+
+
+@asynccontextmanager
+async def opened(conninfo: str) -> AsyncIterator[Database]:
+    """A pool that never shrinks, with all of its connections made."""
+    database = Database(
+        conninfo, "recollect_read", application="pool", min_size=SIZE, max_size=SIZE, wait_seconds=5
+    )
+    await database.open()
+    try:
+        barrier = asyncio.Barrier(SIZE)
+
+        async def meet(connection: Connection) -> int:
+            await barrier.wait()
+            return connection.info.backend_pid
+
+        pids = await asyncio.gather(*(database.run(meet, timeout=60) for _ in range(SIZE)))
+        assert len(set(pids)) == SIZE
+        yield database
+    finally:
+        await database.close()
+
+
+@pytest.fixture
+async def database(conninfo: str) -> AsyncIterator[Database]:
+    async with opened(conninfo) as database:
+        yield database
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The connections that were asked whether they live."""
+    pids: list[int] = []
+    really = AsyncConnectionPool.check_connection
+
+    async def check(connection: Connection) -> None:
+        pids.append(connection.info.backend_pid if not connection.closed else 0)
+        await really(connection)
+
+    monkeypatch.setattr(AsyncConnectionPool, "check_connection", check)
+    return pids
+
+
+async def pid_of(connection: Connection) -> int:
+    cursor = await connection.execute("SELECT pg_backend_pid()")
+    row = await cursor.fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def cut_all(superuser_conninfo: str) -> None:
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        row = connection.execute(
+            "SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND application_name = 'pool'"
+        ).fetchone()
+    assert row == (SIZE,)
+
+
+async def test_a_healthy_connection_is_lent_without_asking_it(
+    database: Database, asked: list[int]
+) -> None:
+    for _ in range(3 * SIZE):
+        await database.run(pid_of, timeout=60)
+    assert asked == []
+
+
+async def test_one_call_alone_after_every_connection_was_cut(
+    database: Database, superuser_conninfo: str
+) -> None:
+    """faults.md row 17; not even work that may not be repeated notices."""
+    for _ in range(2):
+        cut_all(superuser_conninfo)
+        assert await database.run(pid_of, timeout=60) > 0
+        await asyncio.gather(*(database.run(pid_of, timeout=60) for _ in range(4 * SIZE)))
+        await until_full(database)
+
+
+async def until_full(database: Database) -> None:
+    """Wait until every connection is made anew."""
+    async with asyncio.timeout(60):
+        met = asyncio.Barrier(SIZE)
+
+        async def meet(connection: Connection) -> None:
+            await met.wait()
+
+        await asyncio.gather(*(database.run(meet, timeout=60) for _ in range(SIZE)))
+
+
+async def test_a_cut_that_cannot_be_seen_yet_costs_one_repetition(
+    database: Database,
+    superuser_conninfo: str,
+    monkeypatch: pytest.MonkeyPatch,
+    asked: list[int],
+) -> None:
+    """The end of a connection may be under way still; the repetition must not meet the next."""
+    cut_all(superuser_conninfo)
+    monkeypatch.setattr(pool, "_can_be_read", lambda descriptor: False)
+    assert await database.run(pid_of, timeout=60, repeatable=True) > 0
+    assert 1 <= len(asked) < SIZE
+    # All that are left from before are asked by whoever is lent them, so that nobody repeats.
+    await asyncio.gather(*(database.run(pid_of, timeout=60) for _ in range(2 * SIZE)))
+    assert len(asked) <= SIZE
+    asked.clear()
+    await asyncio.gather(*(database.run(pid_of, timeout=60) for _ in range(2 * SIZE)))
+    assert asked == []
+
+
+async def test_a_connection_with_something_to_say_is_asked_and_kept(
+    conninfo: str, superuser_conninfo: str, asked: list[int]
+) -> None:
+    database = Database(conninfo, "recollect_read", application="pool", max_size=1)
+    await database.open()
+    try:
+
+        async def listen(connection: Connection) -> int:
+            await connection.execute("LISTEN something")
+            return await pid_of(connection)
+
+        pid = await database.run(listen, timeout=60)
+        with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+            connection.execute("NOTIFY something")
+        async with asyncio.timeout(60):
+            while not asked:
+                assert await database.run(pid_of, timeout=60) == pid
+        assert set(asked) == {pid}
+    finally:
+        await database.close()
+
+
+@pytest.fixture
+def private_postgres() -> Iterator[EmbeddedPostgres]:
+    folder = Path(tempfile.mkdtemp(prefix="rp-"))
+    folder.chmod(0o711)
+    try:
+        with EmbeddedPostgres.acquire(folder / "data") as server:
+            migrate(server.conninfo())
+            yield server
+    finally:
+        shutil.rmtree(folder)
+
+
+async def test_calls_after_a_restart_of_postgres(private_postgres: EmbeddedPostgres) -> None:
+    """faults.md rows 13 and 17: once it takes connections again, nobody meets an old one."""
+    async with opened(private_postgres.conninfo()) as database:
+        first = private_postgres.pid
+        assert first is not None
+        os.kill(first, signal.SIGQUIT)
+        await asyncio.to_thread(wait_until, lambda: not runs(first), "the end of Postgres")
+
+        def back() -> bool:
+            try:
+                psycopg.connect(private_postgres.superuser_conninfo()).close()
+            except psycopg.OperationalError:
+                return False
+            return True
+
+        await asyncio.to_thread(wait_until, back, "the return of Postgres")
+        found = await asyncio.gather(*(database.run(pid_of, timeout=60) for _ in range(2 * SIZE)))
+        assert all(found)
+
+
+async def test_whether_a_database_answers(
+    private_postgres: EmbeddedPostgres, conninfo: str
+) -> None:
+    async with opened(private_postgres.conninfo()) as database:
+        assert await database.answers(timeout=60)
+        await asyncio.to_thread(private_postgres.release)
+        assert not await database.answers(timeout=2)
+        with pytest.raises((Unavailable, TooLate)):
+            await database.run(pid_of, timeout=2, repeatable=True)
