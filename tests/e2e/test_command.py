@@ -356,7 +356,8 @@ async def test_c7_reembedding(
         assert "100 %" in at.err
         assert "recollect reembed switch" in at.err
         standing = await at.json("reembed", "status")
-        assert (standing["embedded_count"], standing["pending_count"]) == ("2", "0")
+        # Of each conversation a memory, a message and a summary.
+        assert (standing["embedded_count"], standing["pending_count"]) == ("6", "0")
         assert "text-embedding-3-large" in await at("reembed", "switch", "--yes")
         assert "tea" in await at("search", "ana", "tea")
         back = await at.json("reembed", "rollback", "--yes")

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 from recollect_retrieval.search.dates.window import Window, closeness
 from recollect_retrieval.search.ranking.light import Light, Ranked
@@ -164,11 +165,13 @@ def _beside(candidate: Candidate, said: Mapping[tuple[str, int], float]) -> floa
     return found
 
 
-def _order(item: Ranked) -> tuple[float, float, float, str]:
+def _order(item: Ranked) -> tuple[Any, ...]:
     candidate = item.candidate
+    # Keys are compared within a kind only.
     return (
         item.score,
         candidate.importance,
-        candidate.created_at.timestamp(),
-        str(candidate.key),
+        candidate.created_at,
+        candidate.kind,
+        candidate.key,
     )

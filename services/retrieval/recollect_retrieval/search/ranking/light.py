@@ -32,7 +32,8 @@ class Light:
     source_types: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen for the same reason as candidates are not.
+@dataclass(slots=True)
 class Ranked:
     """A candidate with its score and what that is made of.
 
