@@ -23,7 +23,8 @@ TYPED := shared/recollect shared/recollect_shared shared/recollect_client \
 	services/retrieval/recollect_retrieval services/extraction/recollect_extraction tools tests \
 	$(patsubst %/,%,$(sort $(dir $(wildcard examples/*/*.py benchmarks/*.py))))
 
-.PHONY: help install lock demo run test faults lint format eval bench migrate docs compose-env clean
+.PHONY: help install lock demo run test faults lint format eval bench bench-extraction bench-retrieval \
+	bench-peers migrate docs compose-env clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,8 +74,18 @@ eval: install ## Measure what is found (LoCoMo) and what is learnt (written conv
 	$(BIN)/python -m benchmarks.locomo
 	$(BIN)/python -m benchmarks.extraction
 
-bench: install ## Measure what an extraction costs (BENCH_ARGS=--help: how much, profile, JSON)
+bench: install ## Measure what writing and reading cost, eight minutes in all
+	$(BIN)/python -m benchmarks.throughput
+	$(BIN)/python -m benchmarks.retrieval
+
+bench-extraction: install ## Measure what an extraction costs (BENCH_ARGS=--help: how much, JSON)
 	$(BIN)/python -m benchmarks.throughput $(BENCH_ARGS)
+
+bench-retrieval: install ## Measure what a search costs (BENCH_ARGS=--help: quick, full, plot)
+	$(BIN)/python -m benchmarks.retrieval $(BENCH_ARGS)
+
+bench-peers: install ## Measure what the same search costs in other memory stores
+	$(BIN)/python -m benchmarks.peers $(BENCH_ARGS)
 
 migrate: install ## Bring the database in DATABASE_URL up to date
 	$(BIN)/python -m recollect_shared.database.migrate

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from pydantic import ValidationError
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks.extraction.compare import read_result, show_differences
 from benchmarks.extraction.judge import Judge
@@ -27,6 +26,7 @@ from benchmarks.extraction.run import Ran, run
 from benchmarks.extraction.scores import Opinion, judge_row
 from benchmarks.extraction.talking import PATIENCE, Unplaced
 from benchmarks.serving import temporary_place
+from benchmarks.terminal import output, positive, progress
 from recollect_extraction.config import ExtractionSettings
 from recollect_shared.config import describe
 from recollect_shared.database.embedded import EmbeddedPostgresError
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     complaints = Console(stderr=True)
     try:
         if given.command == "compare":
-            show_differences(read_result(given.a), read_result(given.b), _output())
+            show_differences(read_result(given.a), read_result(given.b), output())
             return 0
         return _measure(given, complaints)
     except ValidationError as error:
@@ -59,7 +59,7 @@ def _measure(given: argparse.Namespace, complaints: Console) -> int:
         judge_row(seen, ran.nearness, opinion)
         for seen, opinion in zip(ran.observations, opinions, strict=True)
     ]
-    show(ran, verdicts, _output())
+    show(ran, verdicts, output())
     if given.judge:
         silent = sum(opinion is None for opinion in opinions)
         print(f"judged by {given.judge}; {silent} rows without a usable opinion")
@@ -75,31 +75,19 @@ async def _run(
     opinions: list[Opinion | None] = [None] * len(rows)
     asked = Judge(judge, ExtractionSettings()) if judge else None
     try:
-        with Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=complaints,
-            transient=True,
-        ) as progress:
-            extracting = progress.add_task("extracting", total=len(rows))
+        with progress(complaints) as bars:
+            extracting = bars.add_task("extracting", total=len(rows))
             async with temporary_place() as place:
                 ran = await run(
-                    rows, place, patience=patience, done=lambda: progress.advance(extracting)
+                    rows, place, patience=patience, done=lambda: bars.advance(extracting)
                 )
             if asked is not None:
-                judging = progress.add_task("judging", total=len(rows))
-                opinions = await asked.opinions(ran.observations, lambda: progress.advance(judging))
+                judging = bars.add_task("judging", total=len(rows))
+                opinions = await asked.opinions(ran.observations, lambda: bars.advance(judging))
     finally:
         if asked is not None:
             await asked.close()
     return ran, opinions
-
-
-def _output() -> Console:
-    """Standard output; wide enough for the table where nobody says how wide it is."""
-    return Console() if sys.stdout.isatty() else Console(width=140)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -110,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
         "offline rules are measured.",
     )
     parser.set_defaults(command="run")
-    parser.add_argument("--limit", type=_positive, metavar="N", help="only so many rows")
+    parser.add_argument("--limit", type=positive, metavar="N", help="only so many rows")
     parser.add_argument(
         "--language", action="append", default=[], choices=list(LANGUAGES), help="repeatable"
     )
@@ -137,13 +125,6 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("a", type=Path, metavar="A.json")
     compare.add_argument("b", type=Path, metavar="B.json")
     return parser
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, Row
 from benchmarks.extraction.run import BLOCK_TOKENS, Ran
 from benchmarks.extraction.scores import SCORES, Counts, Verdict, add, ratio
 from benchmarks.extraction.spend import REFERENCE_MODEL
+from benchmarks.results import not_ours
 
 FORMAT = 1
 TARGET_USD_PER_THOUSAND = 5.0
@@ -157,4 +158,4 @@ def check_format(found: Mapping[str, Any], name: str) -> None:
         ValueError: It is something else, or of another version; the text says what to do.
     """
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise ValueError(f"{name} is no result of this version: write it anew with --json")
+        raise not_ours(name)

@@ -12,10 +12,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from benchmarks.processes import ProcessFailed
+from benchmarks.profiler import NoProfiler
 from benchmarks.throughput.driver import Stalled
 from benchmarks.throughput.measure import Options, measure
-from benchmarks.throughput.processes import ProcessFailed
-from benchmarks.throughput.profiler import NoProfiler
 from benchmarks.throughput.table import print_tables
 from recollect_shared.database.embedded import EmbeddedPostgresError
 

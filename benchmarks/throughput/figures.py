@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.throughput.watching import Sample
+from benchmarks.watching import Sample
 
 CPU_MS_BAR = 15.0
 CPU_MS_AIM = 6.0

@@ -14,15 +14,13 @@ import asyncio
 import json
 import os
 import random
-import sys
 
-import grpc
 import uvloop
 from psycopg_pool import AsyncConnectionPool
 
-from benchmarks.throughput.words import sentence
+from benchmarks.bare_service import serve
+from benchmarks.words import sentence
 
-METHOD = "/recollect.benchmark.Floor/Take"
 TABLE = "CREATE TABLE floor (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body bytea)"
 CONNINFO = "FLOOR_CONNINFO"
 CONNECTIONS = 4
@@ -30,8 +28,8 @@ CONNECTIONS = 4
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class Floor(grpc.GenericRpcHandler):
-    """Answers the one call."""
+class Floor:
+    """Does what the one call asks for."""
 
     def __init__(self, pool: AsyncConnectionPool, model_port: int) -> None:
         self._pool = pool
@@ -51,15 +49,8 @@ class Floor(grpc.GenericRpcHandler):
             },
         )
 
-    def service(
-        self, handler_call_details: grpc.HandlerCallDetails
-    ) -> grpc.RpcMethodHandler[bytes, bytes] | None:
-        """The handler of the method, without any reading of messages."""
-        if handler_call_details.method != METHOD:
-            return None
-        return grpc.unary_unary_rpc_method_handler(self._take)
-
-    async def _take(self, request: bytes, _: object) -> bytes:
+    async def take(self, request: bytes) -> bytes:
+        """Store the request and call the model twice."""
         async with self._pool.connection() as connection:
             await connection.execute("INSERT INTO floor (body) VALUES (%s)", [request])
         await self._call(self._chat)
@@ -88,21 +79,15 @@ def _post(path: str, body: object) -> bytes:
     ).encode() + data
 
 
-async def serve(model_port: int) -> None:
+async def run(model_port: int) -> None:
     """Answer until standard input ends."""
     async with AsyncConnectionPool(
         os.environ[CONNINFO], min_size=CONNECTIONS, kwargs={"autocommit": True}, open=False
     ) as pool:
-        server = grpc.aio.server()
-        server.add_generic_rpc_handlers([Floor(pool, model_port)])
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        print(f"port {port}", flush=True)
-        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
-        await server.stop(None)
+        await serve(Floor(pool, model_port).take)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--model-port", type=int, required=True)
-    uvloop.run(serve(parser.parse_args().model_port))
+    uvloop.run(run(parser.parse_args().model_port))

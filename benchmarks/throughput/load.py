@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from datetime import UTC, datetime, timedelta
 
-from benchmarks.throughput.words import sentence
+from benchmarks.words import sentence
 from recollect.v1 import conversation_pb2, extraction_service_pb2
 
 MESSAGES = 20

@@ -19,14 +19,15 @@ import grpc
 import psycopg
 from psycopg.conninfo import make_conninfo
 
+from benchmarks.bare_service import METHOD
+from benchmarks.embeddings_reply import DIMENSIONS
+from benchmarks.processes import Processes, Started
+from benchmarks.profiler import recorded
 from benchmarks.throughput import floor as floor_process
 from benchmarks.throughput.driver import Driver
 from benchmarks.throughput.figures import Floor, Memory, Report, Spread
 from benchmarks.throughput.load import request
-from benchmarks.throughput.model_server import DIMENSIONS
-from benchmarks.throughput.processes import Processes, Started
-from benchmarks.throughput.profiler import recorded
-from benchmarks.throughput.watching import MemoryWatch, cpu_seconds
+from benchmarks.watching import MemoryWatch, cpu_seconds
 from recollect_shared.database.embedded import EmbeddedPostgres
 
 # Pauses that fall on every part of a service's own rounds.
@@ -197,7 +198,7 @@ async def _floor(
     room = asyncio.Semaphore(options.in_flight)
     done = 0
     async with grpc.aio.insecure_channel(f"127.0.0.1:{started.port}") as channel:
-        call: Any = channel.unary_unary(floor_process.METHOD)
+        call: Any = channel.unary_unary(METHOD)
 
         async def one() -> None:
             nonlocal done

@@ -35,7 +35,7 @@ def tell_use_cases(story: Story, asked: Sequence[Mapping[str, Any]]) -> None:
 
     page.say("\nUse case 2: a question is completed by the conversation before it", "bold")
     reply = _ask(story, second)
-    latest = reply.conversations[0]
+    latest = max(reply.conversations, key=lambda item: item.updated_at.ToNanoseconds())
     page.say("The latest conversation comes with the context, and says what the question is about:")
     page.item(f"{latest.title}")
     page.item(latest.summary)
@@ -80,11 +80,9 @@ def _ask(story: Story, item: Mapping[str, Any]) -> retrieval_service_pb2.GetCont
     page.say(f"{item['user_id']} asks: {item['query']}", "bold")
     page.say(item["about"].removeprefix(_USE_CASE))
     for result in reply.relevant[:_SHOWN]:
-        reached = result.memory.status == memory_pb2.MEMORY_STATUS_ACHIEVED
-        mark = " (reached)" if reached else ""
-        page.item(f"{result.score:.2f}  {result.memory.content}{mark}")
+        page.item(f"{result.score:.2f}  {_found(result)}")
     if not reply.relevant:
-        page.item("(no memory fits)")
+        page.item("(nothing fits)")
     lines = reply.prompt_block.split("\n")
     for wanted in item["expect"]:
         line = next((line for line in lines if wanted in line), None)
@@ -93,6 +91,20 @@ def _ask(story: Story, item: Mapping[str, Any]) -> retrieval_service_pb2.GetCont
         else:
             page.item(f"the context says “{wanted}”: {line.removeprefix('- ')}", "green")
     return reply
+
+
+def _found(result: search_pb2.SearchResult) -> str:
+    """What was found, of whatever kind it is."""
+    match result.WhichOneof("item"):
+        case "memory":
+            reached = result.memory.status == memory_pb2.MEMORY_STATUS_ACHIEVED
+            return result.memory.content + (" (reached)" if reached else "")
+        case "summary":
+            return f"in a conversation: {result.summary.summary or result.summary.title}"
+        case "document_chunk":
+            return f"in “{result.document_chunk.title}”: {result.document_chunk.content}"
+        case _:
+            return f"said: {result.message.content}"
 
 
 def _explain(story: Story, item: Mapping[str, Any]) -> None:
@@ -104,18 +116,22 @@ def _explain(story: Story, item: Mapping[str, Any]) -> None:
         ),
     )
     page.say(f"{item['user_id']} asks: {item['query']}", "bold")
-    parts = list(dict.fromkeys(name for found in reply.results for name in found.breakdown))
+    for place, found in enumerate(reply.results, start=1):
+        page.item(f"#{place}  {_found(found)}")
+    most: dict[str, float] = {}
+    for found in reply.results:
+        for name, part in found.breakdown.items():
+            most[name] = max(most.get(name, 0.0), abs(part))
     # A fixed order: a map on the wire has none.
-    parts.sort(key=lambda name: (-max(r.breakdown.get(name, 0.0) for r in reply.results), name))
+    parts = sorted((name for name in most if most[name]), key=lambda name: (-most[name], name))
     page.table(
-        ("found", *(f"{name}#" for name in parts), "score#"),
+        ("what adds to the score", *(f"#{n}#" for n in range(1, len(reply.results) + 1))),
         [
-            (
-                found.memory.content,
-                *(f"{found.breakdown.get(name, 0.0):.3f}" for name in parts),
-                f"{found.score:.3f}",
-            )
-            for found in reply.results
+            *(
+                (name, *(f"{found.breakdown.get(name, 0.0):.4f}" for found in reply.results))
+                for name in parts
+            ),
+            ("score", *(f"{found.score:.4f}" for found in reply.results)),
         ],
     )
     off = max(
@@ -131,9 +147,9 @@ def _explain(story: Story, item: Mapping[str, Any]) -> None:
 
 
 def tell_block(story: Story) -> None:
-    """Section 7: the text for an assistant's prompt."""
+    """Section 10: the text for an assistant's prompt."""
     page = story.page
-    page.chapter("7. What the assistant is told")
+    page.chapter("10. What the assistant is told")
     query = "Where does she live, and how does she like answers?"
     reply = story.timed(
         "context",

@@ -62,6 +62,30 @@ class Running:
     """`openai` or `offline`."""
     model: str
     embedder: str
+    folder: Path
+    environment: Mapping[str, str]
+
+    @contextlib.contextmanager
+    def another_reader(self, settings: Mapping[str, str]) -> Iterator[RecollectClient]:
+        """A second retrieval service on the same data while the two run; leaving ends it.
+
+        Args:
+            settings: What it has beside, or instead of, the environment of the others.
+
+        Raises:
+            ServiceFailed: It does not start, or a call to it failed.
+        """
+        services: list[_Service] = []
+        try:
+            environment = {**self.environment, **settings}
+            services.append(_start("retrieval", self.folder, environment, "another retrieval"))
+            _await_ready(services[0])
+            with RecollectClient(services[0].address, self.client.extraction_address) as client:
+                yield client
+        except RecollectCallError as error:
+            raise ServiceFailed("\n".join([str(error), services[0].last_words()])) from error
+        finally:
+            _end(services, self.folder)
 
 
 @contextlib.contextmanager
@@ -88,6 +112,8 @@ def running(data_dir: Path, environment: Mapping[str, str]) -> Iterator[Running]
                 str(writes.ready["extractor"]),
                 str(writes.ready["model"]),
                 str(writes.ready["embedder"]),
+                folder,
+                environment,
             )
         for service in services:
             if service.process.poll() is not None:
@@ -97,14 +123,19 @@ def running(data_dir: Path, environment: Mapping[str, str]) -> Iterator[Running]
             "\n".join([str(error), *(service.last_words() for service in services)])
         ) from error
     finally:
-        _stop(services, folder)
-        for service in services:
-            service.log.unlink(missing_ok=True)
+        _end(services, folder)
 
 
-def _start(name: str, folder: Path, environment: Mapping[str, str]) -> _Service:
+def _end(services: list[_Service], folder: Path) -> None:
+    _stop(services, folder)
+    for service in services:
+        service.log.unlink(missing_ok=True)
+
+
+def _start(name: str, folder: Path, environment: Mapping[str, str], called: str = "") -> _Service:
     # Named after this process: two demos may share a folder.
-    log = folder / f"{name}-{os.getpid()}.log"
+    called = called or name
+    log = folder / f"{called.replace(' ', '-')}-{os.getpid()}.log"
     settings = {
         "RECOLLECT_DATA_DIR": str(folder),
         f"RECOLLECT_{name.upper()}_LISTEN": "127.0.0.1:0",
@@ -119,7 +150,7 @@ def _start(name: str, folder: Path, environment: Mapping[str, str]) -> _Service:
             # A group of its own: Ctrl-C is for us, and we end the services in good order.
             process_group=0,
         )
-    return _Service(name, process, log)
+    return _Service(called, process, log)
 
 
 def _await_ready(service: _Service) -> None:

@@ -13,6 +13,9 @@ from typing import Any, TypeVar
 import grpc
 
 from examples.demo.answers import tell_answers, tell_block, tell_use_cases
+from examples.demo.degraded import tell_degraded
+from examples.demo.past import tell_past
+from examples.demo.said import tell_said
 from examples.demo.services import Running
 from examples.demo.show import LEARNT_COLUMNS, Page, day, learnt, profile_lines
 from examples.demo.upkeep import tell_upkeep
@@ -117,6 +120,9 @@ def tell(story: Story) -> None:
     tell_use_cases(story, asked)
     _tell_what_was_planted(story)
     tell_answers(story, asked)
+    tell_degraded(story)
+    tell_past(story)
+    tell_said(story)
     tell_block(story)
     tell_upkeep(story)
     tell_cost(story)
@@ -269,7 +275,7 @@ def _tell_what_was_planted(story: Story) -> None:
     page.block(reply.prompt_block)
 
 
-def tell_cost(story: Story, title: str = "9. Time and cost") -> None:
+def tell_cost(story: Story, title: str = "12. Time and cost") -> None:
     """The last section: how long everything took, and what it cost."""
     page, work = story.page, story.work
     page.chapter(title)

@@ -1,4 +1,4 @@
-"""Section 8 of the story: memories saved by hand, merged, taken apart again, and looked after."""
+"""Section 11 of the story: memories saved by hand, merged, taken apart again, and looked after."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SAVED = (
 def tell_upkeep(story: Story) -> None:
     """Save, merge, undo; then what decay would do and what the work has cost so far."""
     page = story.page
-    page.chapter("8. Upkeep")
+    page.chapter("11. Upkeep")
     _tell_merge(story)
     reply = story.running.client.run_decay(user_id=story.run.user("maren"), dry_run=True)
     counts = reply.counts

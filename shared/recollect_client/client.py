@@ -228,7 +228,11 @@ class RecollectClient(Conversations, Curation, Documents, Histories, Sessions, U
     def get_context(
         self, user_id: str, query: str = "", *, timeout: float | None = None, **options: Any
     ) -> retrieval_pb2.GetContextResponse:
-        """What an assistant should know before it answers `query`."""
+        """What an assistant should know before it answers `query`.
+
+        `options` are fields of GetContextRequest: `scopes`, `max_relevant`, `conversation_id`,
+        `as_of` and so on. Times may be given as datetime (a naive one is UTC).
+        """
         request = retrieval_pb2.GetContextRequest(user_id=user_id, query=query, **options)
         return self.retrieval.GetContext(request, timeout=timeout)
 
@@ -252,15 +256,27 @@ class RecollectClient(Conversations, Curation, Documents, Histories, Sessions, U
     def search_memories(
         self, user_id: str, query: str = "", *, timeout: float | None = None, **options: Any
     ) -> retrieval_pb2.SearchMemoriesResponse:
-        """What fits `query`, best first; without one the most important memories."""
+        """What fits `query`, best first; without one the most important memories.
+
+        `options` are fields of SearchMemoriesRequest: `scopes`, `ranking`, `weights` and
+        `metadata_filter` as dicts, `explain`, `excerpt_messages`, `as_of` and so on. Times may be
+        given as datetime (a naive one is UTC).
+        """
         request = retrieval_pb2.SearchMemoriesRequest(user_id=user_id, query=query, **options)
         return self.retrieval.SearchMemories(request, timeout=timeout)
 
     def get_memory(
-        self, user_id: str, memory_id: str, *, timeout: float | None = None
+        self,
+        user_id: str,
+        memory_id: str,
+        *,
+        consistency_token: str = "",
+        timeout: float | None = None,
     ) -> retrieval_pb2.GetMemoryResponse:
         """One memory, whatever its status."""
-        request = retrieval_pb2.GetMemoryRequest(user_id=user_id, memory_id=memory_id)
+        request = retrieval_pb2.GetMemoryRequest(
+            user_id=user_id, memory_id=memory_id, consistency_token=consistency_token
+        )
         return self.retrieval.GetMemory(request, timeout=timeout)
 
     def list_memories(
@@ -271,10 +287,12 @@ class RecollectClient(Conversations, Curation, Documents, Histories, Sessions, U
         return self.retrieval.ListMemories(request, timeout=timeout)
 
     def get_profile(
-        self, user_id: str, *, timeout: float | None = None
+        self, user_id: str, *, consistency_token: str = "", timeout: float | None = None
     ) -> retrieval_pb2.GetProfileResponse:
         """The user's profile."""
-        request = retrieval_pb2.GetProfileRequest(user_id=user_id)
+        request = retrieval_pb2.GetProfileRequest(
+            user_id=user_id, consistency_token=consistency_token
+        )
         return self.retrieval.GetProfile(request, timeout=timeout)
 
     def list_conversations(

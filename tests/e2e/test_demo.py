@@ -28,9 +28,12 @@ CHAPTERS = [
     "4. Three use cases",
     "5. The planted instructions",
     "6. Search, explained",
-    "7. What the assistant is told",
-    "8. Upkeep",
-    "9. Time and cost",
+    "7. When the embedder is away",
+    "8. What was true then",
+    "9. What was said, and what was just spoken of",
+    "10. What the assistant is told",
+    "11. Upkeep",
+    "12. Time and cost",
     "Go on",
 ]
 
@@ -141,6 +144,9 @@ def _check_story(told: str, folder: Path) -> None:
     _check_learnt(told)
     _check_changes(_squeezed(_chapter(told, CHAPTERS[2])))
     _check_answers(told)
+    _check_degraded(_squeezed(_chapter(told, CHAPTERS[6])))
+    _check_past(_squeezed(_chapter(told, CHAPTERS[7])))
+    _check_said(_chapter(told, CHAPTERS[8]))
     _check_planted(told)
 
 
@@ -171,15 +177,53 @@ def _check_answers(told: str) -> None:
             assert f"the context says “{word}”" in answer, (item["query"], word)
     assert "the context says nothing of" not in asked
     assert "add up to the score" in asked
-    rows = re.findall(r"((?: +\d\.\d{3}){2,}) *$", _chapter(told, CHAPTERS[5]), re.M)
-    assert rows
-    for row in rows:
-        *parts, score = map(float, row.split())
-        assert sum(parts) == pytest.approx(score, abs=0.0005 * (len(parts) + 1))
+    rows = re.findall(r"^ *\w+((?: +-?\d\.\d{4})+) *$", _chapter(told, CHAPTERS[5]), re.M)
+    assert len(rows) > 2
+    *parts, scores = [[float(number) for number in row.split()] for row in rows]
+    assert len(scores) == 3
+    for added, score in zip(map(sum, zip(*parts, strict=True)), scores, strict=True):
+        assert added == pytest.approx(score, abs=0.00005 * (len(parts) + 1))
     assert "Power BI" in _chapter(told, CHAPTERS[3])
     used = re.search(r"within (\d+) tokens \((\d+) are used", _squeezed(told))
     assert used is not None
     assert 0 < int(used[2]) <= int(used[1])
+
+
+def _check_degraded(told: str) -> None:
+    """D10: with its embedder stopped the words answer, and the reply says so."""
+    running, stopped = told.split("The server is stopped.")
+    stopped, known = stopped.split("And the question that it had embedded before")
+    for whole in (running, known):
+        assert re.search(r"semantic: ran, [1-9]\d* found", whole)
+        assert "found by semantic, keyword" in whole
+        assert "the reply is whole" in whole
+    assert "a cat called Pepper who tries to steal the dates. (found by keyword)" in stopped
+    assert "semantic: failed (the connection to the model server failed" in stopped
+    assert re.search(r"keyword: ran, [1-9]\d* found", stopped)
+    assert "the reply says that it is degraded" in stopped
+
+
+def _check_past(told: str) -> None:
+    """D9: what was true on a day, and what was known of it before it was told."""
+    assert re.search(r"on 2026-09-01: “[^”]*Norwich[^”]*” \(2026-08-21 to 2026-10-05\)", told)
+    assert re.search(r"on 2026-10-20: “[^”]*Glasgow[^”]*” \(\S+ to today\)", told)
+    assert "(known_at), 0 memories were known of that day" in told
+
+
+def _check_said(told: str) -> None:
+    words, previous = told.split("The assistant answers, and hands over")
+    quoted = _squeezed("\n".join(re.findall(r"^  > (.*)$", words, re.M)))
+    assert "user: Not for me, I'm allergic to hazelnuts" in quoted
+    assert quoted.count("← found") == 1
+    assert quoted.startswith("assistant: Then add roughly ten kilometres")
+    assert "assistant: Even better, then you know what is in them." in quoted
+    rested, brought_back = (
+        re.findall(r"- (\d\.\d\d) (User [^-]*?)(?= -|$| Then)", _squeezed(part))
+        for part in previous.split("Then: And why that one?")
+    )
+    assert len(rested) == 2
+    assert rested == brought_back
+    assert any("Iceberg" in content for _, content in rested)
 
 
 def _check_planted(told: str) -> None:

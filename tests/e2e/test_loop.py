@@ -176,6 +176,6 @@ async def test_scopes_say_what_is_searched_and_leave_the_sections_alone(
             user_id="ana", query="Porto", scopes=[search_pb2.SEARCH_SCOPE_SUMMARIES]
         )
     )
-    assert list(context.relevant) == []
+    assert [result.WhichOneof("item") for result in context.relevant] == ["summary"]
     assert context.memories
     assert context.conversations

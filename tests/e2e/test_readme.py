@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -29,6 +31,78 @@ async def test_the_python_example_runs(services: Services) -> None:
     assert process.returncode == 0, complaints.decode()
     assert "Porto" in told.decode()
     assert "short answers" in told.decode()
+
+
+def tour() -> list[list[str]]:
+    """The commands of the tour, as words."""
+    text = README.read_text("utf-8").partition("## A tour")[2]
+    block = text.split("```")[1]
+    typed = [shlex.split(line, comments=True) for line in block.splitlines()]
+    return [words for words in typed if words[:1] == ["recollect"]]
+
+
+async def recollect(services: Services, *arguments: str) -> tuple[int, str, str]:
+    """Run the command in the project's folder: its exit code, output and notes."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        "import sys; from recollect_client.command import main; sys.exit(main())",
+        *arguments,
+        cwd=README.parent,
+        env={
+            **os.environ,
+            "RECOLLECT_RETRIEVAL_ADDRESS": services.retrieval_address,
+            "RECOLLECT_EXTRACTION_ADDRESS": services.extraction_address,
+            "COLUMNS": "200",
+        },
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    told, notes = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, told.decode(), notes.decode()
+
+
+async def test_the_tour_shows_what_its_comments_say(services: Services) -> None:
+    """Every command as it stands, in the order of the page."""
+    told: dict[str, str] = {}
+    in_a_hurry = []
+    for _, *arguments in tour():
+        if "--timeout" in arguments:
+            in_a_hurry.append(arguments)
+            continue
+        code, out, notes = await recollect(services, *arguments)
+        assert code == 0, (arguments, notes)
+        told[shlex.join(arguments)] = out + notes
+    scopes, past, explained = (
+        next(text for command, text in told.items() if option in command)
+        for option in ("--excerpt", "--as-of", "--explain")
+    )
+    assert re.search(r"message +Not for me, I'm allergic to hazelnuts", scopes)
+    assert "What was said around #1" in scopes
+    assert re.search(r"^ *1 +\S+ +fact +User lives in Norwich", past, re.MULTILINE)
+    assert "Glasgow" not in past
+    assert "candidates were scored" in explained
+    assert "Glasgow" in told[shlex.join(["context", "maren", "Where does she live now?"])]
+    assert len(in_a_hurry) == 1
+    await see_it_degrade(services, in_a_hurry[0])
+
+
+async def see_it_degrade(services: Services, arguments: list[str]) -> None:
+    """A machine that is busy may need more than the given time for the rest of the answer too.
+
+    The vector of a question is kept once it is there, so that each try asks another one.
+    """
+    user, query, *options = arguments[1:]
+    for attempt in range(50):
+        asked = query + "?" * attempt
+        code, out, notes = await recollect(services, arguments[0], user, asked, *options)
+        if code == 0:
+            assert "something may be missing: semantic timed out" in notes
+            assert re.search(r"Pepper .*keyword", out)
+            return
+        assert code == 3, notes
+    raise AssertionError("no answer within the time in 50 tries")
 
 
 def test_the_first_screen_names_the_two_commands() -> None:

@@ -7,7 +7,7 @@ import base64
 import inspect
 import json
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -31,6 +31,8 @@ from tests.scripted_model.scripts import Outcome, Script, empty_script
 from tests.scripted_model.vectors import text_vector
 
 Endpoint = Literal["chat", "embeddings"]
+Vector = NDArray[np.float32]
+Embed = Callable[[list[str]], Awaitable[list[Vector] | StatusFault]]
 
 _PATHS: Mapping[str, Endpoint] = {
     "/v1/chat/completions": "chat",
@@ -63,6 +65,7 @@ class ScriptedModel:
         float_only: Ignore a wish for base64, as many local servers do.
         delay: Seconds before every answer, like a model that thinks.
         port: The port; 0 takes a free one.
+        embed: Makes the vectors of texts, or says how the call fails, in place of hashed words.
 
     Attributes:
         calls: Number of requests by endpoint (`chat`, `embeddings`).
@@ -78,6 +81,7 @@ class ScriptedModel:
         float_only: bool = False,
         delay: float = 0.0,
         port: int = 0,
+        embed: Embed | None = None,
     ) -> None:
         self.script = script
         self.dimensions = dimensions
@@ -87,6 +91,7 @@ class ScriptedModel:
         self.chat_requests: deque[ChatRequest] = deque(maxlen=_KEPT_REQUESTS)
         self.embedding_requests: deque[EmbeddingRequest] = deque(maxlen=_KEPT_REQUESTS)
         self._port = port
+        self._embed = embed
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._queues: dict[str, deque[Outcome]] = defaultdict(deque)
@@ -175,7 +180,10 @@ class ScriptedModel:
             if isinstance(fault, ChatAnswer):
                 raise TypeError("a ChatAnswer was queued for the embeddings endpoint")
             kind = fault.kind if isinstance(fault, EmbeddingFault) else ""
-            right = _json(self._embeddings(texts, kind))
+            made = await self._vectors(texts)
+            if isinstance(made, StatusFault):
+                fault, made = made, []
+            right = _json(self._embeddings(texts, made, kind))
             await _deliver(right, fault, "", reader, writer)
 
     def _next(self, endpoint: Endpoint) -> Outcome | None:
@@ -201,12 +209,20 @@ class ScriptedModel:
         right = _json(outcome.body(request.model))
         await _deliver(right, fault, request.response_format, reader, writer)
 
-    def _embeddings(self, request: EmbeddingRequest, fault: str) -> dict[str, Any]:
+    async def _vectors(self, request: EmbeddingRequest) -> list[Vector] | StatusFault:
+        if self._embed is not None:
+            return await self._embed(request.texts)
+        size = int(request.body.get("dimensions") or self.dimensions)
+        return [text_vector(text, size) for text in request.texts]
+
+    def _embeddings(
+        self, request: EmbeddingRequest, vectors: list[Vector], fault: str
+    ) -> dict[str, Any]:
         size = int(request.body.get("dimensions") or self.dimensions)
         if fault == "wrong_dimensions":
             size //= 2
+            vectors = [text_vector(text, size) for text in request.texts]
         as_base64 = request.body.get("encoding_format") == "base64" and not self.float_only
-        vectors = [text_vector(text, size) for text in request.texts]
         _spoil(vectors, fault)
         data: list[dict[str, Any]] = [
             {"object": "embedding", "index": n, "embedding": _encoded(vector, as_base64)}

@@ -162,7 +162,7 @@ def test_a_message_is_lifted_by_those_beside_it_and_by_what_was_learnt_from_it()
     """Design §5."""
     strong = message(5, cosine=0.8)
     one_away, two_away, far = message(6), message(7), message(20)
-    learnt = message(30, conversation="c2", cosine=0.2, fact_cosine=0.7)
+    learnt = message(30, conversation="c2", cosine=0.2, fact_cosine=0.7, fact_bm25=8.0)
     ranked = {
         item.candidate.key: item
         for item in rank([strong, one_away, two_away, far, learnt], None, {})
@@ -172,7 +172,7 @@ def test_a_message_is_lifted_by_those_beside_it_and_by_what_was_learnt_from_it()
     assert ranked["c1", 7].breakdown["neighbour"] == pytest.approx(0.5 * 0.4 * 0.8 / scale)
     assert ranked["c1", 20].breakdown["neighbour"] == 0.0
     assert ranked["c1", 20].score > 0.0  # the conversation lifts it all the same
-    assert ranked["c2", 30].breakdown["facts"] == pytest.approx(0.5 / scale)
+    assert ranked["c2", 30].breakdown["facts"] == pytest.approx((0.5 + 0.5) / scale)
     assert ranked["c2", 30].breakdown["semantic"] == pytest.approx(0.2 / scale)
 
 

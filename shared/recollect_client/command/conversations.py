@@ -8,6 +8,7 @@ from typing import Any
 from recollect.v1 import conversation_pb2
 from recollect_client.command.confirm import add_yes, confirmed
 from recollect_client.command.exits import FAILED, OK
+from recollect_client.command.filters import add_consistency
 from recollect_client.command.memory_view import nothing
 from recollect_client.command.options import (
     add_command,
@@ -34,6 +35,7 @@ def register(commands: Any) -> None:
     )
     add_user(conversations)
     add_enum(conversations, "--outcome", _OUTCOMES, "outcomes", "only those that ended so")
+    add_consistency(conversations)
     add_paging(conversations)
     conversation = add_command(
         commands, "conversation", "Show one conversation with its messages, or delete it.", _one
@@ -46,6 +48,7 @@ def register(commands: Any) -> None:
     conversation.add_argument(
         "--delete", action="store_true", help="remove messages and summary for good; memories stay"
     )
+    add_consistency(conversation)
     add_yes(conversation)
 
 
@@ -59,6 +62,7 @@ def _conversations(options: argparse.Namespace, output: Output) -> int:
                 outcomes=numbers(_OUTCOMES, options.outcomes),
                 page_size=size,
                 page_token=token,
+                consistency_token=options.consistency_token,
             ),
         )
     if output.as_json:
@@ -90,7 +94,12 @@ def _one(options: argparse.Namespace, output: Output) -> int:
     if options.delete:
         return _delete(options, output)
     with connect(options) as client:
-        reply = client.get_conversation(options.user, options.id, message_limit=options.messages)
+        reply = client.get_conversation(
+            options.user,
+            options.id,
+            message_limit=options.messages,
+            consistency_token=options.consistency_token,
+        )
     if output.as_json:
         output.document(reply)
         return OK

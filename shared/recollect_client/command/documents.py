@@ -12,6 +12,7 @@ from recollect.v1 import document_pb2, job_pb2
 from recollect.v1 import extraction_service_pb2 as pb
 from recollect_client.command.confirm import add_yes, confirmed
 from recollect_client.command.exits import FAILED, OK, UsageError
+from recollect_client.command.filters import add_consistency
 from recollect_client.command.follow import follow
 from recollect_client.command.job_table import exit_code, show_jobs
 from recollect_client.command.memory_view import nothing
@@ -65,8 +66,10 @@ def register(commands: Any) -> None:
         "--content-type", dest="content_types", action="append", default=[], metavar="NAME"
     )
     listing.add_argument("--entity", default="", metavar="NAME", help="only what mentions it")
+    add_consistency(listing)
     add_paging(listing)
     show = add_command(actions, "show", "Show one document with its text.", _show)
+    add_consistency(show)
     delete = add_command(
         actions, "delete", "Remove a document for good; what was learnt from it stays.", _delete
     )
@@ -213,6 +216,7 @@ def _list(options: argparse.Namespace, output: Output) -> int:
                 entity=options.entity,
                 page_size=size,
                 page_token=token,
+                consistency_token=options.consistency_token,
             ),
         )
     if output.as_json:
@@ -242,7 +246,9 @@ def _list(options: argparse.Namespace, output: Output) -> int:
 
 def _show(options: argparse.Namespace, output: Output) -> int:
     with connect(options) as client:
-        reply = client.get_document(options.user, options.id)
+        reply = client.get_document(
+            options.user, options.id, consistency_token=options.consistency_token
+        )
     if output.as_json:
         output.document(reply)
         return OK

@@ -13,6 +13,7 @@ from recollect.v1 import history_pb2
 from recollect.v1 import retrieval_service_pb2 as pb
 from recollect_client.client import RecollectClient
 from recollect_client.command.exits import OK
+from recollect_client.command.filters import add_consistency
 from recollect_client.command.memory_view import nothing
 from recollect_client.command.options import (
     add_command,
@@ -37,6 +38,7 @@ def register(commands: Any) -> None:
     parser.add_argument(
         "id", metavar="ID", nargs="?", help="a memory; without it the profile's history is shown"
     )
+    add_consistency(parser)
     add_paging(parser)
 
 
@@ -77,14 +79,21 @@ def _read(
             options,
             "events",
             lambda size, token: client.get_profile_history(
-                options.user, page_size=size, page_token=token
+                options.user,
+                page_size=size,
+                page_token=token,
+                consistency_token=options.consistency_token,
             ),
         )
     return read_pages(
         options,
         "events",
         lambda size, token: client.get_memory_history(
-            options.user, options.id, page_size=size, page_token=token
+            options.user,
+            options.id,
+            page_size=size,
+            page_token=token,
+            consistency_token=options.consistency_token,
         ),
     )
 

@@ -11,6 +11,7 @@ from google.protobuf import json_format
 
 from recollect.v1 import profile_pb2
 from recollect_client.command.exits import OK, UsageError
+from recollect_client.command.filters import add_consistency
 from recollect_client.command.memory_view import nothing
 from recollect_client.command.options import add_command, add_user, connect, natural
 from recollect_client.command.output import Output
@@ -46,6 +47,7 @@ def register(commands: Any) -> None:
         metavar="N",
         help="change it only if this is its version",
     )
+    add_consistency(parser)
 
 
 def _run(options: argparse.Namespace, output: Output) -> int:
@@ -153,7 +155,7 @@ def _put(into: dict[str, Any], keys: Sequence[str], value: Any, path: str) -> No
 
 def _show(options: argparse.Namespace, output: Output) -> int:
     with connect(options) as client:
-        reply = client.get_profile(options.user)
+        reply = client.get_profile(options.user, consistency_token=options.consistency_token)
     if output.as_json:
         output.document(reply)
     elif reply.reason:

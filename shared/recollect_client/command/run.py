@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from recollect_client.command import (
+    context,
     conversations,
     curation,
     documents,
@@ -21,9 +22,9 @@ from recollect_client.command import (
     memories,
     preview,
     profiles,
-    reads,
     reembed,
     rollback,
+    search,
     sessions,
     submit,
     upkeep,
@@ -43,7 +44,7 @@ from recollect_client.transcripts import TranscriptError
 
 _GROUPS: dict[str, tuple[Any, ...]] = {
     "Hand over": (submit, importing, preview, jobs),
-    "Read": (reads, memories, profiles, conversations, history),
+    "Read": (context, search, memories, profiles, conversations, history),
     "Change by hand": (curation, feedback),
     "Working memory": (sessions,),
     "Knowledge": (documents,),

@@ -10,6 +10,7 @@ from google.protobuf import json_format
 
 from recollect.v1 import conversation_pb2, profile_pb2, session_pb2
 from recollect_client.command.exits import OK
+from recollect_client.command.filters import add_consistency
 from recollect_client.command.memory_view import nothing
 from recollect_client.command.options import (
     add_command,
@@ -52,6 +53,7 @@ def register(commands: Any) -> None:
     session.add_argument(
         "--renew", action="store_true", help="let the context live on without changing it"
     )
+    add_consistency(session)
     actions = add_group(commands, "action", "Actions that wait for the user's word.")
     add = add_command(actions, "add", "Add an action that waits for the user's word.", _add)
     add_user(add)
@@ -80,7 +82,9 @@ def _session(options: argparse.Namespace, output: Output) -> int:
     if options.context is not None or options.recent or options.renew:
         return _update(options, output)
     with connect(options) as client:
-        reply = client.get_session(options.user, options.session)
+        reply = client.get_session(
+            options.user, options.session, consistency_token=options.consistency_token
+        )
     if output.as_json:
         output.document(reply)
         return OK

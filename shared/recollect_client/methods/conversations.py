@@ -60,11 +60,15 @@ class Conversations(Stubs):
         conversation_id: str,
         *,
         message_limit: int = 0,
+        consistency_token: str = "",
         timeout: float | None = None,
     ) -> retrieval_pb2.GetConversationResponse:
         """The summary of a conversation and its last messages, 10 unless asked otherwise."""
         request = retrieval_pb2.GetConversationRequest(
-            user_id=user_id, conversation_id=conversation_id, message_limit=message_limit
+            user_id=user_id,
+            conversation_id=conversation_id,
+            message_limit=message_limit,
+            consistency_token=consistency_token,
         )
         return self.retrieval.GetConversation(request, timeout=timeout)
 

@@ -36,10 +36,17 @@ class Documents(Stubs):
         return self.retrieval.ListDocuments(request, timeout=timeout)
 
     def get_document(
-        self, user_id: str, document_id: str, *, timeout: float | None = None
+        self,
+        user_id: str,
+        document_id: str,
+        *,
+        consistency_token: str = "",
+        timeout: float | None = None,
     ) -> retrieval_pb2.GetDocumentResponse:
         """One document with its content."""
-        request = retrieval_pb2.GetDocumentRequest(user_id=user_id, document_id=document_id)
+        request = retrieval_pb2.GetDocumentRequest(
+            user_id=user_id, document_id=document_id, consistency_token=consistency_token
+        )
         return self.retrieval.GetDocument(request, timeout=timeout)
 
     def delete_document(

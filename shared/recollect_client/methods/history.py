@@ -16,11 +16,16 @@ class Histories(Stubs):
         *,
         page_size: int = 0,
         page_token: str = "",
+        consistency_token: str = "",
         timeout: float | None = None,
     ) -> pb.GetMemoryHistoryResponse:
         """One page of the changes of a memory, newest first."""
         request = pb.GetMemoryHistoryRequest(
-            user_id=user_id, memory_id=memory_id, page_size=page_size, page_token=page_token
+            user_id=user_id,
+            memory_id=memory_id,
+            page_size=page_size,
+            page_token=page_token,
+            consistency_token=consistency_token,
         )
         return self.retrieval.GetMemoryHistory(request, timeout=timeout)
 
@@ -30,10 +35,14 @@ class Histories(Stubs):
         *,
         page_size: int = 0,
         page_token: str = "",
+        consistency_token: str = "",
         timeout: float | None = None,
     ) -> pb.GetProfileHistoryResponse:
         """One page of the changes of the user's profile, newest first."""
         request = pb.GetProfileHistoryRequest(
-            user_id=user_id, page_size=page_size, page_token=page_token
+            user_id=user_id,
+            page_size=page_size,
+            page_token=page_token,
+            consistency_token=consistency_token,
         )
         return self.retrieval.GetProfileHistory(request, timeout=timeout)

@@ -18,7 +18,7 @@ from recollect_retrieval.storage.statement import ask
 from recollect_shared.database.pool import Database
 from recollect_shared.embeddings.protocol import Vector
 from recollect_shared.models import Scope
-from recollect_shared.text.bm25 import NO_SCORES, Scores
+from recollect_shared.text.bm25 import Scores
 from tests.integration.retrieval.seed import TENANT, Fact, remember
 
 MODEL = ("test-model", 64)
@@ -41,6 +41,7 @@ async def found(
     quick: bool = False,
     bm25: dict[int, float] | None = None,
     wanted: int = 200,
+    held: int = 200,
     **sought: Any,
 ) -> list[Candidate]:
     """The candidates, of the quick statement for everything current or of the filtered one."""
@@ -48,7 +49,7 @@ async def found(
     words = Scores.of(bm25 or {})
     looked_for = Sought(vector=vector, model=MODEL[0], bm25=words, wanted=wanted, **sought)
     statement = (
-        among_all(scope, looked_for, memories=wanted)
+        among_all(scope, looked_for, memories=held)
         if quick
         else among_filtered(scope, looked_for, filters)
     )
@@ -265,16 +266,12 @@ async def test_above_a_thousand_memories_the_signs_find_the_nearest(
     vectors = list(unit.astype(np.float16).astype(np.float32))
     facts = [Fact(f"statement {n}", vector=vector) for n, vector in enumerate(vectors)]
     ids = await remember(superuser_conninfo, "ana", facts, model=MODEL)
-    scope = Scope(TENANT, "ana")
     kept = 0
     for n in range(50):
         query = vectors[n * 37] + 0.02 * noise[n]
         query = (query / np.linalg.norm(query)).astype(np.float32)
-        statement = among_all(
-            scope, Sought(vector=query, model=MODEL[0], bm25=NO_SCORES, wanted=60), memories=2_000
-        )
-        await reader.run(lambda connection, s=statement: ask(connection, s), timeout=30)
-        ranked = sorted(statement.answer, key=lambda c: c.cosine or 0.0, reverse=True)[:10]
+        got = await found(reader, "ana", query, Filters(), quick=True, wanted=60, held=2_000)
+        ranked = sorted(got, key=lambda c: c.cosine or 0.0, reverse=True)[:10]
         kept += len(
             {candidate.key for candidate in ranked}
             & set(brute_force(ids, vectors, query, [True] * 2_000))
@@ -305,7 +302,7 @@ async def test_every_leg_brings_its_own(reader: Database, superuser_conninfo: st
     ids = await remember(superuser_conninfo, "ana", facts, model=MODEL)
     named = people.entities_named(Scope(TENANT, "ana"), ["hoa"])
     await reader.run(lambda connection: ask(connection, named), timeout=30)
-    legs = {
+    legs: dict[UUID, dict[str, Any]] = {
         ids[100]: {"entity_ids": [entity.entity_id for entity in named.answer]},
         ids[101]: {"since": NOW - timedelta(days=40), "until": NOW - timedelta(days=20)},
         ids[102]: {"newest": 1},

@@ -115,6 +115,12 @@ async def test_the_best_current_fact_about_each_message(
         found = await answer(
             reader, neighbours.facts_about(ANA, asked, vector=question, model=MODEL[0])
         )
-        assert found == {("c", 1): pytest.approx(float(best @ question), abs=1e-3)}
-    unknown = neighbours.facts_about(ANA, asked, vector=question, model="another")
-    assert await answer(reader, unknown) == {}
+        assert set(found) == {("c", 1), ("e", 1)}
+        assert found["c", 1].cosine == pytest.approx(float(best @ question), abs=1e-3)
+        # Numbers in the keyword index are those of the order in which they were learnt.
+        assert sorted(found["c", 1].lexical_nos) == [1, 2]
+        # What has no vector still counts by its words.
+        assert found["e", 1] == neighbours.Facts(None, [6])
+    for vector, model in ((question, "another"), (None, MODEL[0])):
+        unknown = neighbours.facts_about(ANA, asked, vector=vector, model=model)
+        assert {facts.cosine for facts in (await answer(reader, unknown)).values()} == {None}

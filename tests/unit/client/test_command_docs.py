@@ -14,6 +14,7 @@ from recollect_client.command.run import build_parser
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "command-line.md").read_text("utf-8")
 SHARED = {"--retrieval", "--extraction", "--api-key", "--timeout", "--json", "--help", "-h"}
+READING = "--consistency-token"
 
 
 def inner(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -75,7 +76,17 @@ def test_each_option_is_told_in_the_section(name: str) -> None:
         section += SECTIONS["memories"]
     told = set(re.findall(r"--[a-z-]+", section))
     options = {flag for action in COMMANDS[name]._actions for flag in action.option_strings}
-    assert options - SHARED - {"--no-sensitive"} <= told
+    assert options - SHARED - {"--no-sensitive", READING} <= told
+
+
+def test_what_reads_takes_a_consistency_token() -> None:
+    """The page says so once, of the group "Read" and three commands more."""
+    row = re.search(r"^\| Read \| (.*) \|$", PAGE, flags=re.MULTILINE)
+    assert row is not None
+    reading = {*re.findall(r"`([a-z]+)`", row[1]), "session", "documents list", "documents show"}
+    assert READING in PAGE.partition("\n## `")[0]
+    having = {name for name, parser in COMMANDS.items() if READING in parser._option_string_actions}
+    assert having == reading
 
 
 @pytest.mark.parametrize("name", SECTIONS)

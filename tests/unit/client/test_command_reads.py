@@ -1,4 +1,4 @@
-"""`recollect context`, `search`, `memories`, `memory`, `profile` and `conversations`."""
+"""`recollect context`, `memories`, `memory`, `profile` and `conversations`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from recollect.v1 import (
     search_pb2,
 )
 from recollect_client.command import main
-from recollect_client.command.reads import explanation
 from tests.unit.client.command_samples import memory
 from tests.unit.client.fake_services import Failure, Fakes
 
@@ -44,7 +43,31 @@ class TestContext:
         assert "timed-out" in err
         assert "12.5 ms" in err
         assert "17 tokens" in err
-        assert "something may be missing" in err
+        assert "something may be missing: semantic timed out (no time)" in err
+
+    def test_what_else_can_be_asked_for(
+        self, fakes: Fakes, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        fakes.retrieval.context.previous_items.add(memory=memory("x"), score=0.5)
+        limits = "--max-relevant 0 --max-conversations 3 --max-entities 4 --order recent"
+        times = (
+            "--as-of 2024-05-01 --known-at 2024-06-01T12:00:00+02:00 --reference-time 2024-07-01"
+        )
+        options = [*limits.split(), *times.split(), "--scope", "messages", "--scope", "documents"]
+        assert main(["context", "sarah", "q", *options, "--consistency-token", "abc"]) == 0
+        asked = fakes.calls("GetContext")[0].request
+        assert asked.scopes == [
+            search_pb2.SEARCH_SCOPE_MESSAGES,
+            search_pb2.SEARCH_SCOPE_DOCUMENTS,
+        ]
+        assert asked.HasField("max_relevant")
+        assert (asked.max_relevant, asked.max_conversations, asked.max_entities) == (0, 3, 4)
+        assert asked.memory_order == search_pb2.MEMORY_ORDER_RECENT
+        assert asked.as_of.ToJsonString() == "2024-05-01T00:00:00Z"
+        assert asked.known_at.ToJsonString() == "2024-06-01T10:00:00Z"
+        assert asked.reference_time.ToJsonString() == "2024-07-01T00:00:00Z"
+        assert asked.consistency_token == "abc"
+        assert "rested on 1 items" in capsys.readouterr().err
 
     def test_options_reach_the_request(self, fakes: Fakes, tmp_path: Path) -> None:
         template = tmp_path / "mine.txt"
@@ -64,6 +87,8 @@ class TestContext:
         asked = fakes.calls("GetContext")[0].request
         assert not asked.HasField("max_tokens")
         assert not asked.HasField("max_memories")
+        for name in ("max_relevant", "max_conversations", "max_entities", "as_of", "known_at"):
+            assert not asked.HasField(name)
         assert asked.template == search_pb2.PROMPT_TEMPLATE_WHAT_YOU_KNOW
 
     @pytest.mark.parametrize(
@@ -104,77 +129,6 @@ class TestContext:
         assert err == ""
 
 
-class TestSearch:
-    def test_results_in_a_table(self, fakes: Fakes, capsys: pytest.CaptureFixture[str]) -> None:
-        results = fakes.retrieval.search.results
-        results.add(memory=memory("住在東京"), score=0.75, matched_legs=["semantic", "keyword"])
-        results.add(
-            summary=conversation_pb2.ConversationSummary(title="Trip", summary="a plan"), score=0.5
-        )
-        results.add(message=conversation_pb2.Message(content="hello there"), score=0.25)
-        results.add(score=0.125)
-        assert main(["search", "sarah", "東京"]) == 0
-        out = capsys.readouterr().out
-        for part in ("0.7500", "住在東京", "semantic, keyword", "Trip: a plan", "hello there"):
-            assert part in out
-        assert "2026-08-17" in out
-
-    def test_filters_reach_the_request(self, fakes: Fakes) -> None:
-        options = "--type goal --type Fact --tag a --tag b --status archived --scope messages"
-        more = "--limit 3 --min-score 0.25 --min-confidence high --ranking seed003 --explain"
-        assert main(["search", "sarah", "q", *options.split(), *more.split()]) == 0
-        asked = fakes.calls("SearchMemories")[0].request
-        assert asked.types == [memory_pb2.MEMORY_TYPE_GOAL, memory_pb2.MEMORY_TYPE_FACT]
-        assert asked.tags == ["a", "b"]
-        assert asked.statuses == [memory_pb2.MEMORY_STATUS_ARCHIVED]
-        assert asked.scopes == [search_pb2.SEARCH_SCOPE_MESSAGES]
-        assert (asked.limit, asked.min_score, asked.ranking) == (3, 0.25, "seed003")
-        assert asked.confidence_min == memory_pb2.CONFIDENCE_HIGH
-        assert asked.explain
-
-    def test_the_explanation_adds_up(
-        self, fakes: Fakes, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        parts = {"semantic": 0.33333, "fulltext": 0.33333, "recency": 0.1, "entity": 0.0}
-        fakes.retrieval.search.results.add(
-            memory=memory("x"), score=sum(parts.values()), breakdown=parts
-        )
-        assert main(["search", "sarah", "q", "--explain"]) == 0
-        out = capsys.readouterr().out
-        (line,) = (line for line in out.splitlines() if line.startswith("#1"))
-        assert "entity" not in line
-        assert shown_sum(line) == pytest.approx(shown_total(line), abs=1e-9)
-
-    @pytest.mark.parametrize(
-        "parts",
-        [
-            [0.00005] * 7,
-            [1 / 3, 1 / 3, 1 / 3],
-            [0.5, -0.00004, -0.2],
-            [-0.00006, -0.00006, 0.00001],
-            [],
-        ],
-    )
-    def test_it_does_for_any_parts(self, parts: list[float]) -> None:
-        named = {f"p{index}": value for index, value in enumerate(parts)}
-        line = explanation(sum(parts), named)
-        assert shown_sum(line) == pytest.approx(shown_total(line), abs=1e-9)
-        assert shown_total(line) == pytest.approx(sum(parts), abs=1e-4)
-        assert "score" not in line
-
-    def test_parts_that_do_not_make_the_score_show(self) -> None:
-        assert explanation(0.9, {"semantic": 0.5}).endswith("= 0.5000 (score 0.9000)")
-
-
-def shown_sum(line: str) -> float:
-    added = line.split("=", maxsplit=1)[0].removeprefix("#1").strip()
-    return sum(float(part.split()[1]) for part in added.split(" + ") if part != "no component")
-
-
-def shown_total(line: str) -> float:
-    return float(line.split("=")[1].split(maxsplit=1)[0])
-
-
 class TestMemories:
     def test_a_page_and_how_to_go_on(
         self, fakes: Fakes, capsys: pytest.CaptureFixture[str]
@@ -191,6 +145,40 @@ class TestMemories:
         asked = fakes.calls("ListMemories")[0].request
         assert asked.sources == [memory_pb2.MEMORY_SOURCE_EXPLICIT]
         assert asked.page_size == 20
+
+    def test_the_past_and_filters_reach_the_request(self, fakes: Fakes) -> None:
+        fakes.retrieval.memories = [retrieval_service_pb2.ListMemoriesResponse()]
+        times = "--as-of 2024-05-01 --known-at 2024-06-01 --created-after 2024-01-01"
+        more = ["--created-before", "2025-01-01", "--metadata", '{"team": "data"}']
+        token = ["--consistency-token", "abc"]
+        assert main(["memories", "sarah", *times.split(), *more, *token]) == 0
+        asked = fakes.calls("ListMemories")[0].request
+        assert asked.as_of.ToJsonString() == "2024-05-01T00:00:00Z"
+        assert asked.known_at.ToJsonString() == "2024-06-01T00:00:00Z"
+        assert asked.created_after.ToJsonString() == "2024-01-01T00:00:00Z"
+        assert asked.created_before.ToJsonString() == "2025-01-01T00:00:00Z"
+        assert asked.metadata_filter["team"] == "data"
+        assert asked.consistency_token == "abc"
+
+    @pytest.mark.parametrize(
+        ("method", "arguments"),
+        [
+            ("GetMemory", ["memory", "sarah", "0198"]),
+            ("GetProfile", ["profile", "sarah"]),
+            ("ListConversations", ["conversations", "sarah"]),
+            ("GetConversation", ["conversation", "sarah", "c1"]),
+            ("GetMemoryHistory", ["history", "sarah", "0198"]),
+            ("GetProfileHistory", ["history", "sarah"]),
+            ("GetSession", ["session", "sarah", "s1"]),
+            ("ListDocuments", ["documents", "list", "sarah"]),
+            ("GetDocument", ["documents", "show", "sarah", "d1"]),
+        ],
+    )
+    def test_a_consistency_token_goes_with_every_read(
+        self, fakes: Fakes, method: str, arguments: list[str]
+    ) -> None:
+        assert main([*arguments, "--consistency-token", "abc"]) == 0
+        assert fakes.calls(method)[0].request.consistency_token == "abc"
 
     def test_all_pages_are_one_document(
         self, fakes: Fakes, capsys: pytest.CaptureFixture[str]

@@ -10,7 +10,7 @@ import pytest
 from google.protobuf import descriptor_pool
 from google.protobuf.json_format import MessageToDict
 
-from recollect.v1 import conversation_pb2, document_pb2, memory_pb2, profile_pb2
+from recollect.v1 import conversation_pb2, document_pb2, memory_pb2, profile_pb2, session_pb2
 from recollect.v1 import maintenance_service_pb2 as maintenance
 from recollect.v1 import memory_service_pb2 as memory
 from recollect_client import RecollectCallError, RecollectClient, RetryPolicy
@@ -96,6 +96,39 @@ CALLS: dict[str, tuple[Call, dict[str, Any]]] = {
     "RetrievalService/GetDocument": (
         lambda c: c.get_document("ana", "d1"),
         {"user_id": "ana", "document_id": "d1"},
+    ),
+    "RetrievalService/GetSession": (
+        lambda c: c.get_session("ana", "s1", consistency_token="t"),
+        {"user_id": "ana", "session_id": "s1", "consistency_token": "t"},
+    ),
+    "SessionService/UpdateSession": (
+        lambda c: c.update_session(
+            "ana",
+            "s1",
+            context={"last_message": "Chào 🍵", "steps": [1, None]},
+            recent_items=[conversation_pb2.ContextItem(id="m1", relevance=0.5)],
+        ),
+        {
+            "user_id": "ana",
+            "session_id": "s1",
+            "context": {"last_message": "Chào 🍵", "steps": [1, None]},
+            "recent_items": [{"id": "m1", "relevance": 0.5}],
+        },
+    ),
+    "SessionService/AddPendingAction": (
+        lambda c: c.add_pending_action("ana", "call", session_id="s1", params={"to": "Linh"}),
+        {"user_id": "ana", "session_id": "s1", "type": "call", "params": {"to": "Linh"}},
+    ),
+    "SessionService/ResolvePendingAction": (
+        lambda c: c.resolve_pending_action(
+            "ana", "act_1f2e3d4c", session_pb2.PENDING_ACTION_STATE_COMPLETED, result={}
+        ),
+        {
+            "user_id": "ana",
+            "pending_action_id": "act_1f2e3d4c",
+            "status": "PENDING_ACTION_STATE_COMPLETED",
+            "result": {},
+        },
     ),
     "MaintenanceService/Consolidate": (
         lambda c: c.consolidate(tag="home", dry_run=True),

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from benchmarks.embeddings_reply import vector
 from benchmarks.throughput.figures import Floor, Memory, Report, Spread
 from benchmarks.throughput.load import MESSAGES, request
-from benchmarks.throughput.model_server import Model, vector
+from benchmarks.throughput.model_server import Model
 from benchmarks.throughput.table import print_tables
-from benchmarks.throughput.watching import Sample
+from benchmarks.watching import Sample
 from recollect_extraction.pipeline.answer import read_answer
 
 MIB = 2**20

@@ -48,7 +48,7 @@ _INDEXES: Mapping[Kind, Index] = {
     "document": "documents",
 }
 _BM25_HALF = 8.0
-_ABOUT = 0.4
+_ABOUT = 0.5
 """Cosine and words together from which on a past conversation is about a question."""
 _NO_QUERY = "there is no query"
 _NO_WORD = "the query has no word to look up"
@@ -173,6 +173,7 @@ class Searching:
             light=light,
             wanted=max(CANDIDATES, self._question.limit),
             newest=self._question.limit if light.most_recent else 0,
+            learnt=scores.get("memory", NO_SCORES),
             with_text_rank=self._question.ranking.needs_text_rank,
         )
         corpora = self._corpora(user, light, legs)
@@ -223,7 +224,7 @@ class Searching:
             legs.add(Leg("keyword", "skipped", reason=reason))
             return {}
         found: dict[Kind, Scores] = {}
-        if "memory" in self._question.kinds:
+        if {"memory", "message"}.intersection(self._question.kinds):
             found["memory"] = score(self._postings.answer, *user.statistics)
         if self._indexes:
             postings, statistics = self._passages.answer, self._statistics.answer

@@ -14,6 +14,9 @@ Key = UUID | str | tuple[str, int]
 """Id of a memory or chunk; id of the conversation of a summary; conversation and number of a
 message."""
 
+_LEAST_TEXT_RANK = 1e-10
+"""Postgres ranks a text that lacks a word of the query at 1e-20, one that has all far higher."""
+
 
 # Never changed, but not frozen: a search makes a hundred, and frozen ones take four times as long.
 @dataclass(slots=True, unsafe_hash=True)
@@ -38,6 +41,7 @@ class Candidate:
         text_rank: Postgres' ts_rank; only computed for the ranking that uses it.
         entities: How many of the entities that the query names it mentions.
         fact_cosine: Of a message: the query with the nearest memory that came from it.
+        fact_bm25: Of a message: of the best memory by words that came from it.
         most_recent: It was brought in by a question for the most recent items.
         words: The item's own words, for rankings that count the query's words in them; else empty.
     """
@@ -58,5 +62,11 @@ class Candidate:
     text_rank: float = 0.0
     entities: int = 0
     fact_cosine: float | None = None
+    fact_bm25: float = 0.0
     most_recent: bool = False
     words: str = ""
+
+
+def text_rank_of(ts_rank: float) -> float:
+    """`Candidate.text_rank` from Postgres' ts_rank: 0 for a text that does not match."""
+    return float(ts_rank) if ts_rank > _LEAST_TEXT_RANK else 0.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from recollect_retrieval.storage.candidate import Candidate
+from recollect_retrieval.storage.candidate import Candidate, text_rank_of
 from recollect_retrieval.storage.passage_filters import PassageFilters, compared, of
 from recollect_retrieval.storage.statement import Rows, Statement
 from recollect_shared.embeddings.protocol import Vector
@@ -191,7 +191,7 @@ def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[C
             document_id=document_id,
             bm25=score,
             cosine=cosine,
-            text_rank=float(text_rank),
+            text_rank=text_rank_of(text_rank),
             entities=entities,
             most_recent=most_recent,
         )

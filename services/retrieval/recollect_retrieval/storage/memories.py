@@ -10,14 +10,7 @@ from recollect_retrieval.storage.filters import LET_THROUGH, Filters
 from recollect_retrieval.storage.statement import Rows, Statement
 from recollect_shared.models import Memory, Scope, SourceRef
 
-# Whole memories in the order of `wanted (memory_id, place)`, with what stands about them in other
-# tables.
-_WHOLE = """
-SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
-       m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
-       m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
-       m.superseded_by, m.supersedes, m.version, m.job_id,
-       coalesce(a.access_count, 0), a.last_accessed_at,
+SOURCES_AND_ENTITIES = """
        ARRAY(SELECT ARRAY[s.conversation_id, s.message_id]
              FROM memory_sources AS s
              WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
@@ -30,13 +23,59 @@ SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.
              WHERE em.tenant_id = m.tenant_id AND em.user_id = m.user_id
                AND em.memory_id = m.memory_id
              ORDER BY e.name)
-FROM wanted AS w
+"""
+"""The last columns of a whole memory `m`: where it was said, and what it mentions."""
+
+# Whole memories in the order of `wanted (memory_id, place)`, with what stands about them in other
+# tables.
+_WHOLE = (
+    """
+SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
+       m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
+       m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
+       m.superseded_by, m.supersedes, m.version, m.job_id,
+       coalesce(a.access_count, 0), a.last_accessed_at,
+"""
+    + SOURCES_AND_ENTITIES
+    + """FROM wanted AS w
 JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = w.memory_id
 LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
      AND a.memory_id = m.memory_id
 ORDER BY w.place
 """
+)
+
+_COLUMNS = (
+    "memory_id",
+    "user_id",
+    "type",
+    "content",
+    "importance",
+    "confidence",
+    "source",
+    "origin",
+    "status",
+    "valid_from",
+    "created_at",
+    "updated_at",
+    "detail",
+    "tags",
+    "keywords",
+    "context",
+    "metadata",
+    "sensitive",
+    "conversation_id",
+    "valid_to",
+    "expires_at",
+    "superseded_by",
+    "supersedes",
+    "version",
+    "job_id",
+    "access_count",
+    "last_accessed_at",
+)
+"""What a row of a whole memory begins with; sources and entities follow."""
 
 _BY_IDS = (
     """
@@ -145,7 +184,7 @@ LIMIT %(limit)s
 
 def by_ids(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[list[Memory]]:
     """Whole memories in the order of their ids; ids that are not the user's are left out."""
-    return Statement(_BY_IDS, {**_of(scope), "memory_ids": list(memory_ids)}, _memories)
+    return Statement(_BY_IDS, {**_of(scope), "memory_ids": list(memory_ids)}, whole_memories)
 
 
 def exists(scope: Scope, memory_id: UUID) -> Statement[bool]:
@@ -155,12 +194,12 @@ def exists(scope: Scope, memory_id: UUID) -> Statement[bool]:
 
 def top(scope: Scope, *, limit: int, fresh: int) -> Statement[list[Memory]]:
     """D1's top list, `fresh` places of which go to the newest of the last week."""
-    return Statement(_TOP, {**_of(scope), "limit": limit, "fresh": fresh}, _memories)
+    return Statement(_TOP, {**_of(scope), "limit": limit, "fresh": fresh}, whole_memories)
 
 
 def newest(scope: Scope, *, limit: int) -> Statement[list[Memory]]:
     """The newest current memories."""
-    return Statement(_NEWEST, {**_of(scope), "limit": limit}, _memories)
+    return Statement(_NEWEST, {**_of(scope), "limit": limit}, whole_memories)
 
 
 class Page:
@@ -193,42 +232,16 @@ def page(
     return Statement(_PAGE, parameters, lambda rows: Page(rows, limit), planned_anew=True)
 
 
-def _memories(rows: Rows) -> list[Memory]:
-    return [_memory(row) for row in rows]
-
-
-def _memory(row: tuple[Any, ...]) -> Memory:
-    return Memory(
-        memory_id=row[0],
-        user_id=row[1],
-        type=row[2],
-        content=row[3],
-        importance=row[4],
-        confidence=row[5],
-        source=row[6],
-        origin=row[7],
-        status=row[8],
-        valid_from=row[9],
-        created_at=row[10],
-        updated_at=row[11],
-        detail=row[12],
-        tags=row[13],
-        keywords=row[14],
-        context=row[15],
-        metadata=row[16],
-        sensitive=row[17],
-        conversation_id=row[18],
-        valid_to=row[19],
-        expires_at=row[20],
-        superseded_by=row[21],
-        supersedes=row[22],
-        version=row[23],
-        job_id=row[24],
-        access_count=row[25],
-        last_accessed_at=row[26],
-        sources=[SourceRef(*pair) for pair in row[27]],
-        entities=row[28],
-    )
+def whole_memories(rows: Rows) -> list[Memory]:
+    """The meaning of rows of whole memories."""
+    return [
+        Memory(
+            **dict(zip(_COLUMNS, row, strict=False)),
+            sources=[SourceRef(*pair) for pair in row[-2]],
+            entities=row[-1],
+        )
+        for row in rows
+    ]
 
 
 def _of(scope: Scope) -> dict[str, Any]:

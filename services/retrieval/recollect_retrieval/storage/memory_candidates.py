@@ -16,7 +16,7 @@ from uuid import UUID
 import numpy as np
 from pgvector import HalfVector
 
-from recollect_retrieval.storage.candidate import Candidate
+from recollect_retrieval.storage.candidate import Candidate, text_rank_of
 from recollect_retrieval.storage.filters import LET_THROUGH, Filters
 from recollect_retrieval.storage.statement import Rows, Statement
 from recollect_shared.embeddings.protocol import Vector
@@ -102,23 +102,8 @@ mentions AS (
 )
 """
 
-# The pool where filters narrow it: everything they let through is compared. Memories that have no
-# vector yet come after those that have.
-_FILTERED = (
-    """
-WITH allowed AS MATERIALIZED (
-    SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
-           m.text_version,
-           CASE WHEN %(vector)s::halfvec IS NULL THEN NULL
-                ELSE -(e.embedding <#> %(vector)s::halfvec) END AS cosine
-    FROM memories AS m
-    LEFT JOIN memory_embeddings AS e ON e.tenant_id = m.tenant_id AND e.user_id = m.user_id
-         AND e.memory_id = m.memory_id AND e.model = %(model)s
-         AND e.text_version = m.text_version
-"""
-    + LET_THROUGH
-    + """
-), mentions AS (
+LEGS_OF_ALLOWED = """
+mentions AS (
     SELECT memory_id, count(*) AS entities
     FROM entity_mentions
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = ANY(%(entity_ids)s)
@@ -147,7 +132,28 @@ WITH allowed AS MATERIALIZED (
     (SELECT memory_id FROM allowed WHERE %(newest)s > 0
      ORDER BY valid_from DESC, memory_id DESC
      LIMIT %(newest)s)
-), current AS (
+"""
+"""What all legs bring in of `allowed`, open at the end: `pool (memory_id)` and `mentions`."""
+
+# The pool where filters narrow it: everything they let through is compared. Memories that have no
+# vector yet come after those that have.
+_FILTERED = (
+    """
+WITH allowed AS MATERIALIZED (
+    SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
+           m.text_version,
+           CASE WHEN %(vector)s::halfvec IS NULL THEN NULL
+                ELSE -(e.embedding <#> %(vector)s::halfvec) END AS cosine
+    FROM memories AS m
+    LEFT JOIN memory_embeddings AS e ON e.tenant_id = m.tenant_id AND e.user_id = m.user_id
+         AND e.memory_id = m.memory_id AND e.model = %(model)s
+         AND e.text_version = m.text_version
+"""
+    + LET_THROUGH
+    + """
+), """
+    + LEGS_OF_ALLOWED
+    + """), current AS (
     SELECT a.memory_id, a.importance, a.created_at, a.valid_from, a.conversation_id, a.lexical_no,
            a.text_version
     FROM pool JOIN allowed AS a USING (memory_id)
@@ -256,7 +262,7 @@ def text_ranks(
             "query": query,
             "memory_ids": list(memory_ids),
         },
-        lambda rows: {row[0]: float(row[1]) for row in rows},
+        lambda rows: {row[0]: text_rank_of(row[1]) for row in rows},
     )
 
 

@@ -6,6 +6,7 @@ Rankings lift a message by its neighbours and by what was learnt from it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from recollect_retrieval.storage import message_candidates
@@ -55,31 +56,37 @@ ORDER BY s.memory_id, m.conversation_id, m.message_no
 # by a look-up: a join by ids compares each message with all that came from its conversation.
 # `IS TRUE` keeps the look-up from being planned as such a join.
 _FACTS = """
-WITH said AS MATERIALIZED (
-    SELECT m.conversation_id, m.message_no, m.message_id,
-           md5(md5(m.conversation_id) || md5(m.message_id)) AS source_key
-    FROM unnest(%(conversation_ids)s::text[], %(message_nos)s::int[])
-        AS k (conversation_id, message_no)
-    JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-         AND m.conversation_id = k.conversation_id AND m.message_no = k.message_no
-), learnt AS MATERIALIZED (
-    SELECT memory_id, conversation_id, message_id, source_key
-    FROM memory_sources
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-      AND md5(conversation_id) = ANY(ARRAY(SELECT DISTINCT md5(conversation_id) FROM said))
-      AND (source_key IN (SELECT source_key FROM said)) IS TRUE
-)
-SELECT said.conversation_id, said.message_no, max(-(e.embedding <#> %(vector)s::halfvec))
-FROM learnt
-JOIN said ON said.source_key = learnt.source_key
-     AND said.conversation_id = learnt.conversation_id AND said.message_id = learnt.message_id
+SELECT k.conversation_id, m.message_no, max(-(e.embedding <#> %(vector)s::halfvec)),
+       array_agg(f.lexical_no)
+FROM (SELECT conversation_id, array_agg(message_no) AS message_nos
+      FROM unnest(%(conversation_ids)s::text[], %(message_nos)s::int[])
+          AS g (conversation_id, message_no)
+      GROUP BY conversation_id) AS k
+JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.conversation_id = k.conversation_id AND m.message_no = ANY(k.message_nos)
+JOIN memory_sources AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+     AND md5(s.conversation_id) = md5(m.conversation_id)
+     AND s.conversation_id = m.conversation_id AND s.message_id = m.message_id
 JOIN memories AS f ON f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
-     AND f.memory_id = learnt.memory_id
-JOIN memory_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+     AND f.memory_id = s.memory_id
+LEFT JOIN memory_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
      AND e.memory_id = f.memory_id AND e.model = %(model)s AND e.text_version = f.text_version
 WHERE f.status IN ('active', 'achieved') AND (f.expires_at IS NULL OR f.expires_at > now())
-GROUP BY said.conversation_id, said.message_no
+GROUP BY k.conversation_id, m.message_no
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was learnt from a message: the current memories that came from it.
+
+    Attributes:
+        cosine: Of the nearest of them; None where none has a vector.
+        lexical_nos: Their numbers in the keyword index of memories.
+    """
+
+    cosine: float | None
+    lexical_nos: Sequence[int]
 
 
 def around(
@@ -134,16 +141,13 @@ def sources_of(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[dict[UUID,
 
 
 def facts_about(
-    scope: Scope, keys: Sequence[MessageKey], *, vector: Vector, model: str
-) -> Statement[dict[MessageKey, float]]:
-    """The best cosine of a current memory that came from each message.
-
-    Messages of which no such memory has a vector are left out.
-    """
+    scope: Scope, keys: Sequence[MessageKey], *, vector: Vector | None, model: str
+) -> Statement[dict[MessageKey, Facts]]:
+    """What was learnt from each message; messages of which nothing was are left out."""
     return Statement(
         _FACTS,
         {**of(scope), **compared(vector, model), **_columns(keys)},
-        lambda rows: {(row[0], row[1]): row[2] for row in rows},
+        lambda rows: {(row[0], row[1]): Facts(row[2], row[3]) for row in rows},
     )
 
 

@@ -7,16 +7,17 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from recollect_retrieval.storage.filters import LET_THROUGH, Filters
-from recollect_retrieval.storage.memories import Page
+from recollect_retrieval.storage.memories import SOURCES_AND_ENTITIES, Page, whole_memories
 from recollect_retrieval.storage.moment import AMONG_THESE, AT_THE_MOMENT, Moment
 from recollect_retrieval.storage.statement import Rows, Statement
-from recollect_shared.models import Memory, Scope, SourceRef
+from recollect_shared.models import Memory, Scope
 
 Answer = TypeVar("Answer")
 
 # Whole memories in the order of `wanted`, rows of `seen` with their place. A replacement that is
 # still to come is not named, and neither is what a memory was to replace later on.
-_WHOLE = """
+_WHOLE = (
+    """
 SELECT w.memory_id, %(user_id)s::text, t.type, t.content, w.importance, t.confidence, m.source,
        t.origin, w.status, t.valid_from, m.created_at, t.known_from, t.detail, t.tags, t.keywords,
        t.context, t.metadata, t.sensitive, m.conversation_id, t.valid_to, w.expiry,
@@ -37,19 +38,9 @@ SELECT w.memory_id, %(user_id)s::text, t.type, t.content, w.importance, t.confid
            ORDER BY o.place)
        END,
        w.version, t.job_id, coalesce(a.access_count, 0), a.last_accessed_at,
-       ARRAY(SELECT ARRAY[s.conversation_id, s.message_id]
-             FROM memory_sources AS s
-             WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
-               AND s.memory_id = m.memory_id
-             ORDER BY s.conversation_id, s.message_id),
-       ARRAY(SELECT e.name
-             FROM entity_mentions AS em
-             JOIN entities AS e ON e.tenant_id = em.tenant_id AND e.user_id = em.user_id
-                  AND e.entity_id = em.entity_id
-             WHERE em.tenant_id = m.tenant_id AND em.user_id = m.user_id
-               AND em.memory_id = m.memory_id
-             ORDER BY e.name)
-FROM wanted AS w
+"""
+    + SOURCES_AND_ENTITIES
+    + """FROM wanted AS w
 JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = w.memory_id
 CROSS JOIN LATERAL (
@@ -69,6 +60,7 @@ LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user
      AND a.memory_id = m.memory_id
 ORDER BY w.place
 """
+)
 
 _BY_IDS = (
     AMONG_THESE
@@ -128,37 +120,6 @@ LIMIT %(limit)s
 """
 )
 
-_COLUMNS = (
-    "memory_id",
-    "user_id",
-    "type",
-    "content",
-    "importance",
-    "confidence",
-    "source",
-    "origin",
-    "status",
-    "valid_from",
-    "created_at",
-    "updated_at",
-    "detail",
-    "tags",
-    "keywords",
-    "context",
-    "metadata",
-    "sensitive",
-    "conversation_id",
-    "valid_to",
-    "expires_at",
-    "superseded_by",
-    "supersedes",
-    "version",
-    "job_id",
-    "access_count",
-    "last_accessed_at",
-)
-"""What a row of `_WHOLE` begins with; sources and entities follow."""
-
 
 def whole(scope: Scope, moment: Moment, memory_ids: Sequence[UUID]) -> Statement[list[Memory]]:
     """Whole memories as they stood at `moment`, in the order of their ids.
@@ -166,7 +127,7 @@ def whole(scope: Scope, moment: Moment, memory_ids: Sequence[UUID]) -> Statement
     Ids that are not the user's, that were not known or did not hold then, and that are forgotten
     now are left out. `access_count`, `last_accessed_at`, sources and entities are those of now.
     """
-    return _statement(_BY_IDS, scope, moment, _memories, memory_ids=list(memory_ids))
+    return _statement(_BY_IDS, scope, moment, whole_memories, memory_ids=list(memory_ids))
 
 
 def top(scope: Scope, moment: Moment, *, limit: int, newest_first: bool) -> Statement[list[Memory]]:
@@ -175,7 +136,7 @@ def top(scope: Scope, moment: Moment, *, limit: int, newest_first: bool) -> Stat
         _TOP,
         scope,
         moment,
-        _memories,
+        whole_memories,
         **Filters().parameters(),
         limit=limit,
         newest=newest_first,
@@ -222,14 +183,3 @@ def _statement(
         read,
         planned_anew=True,
     )
-
-
-def _memories(rows: Rows) -> list[Memory]:
-    return [
-        Memory(
-            **dict(zip(_COLUMNS, row, strict=False)),
-            sources=[SourceRef(*pair) for pair in row[-2]],
-            entities=row[-1],
-        )
-        for row in rows
-    ]

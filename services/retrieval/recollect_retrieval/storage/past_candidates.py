@@ -17,7 +17,7 @@ from pgvector import HalfVector
 
 from recollect_retrieval.storage.candidate import Candidate
 from recollect_retrieval.storage.filters import LET_THROUGH, Filters
-from recollect_retrieval.storage.memory_candidates import Sought
+from recollect_retrieval.storage.memory_candidates import LEGS_OF_ALLOWED, Sought
 from recollect_retrieval.storage.moment import AT_THE_MOMENT, Moment
 from recollect_retrieval.storage.statement import Rows, Statement
 from recollect_shared.models import Scope
@@ -42,36 +42,9 @@ _CANDIDATES = (
 """
     + LET_THROUGH
     + """
-), mentions AS (
-    SELECT memory_id, count(*) AS entities
-    FROM entity_mentions
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = ANY(%(entity_ids)s)
-    GROUP BY memory_id
-), pool AS (
-    (SELECT memory_id FROM allowed
-     ORDER BY cosine DESC NULLS LAST, importance DESC, created_at DESC
-     LIMIT %(wanted)s)
-    UNION
-    (SELECT a.memory_id
-     FROM unnest(%(lexical_nos)s::int[]) WITH ORDINALITY AS l (lexical_no, place)
-     JOIN allowed AS a ON a.lexical_no = l.lexical_no
-     ORDER BY l.place
-     LIMIT %(wanted)s)
-    UNION
-    (SELECT a.memory_id FROM mentions JOIN allowed AS a USING (memory_id)
-     ORDER BY entities DESC, memory_id DESC
-     LIMIT %(wanted)s)
-    UNION
-    (SELECT memory_id FROM allowed
-     WHERE %(since)s::timestamptz IS NOT NULL
-       AND valid_from >= %(since)s AND valid_from < %(until)s
-     ORDER BY importance DESC, valid_from DESC
-     LIMIT %(wanted)s)
-    UNION
-    (SELECT memory_id FROM allowed WHERE %(newest)s > 0
-     ORDER BY valid_from DESC, memory_id DESC
-     LIMIT %(newest)s)
-), reworded AS (
+), """
+    + LEGS_OF_ALLOWED
+    + """), reworded AS (
     SELECT memory_id FROM allowed
     WHERE lexical_no IS NULL
     ORDER BY cosine DESC NULLS LAST, importance DESC, created_at DESC

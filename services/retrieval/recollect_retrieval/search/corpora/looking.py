@@ -13,7 +13,7 @@ from recollect_retrieval.storage.chunks import Chunk
 from recollect_retrieval.storage.statement import Statement
 from recollect_shared.embeddings.protocol import Vector
 from recollect_shared.models import Memory, Message, Scope, Summary
-from recollect_shared.text.bm25 import Scores
+from recollect_shared.text.bm25 import NO_SCORES, Scores
 
 Item = Memory | Message | Summary | Chunk
 """What a search finds."""
@@ -32,6 +32,7 @@ class Looking:
         light: The question as rankings see it.
         wanted: How many each leg of a kind brings in, at most.
         newest: How many of the newest of a kind, or of a source, it asks for; 0 if it does not.
+        learnt: Scores of the user's memories, whose words count for the messages they came from.
         with_text_rank: Whether the ranking needs `Candidate.text_rank` and `Candidate.words`.
     """
 
@@ -43,6 +44,7 @@ class Looking:
     light: Light
     wanted: int
     newest: int = 0
+    learnt: Scores = NO_SCORES
     with_text_rank: bool = False
 
 

@@ -38,17 +38,7 @@ class Memories:
 
     def first(self, looking: Looking, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
-        window = looking.light.window
-        sought = Sought(
-            vector=looking.vector,
-            model=looking.model,
-            bm25=bm25,
-            entity_ids=looking.entity_ids,
-            since=window.start if window else None,
-            until=window.end if window else None,
-            newest=looking.newest,
-            wanted=looking.wanted,
-        )
+        sought = sought_of(looking, bm25)
         self._looking = looking
         self._exact = memory_candidates.among_filtered(looking.scope, sought, self._filters)
         if self._filters.none and looking.vector is not None and self._held > looking.wanted:
@@ -64,26 +54,44 @@ class Memories:
             self._quick = None
             asked.append(self._exact)
         elif self._looking.with_text_rank:
-            found = (self._quick or self._exact).answer
-            self._ranks = self._text_ranks(found)
+            self._ranks = ranks_of((self._quick or self._exact).answer, self._looking)
             asked.append(self._ranks)
         return asked
 
     def candidates(self) -> list[Candidate]:
         """See `Corpus.candidates`."""
         assert self._exact is not None
-        found = (self._quick or self._exact).answer
-        if self._ranks is None:
-            return found
-        ranks = self._ranks.answer
-        return [
-            replace(candidate, text_rank=ranks.get(cast(UUID, candidate.key), 0.0))
-            for candidate in found
-        ]
+        return with_ranks((self._quick or self._exact).answer, self._ranks)
 
-    def _text_ranks(self, found: Sequence[Candidate]) -> Statement[dict[UUID, float]]:
-        return memory_candidates.text_ranks(
-            self._looking.scope,
-            self._looking.text,
-            [cast(UUID, candidate.key) for candidate in found],
-        )
+
+def sought_of(looking: Looking, bm25: Scores) -> Sought:
+    """What the legs of memories look for."""
+    window = looking.light.window
+    return Sought(
+        vector=looking.vector,
+        model=looking.model,
+        bm25=bm25,
+        entity_ids=looking.entity_ids,
+        since=window.start if window else None,
+        until=window.end if window else None,
+        newest=looking.newest,
+        wanted=looking.wanted,
+    )
+
+
+def ranks_of(found: Sequence[Candidate], looking: Looking) -> Statement[dict[UUID, float]]:
+    """The full text rank of what was found."""
+    keys = [cast(UUID, candidate.key) for candidate in found]
+    return memory_candidates.text_ranks(looking.scope, looking.text, keys)
+
+
+def with_ranks(
+    found: list[Candidate], ranks: Statement[dict[UUID, float]] | None
+) -> list[Candidate]:
+    """Candidates with their full text rank, where it was asked for."""
+    if ranks is None:
+        return found
+    of = ranks.answer
+    return [
+        replace(candidate, text_rank=of.get(cast(UUID, candidate.key), 0.0)) for candidate in found
+    ]

@@ -15,7 +15,7 @@ from recollect_retrieval.storage import (
     summary_candidates,
 )
 from recollect_retrieval.storage.candidate import Candidate, Key, Kind
-from recollect_retrieval.storage.neighbours import MessageKey
+from recollect_retrieval.storage.neighbours import Facts, MessageKey
 from recollect_retrieval.storage.passage_filters import PassageFilters
 from recollect_retrieval.storage.statement import Statement
 from recollect_shared.text.bm25 import NO_SCORES, Scores
@@ -35,7 +35,7 @@ class Messages:
         self._filters = filters
         self._bm25 = NO_SCORES
         self._found: list[Statement[list[Candidate]]] = []
-        self._facts: Statement[dict[MessageKey, float]] | None = None
+        self._facts: Statement[dict[MessageKey, Facts]] | None = None
 
     def first(self, looking: Looking, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
@@ -68,13 +68,15 @@ class Messages:
     def second(self) -> Sequence[Statement[Any]]:
         """See `Corpus.second`: what was said around the best, and what was learnt from all."""
         looking = self._looking
-        found = self._distinct()
-        best = sorted(found, key=_promise, reverse=True)[:_LIFTED]
+        found = [cast(MessageKey, candidate.key) for candidate in self._distinct()]
+        best = sorted(self._distinct(), key=_promise, reverse=True)[:_LIFTED]
         asked: list[Statement[Any]] = []
+        keys = dict.fromkeys(found)
         if best and self._filters.all_that_was_said:
+            given = [cast(MessageKey, candidate.key) for candidate in best]
             around = neighbours.around(
                 looking.scope,
-                [cast(MessageKey, candidate.key) for candidate in best],
+                given,
                 _REACH,
                 vector=looking.vector,
                 model=looking.model,
@@ -83,12 +85,10 @@ class Messages:
             )
             self._found.append(around)
             asked.append(around)
-        if found and looking.vector is not None:
+            keys.update(dict.fromkeys(_beside(given)))
+        if keys:
             self._facts = neighbours.facts_about(
-                looking.scope,
-                [cast(MessageKey, candidate.key) for candidate in found],
-                vector=looking.vector,
-                model=looking.model,
+                looking.scope, list(keys), vector=looking.vector, model=looking.model
             )
             asked.append(self._facts)
         return asked
@@ -98,9 +98,15 @@ class Messages:
         found = self._distinct()
         if self._facts is None:
             return found
-        facts = self._facts.answer
+        facts, learnt = self._facts.answer, self._looking.learnt
         return [
-            replace(candidate, fact_cosine=facts.get(cast(MessageKey, candidate.key)))
+            replace(
+                candidate,
+                fact_cosine=known.cosine,
+                fact_bm25=max(learnt.of_each(known.lexical_nos), default=0.0),
+            )
+            if (known := facts.get(cast(MessageKey, candidate.key))) is not None
+            else candidate
             for candidate in found
         ]
 
@@ -203,6 +209,16 @@ def _each_once(found: Sequence[Statement[list[Candidate]]]) -> list[Candidate]:
             if known is None or candidate.most_recent:
                 distinct[candidate.key] = candidate
     return list(distinct.values())
+
+
+def _beside(given: Sequence[MessageKey]) -> list[MessageKey]:
+    """The keys within reach of the given ones, whether or not there is a message."""
+    return [
+        (conversation, number + distance)
+        for conversation, number in given
+        for distance in range(-_REACH, _REACH + 1)
+        if distance
+    ]
 
 
 def _promise(candidate: Candidate) -> float:

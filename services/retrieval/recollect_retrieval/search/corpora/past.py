@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from recollect_retrieval.search.corpora.looking import Looking
+from recollect_retrieval.search.corpora.memories import ranks_of, sought_of, with_ranks
 from recollect_retrieval.search.past import with_old_words
 from recollect_retrieval.storage import past_candidates
 from recollect_retrieval.storage.candidate import Candidate, Kind
 from recollect_retrieval.storage.filters import Filters
-from recollect_retrieval.storage.memory_candidates import Sought, text_ranks
 from recollect_retrieval.storage.moment import Moment
 from recollect_retrieval.storage.past_candidates import PastCandidate
 from recollect_retrieval.storage.statement import Statement
@@ -42,17 +42,7 @@ class PastMemories:
 
     def first(self, looking: Looking, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
-        window = looking.light.window
-        sought = Sought(
-            vector=looking.vector,
-            model=looking.model,
-            bm25=bm25,
-            entity_ids=looking.entity_ids,
-            since=window.start if window else None,
-            until=window.end if window else None,
-            newest=looking.newest,
-            wanted=looking.wanted,
-        )
+        sought = sought_of(looking, bm25)
         self._looking = looking
         self._found = past_candidates.candidates(looking.scope, sought, self._moment, self._filters)
         return [self._found]
@@ -61,20 +51,12 @@ class PastMemories:
         """See `Corpus.second`."""
         if not self._looking.with_text_rank:
             return ()
-        ids = [cast(UUID, candidate.key) for candidate in self._scored()]
-        self._ranks = text_ranks(self._looking.scope, self._looking.text, ids)
+        self._ranks = ranks_of(self._scored(), self._looking)
         return [self._ranks]
 
     def candidates(self) -> list[Candidate]:
         """See `Corpus.candidates`."""
-        found = self._scored()
-        if self._ranks is None:
-            return found
-        ranks = self._ranks.answer
-        return [
-            replace(candidate, text_rank=ranks.get(cast(UUID, candidate.key), 0.0))
-            for candidate in found
-        ]
+        return with_ranks(self._scored(), self._ranks)
 
     def _scored(self) -> list[Candidate]:
         assert self._found is not None

@@ -3,8 +3,8 @@
     own   = cosine + 0.5 source + b/(b+8) + 0.4 date + 0.1 entity + 0.2 speaker + 0.2 priority
     score = (own + 0.5 (best own of the same conversation) + 0.5 neighbours) / scale
 
-`cosine` is that of the query with the item, for a message at least that of a memory made of it
-(`facts` is what this adds). `source` is the cosine with the words a memory came from, b is BM25,
+`cosine` is that of the query with the item and b its BM25, for a message at least those of a memory
+made of it (`facts` is what this adds). `source` is the cosine with the words a memory came from,
 and `date` is 1 inside the time window the question names, decaying outside; a question for the most
 recent is read as one for the time of the newest candidate. `entity`, `speaker` and
 `source_priority` are 1 where the question names something that is mentioned, who said it, or the
@@ -124,19 +124,25 @@ def _parts(
 ) -> tuple[float, ...]:
     """All but the lifts, in the order of `_NAMES`."""
     cosine = max(0.0, candidate.cosine or 0.0)
-    learnt = max(0.0, (candidate.fact_cosine or 0.0) - cosine)
-    bm25 = candidate.bm25
+    words = _saturated(candidate.bm25)
+    # What the memories made of a message match better than the message itself.
+    learnt = weight["semantic"] * max(0.0, (candidate.fact_cosine or 0.0) - cosine)
+    learnt += weight["keyword"] * max(0.0, _saturated(candidate.fact_bm25) - words)
     named = bool(candidate.speaker) and fold(candidate.speaker) in light.names
     return (
         weight["semantic"] * cosine / scale,
-        weight["semantic"] * learnt / scale,
+        learnt / scale,
         weight["source"] * max(0.0, candidate.source_cosine or 0.0) / scale,
-        weight["keyword"] * bm25 / (bm25 + _BM25_HALF) / scale,
+        weight["keyword"] * words / scale,
         weight["date"] * closeness(window, candidate.happened_at) / scale if window else 0.0,
         weight["entity"] / scale if candidate.entities else 0.0,
         weight["speaker"] / scale if named else 0.0,
         weight["source_priority"] / scale if candidate.source_type in light.source_types else 0.0,
     )
+
+
+def _saturated(bm25: float) -> float:
+    return bm25 / (bm25 + _BM25_HALF)
 
 
 def _window(candidates: Sequence[Candidate], light: Light) -> Window | None:

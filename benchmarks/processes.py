@@ -1,4 +1,4 @@
-"""Starts the processes of one run, waits until they listen, ends them whatever happens."""
+"""Starts the processes of a benchmark, waits until they listen, ends them whatever happens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 PATIENCE_SECONDS = 60.0
 _PORT = re.compile(r"\bport (\d+)\b")
 _LOG_TAIL = 2_000

@@ -13,14 +13,14 @@ _VOWELS = "aeiou"
 def sentence(rng: random.Random, words: int) -> str:
     """A sentence of so many words."""
     # The cube makes the first words of the vocabulary the frequent ones.
-    picked = (_WORDS[int(len(_WORDS) * rng.random() ** 3)] for _ in range(words))
+    picked = (WORDS[int(len(WORDS) * rng.random() ** 3)] for _ in range(words))
     text = " ".join(picked)
     return f"{text[0].upper()}{text[1:]}."
 
 
 def name(number: int) -> str:
     """A name, the same for the same number."""
-    return _WORDS[number % len(_WORDS)].capitalize()
+    return WORDS[number % len(WORDS)].capitalize()
 
 
 def _vocabulary() -> Sequence[str]:
@@ -34,4 +34,5 @@ def _vocabulary() -> Sequence[str]:
     return list(found)
 
 
-_WORDS = _vocabulary()
+WORDS = _vocabulary()
+"""All words, the frequent ones first."""

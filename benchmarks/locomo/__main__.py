@@ -1,0 +1,108 @@
+"""The command `python -m benchmarks.locomo`; the package's docstring says what it measures.
+
+Exit code 0 when the run came to its end, whatever the scores, and when there are no data; 1 when it
+could not; 2 for arguments, settings or data that cannot be used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+from rich.console import Console
+from rich.progress import Progress
+
+from benchmarks.locomo.asking import Unanswered
+from benchmarks.locomo.compare import read_result, show_differences
+from benchmarks.locomo.data import TRANSCRIPTS, Data, choose, load
+from benchmarks.locomo.embedders import KINDS, available
+from benchmarks.locomo.loading import NotLoaded
+from benchmarks.locomo.measure import Run, measure
+from benchmarks.locomo.report import as_json, show
+from benchmarks.serving import temporary_place
+from benchmarks.terminal import output, positive, progress
+from recollect_shared.config import describe
+from recollect_shared.database.embedded import EmbeddedPostgresError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, or compare two results; returns the exit code."""
+    given = _parser().parse_args(arguments)
+    complaints = Console(stderr=True)
+    try:
+        if given.command == "compare":
+            show_differences(read_result(given.a), read_result(given.b), output())
+            return 0
+        folder = os.environ.get("LOCOMO_DIR")
+        if not folder:
+            print(
+                f"locomo: skipped: set LOCOMO_DIR to the folder of {TRANSCRIPTS} "
+                "(see benchmarks/README.md)"
+            )
+            return 0
+        return _measure(given, Path(folder), complaints)
+    except ValidationError as error:
+        complaints.print(f"locomo: {describe(error)}", markup=False, style="red")
+        return 2
+    except ValueError as error:
+        complaints.print(f"locomo: {error}", markup=False, style="red")
+        return 2
+    except (NotLoaded, Unanswered, EmbeddedPostgresError, OSError) as error:
+        complaints.print(f"locomo: {error}", markup=False, style="red")
+        return 1
+
+
+def _measure(given: argparse.Namespace, folder: Path, complaints: Console) -> int:
+    data = choose(load(folder), given.limit)
+    runs: list[Run] = []
+    for kind in given.embedder or available(os.environ):
+        with progress(complaints) as bars:
+            runs.append(asyncio.run(_run(data, kind, bars)))
+        show(runs[-1], output())
+    if given.json:
+        given.json.write_text(json.dumps(as_json(runs)) + "\n", "utf-8")
+    return 0
+
+
+async def _run(data: Data, kind: str, bars: Progress) -> Run:
+    async with temporary_place() as place:
+        return await measure(data, kind, place, bars)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.locomo",
+        description="Measure what is found of real conversations. LOCOMO_DIR names the folder of "
+        "the data, which are not part of this project.",
+    )
+    parser.set_defaults(command="run")
+    parser.add_argument(
+        "--embedder",
+        action="append",
+        choices=KINDS,
+        help="repeatable (default: offline, onnx with RECOLLECT_ONNX_MODEL_DIR, openai with "
+        "EMBEDDING_MODEL and OPENAI_BASE_URL or OPENAI_API_KEY)",
+    )
+    parser.add_argument(
+        "--limit", type=positive, metavar="N", help="only so many questions, spread over all"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure and score")
+    commands = parser.add_subparsers(dest="command_given", metavar="")
+    compare = commands.add_parser("compare", help="show how two JSON results differ")
+    compare.set_defaults(command="compare")
+    compare.add_argument("a", type=Path, metavar="A.json")
+    compare.add_argument("b", type=Path, metavar="B.json")
+    return parser
+
+
+if __name__ == "__main__":
+    # What the services warn of is meant: no keys, a scripted model.
+    logging.getLogger("recollect").setLevel(logging.ERROR)
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""Asks the questions through SearchMemories and scores the answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import grpc
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from benchmarks.locomo.data import Question
+from benchmarks.locomo.scores import TOP, Score, score
+from benchmarks.locomo.variants import Corpus, Variant
+from recollect.v1 import retrieval_service_pb2, search_pb2
+
+_AT_ONCE = 4
+_SECONDS = 30.0
+
+# The conversations end in 2023: a month without a year is meant to lie in them.
+_REFERENCE = Timestamp()
+_REFERENCE.FromDatetime(datetime(2024, 1, 31, tzinfo=UTC))
+
+
+class Unanswered(Exception):
+    """A question got no answer; the text says what the service said."""
+
+
+@dataclass(slots=True)
+class Answers:
+    """What came of asking all questions in one way.
+
+    Attributes:
+        scores: One for each question, in their order.
+        parts: The most that each part of a score came to, by name; only if explained.
+        degraded: Answers of which a leg was missing.
+    """
+
+    scores: Sequence[Score]
+    parts: dict[str, float] = field(default_factory=dict)
+    degraded: int = 0
+
+
+async def ask_all(
+    reader: Any,
+    questions: Sequence[Question],
+    corpus: Corpus,
+    variant: Variant,
+    *,
+    explain: bool = False,
+    done: Callable[[], None] = lambda: None,
+) -> Answers:
+    """Ask every question, a few at a time.
+
+    Args:
+        reader: The retrieval service's stub.
+        questions: What to ask.
+        corpus: What is searched.
+        variant: By which ranking.
+        explain: Whether to note which parts scores are made of.
+        done: Called after each question.
+
+    Raises:
+        Unanswered: A search failed.
+    """
+    scores: dict[int, Score] = {}
+    answers = Answers(())
+    failed: list[str] = []
+
+    async def ask_in_turn(left: Iterator[tuple[int, Question]]) -> None:
+        for number, question in left:
+            if failed:
+                return
+            request = retrieval_service_pb2.SearchMemoriesRequest(
+                user_id=question.user,
+                query=question.text,
+                limit=TOP,
+                scopes=corpus.scopes,
+                ranking=variant.ranking,
+                weights=variant.weights,
+                explain=explain,
+                reference_time=_REFERENCE,
+            )
+            try:
+                response = await reader.SearchMemories(request, timeout=_SECONDS)
+            except grpc.aio.AioRpcError as error:
+                failed.append(f"{error.code().name}: {error.details()}")
+                return
+            scores[number] = score(question.gold, [behind(each) for each in response.results])
+            answers.degraded += response.degraded
+            for result in response.results:
+                for name, part in result.breakdown.items():
+                    answers.parts[name] = max(abs(part), answers.parts.get(name, 0.0))
+            done()
+
+    left = iter(enumerate(questions))
+    async with asyncio.TaskGroup() as asking:
+        for _ in range(_AT_ONCE):
+            asking.create_task(ask_in_turn(left))
+    if failed:
+        raise Unanswered(f"a search of {corpus.name} by {variant.name} failed: {failed[0]}")
+    answers.scores = [scores[number] for number in range(len(questions))]
+    return answers
+
+
+def behind(result: search_pb2.SearchResult) -> list[str]:
+    """Ids of the messages behind a result: itself, or those a memory came from."""
+    if result.WhichOneof("item") == "message":
+        return [result.message.id]
+    return list(result.memory.source_message_ids)

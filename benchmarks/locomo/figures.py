@@ -1,0 +1,95 @@
+"""What the scores of a run come to: means, intervals, and differences to the default ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from benchmarks.bootstrap import Draws, Floats, draw, interval, ratio, ratios, values
+from benchmarks.differences import Difference, difference
+from benchmarks.locomo.measure import Run
+from benchmarks.locomo.scores import Score
+from benchmarks.locomo.variants import BALANCED
+
+ALL = "all"
+METRICS = {"recall_10": "R@10", "recall_5": "R@5", "ndcg_10": "nDCG@10"}
+"""What a score is made of, and how it is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A mean; `low` and `high` bound it with 95 %."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The figures of a corpus over the questions of one category, or over all, by metric."""
+
+    corpus: str
+    category: str
+    questions: int
+    figures: dict[str, Figure]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Another ranking on a corpus, held against the default: differences by metric."""
+
+    corpus: str
+    variant: str
+    differences: dict[str, Difference]
+
+
+def groups(run: Run) -> Iterator[Group]:
+    """The default ranking on every corpus, over all questions and by category."""
+    categories = [question.category for question in run.questions]
+    for corpus, variants in run.scores.items():
+        for category in (ALL, *sorted(set(categories))):
+            scores = [
+                score
+                for score, of in zip(variants[BALANCED.name], categories, strict=True)
+                if category in (ALL, of)
+            ]
+            yield Group(corpus, category, len(scores), _figures(scores))
+
+
+def rankings(run: Run) -> Iterator[Ranked]:
+    """Every other ranking on every corpus, in the order in which they were asked."""
+    drawn = draw(len(run.questions))
+    for corpus, variants in run.scores.items():
+        for name, scores in variants.items():
+            if name != BALANCED.name:
+                yield Ranked(corpus, name, compared(variants[BALANCED.name], scores, drawn))
+
+
+def compared(
+    before: Sequence[Score], after: Sequence[Score], drawn: Draws
+) -> dict[str, Difference]:
+    """Two rankings on the same questions, by metric."""
+    return {
+        metric: difference(metric, of(before, metric), of(after, metric), drawn)
+        for metric in METRICS
+    }
+
+
+def of(scores: Sequence[Score], metric: str) -> Floats:
+    """One metric of every question, as counts to draw from."""
+    return values([getattr(score, metric) for score in scores])
+
+
+def mean(run: Run, corpus: str, variant: str, metric: str) -> float:
+    """A mean over all questions."""
+    return ratio(of(run.scores[corpus][variant], metric))
+
+
+def _figures(scores: Sequence[Score]) -> dict[str, Figure]:
+    drawn = draw(len(scores))
+    found = {}
+    for metric in METRICS:
+        counted = of(scores, metric)
+        found[metric] = Figure(ratio(counted), *interval(ratios(counted, drawn)))
+    return found

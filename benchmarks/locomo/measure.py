@@ -1,0 +1,129 @@
+"""Measures one embedder: loads everything once, then asks in every way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.progress import Progress
+
+from benchmarks.locomo.asking import Answers, ask_all
+from benchmarks.locomo.data import Data, Question
+from benchmarks.locomo.embedders import model_for
+from benchmarks.locomo.loading import Held, load_into
+from benchmarks.locomo.scores import Score
+from benchmarks.locomo.variants import (
+    ABLATIONS,
+    BALANCED,
+    CORPORA,
+    OTHERS,
+    Corpus,
+    Variant,
+    idle,
+)
+from benchmarks.serving import Place, reading, writing
+from recollect_shared.config import SharedSettings
+from recollect_shared.startup import configured_embedder
+
+_EMBEDDING_MS = 5_000
+"""How long a question's vector is waited for: quality is measured here, not speed."""
+
+
+@dataclass(slots=True)
+class Run:
+    """What one embedder came to.
+
+    Attributes:
+        kind: Kind of the embedder.
+        embedder: Its name.
+        held: What the services held.
+        questions: What was asked.
+        ceiling: The recall of somebody who finds every fact.
+        scores: By corpus and variant one score for each question, in their order.
+        idle: By corpus the components that add nothing, without which nothing was asked.
+        degraded: Answers of which a leg was missing.
+        seconds: How long loading and asking took.
+    """
+
+    kind: str
+    embedder: str
+    held: Held
+    questions: Sequence[Question]
+    ceiling: float
+    scores: dict[str, dict[str, Sequence[Score]]] = field(default_factory=dict)
+    idle: dict[str, list[str]] = field(default_factory=dict)
+    degraded: int = 0
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+async def measure(data: Data, kind: str, place: Place, bars: Progress) -> Run:
+    """Run the whole benchmark for one embedder.
+
+    Args:
+        data: Sessions and questions.
+        kind: Kind of the embedder.
+        place: A migrated database without data.
+        bars: Where it is shown how far it is.
+
+    Raises:
+        NotLoaded: The data did not become findable.
+        Unanswered: A search failed.
+        ValueError: The environment lacks something; the message names the variable.
+    """
+    started = time.monotonic()
+    async with AsyncExitStack() as stack:
+        chosen = await stack.enter_async_context(model_for(kind, data.sessions))
+        writer = await stack.enter_async_context(writing(place, **chosen.settings))
+        reader = await stack.enter_async_context(
+            reading(place, embedding_deadline_ms=_EMBEDDING_MS, **chosen.settings)
+        )
+        loading = bars.add_task(f"{kind}: extracting", total=len(data.sessions))
+        held = await load_into(
+            place, writer, reader, data.sessions, done=lambda: bars.advance(loading)
+        )
+        loaded = time.monotonic()
+        run = Run(kind, await _name(chosen.settings), held, data.questions, data.ceiling)
+        for corpus in CORPORA:
+            await _ask(reader, corpus, run, bars)
+    run.seconds = {"loading": loaded - started, "asking": time.monotonic() - loaded}
+    return run
+
+
+async def _ask(reader: Any, corpus: Corpus, run: Run, bars: Progress) -> None:
+    """Ask everything of one corpus; what a component without effect leaves is known already."""
+    task = bars.add_task(f"{run.kind}: asking {corpus.name}", total=None)
+    found = run.scores[corpus.name] = {}
+
+    async def ask(variant: Variant, *, explain: bool = False) -> Answers:
+        answers = await ask_all(
+            reader,
+            run.questions,
+            corpus,
+            variant,
+            explain=explain,
+            done=lambda: bars.advance(task),
+        )
+        found[variant.name] = answers.scores
+        run.degraded += answers.degraded
+        return answers
+
+    parts = (await ask(BALANCED, explain=True)).parts
+    asked: list[Variant] = []
+    if corpus.ablated:
+        run.idle[corpus.name] = [v.without for v in ABLATIONS if idle(v.without, parts)]
+        asked += [v for v in ABLATIONS if not idle(v.without, parts)]
+        asked += OTHERS
+    bars.update(task, total=len(run.questions) * (1 + len(asked)))
+    for variant in asked:
+        await ask(variant)
+
+
+async def _name(settings: Mapping[str, Any]) -> str:
+    embedder = configured_embedder(SharedSettings(**settings))
+    try:
+        return embedder.name
+    finally:
+        await embedder.close()

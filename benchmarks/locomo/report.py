@@ -1,0 +1,158 @@
+"""Tables for a reader, and the same figures as JSON for `compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.differences import Difference
+from benchmarks.locomo.bars import bars
+from benchmarks.locomo.figures import ALL, METRICS, Figure, groups, rankings
+from benchmarks.locomo.measure import Run
+from benchmarks.results import not_ours
+
+FORMAT = "locomo-1"
+_DIGITS = 4
+_TOLD = ("recall_10", "ndcg_10")
+"""The metrics of other rankings that are printed; the file has all."""
+
+
+def show(run: Run, console: Console) -> None:
+    """Print one embedder's tables."""
+    console.print(_quality(run))
+    console.print(_ablation(run))
+    console.print(_bars(run))
+    for line in notes(run):
+        console.print(line, markup=False, highlight=False)
+
+
+def notes(run: Run) -> list[str]:
+    """What was held, and what limits the figures, as sentences."""
+    held = run.held
+    lines = [
+        f"{run.embedder}: {held.succeeded} of {held.sessions} jobs succeeded, {held.summaries} "
+        f"summaries, {held.memories} memories ({held.with_sources} with sources), "
+        f"{held.messages} messages; "
+        + ", ".join(f"{name} {seconds:.0f} s" for name, seconds in run.seconds.items()),
+        f"facts cannot come above R@10 {run.ceiling:.3f}: not every gold message led to one",
+    ]
+    for corpus, components in run.idle.items():
+        if components:
+            lines.append(f"add nothing to {corpus} here: {', '.join(components)}")
+    if run.degraded:
+        lines.append(f"{run.degraded} answers were degraded: these figures are too low")
+    return lines
+
+
+def as_json(runs: Sequence[Run]) -> dict[str, Any]:
+    """Everything that was found, with the scores of every question."""
+    return {
+        "format": FORMAT,
+        "runs": [
+            {
+                "kind": run.kind,
+                "embedder": run.embedder,
+                "held": asdict(run.held),
+                "ceiling": round(run.ceiling, _DIGITS),
+                "degraded": run.degraded,
+                "idle": run.idle,
+                "seconds": {name: round(value, 1) for name, value in run.seconds.items()},
+                "bars": [{**asdict(bar), "verdict": bar.verdict} for bar in bars(run)],
+                "groups": [asdict(group) for group in groups(run)],
+                "rankings": [asdict(ranked) for ranked in rankings(run)],
+                "questions": [
+                    {"id": question.id, "category": question.category} for question in run.questions
+                ],
+                "scores": {
+                    corpus: {
+                        variant: [[round(value, _DIGITS) for value in score] for score in scores]
+                        for variant, scores in variants.items()
+                    }
+                    for corpus, variants in run.scores.items()
+                },
+            }
+            for run in runs
+        ],
+    }
+
+
+def check_format(found: Any, name: str) -> None:
+    """Refuse a file that no run wrote.
+
+    Raises:
+        ValueError: It is something else, or of another version; the text says what to do.
+    """
+    if not isinstance(found, Mapping) or found.get("format") != FORMAT:
+        raise not_ours(name)
+
+
+def points(value: float, *, sign: bool = False) -> str:
+    """A score between 0 and 1, or a difference of two with its sign."""
+    return f"{value:{'+' if sign else ''}.3f}"
+
+
+def _quality(run: Run) -> Table:
+    table = Table(title=f"LoCoMo with {run.embedder}")
+    table.add_column("searched")
+    for name in ("questions", *METRICS.values()):
+        table.add_column(name, justify="right")
+    for group in groups(run):
+        everything = group.category == ALL
+        if everything and table.row_count:
+            table.add_section()
+        table.add_row(
+            group.corpus if everything else f"  {group.category}",
+            str(group.questions),
+            *(_with_interval(group.figures[metric]) for metric in METRICS),
+        )
+    return table
+
+
+def _ablation(run: Run) -> Table:
+    table = Table(title=f"Other rankings with {run.embedder}, against the default")
+    table.add_column("searched")
+    table.add_column("ranking")
+    for metric in _TOLD:
+        table.add_column(METRICS[metric], justify="right")
+        table.add_column("difference, 95 %", justify="right")
+    before = ""
+    for ranked in rankings(run):
+        if before and ranked.corpus != before:
+            table.add_section()
+        cells: list[str] = []
+        for metric in _TOLD:
+            item = ranked.differences[metric]
+            cells += [points(item.after), _difference(item)]
+        table.add_row("" if ranked.corpus == before else ranked.corpus, ranked.variant, *cells)
+        before = ranked.corpus
+    return table
+
+
+def _bars(run: Run) -> Table:
+    table = Table(title=f"Bars for {run.embedder}, over {len(run.questions)} questions")
+    table.add_column("figure")
+    for name in ("measured", "bar", "aim", ""):
+        table.add_column(name, justify="right")
+    for bar in bars(run):
+        table.add_row(
+            bar.figure,
+            # One digit more: what is rounded up to the bar has not reached it.
+            f"{bar.measured:.4f}",
+            f"≥ {bar.bar:.2f}",
+            "-" if bar.aim is None else f"≥ {bar.aim:.2f}",
+            bar.verdict,
+        )
+    return table
+
+
+def _with_interval(figure: Figure) -> str:
+    return f"{points(figure.value)} ({points(figure.low)} to {points(figure.high)})"
+
+
+def _difference(item: Difference) -> str:
+    low, high = points(item.low, sign=True), points(item.high, sign=True)
+    return f"{points(item.delta, sign=True)} ({low} to {high})"

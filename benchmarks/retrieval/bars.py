@@ -1,0 +1,141 @@
+"""The bars that a run is held to (design, section 6), and whether it met them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from benchmarks.retrieval.figures import Report, Row
+
+TIMES_FLOOR = 2.0
+TIMES_STORE = 1.2
+TIMES_SELECT = 2.5
+TIMES_SEARCH = 1.3
+COLD_SECONDS, WARM_SECONDS = 15.0, 5.0
+EXACT_UP_TO = 2_000
+"""Memories of a user up to which nothing may be missed."""
+RECALL_ABOVE = 0.98
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar: its name, what was compared, both as they are told, and whether it was met.
+
+    `met` is None where the run did not measure what it takes.
+    """
+
+    name: str
+    figure: str
+    measured: str
+    bar: str
+    met: bool | None
+
+
+def bars(report: Report) -> list[Bar]:
+    """All bars, in order."""
+    return [
+        _floor("P1", report, 200),
+        _floor("P2", report, 2_000),
+        *_store(report),
+        *_context(report),
+        *_start(report),
+        *_recall(report),
+    ]
+
+
+def _floor(name: str, report: Report, size: int) -> Bar:
+    search = _alone(report, "search", size)
+    times = report.times_the_floor(search) if search else None
+    return _times(
+        name,
+        f"SearchMemories, {size:,} memories a user, p50 by that of its floor",
+        times,
+        TIMES_FLOOR,
+    )
+
+
+def _store(report: Report) -> Iterator[Bar]:
+    stores = sorted({row.place.store for row in report.rows})
+    sizes = sorted({row.place.size for row in report.rows if row.subject == "search"})
+    small, large = stores[0], stores[-1]
+    for size in sizes:
+        times = None
+        if large > small:
+            before = _alone(report, "search", size, store=small)
+            after = _alone(report, "search", size, store=large)
+            times = after.p50 / before.p50 if before and after else None
+        yield _times(
+            "P3",
+            f"SearchMemories, {size:,} memories a user, p50 in the large store by the small one's",
+            times,
+            TIMES_STORE,
+        )
+
+
+def _context(report: Report) -> Iterator[Bar]:
+    size = min((row.place.size for row in report.rows if row.subject == "context"), default=0)
+    context, query = _alone(report, "context", size), _alone(report, "context_query", size)
+    search = _alone(report, "search", size)
+    yield _times(
+        "P4",
+        "GetContext without a query, p50 by that of gRPC + SELECT 1",
+        report.times_the_floor(context) if context else None,
+        TIMES_SELECT,
+    )
+    yield _times(
+        "P4",
+        "GetContext with a query, p50 by that of SearchMemories",
+        query.p50 / search.p50 if query and search else None,
+        TIMES_SEARCH,
+    )
+
+
+def _start(report: Report) -> Iterator[Bar]:
+    start = report.start
+    for how, seconds, bar in (
+        ("cold", start.cold if start else None, COLD_SECONDS),
+        ("warm", start.warm if start else None, WARM_SECONDS),
+    ):
+        yield Bar(
+            "P6",
+            f"start to first answer, {how}",
+            "-" if seconds is None else f"{seconds:.1f} s",
+            f"≤ {bar:g} s",
+            None if seconds is None else seconds <= bar,
+        )
+
+
+def _recall(report: Report) -> Iterator[Bar]:
+    for found in report.recall:
+        yield Bar(
+            "Q2",
+            f"complete replies to filtered searches, {found.size:,} memories a user",
+            f"{found.complete:,} of {found.searches:,}",
+            "all",
+            found.complete == found.searches,
+        )
+        exact = found.size <= EXACT_UP_TO
+        least = min(found.recall, found.unfiltered)
+        yield Bar(
+            "Q2",
+            f"recall by brute force, {found.size:,} memories a user",
+            f"{least:.4f}",
+            "1" if exact else f"≥ {RECALL_ABOVE:g}",
+            least >= (1.0 if exact else RECALL_ABOVE),
+        )
+
+
+def _alone(report: Report, subject: str, size: int, store: int | None = None) -> Row | None:
+    """The row of a single caller and an embedder without delay; in the small store by default."""
+    wanted = store if store is not None else min(row.place.store for row in report.rows)
+    return report.find(subject, size=size, store=wanted, callers=1, delay_ms=0)
+
+
+def _times(name: str, figure: str, times: float | None, bar: float) -> Bar:
+    return Bar(
+        name,
+        figure,
+        "-" if times is None else f"{times:.2f} ×",
+        f"≤ {bar:g} ×",
+        None if times is None else times <= bar,
+    )

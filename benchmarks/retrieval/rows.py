@@ -1,0 +1,146 @@
+"""Measures rows of figures, all subjects of one place in turns.
+
+The turns are short, so that what else the machine does falls on all of them alike.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+
+from benchmarks.processes import Started
+from benchmarks.retrieval.asking import Asking
+from benchmarks.retrieval.caller import Seen, Work
+from benchmarks.retrieval.figures import Place, Row, percentile
+from benchmarks.retrieval.stage import Stage
+from benchmarks.watching import resident_bytes
+
+SLICES = 3
+_WARM_UP_SECONDS = 0.3
+_NO_END = 10_000_000
+
+
+@dataclass
+class _Sum:
+    """What the slices of one subject add up to."""
+
+    ms: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    cpu: Counter[str] = field(default_factory=Counter)
+    embedding_calls: int = 0
+    looked_at: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+
+    def add(self, seen: Seen, cpu: dict[str, float], embedding_calls: int) -> None:
+        self.ms += seen.ms
+        self.seconds += seen.seconds
+        self.cpu.update({**cpu, "caller": seen.cpu_seconds})
+        self.embedding_calls += embedding_calls
+        self.looked_at += seen.looked_at
+        self.faults.update(seen.faults)
+
+
+class Measuring:
+    """Measures one group of rows after the other.
+
+    Args:
+        stage: What runs.
+        limit: Results that a search wants.
+        weights: Names of the ranking's components.
+        measured: Is told after each slice.
+    """
+
+    def __init__(
+        self, stage: Stage, *, limit: int, weights: Sequence[str], measured: Callable[[], None]
+    ) -> None:
+        self._stage = stage
+        self._limit = limit
+        self._weights = weights
+        self._measured = measured
+
+    async def rows(
+        self, place: Place, users: Sequence[str], subjects: Sequence[str], seconds: float
+    ) -> list[Row]:
+        """The figures of these subjects in one place.
+
+        Args:
+            place: Where.
+            users: Who asks, in turn.
+            subjects: What is asked, of `SUBJECTS`.
+            seconds: How long each subject is measured.
+
+        Raises:
+            CallFailed: A call was answered with an error.
+        """
+        await self._stage.delay(place.delay_ms)
+        sums: defaultdict[str, _Sum] = defaultdict(_Sum)
+        for turn in range(SLICES + 1):
+            for subject in subjects:
+                work = self._work(
+                    subject,
+                    place,
+                    users,
+                    seconds=seconds / SLICES if turn else _WARM_UP_SECONDS,
+                    # Another place or turn asks other questions: none is in a cache yet.
+                    seed=f"{place} {turn}",
+                )
+                calls = await self._stage.embedding_calls()
+                before = self._stage.cpu(self._process(subject))
+                seen = await self._stage.call(work)
+                if not turn:
+                    continue
+                spent = self._stage.cpu(self._process(subject))
+                sums[subject].add(
+                    seen,
+                    {name: value - before[name] for name, value in spent.items()},
+                    await self._stage.embedding_calls() - calls,
+                )
+                self._measured()
+        return [self._row(subject, place, sums[subject]) for subject in subjects]
+
+    def _work(
+        self, subject: str, place: Place, users: Sequence[str], *, seconds: float, seed: str
+    ) -> Work:
+        floor = subject.startswith("floor_")
+        kind = subject.removeprefix("floor_")
+        asking = Asking(
+            kind="empty" if subject in {"floor_echo", "floor_select"} else kind,
+            users=users,
+            # Repeated queries are the same in every slice.
+            seed=subject if kind == "search_repeated" else f"{subject} {seed}",
+            limit=self._limit,
+            weights=self._weights,
+            floor=floor,
+        )
+        return Work(
+            port=self._process(subject).port,
+            callers=place.callers,
+            seconds=seconds,
+            most=_NO_END,
+            asking=asdict(asking),
+            key="" if floor else self._stage.key,
+        )
+
+    def _process(self, subject: str) -> Started:
+        if subject.startswith("floor_"):
+            return self._stage.floors[subject.removeprefix("floor_")]
+        return self._stage.service
+
+    def _row(self, subject: str, place: Place, total: _Sum) -> Row:
+        requests = len(total.ms)
+        return Row(
+            subject=subject,
+            place=place,
+            requests=requests,
+            p50=round(percentile(total.ms, 0.50), 3),
+            p95=round(percentile(total.ms, 0.95), 3),
+            p99=round(percentile(total.ms, 0.99), 3),
+            per_second=round(requests / total.seconds, 1),
+            cpu_ms={name: round(1_000 * spent / requests, 3) for name, spent in total.cpu.items()},
+            caller_share=round(total.cpu["caller"] / total.seconds, 2),
+            embedding_calls=round(total.embedding_calls / requests, 3),
+            resident_mib=round(resident_bytes([self._process(subject).pid]) / 2**20, 1),
+            looked_at=total.looked_at,
+            faults=dict(total.faults),
+        )

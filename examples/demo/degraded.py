@@ -1,0 +1,73 @@
+"""Section 7 of the story: what is answered while the embedding model is away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from examples.demo.model_server import ModelServer
+from examples.demo.show import word
+from recollect.v1 import retrieval_service_pb2, search_pb2
+from recollect_client import RecollectClient
+from recollect_shared.config import SharedSettings
+from recollect_shared.startup import configured_embedder
+
+if TYPE_CHECKING:
+    from examples.demo.story import Story
+
+FIRST = "Which table format did the team choose for the scan archive?"
+SECOND = "What is the name of her cat?"
+_SHOWN = 2
+_LEGS = ("semantic", "keyword")
+
+
+def tell_degraded(story: Story) -> None:
+    """Ask with the embedding server there, stop it, and ask again."""
+    page = story.page
+    page.chapter("7. When the embedder is away")
+    page.say(
+        "A second retrieval service reads the same database. It has its vectors from a small "
+        "server of this demo, which embeds as the first service does. While that server runs:"
+    )
+    with (
+        ModelServer(configured_embedder(SharedSettings())) as server,
+        story.running.another_reader(server.settings) as client,
+    ):
+        _ask(story, client, FIRST)
+        server.stop()
+        page.say("\nThe server is stopped. A new question is answered by its words:")
+        _ask(story, client, SECOND)
+        page.say("\nAnd the question that it had embedded before is still known to the service:")
+        _ask(story, client, FIRST)
+
+
+def _ask(story: Story, client: RecollectClient, query: str) -> None:
+    page, user = story.page, story.run.user("maren")
+    reply = story.timed(
+        "search, second service", lambda: client.search_memories(user, query, limit=_SHOWN)
+    )
+    page.say(f"maren asks: {query}", "bold")
+    for result in reply.results:
+        page.item(
+            f"{result.score:.2f}  {result.memory.content}  "
+            f"(found by {', '.join(result.matched_legs)})"
+        )
+    legs = {leg.name: leg for leg in reply.legs}
+    for name in _LEGS:
+        if name in legs:
+            page.item(f"{name}: {_state(legs[name])}", "" if _ran(legs[name]) else "yellow")
+    page.item(_whole(reply), "yellow" if reply.degraded else "green")
+
+
+def _whole(reply: retrieval_service_pb2.SearchMemoriesResponse) -> str:
+    if reply.degraded:
+        return "the reply says that it is degraded"
+    return "the reply is whole"
+
+
+def _ran(leg: search_pb2.LegReport) -> bool:
+    return leg.state == search_pb2.LEG_STATE_RAN
+
+
+def _state(leg: search_pb2.LegReport) -> str:
+    state = word(search_pb2.LegState, leg.state)
+    return f"{state} ({leg.reason})" if leg.reason else f"{state}, {leg.candidates} found"

@@ -1,0 +1,90 @@
+"""The benchmark of retrieval quality, whole, on two small conversations (I6)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+
+from benchmarks.locomo.data import Data, Question
+from benchmarks.locomo.measure import measure
+from benchmarks.locomo.report import as_json
+from benchmarks.locomo.variants import ABLATIONS
+from benchmarks.serving import Place
+
+_SAID = {
+    "c1": (
+        ("m1", "USER", "Linh", "I adopted a grey cat named Mochi last week."),
+        ("m2", "ASSISTANT", "Bao", "Congratulations! How does she like the flat?"),
+        ("m3", "USER", "Linh", "She sleeps on the radiator all day."),
+    ),
+    "c2": (
+        ("m4", "USER", "Linh", "My brother Khoa opened a bakery in Huế."),
+        ("m5", "ASSISTANT", "Bao", "What does he bake?"),
+        ("m6", "USER", "Linh", "Mostly sourdough bread."),
+    ),
+}
+_FACTS = {
+    "c1": [{"content": "Linh adopted a grey cat named Mochi.", "evidence": ["m1"]}],
+    "c2": [{"content": "Linh's brother Khoa opened a bakery in Huế.", "evidence": ["m4"]}],
+}
+
+
+def _session(name: str) -> dict[str, Any]:
+    return {
+        "user_id": "linh",
+        "conversation_id": name,
+        "messages": [
+            {
+                "id": message_id,
+                "role": role,
+                "name": speaker,
+                "content": content,
+                "created_at": f"2023-05-08T13:5{place}:00+00:00",
+            }
+            for place, (message_id, role, speaker, content) in enumerate(_SAID[name])
+        ],
+        "facts": _FACTS[name],
+        "summary": "A talk between friends.",
+    }
+
+
+def _question(name: str, text: str, gold: str) -> Question:
+    return Question(name, "linh", text, "single-hop", frozenset({gold}))
+
+
+async def test_facts_and_messages_are_found_and_the_ranking_is_taken_apart(
+    conninfo: str, tmp_path: Path
+) -> None:
+    data = Data(
+        [_session("c1"), _session("c2")],
+        [
+            _question("q1", "What is the name of Linh's cat?", "m1"),
+            _question("q2", "Who opened a bakery?", "m4"),
+            _question("q3", "Where does the cat sleep, on the radiator?", "m3"),
+        ],
+    )
+    async with asyncio.timeout(120):
+        with Progress(console=Console(quiet=True)) as bars:
+            run = await measure(data, "offline", Place(conninfo, tmp_path), bars)
+    held = run.held
+    assert (held.sessions, held.succeeded, held.summaries, held.messages) == (2, 2, 2, 6)
+    assert (held.memories, held.with_sources) == (2, 2)
+    assert run.degraded == 0
+    # Nothing learnt says where the cat sleeps; the message does.
+    assert [score.recall_10 for score in run.scores["facts"]["balanced"]] == [1.0, 1.0, 0.0]
+    assert run.scores["messages"]["balanced"][2].ndcg_10 == 1.0
+    assert [score.recall_10 for score in run.scores["both"]["balanced"]] == [1.0, 1.0, 1.0]
+    for corpus in ("facts", "messages"):
+        asked = set(run.scores[corpus])
+        assert {"balanced", "cosine alone", "keyword alone", "seed003"} <= asked
+        # Every component is either left out in turn, or has no part in any score.
+        without = {v.without for v in ABLATIONS if v.name in asked}
+        assert without.isdisjoint(run.idle[corpus])
+        assert without | set(run.idle[corpus]) == {v.without for v in ABLATIONS}
+        assert "semantic" in without
+    assert "neighbour" in run.idle["facts"]
+    assert as_json([run])["runs"][0]["embedder"] == run.embedder

@@ -1,0 +1,85 @@
+"""The data set as it is read, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.locomo.data import QUESTIONS, TRANSCRIPTS, Data, choose, load
+from benchmarks.locomo.loading import transcript
+from recollect.v1 import conversation_pb2
+from tests.unit.benchmarks_locomo.runs import questions
+
+SESSION: dict[str, Any] = {
+    "user_id": "ann",
+    "conversation_id": "ann-1",
+    "messages": [
+        {
+            "id": "D1:1",
+            "role": "USER",
+            "name": "Ann",
+            "content": "Chào!",
+            "created_at": "2023-05-08T13:56:00+00:00",
+        }
+    ],
+    "facts": [{"content": "Ann says hello.", "evidence": ["D1:1"]}],
+    "summary": "A greeting.",
+}
+
+
+def write(folder: Path, queries: list[dict[str, Any]]) -> None:
+    folder.joinpath(TRANSCRIPTS).write_text(json.dumps(SESSION) + "\n", "utf-8")
+    folder.joinpath(QUESTIONS).write_text(json.dumps({"queries": queries}), "utf-8")
+
+
+def query(number: int, gold: list[str]) -> dict[str, Any]:
+    return {
+        "id": f"q{number}",
+        "user": "ann",
+        "question": "What?",
+        "category": "temporal",
+        "gold": gold,
+    }
+
+
+def test_sessions_and_questions_are_read_and_the_ceiling_is_what_facts_can_show(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, [query(0, ["D1:1"]), query(1, ["D1:1", "D1:2"]), query(2, [])])
+    data = load(tmp_path)
+    assert data.users == ["ann"]
+    # A question without an answer in the conversation cannot be scored.
+    assert [question.id for question in data.questions] == ["q0", "q1"]
+    assert data.ceiling == pytest.approx(0.75)
+
+
+def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=TRANSCRIPTS):
+        load(tmp_path)
+    write(tmp_path, [{"id": "q0"}])
+    with pytest.raises(ValueError, match=f"{QUESTIONS} is not in LoCoMo's shape"):
+        load(tmp_path)
+    write(tmp_path, [query(0, [])])
+    with pytest.raises(ValueError, match="no question with gold messages"):
+        load(tmp_path)
+    tmp_path.joinpath(TRANSCRIPTS).write_text("{", "utf-8")
+    with pytest.raises(ValueError, match=f"{TRANSCRIPTS} is damaged"):
+        load(tmp_path)
+
+
+def test_a_quick_look_asks_questions_from_everywhere() -> None:
+    data = Data([], questions(10))
+    assert [question.id for question in choose(data, 3).questions] == ["q0", "q3", "q6"]
+    assert choose(data, 10) is choose(data, 99) is choose(data, None) is data
+
+
+def test_a_session_is_sent_whole_with_its_speakers_and_times() -> None:
+    sent = transcript(SESSION)
+    assert (sent.user_id, sent.conversation_id, sent.ended) == ("ann", "ann-1", True)
+    (message,) = sent.messages
+    assert (message.id, message.name, message.content) == ("D1:1", "Ann", "Chào!")
+    assert message.role == conversation_pb2.ROLE_USER
+    assert message.created_at.ToJsonString() == "2023-05-08T13:56:00Z"

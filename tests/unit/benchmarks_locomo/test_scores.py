@@ -1,0 +1,41 @@
+"""Recall and nDCG of one answer."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from benchmarks.locomo.asking import behind
+from benchmarks.locomo.scores import score
+from recollect.v1 import conversation_pb2, memory_pb2, search_pb2
+
+
+def test_recall_counts_gold_messages_behind_the_first_results() -> None:
+    results = [["a"], ["x"], ["x"], ["x"], ["x"], ["b", "c"], ["a"], ["x"], ["x"], ["x"], ["d"]]
+    found = score({"a", "b", "c", "d"}, results)
+    assert found.recall_5 == 0.25
+    assert found.recall_10 == 0.75
+
+
+def test_ndcg_rewards_what_stands_in_front() -> None:
+    assert score({"a"}, [["a"]]).ndcg_10 == 1.0
+    assert score({"a"}, [["x"], ["a"]]).ndcg_10 == pytest.approx(1 / math.log2(3))
+    ideal = 1 + 1 / math.log2(3)
+    assert score({"a", "b"}, [["x"], ["x"], ["b"]]).ndcg_10 == pytest.approx(0.5 / ideal)
+
+
+def test_ndcg_never_passes_1_where_several_facts_came_from_one_message() -> None:
+    assert score({"a"}, [["a"], ["a"], ["a"]]).ndcg_10 == 1.0
+
+
+def test_nothing_found_scores_nothing() -> None:
+    assert score({"a"}, []) == (0.0, 0.0, 0.0)
+    assert score({"a"}, [["x"]] * 10 + [["a"]]) == (0.0, 0.0, 0.0)
+
+
+def test_a_message_stands_for_itself_and_a_memory_for_what_it_came_from() -> None:
+    message = search_pb2.SearchResult(message=conversation_pb2.Message(id="m1"))
+    memory = search_pb2.SearchResult(memory=memory_pb2.Memory(source_message_ids=["m1", "m2"]))
+    assert behind(message) == ["m1"]
+    assert behind(memory) == ["m1", "m2"]

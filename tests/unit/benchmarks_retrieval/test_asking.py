@@ -1,0 +1,121 @@
+"""What the retrieval benchmark sends, and how it looks at the replies."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks.retrieval.asking import KINDS, Asking
+from benchmarks.retrieval.embedder import Embedder
+from benchmarks.retrieval.recall import share_of_nearest
+from benchmarks.retrieval.wording import Questions, vector
+from recollect.v1 import memory_pb2, retrieval_service_pb2, search_pb2
+
+USERS = ("p200-0", "p200-1")
+
+
+def sent(kind: str, count: int) -> list[retrieval_service_pb2.SearchMemoriesRequest]:
+    following = Asking(kind, USERS, "seed", 20, ("semantic", "date")).requests()
+    return [
+        retrieval_service_pb2.SearchMemoriesRequest.FromString(following()) for _ in range(count)
+    ]
+
+
+def found(results: int, *, degraded: bool = False) -> bytes:
+    return retrieval_service_pb2.SearchMemoriesResponse(
+        results=[search_pb2.SearchResult(score=0.5)] * results, degraded=degraded
+    ).SerializeToString()
+
+
+def test_searches_are_of_all_users_in_turn_and_never_the_same() -> None:
+    requests = sent("search", 100)
+    assert [request.user_id for request in requests[:4]] == [*USERS, *USERS]
+    assert len({request.query for request in requests}) == 100
+    assert {request.limit for request in requests} == {20}
+    assert not any(request.weights or request.query_embedding for request in requests)
+
+
+def test_repeated_searches_are_few() -> None:
+    assert len({request.query for request in sent("search_repeated", 200)}) == 32
+
+
+def test_the_semantic_leg_alone_has_the_other_weights_at_nothing() -> None:
+    assert dict(sent("search_semantic", 1)[0].weights) == {"semantic": 1.0, "date": 0.0}
+
+
+def test_the_callers_own_vector_is_that_of_a_question() -> None:
+    request = sent("search_vector", 1)[0]
+    wanted = vector(Questions("seed").ask(USERS[0]))
+    assert np.array(request.query_embedding, dtype=np.float32) == pytest.approx(wanted)
+    assert (request.user_id, request.query, request.limit) == (USERS[0], "", 20)
+
+
+def test_each_kind_goes_to_its_method() -> None:
+    methods = {kind: Asking(kind, USERS, "", 20).method.rpartition("/")[2] for kind in KINDS}
+    assert methods["context"] == methods["context_query"] == "GetContext"
+    assert {methods[kind] for kind in KINDS if kind.startswith("search")} == {"SearchMemories"}
+    assert Asking("search", USERS, "", 20, floor=True).method.startswith("/recollect.benchmark.")
+
+
+def test_a_reply_that_is_degraded_or_short_is_a_fault() -> None:
+    asking = Asking("search", USERS, "", 2)
+    assert asking.fault(found(2)) == ""
+    assert asking.fault(found(1)) == "too few"
+    assert asking.fault(found(2, degraded=True)) == "degraded"
+    floor = Asking("search", USERS, "", 2, floor=True)
+    assert floor.fault(b"\0" * 32) == ""
+    assert floor.fault(b"\0" * 16) == "too few"
+
+
+def test_a_context_without_what_was_asked_for_is_a_fault() -> None:
+    context = retrieval_service_pb2.GetContextResponse(memories=[memory_pb2.Memory(id="m")])
+    without = context.SerializeToString()
+    assert Asking("context", USERS, "", 2).fault(without) == ""
+    assert Asking("context_query", USERS, "", 2).fault(without) == "empty"
+    assert Asking("context", USERS, "", 2).fault(b"") == "empty"
+    context.degraded = True
+    assert Asking("context", USERS, "", 2).fault(context.SerializeToString()) == "degraded"
+
+
+def test_the_embedder_counts_texts_and_is_as_late_as_it_is_told() -> None:
+    embedder = Embedder()
+    body = json.dumps({"model": "m", "input": ["one", "two"], "encoding_format": "float"})
+    status, reply = embedder.answer("/v1/embeddings", body.encode())
+    assert status == 200
+    given = [item["embedding"] for item in json.loads(reply)["data"]]
+    assert given[1] == pytest.approx(vector("two"))
+    assert json.loads(embedder.answer("/calls", b"")[1]) == {"calls": 1, "texts": 2}
+    assert embedder.delay("/v1/embeddings") == 0
+    embedder.answer("/delay/150", b"")
+    assert embedder.delay("/v1/embeddings") == 0.15
+    assert embedder.delay("/calls") == 0
+
+
+COSINES = np.array([0.9, 0.8, 0.7, 0.2, -0.1, -0.3], dtype=np.float32)
+ALL = np.ones(6, dtype=np.bool_)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "returned", "limit", "share"),
+    [
+        (ALL, [0, 1], 2, 1.0),
+        (ALL, [0, 2], 2, 0.5),
+        (ALL, [0, 0], 2, 0.5),
+        (ALL, [], 2, 0.0),
+        (np.array([False, True, True, True, True, True]), [1, 2], 2, 1.0),
+        # The best one is not let through, so it counts for nothing.
+        (np.array([False, True, True, True, True, True]), [0, 1], 2, 0.5),
+        # Below 0 one is as good as another.
+        (ALL, [0, 1, 2, 3, 5], 5, 1.0),
+        (np.zeros(6, dtype=np.bool_), [], 2, 1.0),
+    ],
+)
+def test_the_share_of_the_nearest(
+    allowed: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    returned: list[int],
+    limit: int,
+    share: float,
+) -> None:
+    assert share_of_nearest(COSINES, allowed, returned, limit) == share

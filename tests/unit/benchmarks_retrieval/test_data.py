@@ -1,0 +1,127 @@
+"""The data of the retrieval benchmark: the same in every run, and as the service writes them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from benchmarks.retrieval.person import OF_A_CONVERSATION, Person
+from benchmarks.retrieval.plan import COPIES, COUNTS, Options, large_store, original_of, small_store
+from benchmarks.retrieval.segments import SEGMENT, postings
+from benchmarks.retrieval.talk import conversations_of
+from benchmarks.retrieval.wording import Questions, topics_of, vector
+from recollect_shared.text.bm25 import TermPostings, score
+from recollect_shared.text.terms import query_terms
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+PERSON = Person("p200-0", 200, NOW)
+
+
+def test_the_same_seed_makes_the_same_person_and_another_one_another() -> None:
+    again, other = Person("p200-0", 200, NOW), Person("p200-1", 200, NOW)
+    assert again.learnt == PERSON.learnt
+    assert again.names == PERSON.names
+    assert (again.vectors == PERSON.vectors).all()
+    assert conversations_of(again) == conversations_of(PERSON)
+    assert {memory.content for memory in other.learnt}.isdisjoint(
+        memory.content for memory in PERSON.learnt
+    )
+
+
+def test_memories_are_in_the_order_of_time_and_of_their_ids_and_none_is_from_tomorrow() -> None:
+    times = [memory.at for memory in PERSON.learnt]
+    assert len(times) == 200
+    assert times == sorted(times)
+    assert times[-1] <= NOW
+    ids = [memory.memory_id for memory in PERSON.learnt]
+    assert ids == sorted(set(ids))
+    assert {memory_id.version for memory_id in ids} == {7}
+
+
+def test_vectors_are_of_length_one_and_nearer_within_a_topic() -> None:
+    vectors = PERSON.vectors.astype(np.float32)
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1.0, abs=0.01)
+    cosines = vectors @ vectors.T
+    topics = np.array([memory.tags[0] for memory in PERSON.learnt])
+    same = topics[:, None] == topics[None, :]
+    np.fill_diagonal(same, False)
+    apart = topics[:, None] != topics[None, :]
+    assert cosines[same].mean() > 0.1 + cosines[apart].mean()
+
+
+def test_a_vector_is_that_of_its_text_and_has_the_dimensions_of_the_benchmark() -> None:
+    one = vector("One text.")
+    assert one.dtype == np.dtype("<f4")
+    assert (one == vector("One text.")).all()
+    assert float(one @ vector("Another text.")) < 0.9
+    with pytest.raises(ValueError, match="1536"):
+        vector("One text.", 64)
+
+
+def test_questions_are_never_the_same_and_find_what_they_are_about() -> None:
+    questions = Questions("seed")
+    asked = [questions.ask("p200-0") for _ in range(500)]
+    assert len(set(asked)) == 500
+    again = Questions("seed")
+    assert [again.ask("p200-0") for _ in range(500)] == asked
+    best = [float((PERSON.vectors.astype(np.float32) @ vector(text)).max()) for text in asked[:50]]
+    assert np.mean(best) > 0.3
+
+
+def test_the_keyword_index_finds_a_memory_by_its_rarest_word() -> None:
+    rows = list(postings(PERSON.terms))
+    statistics = PERSON.statistics
+    assert statistics.documents == 200
+    assert statistics.terms == sum(sum(row[3]) for row in rows)
+    frequency = Counter(term for terms in PERSON.terms for term in terms)
+    place, memory = 17, PERSON.learnt[17]
+    rarest = min(query_terms(memory.content), key=lambda term: frequency[term])
+    found = score([TermPostings(row[0], *row[2:]) for row in rows if row[0] == rarest], *statistics)
+    assert place + 1 in found
+
+
+def test_postings_come_in_segments_of_bounded_length() -> None:
+    rows = list(postings([Counter({"often": 2})] * (SEGMENT + 3)))
+    assert [(row[1], len(row[2])) for row in rows] == [(0, SEGMENT), (1, 3)]
+    assert rows[1][2] == [SEGMENT + 1, SEGMENT + 2, SEGMENT + 3]
+    assert set(rows[0][3]) == set(rows[0][4]) == {2}
+
+
+def test_every_memory_has_the_message_it_came_from() -> None:
+    conversations = conversations_of(PERSON)
+    assert len(conversations) == 200 / OF_A_CONVERSATION
+    said = {
+        (each.conversation_id, message.message_id): message
+        for each in conversations
+        for message in each.messages
+    }
+    for place, memory in enumerate(PERSON.learnt):
+        message = said[memory.conversation_id, memory.message_id]
+        assert (message.content, message.memory) == (memory.words, place)
+    assert {message.role for message in said.values()} == {"user", "assistant"}
+    # What a memory says was said.
+    memory = PERSON.learnt[0]
+    assert set(query_terms(memory.content)) <= set(query_terms(memory.words + " with"))
+
+
+def test_a_copy_asks_what_its_original_would() -> None:
+    assert original_of("p200-3~17") == original_of("p200-3") == "p200-3"
+    assert topics_of(original_of("p200-3~17")) == topics_of("p200-3")
+
+
+def test_the_stores_have_the_sizes_of_the_bars() -> None:
+    options = Options()
+    assert options.store == 20_000
+    assert options.store * COPIES == 1_000_000
+    small, large = list(small_store(options)), list(large_store(options))
+    for size, count in COUNTS.items():
+        of_size = [group for group in small if group.place.size == size]
+        assert {group.place.callers for group in of_size} == {1, 8, 32}
+        assert all(len(group.users) == group.place.spread == count for group in of_size)
+    for group in large:
+        assert len(set(group.users)) == group.place.spread == len(group.users)
+        assert all("~" in user and 1 <= int(user.split("~")[1]) < COPIES for user in group.users)
+    assert max(group.place.spread for group in large) == 20 * (COPIES - 1)

@@ -1,0 +1,194 @@
+"""How the retrieval benchmark makes figures of what it saw, and judges them."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+
+from benchmarks.retrieval.bars import Bar, bars
+from benchmarks.retrieval.figures import NO_SIZE, Place, Recall, Report, Row, Start, percentile
+from benchmarks.retrieval.markdown import read_report, tables
+from benchmarks.retrieval.plot import Axis, draw, lines_of
+from benchmarks.retrieval.table import print_tables
+
+SMALL, LARGE = 20_000, 1_000_000
+
+
+def row(subject: str, p50: float, *, size: int = 200, store: int = SMALL, **place: int) -> Row:
+    where = {"store": store, "size": size, "callers": 1, "delay_ms": 0, "spread": 20, **place}
+    return Row(
+        subject=subject,
+        place=Place(**where),
+        requests=100,
+        p50=p50,
+        p95=2 * p50,
+        p99=3 * p50,
+        per_second=1_000 / p50,
+        cpu_ms={"service": 0.5, "postgres": 0.4, "embedder": 0.1, "caller": 0.2},
+        caller_share=0.2,
+        embedding_calls=1.0,
+        resident_mib=100.0,
+        looked_at=10,
+        faults={},
+    )
+
+
+REPORT = Report(
+    rows=[
+        row("floor_echo", 0.3, size=NO_SIZE, spread=1),
+        row("floor_select", 1.0),
+        row("floor_search", 2.0),
+        row("search", 4.0),
+        row("context", 2.5),
+        row("context_query", 5.2),
+        row("floor_search", 5.0, size=2_000),
+        row("search", 10.0, size=2_000),
+        row("floor_search", 150.0, delay_ms=150),
+        row("search", 150.0, delay_ms=150),
+        row("search", 4.8, store=LARGE),
+        row("search", 12.0, size=2_000, store=LARGE),
+    ],
+    limit=20,
+    start=Start(cold=15.0, warm=5.0),
+    recall=[
+        Recall(size=2_000, users=3, searches=150, complete=150, recall=1.0, unfiltered=1.0),
+        Recall(size=10_000, users=1, searches=50, complete=50, recall=0.98, unfiltered=0.99),
+    ],
+    machine={"python": "3.11"},
+)
+
+
+def with_row(changed: Row) -> Report:
+    kept = [r for r in REPORT.rows if (r.subject, r.place) != (changed.subject, changed.place)]
+    return replace(REPORT, rows=[*kept, changed])
+
+
+def judged(report: Report) -> Mapping[tuple[str, bool | None], list[Bar]]:
+    found: dict[tuple[str, bool | None], list[Bar]] = {}
+    for bar in bars(report):
+        found.setdefault((bar.name, bar.met), []).append(bar)
+    return found
+
+
+def test_a_percentile_is_a_time_that_was_seen() -> None:
+    times = [float(n) for n in range(100, 0, -1)]
+    assert percentile(times, 0.5) == 50.0
+    assert percentile(times, 0.95) == 95.0
+    assert percentile(times, 0.99) == 99.0
+    assert percentile([7.0], 0.01) == percentile([7.0], 0.99) == 7.0
+    with pytest.raises(ValueError, match="at least one"):
+        percentile([], 0.5)
+
+
+def test_a_row_is_compared_with_the_floor_of_its_own_place() -> None:
+    search, late = REPORT.rows[3], REPORT.rows[9]
+    assert REPORT.times_the_floor(search) == 2.0
+    assert REPORT.times_the_floor(late) == 1.0
+    context = REPORT.find("context")
+    assert context is not None
+    assert REPORT.times_the_floor(context) == 2.5
+    assert REPORT.times_the_floor(REPORT.rows[0]) is None
+    assert REPORT.times_the_floor(row("search", 4.0, callers=8)) is None
+
+
+def test_a_run_at_its_bars_meets_them_all() -> None:
+    found = bars(REPORT)
+    assert [bar for bar in found if bar.met is not True] == []
+    assert [bar.name for bar in found] == [
+        *("P1", "P2", "P3", "P3", "P4", "P4", "P6", "P6"),
+        *("Q2",) * 4,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("worse", "name"),
+    [
+        (with_row(row("search", 4.01)), "P1"),
+        (with_row(row("search", 10.01, size=2_000)), "P2"),
+        (with_row(row("search", 12.01, size=2_000, store=LARGE)), "P3"),
+        (with_row(row("context", 2.51)), "P4"),
+        (with_row(row("context_query", 5.21)), "P4"),
+        (replace(REPORT, start=Start(cold=15.1, warm=5.0)), "P6"),
+        (replace(REPORT, start=Start(cold=15.0, warm=5.1)), "P6"),
+        (replace(REPORT, recall=[replace(REPORT.recall[0], complete=149)]), "Q2"),
+        (replace(REPORT, recall=[replace(REPORT.recall[0], unfiltered=0.9999)]), "Q2"),
+        (replace(REPORT, recall=[replace(REPORT.recall[1], recall=0.9799)]), "Q2"),
+    ],
+)
+def test_a_run_beyond_a_bar_says_so(worse: Report, name: str) -> None:
+    assert len(judged(worse)[name, False]) == 1
+    assert all(met is not False for bar, met in judged(worse) if bar != name)
+
+
+def test_what_was_not_measured_is_not_judged() -> None:
+    small = [r for r in REPORT.rows if r.place.store == SMALL and r.place.size != 2_000]
+    found = judged(replace(REPORT, rows=small, start=None, recall=[]))
+    assert len(found["P2", None]) == 1
+    assert len(found["P3", None]) == 1
+    assert len(found["P6", None]) == 2
+    assert ("Q2", True) not in found
+
+
+def test_the_tables_tell_every_subject_fault_and_bottleneck() -> None:
+    busy = replace(row("search", 4.0), caller_share=0.95, faults={"degraded": 3})
+    out = io.StringIO()
+    print_tables(with_row(busy), Console(file=out, width=200))
+    printed = out.getvalue()
+    assert "3 of 10 degraded" in printed
+    assert "250*" in printed
+    assert "bounded by it" in printed
+    assert "floor: SELECT 1" in printed
+    assert "MISSED" not in printed
+
+
+def test_the_plot_has_a_line_for_each_subject_and_rises_with_the_time() -> None:
+    lines = lines_of(REPORT)
+    assert lines["SearchMemories"] == [(200.0, 4.0), (2_000.0, 10.0)]
+    assert set(lines) == {
+        "floor: embedding call + one SQL",
+        "SearchMemories",
+        "GetContext without a query",
+        "GetContext with a query",
+    }
+    picture = ElementTree.fromstring(draw(lines, "a < b & c"))
+    drawn = picture.findall("{*}polyline")
+    assert len(drawn) == 4
+    assert "a < b & c" in [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    places = [tuple(map(float, p.split(","))) for p in drawn[1].attrib["points"].split()]
+    # Downwards is more in SVG.
+    assert places[0][0] < places[1][0]
+    assert places[0][1] > places[1][1]
+
+
+def test_a_plot_of_nothing_says_what_to_measure() -> None:
+    with pytest.raises(ValueError, match="measure with one caller"):
+        draw({}, "nothing")
+
+
+def test_a_logarithmic_axis() -> None:
+    axis = Axis(1.0, 100.0, 0.0, 200.0)
+    assert axis.place(10.0) == pytest.approx(100.0)
+    assert axis.ticks() == [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]
+    assert Axis(5.0, 5.0, 0.0, 200.0).place(5.0) == 100.0
+
+
+def test_the_tables_of_the_readme_come_from_what_a_run_has_written() -> None:
+    faulty = replace(row("search", 5.0), faults={"degraded": 2})
+    written = json.loads(json.dumps(asdict(with_row(faulty))))
+    report = read_report(written)
+    assert asdict(report) == written
+    printed = tables(report).splitlines()
+    assert "| P1 | SearchMemories, 200 memories a user, p50 by that of its floor | " in printed[2]
+    assert printed[2].endswith("| **2.50 ×** (missed) | ≤ 2 × |")
+    assert sum(line.startswith("| SearchMemories |") for line in printed) == 4
+    assert sum(line.startswith("| SearchMemories (2 of 10 degraded) |") for line in printed) == 1
+    assert any("| 200, of 1,000,000, 20 users ask |" in line for line in printed)
+    assert any("| 200, embedding 150 ms |" in line for line in printed)
+    assert any(line.startswith("| floor: echo | any | 1 |") for line in printed)
+    assert len({line.count("|") for line in printed[printed.index("") + 1 :]}) == 1
