@@ -13,7 +13,8 @@ from recollect_shared.text.normalise import nfc
 
 _MAX_CHARACTERS = 4_000
 """Of a question; what is longer adds nothing to its direction."""
-_MAX_CALLS = 4
+_MAX_CALLS = 32
+"""With fewer, callers of a server that takes its time wait for each other's calls as well."""
 _MAX_BATCH = 64
 
 
@@ -29,7 +30,7 @@ class QueryVector:
 class QueryEmbedder:
     """Embeds questions with the active model.
 
-    A question that somebody already asks for is not asked for again. A few calls run at once; what
+    A question that somebody already asks for is not asked for again. Some calls run at once; what
     comes while all of them are on their way travels together in the next, so that a slow server is
     asked for batches, and a call that hangs holds up nobody but its own askers.
 

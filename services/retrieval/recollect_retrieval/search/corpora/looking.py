@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -44,7 +44,7 @@ class Looking:
     light: Light
     wanted: int
     newest: int = 0
-    learnt: Scores = NO_SCORES
+    learnt: Scores = field(default_factory=lambda: NO_SCORES)
     with_text_rank: bool = False
 
 
