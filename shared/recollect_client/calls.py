@@ -35,6 +35,9 @@ Result = TypeVar("Result")
 
 Metadata = Sequence[tuple[str, str | bytes]]
 
+Credential = Callable[[], str]
+"""Gives the API key or token to send with a call; asked once for each call."""
+
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
@@ -90,12 +93,12 @@ class Calls:
         self,
         endpoint: Endpoint,
         *,
-        api_key: str | None,
+        credential: Credential | None,
         timeout: float | None,
         retry: RetryPolicy,
     ) -> None:
         self._endpoint = endpoint
-        self._api_key = api_key
+        self._credential = credential
         self._timeout = timeout
         self._retry = retry
 
@@ -150,8 +153,8 @@ class Calls:
         """The request id in force, and the caller's metadata with what it lacks."""
         metadata = list(given or ())
         named = dict(metadata)
-        if self._api_key is not None and "authorization" not in named:
-            metadata.append(("authorization", f"Bearer {self._api_key}"))
+        if self._credential is not None and "authorization" not in named:
+            metadata.append(("authorization", f"Bearer {self._credential()}"))
         request_id = str(named.get("x-request-id") or uuid.uuid4())
         if "x-request-id" not in named:
             metadata.append(("x-request-id", request_id))

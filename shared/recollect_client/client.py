@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -21,7 +21,7 @@ from recollect.v1.memory_service_pb2_grpc import MemoryServiceStub
 from recollect.v1.privacy_service_pb2_grpc import PrivacyServiceStub
 from recollect.v1.retrieval_service_pb2_grpc import RetrievalServiceStub
 from recollect.v1.session_service_pb2_grpc import SessionServiceStub
-from recollect_client.calls import Calls, Endpoint, RetryPolicy
+from recollect_client.calls import Calls, Credential, Endpoint, RetryPolicy
 from recollect_client.channel import CallingChannel, open_channel
 from recollect_client.errors import RecollectCallError, read_error
 from recollect_client.methods.conversations import Conversations
@@ -64,8 +64,8 @@ class RecollectClient(Conversations, Curation, Documents, Histories, Sessions, U
     """Calls both services; safe to share between threads, to be closed or used as a context.
 
     What is not given comes from the environment: RECOLLECT_RETRIEVAL_ADDRESS (127.0.0.1:50051),
-    RECOLLECT_EXTRACTION_ADDRESS (127.0.0.1:50052), RECOLLECT_API_KEY (none) and
-    RECOLLECT_TLS_CA_FILE (none: no TLS).
+    RECOLLECT_EXTRACTION_ADDRESS (127.0.0.1:50052), RECOLLECT_API_KEY or
+    RECOLLECT_TOKEN (none) and RECOLLECT_TLS_CA_FILE (none: no TLS).
 
     `retrieval`, `extraction`, `memories`, `sessions`, `maintenance` and `privacy` are the generated
     stubs: every RPC of the contract is there. Each call carries a deadline, the credential, a
@@ -80,6 +80,7 @@ class RecollectClient(Conversations, Curation, Documents, Histories, Sessions, U
         extraction: str | None = None,
         *,
         api_key: str | None = None,
+        token: str | Callable[[], str] | None = None,
         tls_ca_file: str | os.PathLike[str] | None = None,
         timeout: float | None = None,
         retry: RetryPolicy | None = None,
@@ -90,12 +91,15 @@ class RecollectClient(Conversations, Curation, Documents, Histories, Sessions, U
             retrieval: `host:port` of the retrieval service.
             extraction: `host:port` of the extraction service.
             api_key: The key that `recollect keys create` printed.
+            token: A JWT where the services take these, or what returns one: it is called for every
+                call, from any thread, so that it can hand out a new one before the old one ends.
             tls_ca_file: PEM file with the authority that signed the services' certificates.
             timeout: Seconds for every call, retries included. Unset: 10 for reads, 30 for writes.
             retry: How failed calls are repeated.
 
         Raises:
-            ValueError: The key or the file with the authority is unusable.
+            ValueError: The key, the token or the file with the authority is unusable, or there
+                are both key and token.
         """
         env = os.environ
         self.retrieval_address = (
@@ -104,7 +108,9 @@ class RecollectClient(Conversations, Curation, Documents, Histories, Sessions, U
         self.extraction_address = (
             extraction or env.get("RECOLLECT_EXTRACTION_ADDRESS") or DEFAULT_EXTRACTION
         )
-        key = _checked_key(api_key or env.get("RECOLLECT_API_KEY") or "")
+        if not (api_key or token):
+            api_key, token = env.get("RECOLLECT_API_KEY"), env.get("RECOLLECT_TOKEN")
+        credential = _credential(api_key, token)
         ca_file = tls_ca_file or env.get("RECOLLECT_TLS_CA_FILE") or None
         self._retry = retry or RetryPolicy()
         self._timeout = timeout
@@ -117,7 +123,7 @@ class RecollectClient(Conversations, Curation, Documents, Histories, Sessions, U
             # Straight on the channel: a check that is repeated would hide what it is to show.
             self._health[service] = health_pb2_grpc.HealthStub(channel)
             endpoint = Endpoint(service, address)
-            calls = Calls(endpoint, api_key=key, timeout=timeout, retry=self._retry)
+            calls = Calls(endpoint, credential=credential, timeout=timeout, retry=self._retry)
             return CallingChannel(channel, calls)
 
         reads = connect("retrieval", self.retrieval_address)
@@ -322,6 +328,27 @@ def _check(stub: Any, service: str, address: str, seconds: float) -> Health:
         status = health_pb2.HealthCheckResponse.ServingStatus.Name(reply.status)
     took = time.monotonic() - started
     return Health(service, address, status == "SERVING", status, took)
+
+
+def _credential(api_key: str | None, token: str | Callable[[], str] | None) -> Credential | None:
+    """What to send; an empty text counts as nothing."""
+    if api_key and token:
+        raise ValueError(
+            "there are an API key and a token: give one of them, or unset RECOLLECT_API_KEY or "
+            "RECOLLECT_TOKEN"
+        )
+    if callable(token):
+        provider = token
+        return lambda: _checked_token(provider())
+    text = _checked_token(token) if token and token.strip() else _checked_key(api_key or "")
+    return None if text is None else lambda: text
+
+
+def _checked_token(token: str) -> str:
+    token = token.strip()
+    if not token or not (token.isascii() and token.isprintable()) or " " in token:
+        raise ValueError("the token is empty or holds characters that no token has")
+    return token
 
 
 def _checked_key(key: str) -> str | None:

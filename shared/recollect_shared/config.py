@@ -13,10 +13,15 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from recollect_shared.auth.claims import DEFAULT_TENANT_CLAIM
+from recollect_shared.auth.token_settings import check_token_settings
 from recollect_shared.database.embedded import default_data_dir
 
 PREFIX = "RECOLLECT_"
 DEFAULT_EMBEDDING_MODEL = "text-embedding-3-small"
+
+AuthMode = Literal["off", "api-key", "jwt"]
+"""How callers prove who they are."""
 
 
 class SharedSettings(BaseSettings):
@@ -48,7 +53,13 @@ class SharedSettings(BaseSettings):
     onnx_model_dir: Path | None = None
 
     memory_enabled: bool = True
-    auth: Literal["off", "api-key"] | None = None
+    auth: AuthMode | None = None
+    jwt_issuer: str | None = None
+    jwt_audience: str | None = None
+    jwt_jwks: str | None = None
+    jwt_secret_file: Path | None = None
+    jwt_algorithms: str | None = None
+    jwt_tenant_claim: str = DEFAULT_TENANT_CLAIM
     insecure_listen: bool = False
     tls_certificate_file: Path | None = None
     tls_key_file: Path | None = None
@@ -81,7 +92,7 @@ class SharedSettings(BaseSettings):
         """The model server's key in clear, for the client that sends it."""
         return self.openai_api_key.get_secret_value() if self.openai_api_key else None
 
-    def auth_mode(self, listen: str) -> Literal["off", "api-key"]:
+    def auth_mode(self, listen: str) -> AuthMode:
         """Whether callers must authenticate: off only for the embedded database on loopback.
 
         Raises:
@@ -92,9 +103,37 @@ class SharedSettings(BaseSettings):
         if self.auth == "off" and not is_loopback(listen):
             raise ValueError(
                 f"RECOLLECT_AUTH=off is allowed on loopback only, and this service would listen "
-                f"on {listen}: use RECOLLECT_AUTH=api-key and `recollect keys create`"
+                f"on {listen}: use RECOLLECT_AUTH=api-key and `recollect keys create`, or "
+                "RECOLLECT_AUTH=jwt"
             )
         return self.auth
+
+    @model_validator(mode="after")
+    def _tokens_are_described(self) -> Self:
+        named = (self.jwt_issuer, self.jwt_audience, self.jwt_jwks, self.jwt_secret_file)
+        if self.auth is None and any(value is not None for value in named):
+            # Without this, whoever forgot it would find the embedded database open to everybody.
+            raise ValueError(
+                "RECOLLECT_JWT_… is set and RECOLLECT_AUTH is not: set RECOLLECT_AUTH=jwt"
+            )
+        if self.auth == "jwt":
+            self.token_algorithms()
+        return self
+
+    def token_algorithms(self) -> tuple[str, ...]:
+        """The algorithms by which tokens may be signed.
+
+        Raises:
+            ValueError: A setting of RECOLLECT_AUTH=jwt is missing or wrong; the text names it.
+        """
+        return check_token_settings(
+            issuer=self.jwt_issuer,
+            audience=self.jwt_audience,
+            tenant_claim=self.jwt_tenant_claim,
+            algorithms=self.jwt_algorithms,
+            has_keys=bool((self.jwt_jwks or "").strip()),
+            has_secret=self.jwt_secret_file is not None,
+        )
 
     @model_validator(mode="after")
     def _tls_is_whole(self) -> Self:

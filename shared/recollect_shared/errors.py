@@ -101,15 +101,23 @@ class InvalidRequest(RecollectError):
 
 
 class NotAuthenticated(RecollectError):
-    """No credential, or one that is not valid. The text never says which."""
+    """No credential, or one that is not valid. The text never says which.
+
+    Attributes:
+        why: For the log alone: what is wrong, in fixed words with nothing of the credential.
+    """
 
     code = grpc.StatusCode.UNAUTHENTICATED
 
-    def __init__(self) -> None:
-        super().__init__(
-            "a valid credential is required: send metadata `authorization: Bearer <API key>`",
-            reason="CREDENTIAL_INVALID",
-        )
+    def __init__(
+        self,
+        message: str = "a valid credential is required: send metadata "
+        "`authorization: Bearer <API key>`",
+        *,
+        why: str = "",
+    ) -> None:
+        super().__init__(message, reason="CREDENTIAL_INVALID")
+        self.why = why
 
 
 class NotPermitted(RecollectError):

@@ -6,8 +6,8 @@ import asyncio
 import logging
 import sys
 import threading
-from collections.abc import Callable, Coroutine
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ from recollect_shared.auth.authenticate import (
     Authenticator,
     NoAuthentication,
 )
+from recollect_shared.auth.claims import Expected
+from recollect_shared.auth.token_settings import web_token_authentication
 from recollect_shared.config import SharedSettings
 from recollect_shared.database.bootstrap import bootstrap
 from recollect_shared.database.connect import with_role
@@ -170,12 +172,34 @@ def load_deployment_secret(settings: SharedSettings) -> bytes:
     return load_secret(settings.secret_file or settings.data_dir / "secret")
 
 
-def build_authenticator(settings: SharedSettings, listen: str, database: Reads) -> Authenticator:
-    """How callers prove who they are; keys are looked up in `database`."""
-    if settings.auth_mode(listen) == "off":
+@asynccontextmanager
+async def authentication(
+    settings: SharedSettings, listen: str, database: Reads
+) -> AsyncIterator[Authenticator]:
+    """How callers prove who they are; API keys are looked up in `database`.
+
+    Raises:
+        ValueError: Authentication is off where others can call, or the settings of tokens are
+            wrong; the message names the variable.
+    """
+    mode = settings.auth_mode(listen)
+    if mode == "jwt":
+        async with web_token_authentication(
+            Expected(
+                (settings.jwt_issuer or "").strip(),
+                (settings.jwt_audience or "").strip(),
+                settings.jwt_tenant_claim,
+            ),
+            settings.token_algorithms(),
+            place=settings.jwt_jwks,
+            secret_file=settings.jwt_secret_file,
+        ) as tokens:
+            yield tokens
+    elif mode == "off":
         logger.warning("authentication is off: every caller on this machine is admitted")
-        return NoAuthentication()
-    return ApiKeyAuthentication(database)
+        yield NoAuthentication()
+    else:
+        yield ApiKeyAuthentication(database)
 
 
 async def configure_vectors(connection: Connection) -> None:

@@ -74,7 +74,7 @@ from recollect_shared.paging import PageTokens
 from recollect_shared.processes import Spread, serve_in_processes
 from recollect_shared.rpc.server import Server
 from recollect_shared.startup import (
-    build_authenticator,
+    authentication,
     configure_vectors,
     embedders_for,
     load_deployment_secret,
@@ -239,7 +239,9 @@ async def running(
             settings,
             settings.extraction_listen,
             servicers(handlers),
-            build_authenticator(settings, settings.extraction_listen, write),
+            await stack.enter_async_context(
+                authentication(settings, settings.extraction_listen, write)
+            ),
             shares_port=processes > 1,
         )
         stack.push_async_callback(signals.stop)

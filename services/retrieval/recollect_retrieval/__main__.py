@@ -25,7 +25,7 @@ from recollect_shared.paging import PageTokens
 from recollect_shared.processes import Spread, serve_in_processes
 from recollect_shared.rpc.server import Server, Servicer
 from recollect_shared.startup import (
-    build_authenticator,
+    authentication,
     embedders_for,
     load_deployment_secret,
     run_service,
@@ -93,7 +93,9 @@ async def running(
                     retrieval_service_pb2_grpc.add_RetrievalServiceServicer_to_server,
                 )
             ],
-            build_authenticator(settings, settings.retrieval_listen, readers.keys),
+            await stack.enter_async_context(
+                authentication(settings, settings.retrieval_listen, readers.keys)
+            ),
             shares_port=processes > 1,
         )
         stack.push_async_callback(accesses.stop)

@@ -99,6 +99,8 @@ class Building:
         self._moment = wanted.question.moment
         self._searching = searching
         self._began = Stopwatch.start()
+        # A search asks for the user's switches along with its words.
+        self._user = None if searching else people.user(scope)
         self._preferences = people.preferences(scope)
         self._profile = self._profile_of()
         self._top = self._top_of() if wanted.max_memories else None
@@ -120,9 +122,18 @@ class Building:
             self._conversations,
             self._entities,
             self._previous,
+            self._user,
             *(self._searching.statements if self._searching else ()),
         ]
         return [statement for statement in asked if statement is not None]
+
+    @property
+    def user(self) -> UserState:
+        """The user's switches, once the statements have been asked."""
+        if self._searching is not None:
+            return self._searching.user
+        assert self._user is not None
+        return self._user.answer
 
     def nothing_to_read(self) -> None:
         """Say that the user turned out to have no memory, or one that is switched off."""
@@ -143,7 +154,7 @@ class Building:
         if self._searching is not None:
             self._searching.__exit__(kind, error, trace)
 
-    async def finish(self, database: Reads, user: UserState, legs: Legs) -> Context:
+    async def finish(self, database: Reads, legs: Legs) -> Context:
         """The context; `statements` have been asked."""
         wanted = self._wanted
         seconds = self._began.seconds
@@ -165,7 +176,7 @@ class Building:
             legs.add(Leg("episodic", "ran", seconds, len(conversations)))
         found = Found()
         if self._searching is not None:
-            found = await self._searching.finish(database, user, legs)
+            found = await self._searching.finish(database, legs)
         previous = await self._read_previous(database)
         conversations = self._in_order(conversations, found.conversations)
         block = render(

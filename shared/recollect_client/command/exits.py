@@ -44,7 +44,7 @@ def report(error: RecollectCallError, output: Output) -> int:
     if error.code is grpc.StatusCode.UNAUTHENTICATED:
         output.error(
             f"{service}{at} does not accept the credential: set RECOLLECT_API_KEY to a key from "
-            "`recollect keys create`"
+            "`recollect keys create`, or RECOLLECT_TOKEN to a token that is in force"
         )
         return FAILED
     told = " ".join(part for part in (error.code.name, error.reason) if part)

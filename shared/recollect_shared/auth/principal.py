@@ -19,12 +19,14 @@ class Principal:
         subject: Name of the credential, for history and audit.
         scopes: Subset of read, write, maintenance, admin.
         user_id: The only user the caller may act for, or None for every user of the tenant.
+        departments: Those that the caller belongs to, or None if it is bound to none.
     """
 
     tenant_id: str
     subject: str
     scopes: frozenset[str]
     user_id: str | None = None
+    departments: frozenset[str] | None = None
 
     def scope(self, user_id: str) -> Scope:
         """The data of `user_id`, if this caller may touch it.

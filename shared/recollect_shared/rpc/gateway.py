@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -22,6 +22,7 @@ from recollect_shared.auth.access import Rule
 from recollect_shared.auth.authenticate import Authenticator
 from recollect_shared.errors import (
     InvalidRequest,
+    NotAuthenticated,
     NotPermitted,
     NotYetAvailable,
     RecollectError,
@@ -36,6 +37,7 @@ logger = logging.getLogger("recollect.rpc")
 
 _HEALTH = "/grpc.health.v1.Health/"
 _REFLECTION = "/grpc.reflection."
+_CREDENTIAL = "authorization"
 _MAX_REQUEST_ID = 128
 
 
@@ -80,10 +82,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         method = str(handler_call_details.method)
         if handler is None or method.startswith(_HEALTH):
             return handler
-        metadata = {
-            str(key): value for key, value in (handler_call_details.invocation_metadata or ())
-        }
-        return self._wrap(handler, method, metadata)
+        return self._wrap(handler, method, _named(handler_call_details.invocation_metadata or ()))
 
     def _wrap(self, handler: Any, method: str, metadata: Mapping[str, Any]) -> Any:
         deserialize = handler.request_deserializer
@@ -141,7 +140,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         self, method: str, metadata: Mapping[str, Any], request_id: str
     ) -> Rule | None:
         """Let the caller in, or raise; the access rule to hold the request against."""
-        principal = await self._authenticator.authenticate(metadata.get("authorization"))
+        principal = await self._authenticator.authenticate(metadata.get(_CREDENTIAL))
         enter(Call(method, request_id, principal))
         if method.startswith(_REFLECTION):
             return None
@@ -193,8 +192,24 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         self, context: Context, method: str, error: Exception, request_id: str
     ) -> None:
         told: RecollectError = as_recollect_error(error, request_id)
-        logger.info("%s refused", method, extra={"code": told.code.name, "reason": told.reason})
+        facts = {"code": told.code.name, "reason": told.reason, "request_id": request_id}
+        if isinstance(told, NotAuthenticated) and told.why:
+            facts["why"] = told.why
+        logger.info("%s refused", method, extra=facts)
         await abort(context, told)
+
+
+def _named(sent: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The metadata by name.
+
+    Several credentials are put together and so are none: to pick one of them is to let somebody on
+    the way choose who the caller is.
+    """
+    found: dict[str, Any] = {}
+    for key, value in sent:
+        several = key == _CREDENTIAL and key in found
+        found[str(key)] = f"{found[key]}, {value}" if several else value
+    return found
 
 
 def _request_id(metadata: Mapping[str, Any]) -> str:

@@ -300,10 +300,10 @@ async def test_every_leg_brings_its_own(reader: Database, superuser_conninfo: st
         ),
     ]
     ids = await remember(superuser_conninfo, "ana", facts, model=MODEL)
-    named = people.entities_named(Scope(TENANT, "ana"), ["hoa"])
+    named = people.lookup(Scope(TENANT, "ana"), terms=[], named=["hoa"])
     await reader.run(lambda connection: ask(connection, named), timeout=30)
     legs: dict[UUID, dict[str, Any]] = {
-        ids[100]: {"entity_ids": [entity.entity_id for entity in named.answer]},
+        ids[100]: {"entity_ids": [entity.entity_id for entity in named.answer.entities]},
         ids[101]: {"since": NOW - timedelta(days=40), "until": NOW - timedelta(days=20)},
         ids[102]: {"newest": 1},
     }

@@ -26,7 +26,7 @@ async def ranked_words(
 ) -> list[tuple[UUID, float]]:
     """Memories that have a word of the query, the best first, as a search would score them."""
     terms = query_terms(query)
-    postings = await answer(reader, people.postings(ANA, terms))
+    postings = (await answer(reader, people.lookup(ANA, terms=terms, named=[]))).postings
     statistics = (await answer(reader, people.user(ANA))).statistics
     bm25 = score(postings, statistics.documents, statistics.terms)
     found = await searched(reader, moment, bm25=bm25, **sought)
@@ -125,7 +125,7 @@ async def test_every_leg_looks_at_the_moment(reader: Database, story: Story) -> 
         ),
         Fact("new", created_at=day(300), valid_from=day(3), entities=["Rex"]),
     )
-    (rex,) = await answer(reader, people.entities_named(ANA, ["rex"]))
+    (rex,) = (await answer(reader, people.lookup(ANA, terms=[], named=["rex"]))).entities
     moment = Moment(known_at=day(20))
 
     async def chosen(**sought: Any) -> list[PastCandidate]:

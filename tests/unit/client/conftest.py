@@ -21,7 +21,7 @@ from tests.unit.client.fake_services import (
 @pytest.fixture(autouse=True)
 def plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     """No terminal tricks, no settings and no proxy of the developer's."""
-    for name in ("RETRIEVAL_ADDRESS", "EXTRACTION_ADDRESS", "API_KEY", "TLS_CA_FILE"):
+    for name in ("RETRIEVAL_ADDRESS", "EXTRACTION_ADDRESS", "API_KEY", "TOKEN", "TLS_CA_FILE"):
         monkeypatch.delenv(f"RECOLLECT_{name}", raising=False)
     for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)

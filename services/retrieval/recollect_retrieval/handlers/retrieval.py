@@ -38,7 +38,7 @@ from recollect_retrieval.search.corpora.looking import Item
 from recollect_retrieval.search.legs import Legs
 from recollect_retrieval.search.question import Hit, Question
 from recollect_retrieval.search.search import Search
-from recollect_retrieval.storage import memories, past, people
+from recollect_retrieval.storage import memories, past
 from recollect_retrieval.storage.candidate import Kind
 from recollect_retrieval.storage.chunks import Chunk
 from recollect_retrieval.storage.filters import Filters
@@ -125,13 +125,12 @@ class RetrievalHandlers(
         opened = await self._open(user_id, request.consistency_token, context)
         legs = Legs()
         with self._context.begin(opened.scope, wanted, deadline=opened.deadline) as building:
-            user = people.user(opened.scope)
-            await opened.ask(user, *building.statements)
-            reading = self._reading(opened, user.answer)
+            await opened.ask(*building.statements)
+            reading = self._reading(opened, building.user)
             if reading.empty:
                 building.nothing_to_read()
                 return pb.GetContextResponse(reason=reading.reason)
-            found = await building.finish(reading.database, reading.user, legs)
+            found = await building.finish(reading.database, legs)
         self._accesses.told(reading.scope, _told(found))
         return pb.GetContextResponse(
             profile=profile_message(found.profile),
@@ -158,15 +157,14 @@ class RetrievalHandlers(
         opened = await self._open(user_id, request.consistency_token, context)
         legs = Legs()
         with self._search.begin(opened.scope, question, deadline=opened.deadline) as searching:
-            user = people.user(opened.scope)
-            await opened.ask(user, *searching.statements)
-            reading = self._reading(opened, user.answer)
+            await opened.ask(*searching.statements)
+            reading = self._reading(opened, searching.user)
             active = reading.user.active_model
             check_size(question, active[1] if active is not None else self._dimensions)
             if reading.empty:
                 searching.nothing_to_read()
                 return pb.SearchMemoriesResponse(reason=reading.reason)
-            found = await searching.finish(reading.database, reading.user, legs)
+            found = await searching.finish(reading.database, legs)
         self._accesses.told(reading.scope, _memories_of(hit.item for hit in found.hits))
         return pb.SearchMemoriesResponse(
             results=[_result(hit, explain=request.explain) for hit in found.hits],

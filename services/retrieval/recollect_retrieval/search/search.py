@@ -33,7 +33,7 @@ from recollect_retrieval.storage.people import UserState
 from recollect_retrieval.storage.statement import Statement, ask
 from recollect_shared.database.pool import Connection, Reads
 from recollect_shared.models import Entity, Scope, Summary
-from recollect_shared.text.bm25 import NO_SCORES, Scores, Statistics, score
+from recollect_shared.text.bm25 import NO_SCORES, Scores, Statistics, TermPostings, score
 from recollect_shared.text.terms import query_terms
 
 CANDIDATES = 40
@@ -107,24 +107,25 @@ class Searching:
         self.names: Sequence[str] = names_in(beginning) if beginning else ()
         self._terms = query_terms(beginning)
         self._indexes = [_INDEXES[kind] for kind in question.kinds if kind in _INDEXES]
-        self._postings = people.postings(scope, self._terms)
-        self._named = people.entities_named(scope, self.names)
+        self._lookup = people.lookup(scope, terms=self._terms, named=self.names)
         self._passages = passages.postings(scope, self._indexes, self._terms)
         self._statistics = passages.statistics(scope)
+        self._entities: Sequence[Entity] = ()
+        self._postings: Sequence[TermPostings] = ()
         self._embedding: asyncio.Task[QueryVector] | None = None
         self._embedded_as: tuple[str, int] | None = None
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
-        """What to ask before `finish`."""
-        wanted: list[Statement[Any]] = []
-        if self._terms:
-            wanted.append(self._postings)
-            if self._indexes:
-                wanted += [self._passages, self._statistics]
-        if self.names:
-            wanted.append(self._named)
-        return wanted
+        """What to ask before `finish`; then `user` can be read."""
+        if self._terms and self._indexes:
+            return [self._lookup, self._passages, self._statistics]
+        return [self._lookup]
+
+    @property
+    def user(self) -> UserState:
+        """The user's switches, once the statements have been asked."""
+        return self._lookup.answer.user
 
     def __enter__(self) -> Self:
         if self._search.may_read(self._scope):
@@ -144,8 +145,11 @@ class Searching:
         """Say that the user turned out to have no memory, or one that is switched off."""
         self._search.remember_reader(self._scope, reads=False)
 
-    async def finish(self, database: Reads, user: UserState, legs: Legs) -> Found:
+    async def finish(self, database: Reads, legs: Legs) -> Found:
         """The answer; `statements` have been asked."""
+        looked_up = self._lookup.answer
+        user, self._entities = looked_up.user, looked_up.entities
+        self._postings = looked_up.postings
         self._search.remember_reader(self._scope, reads=True)
         if self._question.empty:
             return await self._run(database, lambda connection: self._list(connection, legs))
@@ -189,10 +193,6 @@ class Searching:
         )
         return found
 
-    @property
-    def _entities(self) -> Sequence[Entity]:
-        return self._named.answer if self.names else ()
-
     def _embed(self, model: tuple[str, int]) -> None:
         """Begin to embed the question, unless that is under way."""
         question = self._question
@@ -225,7 +225,7 @@ class Searching:
             return {}
         found: dict[Kind, Scores] = {}
         if {"memory", "message"}.intersection(self._question.kinds):
-            found["memory"] = score(self._postings.answer, *user.statistics)
+            found["memory"] = score(self._postings, *user.statistics)
         if self._indexes:
             postings, statistics = self._passages.answer, self._statistics.answer
             for kind, index in _INDEXES.items():
@@ -242,9 +242,7 @@ class Searching:
         made: list[Corpus] = []
         for kind in question.kinds:
             if kind == "memory" and question.moment is not None:
-                indexed = Indexed(
-                    self._terms, self._postings.answer if self._terms else (), user.statistics
-                )
+                indexed = Indexed(self._terms, self._postings, user.statistics)
                 made.append(PastMemories(question.filters, question.moment, indexed))
             elif kind == "memory":
                 made.append(Memories(question.filters, user.statistics.documents))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from recollect_retrieval.storage.statement import Rows, Statement
 from recollect_shared.models import Entity, Preference, Profile, Scope
@@ -20,10 +21,27 @@ LEFT JOIN users AS u ON u.tenant_id = asked.tenant_id AND u.user_id = asked.user
 LEFT JOIN embedding_models AS e ON e.active
 """
 
-_POSTINGS = """
-SELECT term, lexical_nos, frequencies, lengths
-FROM postings
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND term = ANY(%(terms)s)
+# The same, with what the question's words and names lead to: a row for each segment of postings, at
+# least one. One statement, because each costs its way through the driver as well.
+_LOOKUP = """
+SELECT u.user_id IS NOT NULL, u.memory_enabled, u.time_zone, u.erased_at IS NOT NULL,
+       coalesce(u.lexical_documents, 0), coalesce(u.lexical_terms, 0), e.model, e.dimensions,
+       p.term, p.lexical_nos, p.frequencies, p.lengths,
+       (SELECT jsonb_agg(jsonb_build_array(
+                   named.entity_id, named.name, named.type, named.mention_count, named.aliases,
+                   named.metadata))
+        FROM (SELECT entity_id, name, type, mention_count, aliases, metadata
+              FROM entities
+              WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+                AND (name_key = ANY(%(named)s) OR EXISTS (
+                      SELECT FROM unnest(aliases) AS alias WHERE lower(alias) = ANY(%(named)s)))
+              ORDER BY mention_count DESC, name, entity_id
+              LIMIT 20) AS named)
+FROM (SELECT %(tenant_id)s::text AS tenant_id, %(user_id)s::text AS user_id) AS asked
+LEFT JOIN users AS u ON u.tenant_id = asked.tenant_id AND u.user_id = asked.user_id
+LEFT JOIN embedding_models AS e ON e.active
+LEFT JOIN postings AS p ON p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s
+     AND p.term = ANY(%(terms)s)
 """
 
 _PROFILE = """
@@ -50,17 +68,6 @@ ORDER BY (name_key = ANY(%(named)s) OR EXISTS (
          mention_count DESC, name, entity_id
 LIMIT %(limit)s
 """
-
-_NAMED = """
-SELECT entity_id, name, type, mention_count, aliases, metadata
-FROM entities
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND (name_key = ANY(%(named)s) OR EXISTS (
-        SELECT FROM unnest(aliases) AS alias WHERE lower(alias) = ANY(%(named)s)))
-ORDER BY mention_count DESC, name, entity_id
-LIMIT 20
-"""
-
 
 # By a part of the name or of an alias, both compared without case and diacritics.
 _FIND = """
@@ -121,13 +128,24 @@ def user(scope: Scope) -> Statement[UserState]:
     return Statement(_USER, _of(scope), _user)
 
 
-def postings(scope: Scope, terms: Sequence[str]) -> Statement[list[TermPostings]]:
-    """What the keyword index of memories holds of these terms."""
-    return Statement(
-        _POSTINGS,
-        {**_of(scope), "terms": list(terms)},
-        lambda rows: [TermPostings(*row) for row in rows],
-    )
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What a search knows before it has a vector.
+
+    Attributes:
+        user: The user's switches and index statistics, and the model in force.
+        postings: What the keyword index of memories holds of the question's terms.
+        entities: What the question names, most mentioned first.
+    """
+
+    user: UserState
+    postings: Sequence[TermPostings]
+    entities: Sequence[Entity]
+
+
+def lookup(scope: Scope, *, terms: Sequence[str], named: Sequence[str]) -> Statement[Lookup]:
+    """All that a question's words and names lead to, with the state of the user."""
+    return Statement(_LOOKUP, {**_of(scope), "terms": list(terms), "named": list(named)}, _lookup)
 
 
 def preferences(scope: Scope) -> Statement[list[Preference]]:
@@ -198,13 +216,17 @@ def known_entities(scope: Scope, *, named: Sequence[str], limit: int) -> Stateme
     return Statement(_KNOWN, {**_of(scope), "named": list(named), "limit": limit}, _entities)
 
 
-def entities_named(scope: Scope, named: Sequence[str]) -> Statement[list[Entity]]:
-    """The entities with one of the names or with such an alias, most mentioned first."""
-    return Statement(_NAMED, {**_of(scope), "named": list(named)}, _entities)
+def _lookup(rows: Rows) -> Lookup:
+    first = rows[0]
+    return Lookup(
+        _user([first]),
+        [TermPostings(*row[8:12]) for row in rows if row[8] is not None],
+        [Entity(UUID(found[0]), *found[1:]) for found in first[12] or ()],
+    )
 
 
 def _user(rows: Rows) -> UserState:
-    (row,) = rows
+    row = rows[0]
     return UserState(
         known=row[0],
         memory_enabled=row[1],

@@ -1,0 +1,129 @@
+"""The public keys by which tokens are verified, read from a JSON Web Key Set (RFC 7517).
+
+A key serves one algorithm only, decided by what kind of key it is and never by a token: a public
+key can then not be taken for the secret of an HMAC.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
+
+PUBLIC_KEY_ALGORITHMS = ("RS256", "ES256", "EdDSA")
+"""What a key of a key set can be for: RSA, the curve P-256, the curve Ed25519."""
+
+MAX_BYTES = 256 * 1024
+"""Largest key set; one of a large identity provider has a few thousand bytes."""
+_MAX_KEYS = 100
+_RSA_BITS = range(2048, 8193)
+
+Key = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
+VerifyingKey = Key | bytes
+"""What a signature is held against; bytes are the secret of HS256."""
+
+
+class UnusableKeySet(ValueError):
+    """It is no key set; the message says why and quotes nothing of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeySet:
+    """Keys by algorithm and id.
+
+    Attributes:
+        keys: By (algorithm, `kid`); the `kid` is None for a key that has none.
+        passed_over: How many entries are of another kind, too weak, or private.
+    """
+
+    keys: Mapping[tuple[str, str | None], Key]
+    passed_over: int = 0
+
+    def find(self, algorithm: str, kid: str | None) -> Key | None:
+        """The key that a token names, if it is for this algorithm.
+
+        A token without `kid` means the only key of its algorithm; among several it finds none.
+        """
+        if kid is not None:
+            return self.keys.get((algorithm, kid))
+        fitting = [key for (of, _), key in self.keys.items() if of == algorithm]
+        return fitting[0] if len(fitting) == 1 else None
+
+
+def read_key_set(body: bytes) -> KeySet:
+    """The usable keys in the text of a key set.
+
+    Entries of other kinds are passed over, as RFC 7517 asks. So are private keys: whoever could
+    read the set could sign with them.
+
+    Raises:
+        UnusableKeySet: It is too large, not JSON, or not shaped as a key set.
+    """
+    if len(body) > MAX_BYTES:
+        raise UnusableKeySet(f"it has more than {MAX_BYTES} bytes")
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        raise UnusableKeySet("it is not JSON") from None
+    entries = document.get("keys") if isinstance(document, dict) else None
+    if not isinstance(entries, list):
+        raise UnusableKeySet('it is not a JSON object with a list "keys"')
+    if len(entries) > _MAX_KEYS:
+        raise UnusableKeySet(f"it has more than {_MAX_KEYS} keys")
+    return _collect(entries)
+
+
+def _collect(entries: Iterable[Any]) -> KeySet:
+    keys: dict[tuple[str, str | None], Key] = {}
+    passed_over = 0
+    for entry in entries:
+        found = _read(entry) if isinstance(entry, dict) else None
+        # Two keys of one name would make the outcome a matter of their order: the first counts.
+        if found is None or found[0] in keys:
+            passed_over += 1
+        else:
+            keys[found[0]] = found[1]
+    return KeySet(keys, passed_over)
+
+
+def _read(entry: dict[str, Any]) -> tuple[tuple[str, str | None], Key] | None:
+    kid = entry.get("kid")
+    operations = entry.get("key_ops", ["verify"])
+    if (
+        "d" in entry
+        or not (kid is None or (isinstance(kid, str) and kid))
+        or entry.get("use", "sig") != "sig"
+        or not isinstance(operations, list)
+        or "verify" not in operations
+    ):
+        return None
+    try:
+        algorithm, key = _public_key(entry)
+    except Exception:
+        # Whatever is wrong inside one entry, the others must stay usable.
+        return None
+    if key is None or entry.get("alg", algorithm) != algorithm:
+        return None
+    return (algorithm, kid), key
+
+
+def _public_key(entry: dict[str, Any]) -> tuple[str, Key | None]:
+    kind, curve = entry.get("kty"), entry.get("crv")
+    key: Any
+    if kind == "RSA":
+        key = RSAAlgorithm.from_jwk(entry)
+        usable = isinstance(key, RSAPublicKey) and key.key_size in _RSA_BITS
+        return "RS256", key if usable else None
+    if kind == "EC" and curve == "P-256":
+        key = ECAlgorithm.from_jwk(entry)
+        return "ES256", key if isinstance(key, EllipticCurvePublicKey) else None
+    if kind == "OKP" and curve == "Ed25519":
+        key = OKPAlgorithm.from_jwk(entry)
+        return "EdDSA", key if isinstance(key, Ed25519PublicKey) else None
+    return "", None

@@ -1,0 +1,366 @@
+"""Tokens through real ports of both services: whose data, which rights, and keys that change.
+
+Rows of the fault catalogue: 59 (credentials), 60 (other tenants), 61 (scopes and bound callers).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from aiohttp import web
+from google.protobuf.message import Message
+
+from recollect.v1 import extraction_service_pb2 as extraction
+from recollect.v1 import job_pb2
+from recollect.v1 import retrieval_service_pb2 as retrieval
+from recollect_client import RecollectClient
+from recollect_shared.auth.access import rules_of
+from recollect_shared.rpc.planned import PLANNED
+from tests.e2e.conftest import Services, StartServices
+from tests.e2e.methods import METHODS, OFFERED, SERVICES, Method, call, refused
+from tests.e2e.requests import message, submit, transcript, valid
+from tests.token_issuer import AUDIENCE, ISSUER, KeyPair, TokenIssuer, claims, key_set, part
+
+RULES = rules_of(SERVICES)
+OLD, NEW = KeyPair("old"), KeyPair("new", "RS256", 2)
+GOOD = TokenIssuer(OLD)
+EVERYTHING = "read write maintenance admin"
+
+GET_CONTEXT = METHODS["RetrievalService/GetContext"]
+LIST_MEMORIES = METHODS["RetrievalService/ListMemories"]
+LIST_JOBS = METHODS["ExtractionService/ListJobs"]
+SUBMIT = METHODS["ExtractionService/SubmitTranscripts"]
+WATCH_JOB = METHODS["ExtractionService/WatchJob"]
+ON_BOTH = (GET_CONTEXT, LIST_JOBS)
+DENIED = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED)
+
+
+def settings(jwks: Path | str) -> dict[str, Any]:
+    return {
+        "auth": "jwt",
+        "jwt_issuer": ISSUER,
+        "jwt_audience": AUDIENCE,
+        "jwt_jwks": str(jwks),
+    }
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    """The file with the key set."""
+    place = tmp_path / "keys.json"
+    place.write_bytes(key_set(OLD))
+    return place
+
+
+@pytest.fixture
+async def guarded(start_services: StartServices, keys: Path) -> AsyncIterator[Services]:
+    """Both services with tokens required."""
+    async with start_services(**settings(keys)) as running:
+        yield running
+
+
+def bearer(token: str) -> list[tuple[str, str]]:
+    return [("authorization", f"Bearer {token}")]
+
+
+def any_request(method: Method) -> Message:
+    """A valid request where the call is offered, else an empty one."""
+    return valid(method) if method in OFFERED else method.request()
+
+
+async def code_of(
+    services: Services, token: str, method: Method, request: Message | None = None
+) -> grpc.StatusCode:
+    request = any_request(method) if request is None else request
+    try:
+        await call(services, method, request, metadata=bearer(token))
+    except grpc.aio.AioRpcError as error:
+        code: grpc.StatusCode = error.code()
+        return code
+    return grpc.StatusCode.OK
+
+
+async def until_in(services: Services, token: str, *, let_in: bool = True) -> None:
+    """Wait until both services let the token in, or no longer do."""
+    async with asyncio.timeout(60):
+        for method in ON_BOTH:
+            while True:
+                code = await code_of(services, token, method)
+                if (code is grpc.StatusCode.OK) is let_in:
+                    break
+                await asyncio.sleep(0.02)
+
+
+async def learn(services: Services, token: str, line: str) -> None:
+    accepted = await call(
+        services, SUBMIT, submit(transcript(message(line))), metadata=bearer(token)
+    )
+    request = extraction.WatchJobRequest(job_id=accepted[0].jobs[0].id)
+    watched = await call(services, WATCH_JOB, request, metadata=bearer(token))
+    assert watched[-1].job.state == job_pb2.JOB_STATE_SUCCEEDED
+
+
+async def contents(services: Services, token: str) -> list[str]:
+    (reply,) = await call(services, LIST_MEMORIES, valid(LIST_MEMORIES), metadata=bearer(token))
+    return [memory.content for memory in reply.memories]
+
+
+async def test_row_59_every_rpc_refuses_every_bad_token_with_one_text(
+    guarded: Services, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, logger="recollect")
+    head, body, signature = GOOD.token(scope=EVERYTHING).split(".")
+    bad = [
+        None,
+        "canary",
+        f"{part({'alg': 'none'})}.{body}.",
+        f"{head}.{part(claims(sub='canary', scope=EVERYTHING))}.{signature}",
+        GOOD.token(exp=1_000_000_000, iat=None),
+        GOOD.token(nbf=4_000_000_000),
+        GOOD.token(aud="canary"),
+        GOOD.token(iss="canary"),
+        GOOD.token(exp=None),
+        GOOD.token(sub=None),
+        GOOD.token(tenant=None),
+        TokenIssuer(KeyPair("canary")).token(),
+        TokenIssuer(KeyPair("old", number=2)).token(),
+    ]
+    texts = set()
+    for method in METHODS.values():
+        for token in bad:
+            metadata = [] if token is None else bearer(token)
+            refusal = await refused(guarded, method, any_request(method), metadata=metadata)
+            assert refusal.code is grpc.StatusCode.UNAUTHENTICATED, method.name
+            assert refusal.reason == "CREDENTIAL_INVALID"
+            texts.add(refusal.everything)
+    assert len(texts) == 1
+    logged = "".join(f"{record.getMessage()} {vars(record)}" for record in caplog.records)
+    for secret in (head, body, signature, "canary"):
+        assert secret not in texts.copy().pop()
+        assert secret not in logged
+    whys = {getattr(record, "why", None) for record in caplog.records}
+    assert {"it has expired", "exp is missing", "nbf is in the future"} <= whys
+
+
+async def test_two_credentials_in_one_call_are_none(guarded: Services) -> None:
+    good = GOOD.token()
+    for others in (bearer("canary"), bearer(good), bearer(GOOD.token(sub="bo"))):
+        for metadata in (bearer(good) + others, others + bearer(good)):
+            for method in ON_BOTH:
+                refusal = await refused(guarded, method, valid(method), metadata=metadata)
+                assert refusal.reason == "CREDENTIAL_INVALID"
+
+
+async def test_row_61_a_person_acts_for_themselves_only(guarded: Services) -> None:
+    """Every offered call that names a user: own data yes, another's no, `any` may do both."""
+    own = GOOD.token(scope=EVERYTHING)
+    service = GOOD.token(scope=EVERYTHING, sub="backend", recollect_user_scope="any")
+    tried = 0
+    for method in OFFERED:
+        if RULES[method.path].user_path != ("user_id",):
+            continue
+        tried += 1
+        theirs: Any = valid(method)
+        theirs.user_id = "bo"
+        refusal = await refused(guarded, method, theirs, metadata=bearer(own))
+        assert refusal.reason == "USER_NOT_ALLOWED", method.name
+        for token in (own, service):
+            assert await code_of(guarded, token, method) not in DENIED, method.name
+        assert await code_of(guarded, service, method, theirs) not in DENIED, method.name
+    assert tried > 20
+    batch = submit(transcript(), transcript(user="bo"))
+    refusal = await refused(guarded, SUBMIT, batch, metadata=bearer(own))
+    assert refusal.reason == "USER_NOT_ALLOWED"
+
+
+async def test_row_61_a_token_does_what_its_scope_says(guarded: Services) -> None:
+    """A reader cannot write; words of other systems and no scope at all grant nothing."""
+    cases: list[tuple[dict[str, Any], set[str]]] = [
+        ({"scope": "openid read email"}, {"read"}),
+        ({"scope": None, "scp": ["write"]}, {"write"}),
+        ({"scope": None}, set()),
+    ]
+    for granted, scopes in cases:
+        token = GOOD.token(**granted)
+        for method in METHODS.values():
+            needed = RULES[method.path].scope
+            if needed in scopes:
+                code = await code_of(guarded, token, method)
+                assert code is not grpc.StatusCode.PERMISSION_DENIED, method.name
+            else:
+                refusal = await refused(
+                    guarded, method, any_request(method), metadata=bearer(token)
+                )
+                assert refusal.reason == "SCOPE_MISSING", method.name
+
+
+async def test_row_60_the_claim_decides_the_tenant(guarded: Services) -> None:
+    ours, theirs = GOOD.token(tenant="a"), GOOD.token(tenant="b")
+    await learn(guarded, ours, "I live in Porto.")
+    assert "Porto" in " ".join(await contents(guarded, ours))
+    assert await contents(guarded, theirs) == []
+    assert await contents(guarded, GOOD.token(tenant="default")) == []
+    (jobs,) = await call(guarded, LIST_JOBS, extraction.ListJobsRequest(), metadata=bearer(theirs))
+    assert jobs.total_size == 0
+
+
+async def test_api_keys_are_no_tokens(guarded: Services) -> None:
+    for method in ON_BOTH:
+        metadata = bearer(f"mk_{'a' * 12}_{'b' * 43}")
+        refusal = await refused(guarded, method, valid(method), metadata=metadata)
+        assert refusal.reason == "CREDENTIAL_INVALID"
+
+
+async def test_planned_calls_are_behind_the_credential_too(guarded: Services) -> None:
+    for name in PLANNED:
+        method = METHODS[name]
+        code = await code_of(guarded, GOOD.token(scope=EVERYTHING), method)
+        assert code is grpc.StatusCode.UNIMPLEMENTED, name
+
+
+async def test_keys_in_a_file_rotate_without_a_restart(
+    start_services: StartServices, keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recollect_shared.auth.key_source.KeyFile.every", 0.05)
+    monkeypatch.setattr("recollect_shared.auth.key_source.KeyFile.between_surprises", 0.05)
+    old, new = GOOD.token(), TokenIssuer(NEW).token()
+    async with start_services(**settings(keys)) as services:
+        await until_in(services, old)
+        assert await code_of(services, new, GET_CONTEXT) is grpc.StatusCode.UNAUTHENTICATED
+        publish(keys, key_set(OLD, NEW))
+        await until_in(services, new)
+        await until_in(services, old)
+        # A file that is being broken or taken away changes nothing.
+        publish(keys, b'{"keys": [')
+        await until_in(services, new)
+        await asyncio.to_thread(keys.unlink)
+        await until_in(services, old)
+        publish(keys, key_set(NEW))
+        await until_in(services, old, let_in=False)
+        await until_in(services, new)
+
+
+def publish(place: Path, body: bytes) -> None:
+    draft = place.with_suffix(".draft")
+    draft.write_bytes(body)
+    draft.rename(place)
+
+
+class Provider:
+    """The issuer's web server."""
+
+    def __init__(self) -> None:
+        self.body = key_set(OLD)
+        self.status = 200
+        self.asked = 0
+        self.url = ""
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked += 1
+        return web.Response(status=self.status, body=self.body)
+
+
+@asynccontextmanager
+async def provided() -> AsyncIterator[Provider]:
+    provider = Provider()
+    app = web.Application()
+    app.router.add_get("/jwks.json", provider.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        provider.url = f"http://127.0.0.1:{runner.addresses[0][1]}/jwks.json"
+        yield provider
+    finally:
+        await runner.cleanup()
+
+
+async def test_keys_at_an_address_rotate_when_a_token_names_the_next(
+    start_services: StartServices,
+) -> None:
+    old, new = GOOD.token(), TokenIssuer(NEW).token()
+    async with provided() as provider, start_services(**settings(provider.url)) as services:
+        for method in ON_BOTH:
+            assert await code_of(services, old, method) is grpc.StatusCode.OK
+        assert provider.asked == 2
+        provider.body = key_set(OLD, NEW)
+        for method in ON_BOTH:
+            # The very call that brings the new key is let in.
+            assert await code_of(services, new, method) is grpc.StatusCode.OK
+            assert await code_of(services, old, method) is grpc.StatusCode.OK
+        assert provider.asked == 4
+        for number in range(20):
+            unknown = TokenIssuer(KeyPair(f"made up {number}")).token()
+            for method in ON_BOTH:
+                code = await code_of(services, unknown, method)
+                assert code is grpc.StatusCode.UNAUTHENTICATED
+        assert provider.asked == 4
+
+
+async def test_keys_outlive_the_address_they_came_from(start_services: StartServices) -> None:
+    old, new = GOOD.token(), TokenIssuer(NEW).token()
+    async with provided() as provider, start_services(**settings(provider.url)) as services:
+        await until_in(services, old)
+        provider.status = 503
+        for method in ON_BOTH:
+            assert await code_of(services, new, method) is grpc.StatusCode.UNAUTHENTICATED
+            assert await code_of(services, old, method) is grpc.StatusCode.OK
+        assert provider.asked == 4
+
+
+async def test_an_address_that_comes_later(
+    start_services: StartServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recollect_shared.auth.key_ring._FIRST_PAUSE_SECONDS", 0.02)
+    async with provided() as provider:
+        provider.status = 503
+        async with start_services(**settings(provider.url)) as services:
+            code = await code_of(services, GOOD.token(), GET_CONTEXT)
+            assert code is grpc.StatusCode.UNAUTHENTICATED
+            provider.status = 200
+            await until_in(services, GOOD.token())
+
+
+async def test_the_client_asks_for_a_token_for_every_call(guarded: Services) -> None:
+    handed_out: list[str] = []
+
+    def provider() -> str:
+        handed_out.append(GOOD.token())
+        return handed_out[-1]
+
+    def use() -> None:
+        with RecollectClient(
+            guarded.retrieval_address, guarded.extraction_address, token=provider
+        ) as client:
+            client.get_context("ana")
+            client.extraction.ListJobs(extraction.ListJobsRequest())
+
+    await asyncio.to_thread(use)
+    assert len(handed_out) == 2
+
+
+async def test_a_deadline_holds_while_keys_are_slow(
+    start_services: StartServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A caller with a known key is answered although nobody answers for the unknown one."""
+    monkeypatch.setattr("recollect_shared.auth.key_ring.WAIT_SECONDS", 0.1)
+    async with provided() as provider, start_services(**settings(provider.url)) as services:
+        going = asyncio.Event()
+
+        async def held(self: Any) -> bytes:
+            await going.wait()
+            return provider.body
+
+        monkeypatch.setattr("recollect_shared.auth.key_source.KeyAddress.read", held)
+        unknown = TokenIssuer(NEW).token()
+        assert await code_of(services, unknown, GET_CONTEXT) is grpc.StatusCode.UNAUTHENTICATED
+        request = retrieval.GetContextRequest(user_id="ana")
+        assert await call(services, GET_CONTEXT, request, metadata=bearer(GOOD.token()))
+        going.set()

@@ -1,0 +1,461 @@
+"""Tokens as credentials, without a server: what is let in, as whom, and everything that is not.
+
+Row 59 of the fault catalogue: one answer for whatever is wrong, and nothing of the token anywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from jwt.algorithms import RSAAlgorithm
+
+from recollect_shared.auth.claims import Expected
+from recollect_shared.auth.key_ring import KeyRing
+from recollect_shared.auth.key_source import KeyFile
+from recollect_shared.auth.principal import Principal
+from recollect_shared.auth.web_tokens import ALGORITHMS, MAX_TOKEN_CHARS, WebTokenAuthentication
+from recollect_shared.errors import NotAuthenticated
+from recollect_shared.rpc.gateway import _named
+from tests.token_issuer import AUDIENCE, ISSUER, KeyPair, TokenIssuer, claims, key_set, part
+
+RSA, EC, ED = KeyPair("rsa", "RS256"), KeyPair("ec", "ES256"), KeyPair("ed", "EdDSA")
+GOOD = TokenIssuer(EC)
+SECRET = b"0123456789abcdef0123456789abcdef"
+
+
+async def ring(tmp_path: Path, *pairs: KeyPair) -> KeyRing:
+    """Keys read once from a file; nothing goes on in the background."""
+    place = tmp_path / "keys.json"
+    place.write_bytes(key_set(*(pairs or (RSA, EC, ED))))
+    found = KeyRing(KeyFile(place))
+    assert await found._read_within(30.0) is None
+    return found
+
+
+async def gate(tmp_path: Path, *pairs: KeyPair, **given: Any) -> WebTokenAuthentication:
+    algorithms = given.pop("algorithms", ALGORITHMS)
+    expected = Expected(ISSUER, AUDIENCE, given.pop("tenant_claim", "tenant"))
+    return WebTokenAuthentication(
+        expected, algorithms, keys=await ring(tmp_path, *pairs), **{"secret": None, **given}
+    )
+
+
+async def refusal(gate: WebTokenAuthentication, authorization: str | None) -> NotAuthenticated:
+    with pytest.raises(NotAuthenticated) as caught:
+        await gate.authenticate(authorization)
+    return caught.value
+
+
+async def why(gate: WebTokenAuthentication, token: str) -> str:
+    return (await refusal(gate, f"Bearer {token}")).why
+
+
+async def principal(gate: WebTokenAuthentication, **changed: object) -> Principal:
+    return await gate.authenticate(f"Bearer {GOOD.token(**changed)}")
+
+
+def signed_by_secret(secret: bytes, header: dict[str, Any]) -> str:
+    """HS256 by hand: the library refuses to sign with what looks like a public key."""
+    text = f"{part(header)}.{part(claims())}"
+    return f"{text}.{part(hmac.new(secret, text.encode(), hashlib.sha256).digest())}"
+
+
+# Who is let in, and as whom.
+
+
+@pytest.mark.parametrize("pair", [RSA, EC, ED], ids=lambda pair: pair.algorithm)
+async def test_each_algorithm_verifies(tmp_path: Path, pair: KeyPair) -> None:
+    found = await (await gate(tmp_path)).authenticate(f"Bearer {TokenIssuer(pair).token()}")
+    assert found == Principal("a", "jwt:ana", frozenset({"read", "write"}), "ana", frozenset())
+
+
+@pytest.mark.parametrize("scheme", ["Bearer ", "bearer ", "BEARER  "])
+async def test_the_scheme_is_read_without_regard_to_case(tmp_path: Path, scheme: str) -> None:
+    assert await (await gate(tmp_path)).authenticate(scheme + GOOD.token())
+
+
+async def test_a_service_may_act_for_anybody(tmp_path: Path) -> None:
+    door = await gate(tmp_path)
+    found = await principal(door, sub="backend", recollect_user_scope="any")
+    assert (found.user_id, found.subject, found.departments) == (None, "jwt:backend", None)
+    assert (await principal(door, recollect_user_scope="self")).user_id == "ana"
+
+
+@pytest.mark.parametrize(
+    ("changed", "scopes"),
+    [
+        ({"scope": "read"}, {"read"}),
+        ({"scope": "write  admin maintenance read"}, {"read", "write", "admin", "maintenance"}),
+        ({"scope": None, "scp": "read"}, {"read"}),
+        ({"scope": None, "scp": ["read", "write", "email"]}, {"read", "write"}),
+        # The standard claim decides alone, so that another system's cannot add to it.
+        ({"scope": "read", "scp": "admin"}, {"read"}),
+        ({"scope": "READ readwrite read,write"}, set()),
+        ({"scope": ""}, set()),
+        ({"scope": None}, set()),
+    ],
+)
+async def test_scopes(tmp_path: Path, changed: dict[str, Any], scopes: set[str]) -> None:
+    assert (await principal(await gate(tmp_path), **changed)).scopes == scopes
+
+
+async def test_departments_are_carried(tmp_path: Path) -> None:
+    door = await gate(tmp_path)
+    found = await principal(door, departments=["Ke\u0302\u0301 toa\u0301n", "Sales"])
+    assert found.departments == frozenset({"K\u1ebf to\u00e1n", "Sales"})
+    service = await principal(door, departments=["Sales"], recollect_user_scope="any")
+    assert service.departments == frozenset({"Sales"})
+
+
+async def test_tenant_and_user_are_spelt_in_one_form(tmp_path: Path) -> None:
+    found = await principal(await gate(tmp_path), sub="Ho\u0302\u0300ng", tenant="\u4e2d\u6587")
+    assert (found.user_id, found.tenant_id) == ("H\u1ed3ng", "\u4e2d\u6587")
+
+
+async def test_the_tenant_claim_can_have_another_name(tmp_path: Path) -> None:
+    name = "https://recollect.example/tenant"
+    door = await gate(tmp_path, tenant_claim=name)
+    assert (await principal(door, **{name: "b", "tenant": "a"})).tenant_id == "b"
+    assert "RECOLLECT_JWT_TENANT_CLAIM" in await why(door, GOOD.token())
+
+
+async def test_the_audience_may_be_one_of_several(tmp_path: Path) -> None:
+    assert await principal(await gate(tmp_path), aud=["other", AUDIENCE])
+
+
+async def test_clocks_may_differ_by_the_leeway(tmp_path: Path) -> None:
+    """Row 41: 30 s to both sides and no more."""
+    issued = 1_800_000_000
+    token = GOOD.token(iat=issued, nbf=issued, exp=issued + 600)
+    for moment, good in [
+        (issued - 31, False),
+        (issued - 29, True),
+        (issued + 629, True),
+        (issued + 630, False),
+    ]:
+        door = await gate(tmp_path, now=lambda moment=moment: moment)
+        if good:
+            assert await door.authenticate(f"Bearer {token}")
+        else:
+            await refusal(door, f"Bearer {token}")
+
+
+async def test_a_token_without_kid_means_the_only_key(tmp_path: Path) -> None:
+    nameless = TokenIssuer(KeyPair(None, "ES256"))
+    assert await (await gate(tmp_path)).authenticate(f"Bearer {nameless.token()}")
+    two = await gate(tmp_path, EC, KeyPair("other", "ES256", 2))
+    assert "no key" in await why(two, nameless.token())
+    published_without = await gate(tmp_path, KeyPair(None, "ES256"))
+    assert await published_without.authenticate(f"Bearer {nameless.token()}")
+    assert "no key" in await why(published_without, GOOD.token())
+
+
+# What is refused because of its claims; the key and the signature are right.
+
+NOW = int(time.time())
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"exp": None}, "exp is missing"),
+        ({"exp": NOW - 3600, "iat": NOW - 7000}, "expired"),
+        ({"exp": str(NOW + 600)}, "exp is not a number"),
+        ({"exp": True}, "exp is not a number"),
+        ({"exp": [NOW + 600]}, "exp is not a number"),
+        ({"exp": 10**400}, "exp is not a number"),
+        ({"exp": -1, "iat": None}, "expired"),
+        ({"exp": NOW + 3 * 3600}, "lives longer"),
+        ({"exp": NOW + 600, "iat": NOW - 3 * 3600}, "lives longer"),
+        ({"exp": NOW + 3 * 3600, "iat": None}, "lives longer"),
+        ({"iat": NOW + 7200, "exp": NOW + 7300}, "iat is in the future"),
+        ({"iat": str(NOW)}, "iat is not a number"),
+        ({"nbf": NOW + 7200}, "nbf is in the future"),
+        ({"nbf": "now"}, "nbf is not a number"),
+        ({"iss": None}, "iss"),
+        ({"iss": "https://id.example"}, "iss"),
+        ({"iss": [ISSUER]}, "iss"),
+        ({"aud": None}, "aud"),
+        ({"aud": "other"}, "aud"),
+        ({"aud": []}, "aud"),
+        ({"aud": [["recollect.example"]]}, "aud"),
+        ({"aud": {AUDIENCE: 1}}, "aud"),
+        ({"aud": AUDIENCE + " "}, "aud"),
+        ({"sub": None}, "sub"),
+        ({"sub": ""}, "sub"),
+        ({"sub": "  "}, "sub"),
+        ({"sub": 7}, "sub"),
+        ({"sub": ["ana"]}, "sub"),
+        ({"sub": "a" * 257}, "sub"),
+        ({"sub": "a\x00b"}, "sub"),
+        ({"sub": "\ud800"}, "sub"),
+        ({"tenant": None}, "RECOLLECT_JWT_TENANT_CLAIM"),
+        ({"tenant": ""}, "RECOLLECT_JWT_TENANT_CLAIM"),
+        ({"tenant": ["a"]}, "RECOLLECT_JWT_TENANT_CLAIM"),
+        ({"tenant": 1}, "RECOLLECT_JWT_TENANT_CLAIM"),
+        ({"recollect_user_scope": "all"}, "recollect_user_scope"),
+        ({"recollect_user_scope": ["any"]}, "recollect_user_scope"),
+        ({"recollect_user_scope": True}, "recollect_user_scope"),
+        ({"scope": 7}, "scope"),
+        ({"scope": {"read": True}}, "scope"),
+        ({"scope": ["read", 7]}, "scope"),
+        ({"departments": "Sales"}, "departments"),
+        ({"departments": [7]}, "departments"),
+        ({"departments": [""]}, "departments"),
+        ({"departments": ["d"] * 101}, "departments"),
+    ],
+)
+async def test_claims_that_are_refused(
+    tmp_path: Path, changed: dict[str, object], told: str
+) -> None:
+    """Row 59."""
+    assert told in await why(await gate(tmp_path), GOOD.token(**changed))
+
+
+# What is refused before a claim is looked at.
+
+
+async def test_algorithms_cannot_be_confused(tmp_path: Path) -> None:
+    """Row 59: none, an HMAC by the public key in every form it is known, another key's name."""
+    door = await gate(tmp_path, secret=None)
+    public = RSA.private.public_key()
+    forms = [
+        public.public_bytes(encoding, form)
+        for encoding, form in [
+            (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo),
+            (serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo),
+            (serialization.Encoding.PEM, serialization.PublicFormat.PKCS1),
+        ]
+    ] + [json.dumps(RSA.public_jwk()).encode(), b""]
+    for kid in ("rsa", "ec", None):
+        for secret in forms:
+            header = {"alg": "HS256", "kid": kid} if kid else {"alg": "HS256"}
+            await refusal(door, f"Bearer {signed_by_secret(secret, header)}")
+            with_secret = await gate(tmp_path, secret=SECRET)
+            await refusal(with_secret, f"Bearer {signed_by_secret(secret, header)}")
+    body = part(claims())
+    for name in ("none", "None", "NONE", "nOnE", "", None, 1, ["none"], "HS384", "RS512", "ES384"):
+        for kid in ("rsa", "ec"):
+            head = part({"alg": name, "kid": kid})
+            for signature in ("", "AA", GOOD.token().rpartition(".")[2]):
+                await refusal(door, f"Bearer {head}.{body}.{signature}")
+    # The key of one kind under the name of another.
+    for signer in (RSA, EC, ED):
+        for named in (RSA, EC, ED):
+            if signer is not named:
+                for alg in (signer.algorithm, named.algorithm):
+                    token = TokenIssuer(signer).sign(claims(), {"alg": alg, "kid": named.kid})
+                    assert await why(door, token) in (
+                        "no key is known for its kid and algorithm",
+                        "the signature is not by that key",
+                    )
+
+
+async def test_only_configured_algorithms(tmp_path: Path) -> None:
+    door = await gate(tmp_path, algorithms=("ES256",), secret=SECRET)
+    assert await door.authenticate(f"Bearer {GOOD.token()}")
+    for token in (
+        TokenIssuer(RSA).token(),
+        TokenIssuer(ED).token(),
+        signed_by_secret(SECRET, {"alg": "HS256"}),
+    ):
+        assert "RECOLLECT_JWT_ALGORITHMS" in await why(door, token)
+
+
+async def test_a_secret_signs_where_it_was_given(tmp_path: Path) -> None:
+    door = await gate(tmp_path, algorithms=("HS256",), secret=SECRET)
+    for header in ({"alg": "HS256"}, {"alg": "HS256", "kid": "whatever"}):
+        assert await door.authenticate(f"Bearer {signed_by_secret(SECRET, header)}")
+    for other in (SECRET[:-1], SECRET + b"x", b""):
+        token = signed_by_secret(other, {"alg": "HS256"})
+        assert "signature" in await why(door, token)
+
+
+async def test_another_key_under_a_known_name(tmp_path: Path) -> None:
+    door = await gate(tmp_path)
+    for kid, algorithm in (("rsa", "RS256"), ("ec", "ES256"), ("ed", "EdDSA")):
+        stranger = TokenIssuer(KeyPair(kid, algorithm, number=2))
+        assert "signature" in await why(door, stranger.token())
+        unknown = TokenIssuer(KeyPair("other", algorithm))
+        assert "no key" in await why(door, unknown.token())
+
+
+async def test_what_was_signed_cannot_be_changed(tmp_path: Path) -> None:
+    door = await gate(tmp_path)
+    head, body, signature = GOOD.token().split(".")
+    other = part(claims(tenant="b"))
+    for token in (
+        f"{head}.{other}.{signature}",
+        f"{part({'alg': 'ES256', 'kid': 'ec', 'x': 1})}.{body}.{signature}",
+        f"{head}.{body}.{'A' * len(signature)}",
+        f"{head}.{body}.{signature}{signature}",
+        f"{head}.{body}.AA",
+    ):
+        assert "signature" in await why(door, token)
+
+
+async def test_a_key_in_the_header_is_not_taken(tmp_path: Path) -> None:
+    stranger = KeyPair("mine", "ES256", 3)
+    header = {"alg": "ES256", "kid": "mine", "jwk": stranger.public_jwk(), "jku": "https://x/"}
+    assert "no key" in await why(await gate(tmp_path), TokenIssuer(stranger).sign(claims(), header))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"alg": "ES256", "kid": "ec", "crit": ["exp"]},
+        {"alg": "ES256", "kid": "ec", "crit": []},
+        {"alg": "ES256", "kid": "ec", "b64": False},
+        {"alg": "ES256", "kid": ""},
+        {"alg": "ES256", "kid": 7},
+        {"alg": "ES256", "kid": "k" * 257},
+        {"alg": "ES256", "kid": "../../etc/passwd"},
+        {"kid": "ec"},
+        b'{"alg": "ES256", "kid": "ec", "alg": "ES256"}',
+        b'{"alg": "none", "alg": "ES256", "kid": "ec"}',
+        b'["ES256"]',
+        b"null",
+        b"\xff\xfe",
+        json.dumps({"alg": "ES256", "kid": "ec"}).encode("utf-16"),
+        b"[" * 5000,
+        b'{"alg": "ES256", "kid": "ec", "n": ' + b"1" * 5000 + b"}",
+    ],
+    ids=lambda header: repr(header)[:40],
+)
+async def test_headers_that_are_refused(tmp_path: Path, header: dict[str, Any] | bytes) -> None:
+    """Row 59, duplicate names among them; the signature is right for every one."""
+    await refusal(await gate(tmp_path), f"Bearer {GOOD.sign(claims(), header)}")
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"{",
+        json.dumps(claims()).encode()[:-1] + b', "tenant": "b"}',
+        json.dumps(claims()).encode()[:-1] + b', "x": NaN}',
+        json.dumps(claims()).encode()[:-1] + b', "nbf": -Infinity}',
+        json.dumps(claims()).encode("utf-16"),
+        json.dumps(claims()).encode() + b"\xff",
+    ],
+    ids=["empty", "null", "list", "open", "twice", "NaN", "infinity", "utf-16", "no utf-8"],
+)
+async def test_payloads_that_are_refused(tmp_path: Path, payload: bytes) -> None:
+    await refusal(await gate(tmp_path), f"Bearer {GOOD.sign(payload)}")
+
+
+async def test_everything_that_is_wrong_gets_one_answer(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Row 59: none, garbage, huge, unicode, spaces, parts; nothing of it told or logged."""
+    caplog.set_level(logging.DEBUG)
+    door = await gate(tmp_path)
+    good = GOOD.token()
+    head, body, signature = good.split(".")
+    values = [
+        None,
+        "",
+        "Bearer",
+        "Bearer ",
+        good,
+        f"Basic {good}",
+        f"Bearer\t{good}",
+        f"Bearer {good} {good}",
+        f"Bearer {good}, Bearer {good}",
+        f"Bearer {good}\n",
+        f"Bearer {good}=",
+        f"Bearer {good}.",
+        f"Bearer .{good}",
+        f"Bearer {head}.{body}",
+        f"Bearer {head}.{body}.",
+        f"Bearer {head}..{signature}",
+        f"Bearer .{body}.{signature}",
+        f"Bearer {head}.{body}.{signature}.{signature}.x",
+        f"Bearer {head}!.{body}.{signature}",
+        f"Bearer {head}.{body}.{signature[:-2]}+/",
+        f"Bearer {'x' * 1_000_000}",
+        f"Bearer {'.' * 5000}",
+        f"Bearer {GOOD.token(padding='x' * MAX_TOKEN_CHARS)}",
+        "Bearer \u0391.\u0392.\u0393",
+        f"Bearer {good}\u200b",
+        f"Bearer \uff21{good}",
+        "Bearer \U0001f511",
+        "Bearer \ud800.a.b",
+        "Bearer mk_aaaaaaaaaaaa_bbbbbbbb",
+        f"Bearer {GOOD.token(exp=NOW - 7200, iat=NOW - 7300)}",
+        f"Bearer {GOOD.token(aud='canary-audience')}",
+    ]
+    told = [await refusal(door, value) for value in values]
+    assert len({(error.message, error.reason, str(error.metadata)) for error in told}) == 1
+    assert told[0].reason == "CREDENTIAL_INVALID"
+    everything = caplog.text + "".join(error.message + error.why for error in told)
+    for secret in (head, body, signature, "canary", "ana"):
+        assert secret not in everything
+    assert all(error.why and len(error.why) < 100 for error in told)
+    assert all(error.__cause__ is None and error.__suppress_context__ for error in told)
+
+
+def test_two_credentials_in_one_call_are_none() -> None:
+    """Whoever adds a second `authorization` cannot choose which one counts."""
+    found = _named([("authorization", "Bearer a"), ("x", "1"), ("authorization", "Bearer b")])
+    assert found == {"authorization": "Bearer a, Bearer b", "x": "1"}
+
+
+# Keys that are no keys.
+
+
+def weak_rsa() -> dict[str, Any]:
+    public = rsa.generate_private_key(public_exponent=65537, key_size=1024).public_key()
+    return {**RSAAlgorithm.to_jwk(public, as_dict=True), "kid": "ec", "use": "sig"}
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        EC.public_jwk(use="enc"),
+        EC.public_jwk(alg="RS256"),
+        EC.public_jwk(alg="ES384"),
+        EC.public_jwk(key_ops=["sign"]),
+        EC.public_jwk(key_ops="verify"),
+        EC.public_jwk(kid=7),
+        EC.public_jwk(kid=""),
+        EC.public_jwk(crv="P-384"),
+        EC.public_jwk(crv="P-521"),
+        EC.public_jwk(x="AAAA"),
+        EC.public_jwk(x=None),
+        EC.public_jwk(y=7),
+        EC.public_jwk(kty="oct", k="AAAA"),
+        EC.public_jwk(d="AAAA"),
+        {"kty": "oct", "k": part(SECRET), "kid": "ec", "alg": "HS256"},
+        {"kty": "RSA", "n": "AQAB", "e": "AQAB", "kid": "ec"},
+        RSA.public_jwk(kid="ec", e="AQ"),
+        weak_rsa(),
+        "ec",
+        None,
+        [],
+        {},
+    ],
+)
+async def test_entries_that_are_passed_over(tmp_path: Path, entry: object) -> None:
+    """The others stay usable, and what was passed over verifies nothing."""
+    place = tmp_path / "keys.json"
+    place.write_text(json.dumps({"keys": [entry, ED.public_jwk()]}))
+    keys = KeyRing(KeyFile(place))
+    assert await keys._read_within(30.0) is None
+    assert keys._keys.passed_over == 1
+    door = WebTokenAuthentication(Expected(ISSUER, AUDIENCE), ALGORITHMS, keys=keys)
+    assert await door.authenticate(f"Bearer {TokenIssuer(ED).token()}")
+    for header in ({"alg": "ES256", "kid": "ec"}, {"alg": "RS256", "kid": "ec"}):
+        await refusal(door, f"Bearer {GOOD.sign(claims(), header)}")
+    await refusal(door, f"Bearer {signed_by_secret(SECRET, {'alg': 'HS256', 'kid': 'ec'})}")

@@ -1,0 +1,323 @@
+"""Where keys come from and how long they are believed: rotation, outages, hostile servers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from yarl import URL
+
+from recollect_shared.auth.key_ring import STALE_SECONDS, KeyRing
+from recollect_shared.auth.key_set import MAX_BYTES, UnusableKeySet, read_key_set
+from recollect_shared.auth.key_source import KeyAddress, KeyFile, KeysUnreachable, key_source
+from tests.token_issuer import KeyPair, key_set
+
+OLD, NEW = KeyPair("old"), KeyPair("new", number=2)
+
+
+class Shelf:
+    """A source whose next answers the test decides; it counts how often it is asked."""
+
+    every = 300.0
+    between_surprises = 60.0
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+        self.asked = 0
+        self.away = False
+        self.held: asyncio.Event | None = None
+
+    async def read(self) -> bytes:
+        self.asked += 1
+        if self.held is not None:
+            await self.held.wait()
+        if self.away:
+            raise KeysUnreachable("away")
+        return self.body
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@asynccontextmanager
+async def started(shelf: Shelf, clock: Clock) -> AsyncIterator[KeyRing]:
+    ring = KeyRing(shelf, monotonic=clock)
+    await ring.start()
+    try:
+        yield ring
+    finally:
+        await ring.stop()
+
+
+async def test_a_rotated_key_is_found_when_a_token_names_it() -> None:
+    shelf, clock = Shelf(key_set(OLD)), Clock()
+    async with started(shelf, clock) as ring:
+        shelf.body = key_set(OLD, NEW)
+        assert await ring.find("ES256", "new")
+        assert await ring.find("ES256", "old")
+        shelf.body = key_set(NEW)
+        # A key that is known is not asked after.
+        assert await ring.find("ES256", "old")
+        assert shelf.asked == 2
+        await ring._read_within(30.0)
+        assert await ring.find("ES256", "old") is None
+
+
+async def test_unknown_keys_ask_the_source_once_a_minute() -> None:
+    shelf, clock = Shelf(key_set(OLD)), Clock()
+    async with started(shelf, clock) as ring:
+        for number in range(50):
+            assert await ring.find("ES256", f"made up {number}") is None
+            assert await ring.find("RS256", "old") is None
+        assert shelf.asked == 2
+        clock.now += 59.9
+        assert await ring.find("ES256", "made up") is None
+        assert shelf.asked == 2
+        clock.now += 0.2
+        assert await ring.find("ES256", "made up") is None
+        assert shelf.asked == 3
+
+
+async def test_old_keys_serve_while_the_source_is_away_and_not_for_ever() -> None:
+    shelf, clock = Shelf(key_set(OLD)), Clock()
+    async with started(shelf, clock) as ring:
+        shelf.away = True
+        assert await ring.find("ES256", "new") is None
+        clock.now += STALE_SECONDS - 1
+        assert await ring.find("ES256", "old")
+        clock.now += 2
+        assert await ring.find("ES256", "old") is None
+        shelf.away = False
+        clock.now += 61
+        assert await ring.find("ES256", "old")
+
+
+@pytest.mark.parametrize("broken", [b"", b"{", b"<html>", b"[]", b'{"keys": {}}', b"\xff"])
+async def test_a_broken_key_set_changes_nothing(broken: bytes) -> None:
+    shelf, clock = Shelf(key_set(OLD)), Clock()
+    async with started(shelf, clock) as ring:
+        shelf.body = broken
+        assert await ring._read_within(30.0) is not None
+        assert await ring.find("ES256", "old")
+
+
+async def test_an_empty_key_set_withdraws_all_keys() -> None:
+    shelf, clock = Shelf(key_set(OLD)), Clock()
+    async with started(shelf, clock) as ring:
+        shelf.body = key_set()
+        assert await ring._read_within(30.0) is None
+        assert await ring.find("ES256", "old") is None
+
+
+async def test_a_slow_source_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A known key is found at once; who asks for another waits a bounded time, all for one."""
+    monkeypatch.setattr("recollect_shared.auth.key_ring.WAIT_SECONDS", 0.05)
+    shelf, clock = Shelf(key_set(OLD)), Clock()
+    async with started(shelf, clock) as ring:
+        shelf.held = asyncio.Event()
+        shelf.body = key_set(OLD, NEW)
+        found = await asyncio.gather(*(ring.find("ES256", "new") for _ in range(20)))
+        assert found == [None] * 20
+        assert await ring.find("ES256", "old")
+        assert shelf.asked == 2
+        # The reading went on without those who gave up.
+        shelf.held.set()
+        assert await ring._read_within(30.0) is None
+        assert await ring.find("ES256", "new")
+        assert shelf.asked == 2
+
+
+async def test_a_source_that_is_away_at_the_start_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("recollect_shared.auth.key_ring._FIRST_PAUSE_SECONDS", 0.01)
+    shelf, clock = Shelf(key_set(OLD)), Clock()
+    shelf.away = True
+    async with started(shelf, clock) as ring:
+        assert ring._find("ES256", "old") is None
+        shelf.away = False
+        await until(lambda: ring._find("ES256", "old") is not None)
+
+
+async def test_a_withdrawn_key_ends_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf, clock = Shelf(key_set(OLD, NEW)), Clock()
+    monkeypatch.setattr(shelf, "every", 0.01)
+    async with started(shelf, clock) as ring:
+        assert ring._find("ES256", "old")
+        shelf.body = key_set(NEW)
+        await until(lambda: ring._find("ES256", "old") is None)
+        assert ring._find("ES256", "new")
+
+
+async def test_an_error_nobody_thought_of_does_not_end_the_readings(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    shelf, clock = Shelf(key_set(OLD)), Clock()
+    monkeypatch.setattr(shelf, "every", 0.01)
+    async with started(shelf, clock) as ring:
+
+        async def fail() -> bytes:
+            shelf.asked += 1
+            raise LookupError("".join(["can", "ary"]))  # the line itself stands in the log
+
+        monkeypatch.setattr(shelf, "read", fail)
+        await until(lambda: shelf.asked > 3)
+        assert await ring.find("ES256", "old")
+    assert "canary" not in caplog.text
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110 - a task of the ring changes it
+            await asyncio.sleep(0.005)
+
+
+# Files.
+
+
+async def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path, tmp_path / "missing", tmp_path / "pipe", tmp_path / "x" / "y"):
+        with pytest.raises(KeysUnreachable) as caught:
+            await KeyFile(place).read()
+        assert str(tmp_path) not in str(caught.value)
+
+
+async def test_no_more_of_a_file_is_read_than_a_key_set_may_have(tmp_path: Path) -> None:
+    place = tmp_path / "huge"
+    place.write_bytes(b" " * (MAX_BYTES * 3))
+    body = await KeyFile(place).read()
+    assert len(body) == MAX_BYTES + 1
+    with pytest.raises(UnusableKeySet):
+        read_key_set(body)
+
+
+def test_too_many_keys() -> None:
+    with pytest.raises(UnusableKeySet, match="100 keys"):
+        read_key_set(b'{"keys": [' + b",".join([b"{}"] * 101) + b"]}")
+    with pytest.raises(UnusableKeySet):
+        read_key_set(b"[" * 100_000)
+
+
+def test_of_two_keys_of_one_name_the_first_counts() -> None:
+    twin = KeyPair("old", number=2)
+    found = read_key_set(key_set(OLD, twin))
+    assert (len(found.keys), found.passed_over) == (1, 1)
+    key = found.find("ES256", "old")
+    assert key == OLD.private.public_key()
+
+
+# Addresses.
+
+
+@asynccontextmanager
+async def served(
+    answer: Callable[[web.Request], web.StreamResponse],
+) -> AsyncIterator[KeyAddress]:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return answer(request)
+
+    app = web.Application()
+    app.router.add_get("/{tail:.*}", handle)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port = runner.addresses[0][1]
+        yield KeyAddress(URL(f"http://hush:hush@127.0.0.1:{port}/keys"))
+    finally:
+        await runner.cleanup()
+
+
+async def test_an_address_is_read() -> None:
+    body = key_set(OLD)
+    async with served(lambda request: web.Response(body=body)) as address:
+        assert await address.read() == body
+
+
+async def test_answers_that_are_no_key_set() -> None:
+    def redirect(request: web.Request) -> web.Response:
+        if request.path == "/other":
+            return web.Response(body=key_set(NEW))
+        return web.Response(status=302, headers={"Location": "/other"})
+
+    def compressed(request: web.Request) -> web.Response:
+        return web.Response(body=b"x", headers={"Content-Encoding": "gzip"})
+
+    for answer, told in [
+        (lambda request: web.Response(status=404), "404"),
+        (lambda request: web.Response(status=500, body=b"hush"), "500"),
+        (redirect, "302"),
+        (compressed, "compresses"),
+    ]:
+        async with served(answer) as address:
+            with pytest.raises(KeysUnreachable, match=told) as caught:
+                await address.read()
+            assert "hush" not in str(caught.value)
+
+
+async def test_no_more_of_an_answer_is_read_than_a_key_set_may_have() -> None:
+    async with served(lambda request: web.Response(body=b" " * (MAX_BYTES * 8))) as address:
+        assert MAX_BYTES < len(await address.read()) <= 2 * MAX_BYTES
+
+
+async def test_a_server_that_is_not_there_or_never_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(KeysUnreachable, match="cannot be reached"):
+        await KeyAddress(URL("http://127.0.0.1:1/keys")).read()
+
+    monkeypatch.setattr("recollect_shared.auth.key_source._FETCH_SECONDS", 0.05)
+    # It takes connections and nobody ever reads from them.
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(KeysUnreachable, match="took more"):
+            await KeyAddress(URL(f"http://127.0.0.1:{port}/keys")).read()
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "https://id.example/.well-known/jwks.json",
+        "http://127.0.0.1:8080/keys",
+        "http://localhost/keys",
+        "http://[::1]:80/keys",
+    ],
+)
+def test_addresses_that_may_be_asked(place: str) -> None:
+    assert isinstance(key_source(place), KeyAddress)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "http://id.example/keys",
+        "http://127.0.0.1.example/keys",
+        "http://localhost@id.example/keys",
+        "http://10.0.0.1/keys",
+        "ftp://127.0.0.1/keys",
+        "file:///etc/passwd",
+        "https://",
+        "https:///keys",
+        "http://127.0.0.1:port/keys",
+    ],
+)
+def test_addresses_that_are_refused(place: str) -> None:
+    with pytest.raises(ValueError, match="RECOLLECT_JWT_JWKS"):
+        key_source(place)
+
+
+def test_anything_else_is_a_path() -> None:
+    for place in ("keys.json", "/etc/recollect/keys.json", " ./a b/keys "):
+        assert isinstance(key_source(place), KeyFile)

@@ -1,0 +1,162 @@
+"""RECOLLECT_AUTH=jwt: what must be set, what is refused at start, and that the text names it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from pydantic import ValidationError
+
+from recollect_shared.auth.claims import Expected
+from recollect_shared.auth.token_settings import web_token_authentication
+from recollect_shared.config import SharedSettings, describe
+from recollect_shared.database.pool import Reads
+from recollect_shared.errors import NotAuthenticated
+from recollect_shared.startup import authentication
+from tests.token_issuer import AUDIENCE, ISSUER, KeyPair, TokenIssuer, key_set
+
+NO_DATABASE = cast(Reads, None)
+
+
+def settings(tmp_path: Path, **given: Any) -> SharedSettings:
+    usual = {
+        "data_dir": tmp_path,
+        "auth": "jwt",
+        "jwt_issuer": ISSUER,
+        "jwt_audience": AUDIENCE,
+        "jwt_jwks": str(tmp_path / "keys.json"),
+    }
+    return SharedSettings(**{**usual, **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"jwt_audience": None}, "RECOLLECT_JWT_AUDIENCE"),
+        ({"jwt_audience": "  "}, "RECOLLECT_JWT_AUDIENCE"),
+        ({"jwt_issuer": None}, "RECOLLECT_JWT_ISSUER"),
+        ({"jwt_issuer": ""}, "RECOLLECT_JWT_ISSUER"),
+        ({"jwt_tenant_claim": " "}, "RECOLLECT_JWT_TENANT_CLAIM"),
+        ({"jwt_jwks": None}, "RECOLLECT_JWT_JWKS"),
+        ({"jwt_jwks": " "}, "RECOLLECT_JWT_JWKS"),
+        ({"jwt_algorithms": "none"}, "RECOLLECT_JWT_ALGORITHMS"),
+        ({"jwt_algorithms": "RS256,none"}, "RECOLLECT_JWT_ALGORITHMS"),
+        ({"jwt_algorithms": "HS512"}, "RECOLLECT_JWT_ALGORITHMS"),
+        ({"jwt_algorithms": "rs256"}, "RECOLLECT_JWT_ALGORITHMS"),
+        ({"jwt_algorithms": "HS256"}, "RECOLLECT_JWT_SECRET_FILE"),
+        ({"jwt_algorithms": "RS256", "jwt_secret_file": Path("x")}, "RECOLLECT_JWT_SECRET_FILE"),
+        (
+            {"jwt_algorithms": "RS256", "jwt_secret_file": Path("x"), "jwt_jwks": None},
+            "RECOLLECT_JWT_JWKS",
+        ),
+        ({"auth": None}, "RECOLLECT_AUTH"),
+    ],
+)
+def test_settings_that_are_refused(tmp_path: Path, given: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        settings(tmp_path, **given)
+    assert told in describe(caught.value)
+
+
+def test_an_empty_variable_of_the_environment_is_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, value in [
+        ("AUTH", "jwt"),
+        ("JWT_ISSUER", ISSUER),
+        ("JWT_AUDIENCE", ""),
+        ("JWT_JWKS", "keys.json"),
+        ("DATA_DIR", str(tmp_path)),
+    ]:
+        monkeypatch.setenv(f"RECOLLECT_{name}", value)
+    with pytest.raises(ValidationError, match="RECOLLECT_JWT_AUDIENCE"):
+        SharedSettings()
+    monkeypatch.setenv("RECOLLECT_JWT_AUDIENCE", AUDIENCE)
+    assert SharedSettings().auth_mode("127.0.0.1:1") == "jwt"
+
+
+def test_which_algorithms_are_in_force(tmp_path: Path) -> None:
+    secret: dict[str, Any] = {"jwt_secret_file": Path("x")}
+    for given, found in [
+        ({}, ("RS256", "ES256", "EdDSA")),
+        ({"jwt_algorithms": "EdDSA, RS256"}, ("EdDSA", "RS256")),
+        (secret | {"jwt_jwks": None}, ("HS256",)),
+        (secret, ("RS256", "ES256", "EdDSA", "HS256")),
+        (secret | {"jwt_algorithms": "ES256 HS256"}, ("ES256", "HS256")),
+    ]:
+        assert settings(tmp_path, **given).token_algorithms() == found
+
+
+def test_the_rules_for_tls_are_those_of_keys(tmp_path: Path) -> None:
+    found = settings(tmp_path)
+    assert found.auth_mode("0.0.0.0:1") == "jwt"
+    found.check_listen("127.0.0.1:1")
+    with pytest.raises(ValueError, match="RECOLLECT_TLS_CERTIFICATE_FILE"):
+        found.check_listen("0.0.0.0:1")
+    settings(tmp_path, insecure_listen=True).check_listen("0.0.0.0:1")
+    pair = {"tls_key_file": tmp_path / "k", "tls_certificate_file": tmp_path / "c"}
+    settings(tmp_path, **pair).check_listen("0.0.0.0:1")
+
+
+def empty_set(place: Path) -> None:
+    place.write_bytes(key_set())
+
+
+def private_key(place: Path) -> None:
+    place.write_text('{"keys": [{"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA", "d": "AA"}]}')
+
+
+def no_json(place: Path) -> None:
+    place.write_text("-----BEGIN PUBLIC KEY-----")
+
+
+@pytest.mark.parametrize("make", [None, empty_set, private_key, no_json])
+async def test_a_file_without_keys_ends_the_start(
+    tmp_path: Path, make: Callable[[Path], None] | None
+) -> None:
+    if make is not None:
+        make(tmp_path / "keys.json")
+    with pytest.raises(ValueError, match="RECOLLECT_JWT_JWKS"):
+        async with authentication(settings(tmp_path), "127.0.0.1:1", NO_DATABASE):
+            raise AssertionError("it started")
+
+
+async def test_an_address_that_is_away_does_not(tmp_path: Path) -> None:
+    away = settings(tmp_path, jwt_jwks="http://127.0.0.1:1/keys")
+    async with authentication(away, "127.0.0.1:1", NO_DATABASE) as door:
+        with pytest.raises(NotAuthenticated):
+            await door.authenticate(f"Bearer {TokenIssuer().token()}")
+
+
+async def test_it_verifies_what_the_settings_say(tmp_path: Path) -> None:
+    (tmp_path / "keys.json").write_bytes(key_set(KeyPair()))
+    spaced = settings(tmp_path, jwt_issuer=f" {ISSUER}\n", jwt_tenant_claim="org")
+    async with authentication(spaced, "0.0.0.0:1", NO_DATABASE) as door:
+        found = await door.authenticate(f"Bearer {TokenIssuer().token(org='b')}")
+        assert (found.tenant_id, found.user_id) == ("b", "ana")
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        None,
+        b"",
+        b"x" * 31,
+        b" " * 64,
+        b"x" * 5000,
+        b"-----BEGIN PUBLIC KEY-----\n" + b"A" * 64,
+        b"ssh-ed25519 " + b"A" * 64,
+    ],
+)
+async def test_secrets_that_are_refused(tmp_path: Path, held: bytes | None) -> None:
+    place = tmp_path / "secret"
+    if held is not None:
+        place.write_bytes(held)
+    with pytest.raises(ValueError, match="RECOLLECT_JWT_SECRET_FILE") as caught:
+        async with web_token_authentication(
+            Expected(ISSUER, AUDIENCE), ("HS256",), place=None, secret_file=place
+        ):
+            raise AssertionError("it started")
+    assert "xxx" not in str(caught.value)
