@@ -173,7 +173,9 @@ async def test_any_language_is_found_by_its_words(
     query: str, expected: int, services: Services, ana: None
 ) -> None:
     """D13, faults.md row 46: the keyword leg alone, so that no vector helps."""
-    found = await search(services, query, weights={"semantic": 0.0, "source": 0.0, "date": 0.0, "entity": 0.0})
+    found = await search(
+        services, query, weights={"semantic": 0.0, "source": 0.0, "date": 0.0, "entity": 0.0}
+    )
     assert found.results[0].memory.content == FACTS[expected].content
     assert "keyword" in found.results[0].matched_legs
 

@@ -146,7 +146,7 @@ def score(
     saturation = frequencies + k1 * (1.0 - b + b * lengths / average)
     parts = weights * (frequencies * (k1 + 1.0)) / saturation
 
-    if 0 <= numbers.min() and numbers.max() <= _DENSE:
+    if numbers.min() >= 0 and numbers.max() <= _DENSE:
         # A document that has a term counts, also where the term weighs nothing.
         found = np.flatnonzero(np.bincount(numbers))
         return Scores(found, np.bincount(numbers, weights=parts)[found].astype(np.float64))
