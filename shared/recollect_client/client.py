@@ -30,6 +30,7 @@ from recollect_client.methods.documents import Documents
 from recollect_client.methods.history import Histories
 from recollect_client.methods.sessions import Sessions
 from recollect_client.methods.upkeep import Upkeep
+from recollect_client.methods.user_control import UserControl
 from recollect_client.watch import watch_job
 
 DEFAULT_RETRIEVAL = "127.0.0.1:50051"
@@ -60,7 +61,9 @@ class EnhancedPrompt:
     """Why nothing was added; empty if there was no error."""
 
 
-class RecollectClient(Conversations, Curation, Documents, Histories, Sessions, Upkeep):
+class RecollectClient(
+    Conversations, Curation, Documents, Histories, Sessions, Upkeep, UserControl
+):
     """Calls both services; safe to share between threads, to be closed or used as a context.
 
     What is not given comes from the environment: RECOLLECT_RETRIEVAL_ADDRESS (127.0.0.1:50051),

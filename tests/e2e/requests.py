@@ -108,6 +108,11 @@ _VALID: dict[str, Callable[[], Message]] = {
     "PrivacyService/DeleteConversation": lambda: privacy.DeleteConversationRequest(
         user_id="ana", conversation_id="c1"
     ),
+    "PrivacyService/ClearMemories": lambda: privacy.ClearMemoriesRequest(user_id="ana"),
+    "PrivacyService/GetUserSettings": lambda: privacy.GetUserSettingsRequest(user_id="ana"),
+    "PrivacyService/UpdateUserSettings": lambda: privacy.UpdateUserSettingsRequest(
+        user_id="ana", user_settings={"learning_enabled": True}
+    ),
     "MaintenanceService/RollbackSource": lambda: maintenance.RollbackSourceRequest(
         user_id="ana", conversation_id="c1"
     ),

@@ -206,3 +206,16 @@ def test_the_kind_of_content_that_was_named_is_preferred() -> None:
     first, second = Balanced().rank([file, mail], light, {})
     assert first.candidate is mail
     assert first.score - second.score == pytest.approx(0.2 / 4.5)
+
+
+def test_the_most_recent_of_a_named_kind_are_counted_among_themselves() -> None:
+    """D5: "my last email" does not speak of tasks."""
+    mail, task = (
+        Candidate("document", UUID(int=n), NOW - timedelta(days=age), NOW, source_type=source)
+        for n, (source, age) in enumerate((("gmail", 30), ("jira", 1)))
+    )
+    light = Light(now=NOW, most_recent=True, source_types=frozenset({"gmail", "outlook"}))
+    first, second = Balanced().rank([task, mail], light, {})
+    assert first.candidate is mail
+    assert first.breakdown["date"] == pytest.approx(0.4 / 4.5)
+    assert second.score == 0.0

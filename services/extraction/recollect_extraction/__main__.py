@@ -17,7 +17,9 @@ from recollect_extraction.consolidation.asking import Asking
 from recollect_extraction.consolidation.calls import Consolidations
 from recollect_extraction.consolidation.runner import Consolidation, ConsolidationRules
 from recollect_extraction.curation.check import Check, Reads
+from recollect_extraction.curation.clearing import Clearing
 from recollect_extraction.curation.saving import Saving
+from recollect_extraction.curation.user_settings import UserSettings
 from recollect_extraction.documents.ingest import KIND as DOCUMENTS
 from recollect_extraction.documents.ingest import IngestRules
 from recollect_extraction.documents.runner import Ingestion
@@ -31,6 +33,7 @@ from recollect_extraction.handlers.privacy import PrivacyHandlers
 from recollect_extraction.handlers.reembedding import Reembedding
 from recollect_extraction.handlers.services import Handlers, servicers
 from recollect_extraction.handlers.sessions import SessionHandlers
+from recollect_extraction.handlers.user_control import UserControl
 from recollect_extraction.intake import Intake, IntakeRules
 from recollect_extraction.pipeline.account import Account, UnusableReplies
 from recollect_extraction.pipeline.backfill import Backfill
@@ -233,7 +236,18 @@ async def running(
                 removal,
                 money.budget,
             ),
-            PrivacyHandlers(answering, removal),  # type: ignore[abstract]
+            PrivacyHandlers(  # type: ignore[abstract]
+                answering,
+                removal,
+                UserControl(
+                    UserSettings(
+                        memory_enabled=settings.memory_enabled,
+                        retention_days=keep.memory_days,
+                        message_retention_days=keep.message_days,
+                    ),
+                    Clearing(write, removal, max_attempts=settings.max_attempts),
+                ),
+            ),
         )
         server = Server(
             settings,

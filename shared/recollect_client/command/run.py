@@ -29,6 +29,7 @@ from recollect_client.command import (
     submit,
     upkeep,
     usage,
+    user_control,
 )
 from recollect_client.command.exits import (
     BROKEN_PIPE,
@@ -46,6 +47,7 @@ _GROUPS: dict[str, tuple[Any, ...]] = {
     "Hand over": (submit, importing, preview, jobs),
     "Read": (context, search, memories, profiles, conversations, history),
     "Change by hand": (curation, feedback),
+    "Privacy": (user_control,),
     "Working memory": (sessions,),
     "Knowledge": (documents,),
     "Upkeep": (upkeep, rollback, reembed, usage),

@@ -16,9 +16,6 @@ PLANNED: dict[str, str] = {
     "PrivacyService/ReinstateUser": _CONTROL,
     "PrivacyService/ExportUser": _CONTROL,
     "PrivacyService/EraseUser": _CONTROL,
-    "PrivacyService/ClearMemories": _CONTROL,
-    "PrivacyService/GetUserSettings": _CONTROL,
-    "PrivacyService/UpdateUserSettings": _CONTROL,
     "PrivacyService/ListAuditEvents": _CONTROL,
 }
 

@@ -19,6 +19,7 @@ ID = "0198c0de-7a11-7000-8000-000000000001"
 ASKING: list[tuple[list[str], str]] = [
     (["documents", "delete", "ana", ID], "DeleteDocument"),
     (["conversation", "ana", "c1", "--delete"], "DeleteConversation"),
+    (["clear", "ana", "--conversations"], "ClearMemories"),
     (["retention"], "RunRetention"),
     (["rollback", "ana", "--conversation", "c1"], "RollbackSource"),
     (["reembed", "switch"], "Reembed"),

@@ -77,6 +77,24 @@ CALLS: dict[str, tuple[Call, dict[str, Any]]] = {
         lambda c: c.delete_conversation("ana", "c1"),
         {"user_id": "ana", "conversation_id": "c1"},
     ),
+    "PrivacyService/GetUserSettings": (
+        lambda c: c.get_user_settings("ana", consistency_token="t"),
+        {"user_id": "ana", "consistency_token": "t"},
+    ),
+    "PrivacyService/UpdateUserSettings": (
+        lambda c: c.update_user_settings(
+            "ana", privacy_pb2.UserSettings(retention_days=0), paths=["retention_days", "time_zone"]
+        ),
+        {
+            "user_id": "ana",
+            "user_settings": {"retention_days": 0},
+            "update_mask": "retentionDays,timeZone",
+        },
+    ),
+    "PrivacyService/ClearMemories": (
+        lambda c: c.clear_memories("ana", include_profile=True),
+        {"user_id": "ana", "include_profile": True},
+    ),
     "RetrievalService/GetConversation": (
         lambda c: c.get_conversation("ana", "c1", message_limit=3),
         {"user_id": "ana", "conversation_id": "c1", "message_limit": 3},

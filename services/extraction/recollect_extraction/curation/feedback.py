@@ -45,9 +45,16 @@ class Moved:
 
 
 async def record_feedback(
-    connection: Connection, scope: Scope, feedback: Feedback, *, actor: str
+    connection: Connection, scope: Scope, feedback: Feedback, *, actor: str, memory_enabled: bool
 ) -> Moved:
-    """Keep a feedback and let it count.
+    """Keep a feedback and let it count, unless the user wants nothing learnt.
+
+    Args:
+        connection: In the transaction of the change.
+        scope: Whose.
+        feedback: The rating or the edit.
+        actor: Who tells it, for the history.
+        memory_enabled: Whether memory is on for users who did not choose.
 
     Raises:
         NotFound: The conversation has no such message of the assistant.
@@ -69,7 +76,7 @@ async def record_feedback(
         )
     at = await users.database_now(connection)
     moved = Moved([], [])
-    if state.learning_enabled is not False:
+    if state.why_not_learning(memory_enabled) is None:
         known = await preferences.read_preferences(connection, scope)
         if feedback.rating is None:
             seen = behaviour.observe_edit(feedback.original or "", feedback.edited or "")

@@ -31,6 +31,9 @@ LISTS = ("current_projects", "frequent_intents")
 RESERVED = ("department", "access_level")
 """What only a credential that manages profiles may change; nothing that was said ever does."""
 
+CLEARABLE = tuple(name for name in FIELDS if name not in RESERVED)
+"""What a person may take away whole."""
+
 _EMPTY: Mapping[str, Any] = {
     "department": "",
     "summary": "",

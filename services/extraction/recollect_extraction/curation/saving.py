@@ -99,7 +99,7 @@ class Saving:
     ) -> None:
         self._embedder = embedder
         self._threshold = threshold
-        self._memory_enabled = memory_enabled
+        self.memory_enabled = memory_enabled
         self._max_attempts = max_attempts
         self._crowding = crowding
 
@@ -135,7 +135,7 @@ class Saving:
             InvalidRequest: The memory that says it already has no room for more free JSON.
         """
         state = await users.enter_user(connection, scope)
-        if state.why_not_learning(self._memory_enabled) == "MEMORY_DISABLED":
+        if state.why_not_learning(self.memory_enabled) == "MEMORY_DISABLED":
             raise WrongState(
                 "memory is switched off for this user: nothing was saved",
                 reason="MEMORY_DISABLED",

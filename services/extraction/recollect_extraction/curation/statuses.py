@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
-from recollect_extraction.storage import editing, lapsed, ledger, memories, users
+from recollect_extraction.storage import editing, lapsed, ledger, memories, profiles, users
 from recollect_extraction.storage.editing import Edited
 from recollect_extraction.storage.ledger import Event
 from recollect_shared.database.pool import Connection
@@ -192,6 +192,7 @@ async def _write(
         after=new,
     )
     await ledger.record(connection, scope, None, [event], actor=actor)
+    await profiles.recount_mentions(connection, scope, [after.memory_id])
     return (await editing.read_one(connection, scope, after.memory_id)).memory
 
 

@@ -9,17 +9,19 @@ from recollect.v1 import privacy_service_pb2 as pb
 from recollect.v1 import privacy_service_pb2_grpc
 from recollect_extraction.curation.conversations import delete_conversation
 from recollect_extraction.handlers.answering import Answering
+from recollect_extraction.handlers.user_control import UserControl, UserControlCalls
 from recollect_extraction.once import Work
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.rpc.call import Context, current_call
 from recollect_shared.validation import Checks
 
 
-class PrivacyHandlers(privacy_service_pb2_grpc.PrivacyServiceServicer):
+class PrivacyHandlers(UserControlCalls, privacy_service_pb2_grpc.PrivacyServiceServicer):
     """Answers PrivacyService; `removal` is the database in the role that may delete."""
 
-    def __init__(self, answering: Answering, removal: Database) -> None:
+    def __init__(self, answering: Answering, removal: Database, control: UserControl) -> None:
         self._answering = answering
+        self._control = control
         self._removal = removal
 
     async def DeleteConversation(

@@ -13,6 +13,7 @@ from recollect_extraction.curation.feedback import Feedback, Moved, record_feedb
 from recollect_extraction.curation.profile_edit import FIELDS, LISTS, RESERVED, STRUCTS, Path
 from recollect_extraction.curation.profiles import update_profile
 from recollect_extraction.handlers.answering import Answering
+from recollect_extraction.handlers.curation import Curation
 from recollect_extraction.once import Work
 from recollect_extraction.storage import preferences, profiles
 from recollect_shared.convert import preference_message, profile_message
@@ -35,6 +36,7 @@ class ProfileCalls:
     """Answers the two calls."""
 
     _answering: Answering
+    _curation: Curation
 
     async def UpdateProfile(
         self, request: pb.UpdateProfileRequest, context: Context
@@ -120,7 +122,13 @@ class ProfileCalls:
         scope = principal.scope(user_id)
 
         async def change(connection: Connection) -> Moved:
-            return await record_feedback(connection, scope, feedback, actor=principal.subject)
+            return await record_feedback(
+                connection,
+                scope,
+                feedback,
+                actor=principal.subject,
+                memory_enabled=self._curation.saving.memory_enabled,
+            )
 
         async def again(connection: Connection, ids: Sequence[str]) -> Moved:
             known = await preferences.read_preferences(connection, scope)

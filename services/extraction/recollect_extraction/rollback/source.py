@@ -137,6 +137,9 @@ async def _forget(connection: Connection, scope: Scope, memory_ids: set[UUID], a
     for held in forgotten:
         after = replace(held.memory, status="forgotten", superseded_by=None, expires_at=None)
         await _write(connection, scope, held, replace(held, memory=after, challenges=()), actor)
+    await profiles.recount_mentions(
+        connection, scope, [held.memory.memory_id for held in forgotten]
+    )
     return len(forgotten)
 
 

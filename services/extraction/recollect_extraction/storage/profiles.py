@@ -94,6 +94,24 @@ FROM gone
 WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = gone.entity_id
 """
 
+# How many memories name an entity, those that were forgotten left out: what only they knew is told
+# to nobody.
+_RECOUNT = """
+UPDATE entities AS e
+SET mention_count = (
+    SELECT count(*)
+    FROM entity_mentions AS em
+    JOIN memories AS m ON m.tenant_id = em.tenant_id AND m.user_id = em.user_id
+         AND m.memory_id = em.memory_id
+    WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id AND em.entity_id = e.entity_id
+      AND m.status <> 'forgotten')
+WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+  AND e.entity_id IN (
+      SELECT em.entity_id FROM entity_mentions AS em
+      WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
+        AND em.memory_id = ANY(%(memory_ids)s))
+"""
+
 
 async def read_profile(connection: Connection, scope: Scope) -> tuple[Profile, dict[str, str]]:
     """The profile (version 0 if there is none) and when each of its single values was said."""
@@ -203,6 +221,13 @@ async def replace_mentions(
         scope,
         [(memory_id, name, kinds.get(key, "other")) for name, key in zip(names, keys, strict=True)],
     )
+
+
+async def recount_mentions(
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
+) -> None:
+    """Count anew how often what these memories name is mentioned by what is not forgotten."""
+    await connection.execute(_RECOUNT, {**_of(scope), "memory_ids": list(memory_ids)})
 
 
 def profile_content(profile: Profile) -> dict[str, Any]:

@@ -30,11 +30,14 @@ FOR UPDATE SKIP LOCKED
 # Entities that nothing mentions any more are names that only these memories knew.
 _FORGET_MENTIONS = """
 WITH gone AS (
-    DELETE FROM entity_mentions
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
-    RETURNING entity_id
+    DELETE FROM entity_mentions AS em
+    USING memories AS m
+    WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
+      AND em.memory_id = ANY(%(memory_ids)s)
+      AND m.tenant_id = em.tenant_id AND m.user_id = em.user_id AND m.memory_id = em.memory_id
+    RETURNING em.entity_id, m.status <> 'forgotten' AS counted
 ), lost AS (
-    SELECT entity_id, count(*) AS times FROM gone GROUP BY entity_id
+    SELECT entity_id, count(*) FILTER (WHERE counted) AS times FROM gone GROUP BY entity_id
 )
 UPDATE entities AS e
 SET mention_count = greatest(e.mention_count - lost.times, 0)

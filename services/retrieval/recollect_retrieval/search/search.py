@@ -236,9 +236,9 @@ class Searching:
         return found
 
     def _corpora(self, user: UserState, light: Light, legs: Legs) -> list[Corpus]:
-        """What is searched: not what was said, where another kind of content was named."""
+        """What is searched: not what was said, where documents are meant and there are some."""
         question = self._question
-        without_episodes = bool(light.source_types) and "document" in question.kinds
+        without_episodes = bool(light.source_types) and self._has_documents
         made: list[Corpus] = []
         for kind in question.kinds:
             if kind == "memory" and question.moment is not None:
@@ -255,6 +255,13 @@ class Searching:
             else:
                 made.append(Summaries(question.passages))
         return made
+
+    @property
+    def _has_documents(self) -> bool:
+        if "document" not in self._question.kinds or not self._terms:
+            return False
+        held = self._statistics.answer.get("documents")
+        return held is not None and held.documents > 0
 
     async def _list(self, connection: Connection, legs: Legs) -> Found:
         """What counts most when nothing is asked: by importance, then recency of use."""

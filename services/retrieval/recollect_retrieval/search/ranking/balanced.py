@@ -134,7 +134,9 @@ def _parts(
         learnt / scale,
         weight["source"] * max(0.0, candidate.source_cosine or 0.0) / scale,
         weight["keyword"] * words / scale,
-        weight["date"] * closeness(window, candidate.happened_at) / scale if window else 0.0,
+        weight["date"] * closeness(window, candidate.happened_at) / scale
+        if window and _meant(candidate, light)
+        else 0.0,
         weight["entity"] / scale if candidate.entities else 0.0,
         weight["speaker"] / scale if named else 0.0,
         weight["source_priority"] / scale if candidate.source_type in light.source_types else 0.0,
@@ -146,11 +148,22 @@ def _saturated(bm25: float) -> float:
 
 
 def _window(candidates: Sequence[Candidate], light: Light) -> Window | None:
-    """The time a question is about; what is still to come is no answer to "most recent"."""
+    """The time a question is about.
+
+    The most recent are those of the named kind of content, if one is named; what is still to come
+    is no answer.
+    """
     if light.window is not None or not light.most_recent:
         return light.window
-    past = [c.happened_at for c in candidates if c.happened_at <= light.now]
+    past = [c.happened_at for c in candidates if c.happened_at <= light.now and _meant(c, light)]
     return Window(max(past) - _RECENT, light.now, "") if past else None
+
+
+def _meant(candidate: Candidate, light: Light) -> bool:
+    """Whether the time counts for an item: "my last email" does not speak of tasks."""
+    if light.window is not None or not light.source_types:
+        return True
+    return candidate.source_type in light.source_types
 
 
 def _is_said(candidate: Candidate) -> bool:

@@ -1,0 +1,287 @@
+"""Searches over memories, messages, summaries and documents (D3, D4, D5, D6, D7), by the RPCs."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import psycopg
+import pytest
+
+from recollect.v1 import retrieval_service_pb2 as pb
+from recollect.v1 import search_pb2
+from recollect_shared.embeddings.offline import OfflineEmbedder
+from recollect_shared.embeddings.protocol import Vector
+from tests.e2e.conftest import Services
+from tests.e2e.test_search import leg, refused, search, stamp
+from tests.integration.retrieval.seed import Fact, remember
+from tests.integration.retrieval.seed_passages import (
+    Outline,
+    Paper,
+    Turn,
+    converse,
+    hand_over,
+    sum_up,
+)
+
+EMBEDDER = OfflineEmbedder()
+MODEL = (EMBEDDER.name, EMBEDDER.dimensions)
+NOW = datetime.now(UTC)
+MEMORIES, MESSAGES, SUMMARIES, DOCUMENTS = (
+    search_pb2.SEARCH_SCOPE_MEMORIES,
+    search_pb2.SEARCH_SCOPE_MESSAGES,
+    search_pb2.SEARCH_SCOPE_SUMMARIES,
+    search_pb2.SEARCH_SCOPE_DOCUMENTS,
+)
+EVERYWHERE = [MEMORIES, MESSAGES, SUMMARIES, DOCUMENTS]
+ASKED = "When is the budget for the Q4 campaign due?"
+
+
+async def vector(text: str) -> Vector:
+    (found,) = (await EMBEDDER.embed([text])).vectors
+    return found
+
+
+async def turn(content: str, role: str = "user", **more: object) -> Turn:
+    return Turn(content, role=role, vector=await vector(content), **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def ana(superuser_conninfo: str) -> None:
+    """Something about the budget of every kind, and something else beside it."""
+    await remember(
+        superuser_conninfo,
+        "ana",
+        [
+            Fact(
+                "Ana owns the budget of the Q4 campaign",
+                entities=["Q4 campaign"],
+                conversation_id="c1",
+            ),
+            Fact("Ana keeps bees"),
+        ],
+        embedder=EMBEDDER,
+    )
+    await converse(
+        superuser_conninfo,
+        "ana",
+        {
+            "c1": [
+                await turn("The Q4 campaign budget is due on Friday"),
+                await turn("Noted. Shall I remind you?", "assistant"),
+                await turn("Yes, on Thursday please"),
+                Turn("tool output about the budget", role="tool"),
+            ],
+            "c2": [await turn("My bees swarmed today")],
+        },
+        model=MODEL,
+    )
+    await sum_up(
+        superuser_conninfo,
+        "ana",
+        [
+            Outline("c1", "The Q4 campaign budget is due", vector=await vector("Q4 budget due")),
+            Outline("c2", "Bees swarmed", vector=await vector("Bees swarmed")),
+        ],
+        model=MODEL,
+    )
+    papers = {
+        "gmail": ("Sarah writes: the Q4 campaign budget is due on Friday", "email", 5),
+        "gdrive": ("Plan of the Q4 campaign with its budget", "document", 9),
+        "jira": ("Fix the bee hive monitor", "task", 1),
+    }
+    await hand_over(
+        superuser_conninfo,
+        "ana",
+        [
+            Paper(
+                source,
+                [text],
+                title=text[:20],
+                content_type=kind,
+                made_at=NOW - timedelta(days=days),
+                vectors=[await vector(text)],
+            )
+            for source, (text, kind, days) in papers.items()
+        ],
+        model=MODEL,
+    )
+
+
+def kinds(found: pb.SearchMemoriesResponse) -> list[str | None]:
+    return [result.WhichOneof("item") for result in found.results]
+
+
+KINDS = {
+    MEMORIES: "memory",
+    MESSAGES: "message",
+    SUMMARIES: "summary",
+    DOCUMENTS: "document_chunk",
+}
+
+
+@pytest.mark.parametrize("ranking", ["balanced", "seed003"])
+@pytest.mark.parametrize("scope", KINDS)
+async def test_d3_each_scope_finds_its_own_kind(
+    services: Services, ana: None, scope: search_pb2.SearchScope.ValueType, ranking: str
+) -> None:
+    found = await search(services, ASKED, scopes=[scope], ranking=ranking, explain=True)
+    assert set(kinds(found)) == {KINDS[scope]}
+    best = found.results[0]
+    assert "budget" in str(best).lower()
+    highest = 1.0 if ranking == "balanced" else 1.2
+    for result in found.results:
+        assert math.isclose(sum(result.breakdown.values()), result.score, abs_tol=1e-9)
+        assert 0.0 <= result.score <= highest
+    assert {"semantic", "keyword"} <= set(best.matched_legs)
+    assert not found.degraded
+
+
+async def test_d3_all_scopes_stand_on_one_scale(services: Services, ana: None) -> None:
+    found = await search(services, ASKED, scopes=EVERYWHERE, limit=20)
+    assert set(kinds(found)) == set(KINDS.values())
+    scores = [result.score for result in found.results]
+    assert scores == sorted(scores, reverse=True)
+    for kind in KINDS.values():
+        first = next(r for r in found.results if r.WhichOneof("item") == kind)
+        assert "budget" in str(first).lower()
+    assert leg(found, "episodic").candidates == 6
+    assert leg(found, "documents").candidates == 3
+    assert found.candidates_total == 11
+
+
+async def test_d3_what_a_tool_said_is_never_found(services: Services, ana: None) -> None:
+    found = await search(services, "tool output", scopes=[MESSAGES], limit=50)
+    assert len(found.results) == 4
+    assert not [r for r in found.results if "tool output" in r.message.content]
+
+
+async def test_a_message_is_lifted_by_its_neighbours(services: Services, ana: None) -> None:
+    """Design §5: what stands beside an answer is often a part of it."""
+    found = await search(services, ASKED, scopes=[MESSAGES], explain=True)
+    order = [result.message.id for result in found.results]
+    assert order[0] == "m1"
+    lifted = {result.message.id: result for result in found.results}["m2"]
+    assert lifted.breakdown["neighbour"] > 0
+
+
+async def test_excerpts_come_with_memories_and_messages(services: Services, ana: None) -> None:
+    found = await search(services, ASKED, scopes=[MEMORIES, MESSAGES], excerpt_messages=1, limit=10)
+    memory = next(r for r in found.results if r.memory.content.startswith("Ana owns"))
+    assert [message.id for message in memory.excerpt] == ["m1", "m2"]
+    second = next(r for r in found.results if r.message.id == "m2")
+    assert [message.id for message in second.excerpt] == ["m1", "m2", "m3"]
+    plain = await search(services, ASKED, scopes=[MESSAGES])
+    assert not any(result.excerpt for result in plain.results)
+    await refused(search(services, ASKED, excerpt_messages=-1), "excerpt_messages")
+
+
+async def test_d8_filters_of_other_kinds(services: Services, ana: None) -> None:
+    found = await search(services, ASKED, scopes=[DOCUMENTS], source_types=["gdrive"])
+    assert [result.document_chunk.source_type for result in found.results] == ["gdrive"]
+    found = await search(services, ASKED, scopes=EVERYWHERE, conversation_id="c2", limit=20)
+    assert set(kinds(found)) == {"message", "summary"}
+    found = await search(
+        services, ASKED, scopes=[DOCUMENTS], created_after=stamp(NOW - timedelta(days=2)), limit=20
+    )
+    assert [result.document_chunk.source_type for result in found.results] == ["jira"]
+    found = await search(services, ASKED, scopes=[MESSAGES], entity="q4 campaign", limit=20)
+    assert [result.message.id for result in found.results] == ["m1"]
+
+
+async def test_d5_the_latest_of_a_kind_of_content(services: Services, ana: None) -> None:
+    """With the named sources balanced, by time, and marked as found by it."""
+    for ranking in ("balanced", "seed003"):
+        found = await search(
+            services, "my latest email", scopes=[DOCUMENTS], ranking=ranking, explain=True
+        )
+        assert found.results[0].document_chunk.source_type == "gmail"
+        assert "temporal" in found.results[0].matched_legs
+        assert leg(found, "temporal").state == search_pb2.LEG_STATE_RAN
+    assert found.results[0].score == pytest.approx(0.9)
+    trap = await search(services, "What is my last name?", scopes=[DOCUMENTS])
+    assert not [report for report in trap.legs if report.name == "temporal"]
+
+
+async def test_d6_a_named_kind_of_content_leaves_conversations_out(
+    services: Services, ana: None
+) -> None:
+    found = await search(services, "the email about the budget", scopes=EVERYWHERE, limit=20)
+    assert set(kinds(found)) == {"memory", "document_chunk"}
+    skipped = leg(found, "episodic")
+    assert skipped.state == search_pb2.LEG_STATE_SKIPPED
+    assert skipped.reason
+    # Where nothing but conversations is asked for, they answer.
+    found = await search(services, "the email about the budget", scopes=[MESSAGES])
+    assert set(kinds(found)) == {"message"}
+    assert not found.degraded
+
+
+async def test_d4_the_worked_example_of_document_003(
+    services: Services, superuser_conninfo: str
+) -> None:
+    """0.78 · 0.5 + recency of five days + one entity + gmail: what is left is full text."""
+    query = await vector(ASKED)
+    other = np.roll(query, 7)
+    other = other - float(other @ query) * query
+    other /= np.linalg.norm(other)
+    near = (0.78 * query + math.sqrt(1 - 0.78**2) * other).astype(np.float32)
+    await hand_over(
+        superuser_conninfo,
+        "sarah",
+        [
+            Paper(
+                "gmail",
+                ["Q4 Planning"],
+                content_type="email",
+                made_at=NOW - timedelta(days=5),
+                mentions=["Sarah"],
+                vectors=[near],
+            )
+        ],
+        model=MODEL,
+    )
+    found = await search(
+        services,
+        "What did Sarah say about Q4 Planning?",
+        user="sarah",
+        scopes=[DOCUMENTS],
+        ranking="seed003",
+        query_embedding=query.tolist(),
+        explain=True,
+    )
+    (result,) = found.results
+    assert result.breakdown["semantic"] == pytest.approx(0.39, abs=1e-3)
+    assert result.breakdown["recency"] == pytest.approx(0.197, abs=1e-3)
+    assert result.breakdown["entity"] == pytest.approx(0.1)
+    assert result.breakdown["source_priority"] == pytest.approx(0.1)
+    without_text = result.score - result.breakdown["fulltext"]
+    assert without_text == pytest.approx(0.827 - 0.04, abs=2e-3)
+    assert [entity.name for entity in found.entities] == ["Sarah"]
+
+
+async def test_weights_are_those_of_the_ranking(services: Services, ana: None) -> None:
+    await refused(search(services, ASKED, weights={"temporal": 1.0}), "weights[temporal]")
+    await refused(
+        search(services, ASKED, ranking="seed003", weights={"session": 1.0}), "weights[session]"
+    )
+    words = await search(services, ASKED, ranking="seed003", weights={"semantic": 0.0})
+    assert words.results
+
+
+async def test_d7_an_alias_finds_what_mentions_the_entity(
+    services: Services, superuser_conninfo: str
+) -> None:
+    facts = [Fact("They climbed at dawn", entities=["Roberto Díaz"]), Fact("They swam at noon")]
+    await remember(superuser_conninfo, "ana", facts, embedder=EMBEDDER)
+    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as connection:
+        await connection.execute("UPDATE entities SET aliases = '{Beto,Bob}'")
+    found = await search(services, "What does BETO like?", explain=True)
+    assert found.results[0].memory.content == "They climbed at dawn"
+    assert "entity" in found.results[0].matched_legs
+    assert found.results[0].breakdown["entity"] > 0
+    assert [entity.name for entity in found.entities] == ["Roberto Díaz"]
+    assert leg(found, "entity").candidates == 1
+    only = await search(services, "What do they do?", entity="bob")
+    assert [result.memory.content for result in only.results] == ["They climbed at dawn"]
