@@ -4,7 +4,8 @@ Words are casefolded. A word of plain Latin letters is stemmed (Snowball English
 runs on both sides, so that for other languages written in those letters it costs precision only.
 A word with diacritics is kept as it is and again without them, so that "Ha Noi" finds "Hà Nội"
 while "Hà Nội" prefers itself. Scripts written without spaces become overlapping pairs of
-characters (Han, Kana, Hangul, Thai, Lao, Khmer, Burmese). Nothing depends on a database extension.
+characters (Han, Kana, Hangul, Thai, Lao, Khmer, Burmese); a question of one such character is
+looked for in the pairs, see `lone_characters`. Nothing depends on a database extension.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 import threading
 import unicodedata
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 import Stemmer
@@ -54,6 +56,7 @@ _STOP_WORDS = frozenset(
     "there they this to us was we were what when where which who why will with would you your "
     "là và của có không được cho với một các những này đó thì mà ở tôi bạn gì nào".split()
 )
+_LONE = re.compile(f"[{_UNSPACED}]")
 _local = threading.local()
 
 
@@ -111,3 +114,25 @@ def query_terms(query: str) -> list[str]:
     """The distinct terms of a question, without stop words unless it has nothing else."""
     found = _sequence(query, keep_stop_words=False) or _sequence(query, keep_stop_words=True)
     return list(dict.fromkeys(found))
+
+
+def lone_characters(terms: Iterable[str]) -> list[str]:
+    """Those of a question's terms that are one character of a script without spaces.
+
+    A text has a term of its own for such a character only where it stands alone ("猫"); elsewhere
+    the character is the first or the second of the pairs it stands in ("黒猫", "猫が").
+    """
+    return [term for term in terms if len(term) == 1 and _LONE.match(term)]
+
+
+def occurrences(counts: Mapping[str, int], term: str) -> int:
+    """How often a question's term stands in the text of which `count_terms` made `counts`."""
+    found = counts.get(term, 0)
+    if lone_characters([term]):
+        pairs = [(pair, count) for pair, count in counts.items() if len(pair) == 2]
+        # In the middle of a run a character is the second of one pair and the first of the next.
+        found += max(
+            sum(count for pair, count in pairs if pair[0] == term),
+            sum(count for pair, count in pairs if pair[1] == term),
+        )
+    return found

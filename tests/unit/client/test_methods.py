@@ -10,7 +10,14 @@ import pytest
 from google.protobuf import descriptor_pool
 from google.protobuf.json_format import MessageToDict
 
-from recollect.v1 import conversation_pb2, document_pb2, memory_pb2, profile_pb2, session_pb2
+from recollect.v1 import (
+    conversation_pb2,
+    document_pb2,
+    memory_pb2,
+    privacy_pb2,
+    profile_pb2,
+    session_pb2,
+)
 from recollect.v1 import maintenance_service_pb2 as maintenance
 from recollect.v1 import memory_service_pb2 as memory
 from recollect_client import RecollectCallError, RecollectClient, RetryPolicy

@@ -8,7 +8,7 @@ from dataclasses import replace
 from recollect_retrieval.storage.candidate import Candidate
 from recollect_retrieval.storage.past_candidates import PastCandidate
 from recollect_shared.text.bm25 import Statistics, TermPostings, score
-from recollect_shared.text.terms import count_terms
+from recollect_shared.text.terms import count_terms, occurrences
 
 # Above every number that the index gives, so that old wordings stand beside the present ones.
 _FIRST = 1 << 40
@@ -60,13 +60,10 @@ def _postings(terms: Sequence[str], texts: Mapping[int, str]) -> list[TermPostin
     lengths = {number: counts.total() for number, counts in counted.items()}
     found = []
     for term in terms:
-        having = [number for number, counts in counted.items() if counts[term]]
+        having = {n: times for n, counts in counted.items() if (times := occurrences(counts, term))}
         found.append(
             TermPostings(
-                term,
-                having,
-                [counted[number][term] for number in having],
-                [lengths[number] for number in having],
+                term, list(having), list(having.values()), [lengths[number] for number in having]
             )
         )
     return found

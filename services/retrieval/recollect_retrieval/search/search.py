@@ -110,6 +110,8 @@ class Searching:
         self._lookup = people.lookup(scope, terms=self._terms, named=self.names)
         self._passages = passages.postings(scope, self._indexes, self._terms)
         self._statistics = passages.statistics(scope)
+        self._lone = lone_characters(self._terms)[:_MAX_LONE]
+        self._pairs = pairs.pairs(scope, self._indexes, self._lone)
         self._entities: Sequence[Entity] = ()
         self._postings: Sequence[TermPostings] = ()
         self._embedding: asyncio.Task[QueryVector] | None = None
@@ -118,9 +120,12 @@ class Searching:
     @property
     def statements(self) -> Sequence[Statement[Any]]:
         """What to ask before `finish`; then `user` can be read."""
-        if self._terms and self._indexes:
-            return [self._lookup, self._passages, self._statistics]
-        return [self._lookup]
+        asked: list[Statement[Any]] = [self._lookup]
+        if self._indexes:
+            asked.append(self._statistics)
+            if self._terms:
+                asked.append(self._passages)
+        return asked
 
     @property
     def user(self) -> UserState:
@@ -238,7 +243,7 @@ class Searching:
     def _corpora(self, user: UserState, light: Light, legs: Legs) -> list[Corpus]:
         """What is searched: not what was said, where documents are meant and there are some."""
         question = self._question
-        without_episodes = bool(light.source_types) and self._has_documents
+        without_episodes = bool(light.source_types) and self._holds("document")
         made: list[Corpus] = []
         for kind in question.kinds:
             if kind == "memory" and question.moment is not None:
@@ -246,21 +251,23 @@ class Searching:
                 made.append(PastMemories(question.filters, question.moment, indexed))
             elif kind == "memory":
                 made.append(Memories(question.filters, user.statistics.documents))
+            elif kind in _EPISODIC and without_episodes:
+                legs.add(Leg("episodic", "skipped", reason=_CONTENT))
+            elif not self._holds(kind):
+                legs.add(Leg("episodic" if kind in _EPISODIC else "documents", "ran"))
             elif kind == "document":
                 made.append(Documents(question.passages))
-            elif without_episodes:
-                legs.add(Leg("episodic", "skipped", reason=_CONTENT))
             elif kind == "message":
                 made.append(Messages(question.passages))
             else:
                 made.append(Summaries(question.passages))
         return made
 
-    @property
-    def _has_documents(self) -> bool:
-        if "document" not in self._question.kinds or not self._terms:
+    def _holds(self, kind: Kind) -> bool:
+        """Whether there is anything of a kind: nothing is asked of an empty index."""
+        if kind not in self._question.kinds:
             return False
-        held = self._statistics.answer.get("documents")
+        held = self._statistics.answer.get(_INDEXES[kind])
         return held is not None and held.documents > 0
 
     async def _list(self, connection: Connection, legs: Legs) -> Found:

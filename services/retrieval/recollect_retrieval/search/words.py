@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from recollect_shared.text.normalise import fold
 
@@ -13,6 +14,7 @@ _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
+_LONE = re.compile(f"[{_UNSPACED}]")
 _WORD = re.compile(rf"([{_UNSPACED}]+)|[^\W{_UNSPACED}]+(?:['’][^\W{_UNSPACED}]+)*")
 
 
@@ -26,3 +28,15 @@ def distinct_words(text: str) -> tuple[str, ...]:
         else:
             found[word] = None
     return tuple(found)
+
+
+def words_in(words: Collection[str], text: str) -> int:
+    """How many of a question's distinct words stand in a text.
+
+    A word of one character in a script without spaces stands in any pair that has it.
+    """
+    found = frozenset(distinct_words(text))
+    return sum(
+        word in found or (_LONE.fullmatch(word) is not None and any(word in pair for pair in found))
+        for word in words
+    )

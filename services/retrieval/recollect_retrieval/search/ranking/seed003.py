@@ -26,7 +26,7 @@ from uuid import UUID
 
 from recollect_retrieval.search.dates.window import closeness
 from recollect_retrieval.search.ranking.light import Light, Ranked
-from recollect_retrieval.search.words import distinct_words
+from recollect_retrieval.search.words import words_in
 from recollect_retrieval.storage.candidate import Candidate, Key
 
 _WEIGHTS: Mapping[str, float] = {
@@ -128,7 +128,7 @@ def _parts_of_episode(
     candidate: Candidate, light: Light, words: frozenset[str], weight: Mapping[str, float]
 ) -> tuple[float, ...]:
     """The same for an episodic item."""
-    common = len(words.intersection(distinct_words(candidate.words))) if words else 0
+    common = words_in(words, candidate.words) if words else 0
     freshness = _EPISODIC_RECENCY * _freshness(candidate.happened_at, light.now)
     overlap = common / max(1, len(words))
     return (0.0, weight["recency"] * freshness, 0.0, 0.0, 0.0, weight["keyword"] * overlap)

@@ -1,0 +1,449 @@
+"""ClearMemories (H1): everything is forgotten, can be brought back, and nothing in flight does so."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import grpc
+import psycopg
+import pytest
+
+from recollect.v1 import conversation_pb2, job_pb2, memory_pb2, profile_pb2, retrieval_service_pb2
+from recollect.v1 import extraction_service_pb2 as extraction
+from recollect.v1 import memory_service_pb2 as memory
+from recollect_extraction.curation import clearing
+from recollect_shared.errors import Unavailable
+from tests.e2e.conftest import Services, StartServices
+from tests.e2e.curating import history, restore, save
+from tests.e2e.handing_over import document, taken_in
+from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, rows, submit, talk
+from tests.e2e.methods import read_refusal
+from tests.e2e.privacy import SCOPES, choose, clear, context, search
+from tests.e2e.sessions import items, refusal_of
+from tests.e2e.sessions import read as read_session
+from tests.e2e.sessions import update as update_session
+from tests.scripted_model import Hang, ScriptedModel, SlowDrip, StatusFault
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+FORGOTTEN = memory_pb2.MEMORY_STATUS_FORGOTTEN
+NOTHING = {"memories": 0, "profiles": 0, "conversations": 0, "messages": 0}
+
+# So many memories of one user, with vectors, in every status that there is.
+_MANY = """
+WITH made AS (
+    INSERT INTO recollect.memories (tenant_id, user_id, memory_id, type, content, confidence,
+        source, origin, status, valid_from, said_at, lexical_no, lexical_length, embedding_state,
+        superseded_by)
+    SELECT u.tenant_id, u.user_id, gen_random_uuid(), 'fact', 'Fact number ' || n || ' 🍵', 'high',
+           'explicit', 'user', s.status, now(), now(), 100000 + n, 3, 'stored',
+           CASE s.status WHEN 'superseded' THEN gen_random_uuid() END
+    FROM recollect.users AS u, generate_series(1, %(many)s) AS n,
+         LATERAL (SELECT (ARRAY['active', 'achieved', 'archived', 'quarantined', 'contradicted',
+                                'superseded'])[1 + n %% 6] AS status) AS s
+    WHERE u.user_id = 'ana'
+    RETURNING tenant_id, user_id, memory_id, status
+)
+INSERT INTO recollect.memory_embeddings (tenant_id, user_id, memory_id, model, dimensions, status,
+                                         embedding, text_version)
+SELECT made.tenant_id, made.user_id, made.memory_id, e.model, e.dimensions, made.status,
+       (SELECT v.embedding FROM recollect.memory_embeddings AS v LIMIT 1), 1
+FROM made, recollect.embedding_models AS e WHERE e.active
+"""
+
+
+def seed(conninfo: str, many: int) -> None:
+    """Give ana many memories beside the one that she has."""
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        connection.execute(_MANY, {"many": many})
+
+
+def statuses(conninfo: str) -> dict[str, int]:
+    """How many memories there are by status."""
+    return dict(
+        rows(conninfo, "SELECT status, count(*) FROM recollect.memories GROUP BY 1")  # type: ignore[arg-type]
+    )
+
+
+async def remembered(services: Services, word: str) -> bool:
+    """Whether anything that is read of memories tells the word."""
+    told = await context(services, word)
+    found = await search(services, word, scopes=SCOPES[:1])
+    listed = await memories(services)
+    return word in f"{told.relevant}{told.memories}{told.entities}{found}{listed}"
+
+
+async def append(services: Services, content: str, number: int, conversation: str = "c1") -> None:
+    """One message of a running chat."""
+    await services.extraction.AppendMessages(
+        extraction.AppendMessagesRequest(
+            user_id="ana",
+            conversation_id=conversation,
+            messages=[
+                conversation_pb2.Message(
+                    id=f"{conversation}-{number}", role=conversation_pb2.ROLE_USER, content=content
+                )
+            ],
+        )
+    )
+
+
+async def end(services: Services, conversation: str = "c1") -> job_pb2.Job:
+    """End a chat; its job once it has ended."""
+    reply = await services.extraction.EndConversation(
+        extraction.EndConversationRequest(user_id="ana", conversation_id=conversation)
+    )
+    return await ended(services, reply.job.id)
+
+
+class TestEverythingIsForgotten:
+    async def test_h1_and_can_be_brought_back(
+        self, services: Services, superuser_conninfo: str
+    ) -> None:
+        """Each memory has its version and its line; searches and contexts are silent."""
+        await learn(services, talk("I live in Lisbon.", "Tôi thích trà sen 🍵.", at=NOON))
+        saved = (await save(services, "Anna works with Marco at Acme.", entities=["Marco"])).memory
+        before = {m.id: m for m in await memories(services, statuses=ALL_STATUSES)}
+        assert await remembered(services, "Lisbon")
+        assert await remembered(services, "Marco")
+
+        assert await clear(services) == {**NOTHING, "memories": len(before)}
+
+        after = {m.id: m for m in await memories(services, statuses=ALL_STATUSES)}
+        assert {m.status for m in after.values()} == {FORGOTTEN}
+        assert {i: m.version for i, m in after.items()} == {
+            i: m.version + 1 for i, m in before.items()
+        }
+        for word in ("Lisbon", "Marco", "sen"):
+            assert not await remembered(services, word)
+        last = history(superuser_conninfo, saved.id)[-1]
+        assert "forgotten" in last
+        assert clearing.REASON in last
+
+        back = await restore(services, saved.id)
+        assert (back.status, back.content) == (memory_pb2.MEMORY_STATUS_ACTIVE, saved.content)
+        assert await remembered(services, "Marco")
+        assert not await remembered(services, "Lisbon")
+
+    async def test_h1_of_every_status_and_many(
+        self, services: Services, superuser_conninfo: str
+    ) -> None:
+        """More than one transaction takes; what was ended or waited is restored as it was."""
+        await save(services, "The user likes tea.")
+        seed(superuser_conninfo, 2 * clearing.BATCH + 100)
+        total = 2 * clearing.BATCH + 101
+        assert (await clear(services))["memories"] == total
+        assert statuses(superuser_conninfo) == {"forgotten": total}
+        assert rows(
+            superuser_conninfo,
+            "SELECT count(*), count(DISTINCT memory_id) FROM recollect.history"
+            " WHERE action = 'forgotten' AND after ->> 'status' = 'forgotten'"
+            " AND before ->> 'status' <> 'forgotten'",
+        ) == [(total, total)]
+        assert rows(
+            superuser_conninfo, "SELECT DISTINCT status FROM recollect.memory_embeddings"
+        ) == [("forgotten",)]
+        for status in ("quarantined", "contradicted", "achieved"):
+            ((memory_id,),) = rows(
+                superuser_conninfo,
+                "SELECT memory_id FROM recollect.memory_versions"
+                f" WHERE status = '{status}' LIMIT 1",
+            )
+            back = await restore(services, str(memory_id))
+            assert memory_pb2.MemoryStatus.Name(back.status).endswith(status.upper())
+
+    async def test_h1_what_replaced_is_no_longer_named(
+        self, modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    ) -> None:
+        """Neither names the other while both are forgotten; restored, the older one does again."""
+        old = (await save(modelled, "The user lives in Lisbon.")).memory
+        new = (await save(modelled, "The user drinks tea.")).memory
+        rows(
+            superuser_conninfo,
+            "UPDATE recollect.memories SET status = 'contradicted', valid_to = valid_from,"
+            f" superseded_by = '{new.id}' WHERE memory_id = '{old.id}' RETURNING 1",
+        )
+        rows(
+            superuser_conninfo,
+            f"UPDATE recollect.memories SET supersedes = '{{{old.id}}}'"
+            f" WHERE memory_id = '{new.id}' RETURNING 1",
+        )
+        assert (await clear(modelled))["memories"] == 2
+        links = "SELECT superseded_by, supersedes FROM recollect.memories"
+        assert rows(superuser_conninfo, links) == [(None, []), (None, [])]
+        back = await restore(modelled, old.id)
+        assert (back.status, back.superseded_by) == (memory_pb2.MEMORY_STATUS_CONTRADICTED, new.id)
+
+    async def test_of_nobody_else_and_of_nobody(self, services: Services) -> None:
+        """Row 60: another user's stay; of somebody unknown there is nothing."""
+        await save(services, "The user likes tea.", user="bo")
+        assert await clear(services, user="Thảo 🍵", profile=True, conversations=True) == NOTHING
+        assert await clear(services) == NOTHING
+        assert len(await memories(services, user="bo")) == 1
+
+    async def test_of_somebody_erased(self, services: Services, superuser_conninfo: str) -> None:
+        """Refused."""
+        await save(services, "The user likes tea.")
+        rows(superuser_conninfo, "UPDATE recollect.users SET erased_at = now() RETURNING 1")
+        refusal = await refusal_of(clear(services))
+        assert (refusal.code, refusal.reason) == (
+            grpc.StatusCode.FAILED_PRECONDITION,
+            "USER_ERASED",
+        )
+        assert statuses(superuser_conninfo) == {"active": 1}
+
+    async def test_with_memory_off_too(self, services: Services, superuser_conninfo: str) -> None:
+        """Who wants no memory may clear what there is."""
+        await save(services, "The user likes tea.")
+        await choose(services, memory_enabled=False)
+        assert (await clear(services))["memories"] == 1
+        assert statuses(superuser_conninfo) == {"forgotten": 1}
+
+
+class TestOnce:
+    async def test_b4_a_key_clears_once(self, services: Services) -> None:
+        """What is saved after the first call is not cleared by its repetition."""
+        await save(services, "The user likes tea.")
+        first = await clear(services, key="k")
+        await save(services, "The user plays the cello.")
+        assert await clear(services, key="k") == first == {**NOTHING, "memories": 1}
+        assert len(await memories(services)) == 1
+        refusal = await refusal_of(clear(services, key="k", profile=True))
+        assert refusal.reason == "IDEMPOTENCY_KEY_REUSED"
+        assert await clear(services) == {**NOTHING, "memories": 1}
+        assert await clear(services) == NOTHING
+
+    @pytest.mark.parametrize("key", ["", "k"])
+    async def test_two_at_once_share_the_work(
+        self, services: Services, superuser_conninfo: str, key: str
+    ) -> None:
+        """Nothing is forgotten twice, with the same key or without one."""
+        await save(services, "The user likes tea.")
+        seed(superuser_conninfo, 2 * clearing.BATCH)
+        total = 2 * clearing.BATCH + 1
+        counts = await asyncio.gather(*(clear(services, key=key) for _ in range(3)))
+        assert statuses(superuser_conninfo) == {"forgotten": total}
+        assert rows(
+            superuser_conninfo,
+            "SELECT count(*) FROM recollect.history WHERE action = 'forgotten'",
+        ) == [(total,)]
+        if key:
+            assert counts[0] == counts[1] == counts[2]
+        else:
+            assert sum(each["memories"] for each in counts) == total
+
+    async def test_one_that_is_cut_off_goes_on(
+        self, services: Services, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What was done stays done; the same key again does the rest."""
+        await learn(services, talk("I live in Lisbon.", at=NOON))
+        seed(superuser_conninfo, 2 * clearing.BATCH)
+        real, calls = clearing._forget, 0
+
+        async def breaking(*args: Any) -> int:
+            nonlocal calls
+            calls += 1
+            if calls == 2:
+                raise Unavailable("cut", reason="DATABASE_UNAVAILABLE")
+            return await real(*args)
+
+        monkeypatch.setattr(clearing, "_forget", breaking)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await clear(services, key="k", conversations=True)
+        assert read_refusal(caught.value).reason == "DATABASE_UNAVAILABLE"
+        assert statuses(superuser_conninfo)["forgotten"] == clearing.BATCH
+        rest = await clear(services, key="k", conversations=True)
+        assert rest["memories"] + clearing.BATCH == statuses(superuser_conninfo)["forgotten"]
+        assert set(statuses(superuser_conninfo)) == {"forgotten"}
+        assert rest["conversations"] == 1
+        assert await clear(services, key="k", conversations=True) == rest
+
+
+class TestNothingInFlightComesBack:
+    async def test_h1_a_job_that_is_asking_the_model(
+        self, modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    ) -> None:
+        """Row 57's fence: its answer is refused, and neither retry nor resubmission learns it."""
+        model.queue(SlowDrip(seconds=0.05, size=8))
+        said = talk("canary:late", at=NOON)
+        (job_id,) = await submit(modelled, said)
+        async with asyncio.timeout(30):
+            await model.called(1)
+        assert await clear(modelled) == NOTHING
+        job = await ended(modelled, job_id)
+        assert (job.state, job.error) == (job_pb2.JOB_STATE_CANCELLED, "CANCELLED_BY_CALLER")
+        assert await submit(modelled, said) == [job_id]
+        await modelled.extraction.RetryJob(extraction.RetryJobRequest(job_id=job_id))
+        assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
+        await learn(modelled, talk("canary:other", conversation="c2", at=NOON))
+        assert rows(superuser_conninfo, "SELECT content FROM recollect.memories") != []
+        assert not await remembered(modelled, "late")
+        assert model.calls["chat"] == 2
+
+    async def test_h1_what_waits(
+        self, modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    ) -> None:
+        """Messages that no job has taken are passed over, and those that come after are learnt."""
+        await append(modelled, "canary:before", 1)
+        await append(modelled, "canary:elsewhere", 1, conversation="c2")
+        assert await clear(modelled) == NOTHING
+        await append(modelled, "canary:after", 2)
+        assert (await end(modelled)).state == job_pb2.JOB_STATE_SUCCEEDED
+        assert (await end(modelled, "c2")).state == job_pb2.JOB_STATE_CANCELLED
+        ((content,),) = rows(superuser_conninfo, "SELECT content FROM recollect.memories")
+        assert "after" in content
+        (job_id,) = await submit(modelled, talk("canary:elsewhere", conversation="c2"))
+        assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_CANCELLED
+        assert model.calls["chat"] == 1
+
+    async def test_h1_jobs_behind_one_another(
+        self, modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    ) -> None:
+        """The one that runs and those that wait for it; the next is not held up by them."""
+        model.queue(Hang())
+        job_ids = await submit(
+            modelled,
+            *(talk(f"canary:w{n}", conversation=f"c{n}", at=NOON) for n in range(4)),
+        )
+        async with asyncio.timeout(30):
+            await model.called(1)
+        await clear(modelled)
+        for job_id in job_ids:
+            assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_CANCELLED
+        await learn(modelled, talk("canary:next", conversation="next", at=NOON))
+        ((content,),) = rows(superuser_conninfo, "SELECT content FROM recollect.memories")
+        assert "next" in content
+
+    async def test_h1_a_dead_job_that_is_run_again(
+        self, modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    ) -> None:
+        """An operator who repairs the model and retries what died brings nothing back."""
+        model.always(StatusFault(401))
+        (job_id,) = await submit(modelled, talk("canary:dead", at=NOON))
+        assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_DEAD
+        await clear(modelled)
+        model.always(None)
+        await modelled.extraction.RetryJob(extraction.RetryJobRequest(job_id=job_id))
+        assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
+        assert rows(superuser_conninfo, "SELECT 1 FROM recollect.memories") == []
+
+    async def test_b11_said_again_later_it_is_learnt_again(
+        self, modelled: Services, superuser_conninfo: str
+    ) -> None:
+        """B11: only what the user says after the clearing counts, however old the words are."""
+        await learn(modelled, talk("canary:tea", at=NOON))
+        await clear(modelled)
+        await learn(modelled, talk("canary:tea", conversation="c2", at=NOON))
+        assert statuses(superuser_conninfo) == {"forgotten": 1}
+        later = datetime.now(UTC) + timedelta(seconds=1)
+        await learn(modelled, talk("canary:tea", conversation="c3", at=later))
+        assert await remembered(modelled, "tea")
+
+
+class TestWhatElseIsCleared:
+    async def test_h1_the_profile(self, services: Services, superuser_conninfo: str) -> None:
+        """Emptied with a new version; the history has both; the rights of the person stay."""
+        await learn(
+            services, talk("My name is Ana. I live in Lisbon.", ("assistant", "x" * 400), at=NOON)
+        )
+        await services.memory.UpdateProfile(
+            memory.UpdateProfileRequest(
+                user_id="ana",
+                profile=profile_pb2.Profile(
+                    summary="Sống ở Huế 🏯", department="research", current_projects=["Sen"]
+                ),
+            )
+        )
+        await services.memory.RecordFeedback(
+            memory.RecordFeedbackRequest(
+                user_id="ana",
+                conversation_id="c1",
+                message_id="c1-3",
+                edit=memory.ResponseEdit(original="x" * 400, edited="x" * 100),
+            )
+        )
+        wanted = retrieval_service_pb2.GetProfileRequest(user_id="ana")
+        before = (await services.retrieval.GetProfile(wanted)).profile
+        assert (await context(services, "Huế")).preferences
+
+        counts = await clear(services, profile=True)
+
+        assert counts["profiles"] == 1
+        after = (await services.retrieval.GetProfile(wanted)).profile
+        assert after.version == before.version + 1
+        assert (after.summary, list(after.current_projects)) == ("", [])
+        assert not after.facts.fields
+        assert not after.preferences.fields
+        assert after.department == "research"
+        told = await context(services, "Huế")
+        assert not told.preferences
+        assert "Huế" not in told.prompt_block
+        found = await services.retrieval.GetProfileHistory(
+            retrieval_service_pb2.GetProfileHistoryRequest(user_id="ana")
+        )
+        assert found.events[0].before.fields["summary"].string_value == "Sống ở Huế 🏯"
+        assert found.events[0].after.fields["summary"].string_value == ""
+        assert (await clear(services, profile=True))["profiles"] == 0
+
+    async def test_h1_only_what_was_asked_for(self, services: Services) -> None:
+        """Profile, conversations and documents stay unless they are named; documents always."""
+        await learn(services, talk("My name is Ana. I live in Lisbon.", at=NOON))
+        await taken_in(services, document("d1", "All about Lisbon."))
+        await clear(services)
+        told = await context(services, "Lisbon")
+        assert told.profile.version >= 1
+        assert [c.conversation_id for c in told.conversations] == ["c1"]
+        assert not (await search(services, "Lisbon", scopes=SCOPES[:1])).results
+        for scope in (SCOPES[1], SCOPES[3]):
+            assert (await search(services, "Lisbon", scopes=[scope])).results
+
+    async def test_h1_f7_conversations_with_all_that_was_said(
+        self, services: Services, superuser_conninfo: str
+    ) -> None:
+        """Messages, summaries, sessions and their passages are gone for good."""
+        for n in range(3):
+            await learn(
+                services,
+                talk("I live in Lisbon. Zanzibarquux!", "Nhà ở Huế 🏯.", conversation=f"c{n}",
+                     at=NOON),
+            )  # fmt: skip
+        await append(services, "And Zanzibarquux waits.", 1, conversation="waiting")
+        await update_session(services, {"last_message": "Huế"}, recent=items("m1"))
+        counts = await clear(services, conversations=True)
+        assert (counts["conversations"], counts["messages"]) == (4, 7)
+        for scope in SCOPES:
+            assert not (await search(services, "Zanzibarquux Lisbon Huế", scopes=[scope])).results
+        assert (await read_session(services)) == retrieval_service_pb2.GetSessionResponse()
+        for table in (
+            "conversations", "messages", "message_embeddings", "conversation_summaries",
+            "summary_embeddings", "passage_postings", "session_contexts", "recent_items",
+            "memory_sources", "consolidation_groups",
+        ):  # fmt: skip
+            assert rows(superuser_conninfo, f"SELECT 1 FROM recollect.{table}") == [], table
+        assert (await clear(services, conversations=True)) == NOTHING
+        result = await learn(services, talk("I work as a pilot.", conversation="c1", at=NOON))
+        assert result.memories_created == 1
+
+
+async def test_h1_two_tenants_of_one_process_do_not_meet(
+    start_services: StartServices, superuser_conninfo: str
+) -> None:
+    """Row 55: the statements name the tenant; another tenant's user of the same id keeps all."""
+    async with start_services() as services:
+        await save(services, "The user likes tea.")
+        with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+            connection.execute("SET search_path = recollect")
+            connection.execute("INSERT INTO users (tenant_id, user_id) VALUES ('other', 'ana')")
+            connection.execute(
+                "INSERT INTO memories (tenant_id, user_id, memory_id, type, content, confidence,"
+                " source, origin, valid_from, said_at, lexical_no, lexical_length)"
+                " VALUES ('other', 'ana', gen_random_uuid(), 'fact', 'Theirs.', 'high',"
+                " 'explicit', 'user', now(), now(), 1, 1)"
+            )
+        assert (await clear(services))["memories"] == 1
+        assert rows(
+            superuser_conninfo, "SELECT tenant_id, status FROM recollect.memories ORDER BY content"
+        ) == [("default", "forgotten"), ("other", "active")][::-1] or statuses(
+            superuser_conninfo
+        ) == {"forgotten": 1, "active": 1}
