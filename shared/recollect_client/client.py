@@ -61,9 +61,7 @@ class EnhancedPrompt:
     """Why nothing was added; empty if there was no error."""
 
 
-class RecollectClient(
-    Conversations, Curation, Documents, Histories, Sessions, Upkeep, UserControl
-):
+class RecollectClient(Conversations, Curation, Documents, Histories, Sessions, Upkeep, UserControl):
     """Calls both services; safe to share between threads, to be closed or used as a context.
 
     What is not given comes from the environment: RECOLLECT_RETRIEVAL_ADDRESS (127.0.0.1:50051),

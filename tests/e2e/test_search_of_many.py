@@ -62,3 +62,36 @@ async def test_those_without_a_vector_are_found_by_words_among_many(
     found = await search(services, "bees", user="minh")
     assert contents(found)[0] == "Minh keeps bees"
     assert len(found.results) == 10
+
+
+@pytest.mark.parametrize("ranking", ["balanced", "seed003"])
+async def test_what_is_gone_never_stands_in_the_place_of_what_is_there(
+    services: Services, superuser_conninfo: str, ranking: str
+) -> None:
+    """Q2: neither by vector, nor by words, nor by an entity, nor as the newest."""
+    expired = [
+        Fact(f"rye bread recipe {n}", entities=["Hoa"], expires_at=YESTERDAY) for n in range(300)
+    ]
+    old = datetime.now(UTC) - timedelta(days=300)
+    there = [
+        Fact("Once somebody baked rye bread", valid_from=old),
+        Fact("She sings", entities=["Hoa"], valid_from=old),
+    ]
+    facts = [*crowd(120, valid_from=old), *expired, *there]
+    await remember(superuser_conninfo, "ana", facts, embedder=OfflineEmbedder())
+    found = await search(services, "rye bread recipe", ranking=ranking)
+    assert contents(found)[0] == "Once somebody baked rye bread"
+    assert len(found.results) == 10
+    found = await search(services, "What of Hoa?", ranking=ranking, explain=True)
+    (sings,) = [r for r in found.results if r.memory.content == "She sings"]
+    assert sings.breakdown["entity"] > 0
+
+
+async def test_full_text_counts_among_many(services: Services, superuser_conninfo: str) -> None:
+    """D4: `seed003` has its text ranks, however many memories there are."""
+    facts = [*crowd(100), Fact("Hoa bakes rye bread")]
+    await remember(superuser_conninfo, "ana", facts, embedder=OfflineEmbedder())
+    found = await search(services, "rye bread", ranking="seed003", explain=True)
+    assert contents(found)[0] == "Hoa bakes rye bread"
+    assert found.results[0].breakdown["fulltext"] > 0
+    assert "fulltext" in found.results[0].matched_legs

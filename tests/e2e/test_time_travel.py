@@ -11,10 +11,11 @@ import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from recollect.v1 import job_pb2, maintenance_service_pb2, memory_pb2
+from recollect.v1 import job_pb2, maintenance_service_pb2, memory_pb2, search_pb2
 from recollect.v1 import retrieval_service_pb2 as pb
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import change, forget, restore, save, update
+from tests.e2e.handing_over import document, taken_in
 from tests.e2e.learning import ended, learn, memories, replies, shown, talk
 from tests.e2e.merging import (
     ARCHIVED,
@@ -412,3 +413,56 @@ async def test_rows_48_50_a_moment_that_is_none_is_refused_by_its_field(
 async def test_a_user_nobody_knows_has_no_past(services: Services) -> None:
     assert await at(services, as_of=MARCH) == []
     assert await at(services, known_at=MARCH) == []
+
+
+async def test_d9_an_excerpt_of_the_past_ends_there(
+    services: Services, superuser_conninfo: str
+) -> None:
+    """What was said or accepted later stands beside nothing that was known before."""
+    first = "My name is Ana and I live in Hanoi with two cats."
+    await learn(services, talk(first, at=MARCH))
+    between = now_of(superuser_conninfo)
+    whole = talk(first, "I moved to Oslo with my cats.", at=MARCH)
+    whole.messages[1].created_at.FromDatetime(MARCH + DAY)
+    await learn(services, whole)
+
+    async def beside(scope: int, **moment: datetime) -> list[str]:
+        found = await services.retrieval.SearchMemories(
+            pb.SearchMemoriesRequest(
+                user_id="ana",
+                query="Hanoi cats",
+                scopes=[scope],  # type: ignore[list-item]
+                excerpt_messages=5,
+                **{name: stamp(value) for name, value in moment.items()},  # type: ignore[arg-type]
+            )
+        )
+        assert found.results
+        return [message.content for result in found.results for message in result.excerpt]
+
+    for scope in (search_pb2.SEARCH_SCOPE_MEMORIES, search_pb2.SEARCH_SCOPE_MESSAGES):
+        assert any("Oslo" in content for content in await beside(scope))
+        for moment in ({"known_at": between}, {"as_of": MARCH + timedelta(hours=1)}):
+            said = await beside(scope, **moment)
+            assert said
+            assert not any("Oslo" in content for content in said)
+
+
+async def test_d9_what_came_later_takes_no_place_from_what_was_known(
+    services: Services, superuser_conninfo: str
+) -> None:
+    """Q2 for documents and summaries: all that was known is found, however much came later."""
+    early = [document(f"d{n}", f"budget plan notes for house {n}") for n in range(3)]
+    later = [document(f"e{n}", f"budget plan {n}") for n in range(60)]
+    await taken_in(services, *early)
+    between = now_of(superuser_conninfo)
+    await taken_in(services, *later)
+    found = await services.retrieval.SearchMemories(
+        pb.SearchMemoriesRequest(
+            user_id="ana",
+            query="budget plan",
+            scopes=[search_pb2.SEARCH_SCOPE_DOCUMENTS],
+            known_at=stamp(between),
+        )
+    )
+    ids = {result.document_chunk.source_id for result in found.results}
+    assert ids == {"d0", "d1", "d2"}

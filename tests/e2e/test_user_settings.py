@@ -129,7 +129,7 @@ class TestWhatIsInForce:
         assert rows(superuser_conninfo, "SELECT 1 FROM recollect.users") == []
 
     async def test_h3_encryption_is_refused_while_there_is_none(self, services: Services) -> None:
-        """A wish that cannot be met is not taken down as if it were; the rest is not done either."""
+        """A wish that cannot be met is not taken down as if it were, nor is the rest."""
         refusal = await refusal_of(choose(services, encrypt_sensitive=True, learning_enabled=False))
         assert refusal.code is grpc.StatusCode.UNIMPLEMENTED
         assert refusal.reason == "CAPABILITY_NOT_AVAILABLE"

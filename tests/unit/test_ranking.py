@@ -219,3 +219,21 @@ def test_the_most_recent_of_a_named_kind_are_counted_among_themselves() -> None:
     assert first.candidate is mail
     assert first.breakdown["date"] == pytest.approx(0.4 / 4.5)
     assert second.score == 0.0
+
+
+def test_a_score_stays_within_1_whatever_the_kinds_and_weights() -> None:
+    """A message beside a memory of the same conversation, each as good as can be."""
+    memory = candidate(1, bm25=1e9, cosine=1.0, source_cosine=1.0, conversation_id="c1", entities=1)
+    messages = [
+        message(n, cosine=1.0, bm25=1e9, speaker="Ana", source_type="x") for n in range(1, 6)
+    ]
+    light = Light(now=NOW, names=frozenset({"ana"}), source_types=frozenset({"x"}))
+    for weights in ({}, {"session": 9.0}, {"neighbour": 50.0, "speaker": 7.0}, {"semantic": 0.0}):
+        ranked = Balanced().rank([memory, *messages], light, weights)
+        assert max(item.score for item in ranked) <= 1.0 + 1e-9
+
+
+def test_the_most_recent_at_the_beginning_of_time() -> None:
+    first = candidate(1, valid_from=datetime.min.replace(tzinfo=UTC))
+    (item,) = Balanced().rank([first], Light(now=NOW, most_recent=True), {})
+    assert 0.0 <= item.score <= 1.0

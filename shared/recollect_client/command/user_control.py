@@ -11,7 +11,6 @@ from google.protobuf.descriptor import FieldDescriptor
 from recollect.v1 import memory_pb2, privacy_pb2
 from recollect_client.command.confirm import add_yes, confirmed
 from recollect_client.command.exits import FAILED, OK, UsageError
-from recollect_client.command.filters import add_consistency
 from recollect_client.command.options import add_command, add_user, connect
 from recollect_client.command.output import Output
 from recollect_client.command.values import counted
@@ -46,7 +45,6 @@ def register(commands: Any) -> None:
         metavar="NAME",
         help="follow the installation again",
     )
-    add_consistency(settings)
     clear = add_command(commands, "clear", "Forget all memories of a user.", _clear)
     add_user(clear)
     clear.add_argument(
@@ -68,9 +66,7 @@ def _settings(options: argparse.Namespace, output: Output) -> int:
         reply = (
             client.update_user_settings(options.user, settings, paths=paths)
             if changed
-            else client.get_user_settings(
-                options.user, consistency_token=options.consistency_token
-            )
+            else client.get_user_settings(options.user)
         )
     if output.as_json:
         output.document(reply)

@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 logger = logging.getLogger("recollect.processes")
@@ -95,8 +96,10 @@ class Link:
 
         def wait() -> None:
             # A thread, so that a loop that is stuck cannot outlive the parent either.
-            while self._end.recv(64):
-                pass
+            # A parent that was killed with words of ours unread resets the connection.
+            with suppress(OSError):
+                while self._end.recv(64):
+                    pass
             loop.call_soon_threadsafe(gone)
             time.sleep(patience)
             os._exit(1)

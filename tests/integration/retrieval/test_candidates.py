@@ -48,13 +48,13 @@ async def found(
     scope = Scope(TENANT, user)
     words = Scores.of(bm25 or {})
     looked_for = Sought(vector=vector, model=MODEL[0], bm25=words, wanted=wanted, **sought)
-    statement = (
-        among_all(scope, looked_for, memories=held)
-        if quick
-        else among_filtered(scope, looked_for, filters)
-    )
-    await reader.run(lambda connection: ask(connection, statement), timeout=30)
-    return statement.answer
+    if quick:
+        look = among_all(scope, looked_for, memories=held)
+        await reader.run(lambda connection: ask(connection, look), timeout=30)
+        return look.answer.candidates
+    exact = among_filtered(scope, looked_for, filters)
+    await reader.run(lambda connection: ask(connection, exact), timeout=30)
+    return exact.answer
 
 
 async def nearest(
@@ -318,3 +318,30 @@ async def test_every_leg_brings_its_own(reader: Database, superuser_conninfo: st
             assert candidate.cosine == pytest.approx(-1.0, abs=1e-3)
             assert candidate.entities == int("entity_ids" in sought)
             assert candidate.most_recent == ("newest" in sought)
+
+
+async def test_a_quick_look_says_when_others_were_pushed_out(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    """Q2: by memories that have expired, were forgotten, or changed their words."""
+    (query,) = unit_vectors(1, 13)
+    crowd = [Fact(f"noise {n}", vector=vector) for n, vector in enumerate(unit_vectors(60, 14))]
+    gone = [Fact("gone", vector=query, expires_at=NOW - timedelta(days=1)) for _ in range(30)]
+    hidden = [Fact("hidden", vector=-query, status="forgotten") for _ in range(250)]
+    scope = Scope(TENANT, "ana")
+
+    async def whole(bm25: dict[int, float]) -> bool:
+        sought = Sought(vector=query, model=MODEL[0], bm25=Scores.of(bm25), wanted=20)
+        look = among_all(scope, sought, memories=200)
+        await reader.run(lambda connection: ask(connection, look), timeout=30)
+        return look.answer.whole
+
+    await remember(superuser_conninfo, "ana", [*crowd, *hidden], model=MODEL)
+    assert await whole(dict.fromkeys(range(1, 61), 1.0))
+    # Everything that has a word is looked at: that most of it is forgotten loses nothing.
+    assert await whole(dict.fromkeys(range(56, 200), 1.0))
+    # There is more than is looked at, and what is looked at is mostly forgotten.
+    assert not await whole({n: float(n) for n in range(56, 311)})
+    await remember(superuser_conninfo, "minh", [*crowd, *gone], model=MODEL)
+    scope = Scope(TENANT, "minh")
+    assert not await whole({})

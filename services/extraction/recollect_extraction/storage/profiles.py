@@ -94,8 +94,8 @@ FROM gone
 WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = gone.entity_id
 """
 
-# How many memories name an entity, those that were forgotten left out: what only they knew is told
-# to nobody.
+# How many memories and documents name an entity, memories that were forgotten left out: what only
+# they knew is told to nobody.
 _RECOUNT = """
 UPDATE entities AS e
 SET mention_count = (
@@ -104,7 +104,12 @@ SET mention_count = (
     JOIN memories AS m ON m.tenant_id = em.tenant_id AND m.user_id = em.user_id
          AND m.memory_id = em.memory_id
     WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id AND em.entity_id = e.entity_id
-      AND m.status <> 'forgotten')
+      AND m.status <> 'forgotten'
+) + (
+    SELECT count(*)
+    FROM document_mentions AS dm
+    WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id AND dm.entity_id = e.entity_id
+)
 WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
   AND e.entity_id IN (
       SELECT em.entity_id FROM entity_mentions AS em

@@ -152,6 +152,7 @@ def _passages(
         conversation_id=request.conversation_id or None,
         created_after=unheard.moment("created_after", request, "created_after"),
         created_before=until(moment, unheard.moment("created_before", request, "created_before")),
+        stored_by=moment.known_at if moment else None,
         source_types=checks.texts(
             "source_types", request.source_types, maximum=_MAX_LABELS, max_chars=64
         )
@@ -178,8 +179,9 @@ def _weights(checks: Checks, weights: Mapping[str, float], ranking: Ranking) -> 
             checks.add(f"weights[{name[:64]}]", f"must be one of {', '.join(ranking.weights)}")
         elif not 0 <= weight <= _MAX_WEIGHT:
             checks.add(f"weights[{name}]", f"must lie between 0 and {_MAX_WEIGHT:.0f}")
-    if sum({**ranking.weights, **weights}.values()) <= 0:
-        checks.add("weights", "must not all be 0")
+    counting = {**ranking.weights, **weights}.items()
+    if sum(weight for name, weight in counting if name not in ranking.lifts) <= 0:
+        checks.add("weights", "must not all be 0, those that only lift others apart")
     return dict(weights)
 
 

@@ -251,7 +251,10 @@ class RetrievalHandlers(
             reference_time=reference_time(checks, request),
             ranking=BALANCED,
             kinds=_searched(kinds, relevant, conversations),
-            passages=PassageFilters(created_before=until(moment, None)),
+            passages=PassageFilters(
+                created_before=until(moment, None),
+                stored_by=moment.known_at if moment else None,
+            ),
             moment=moment,
             conversations=conversations,
         )

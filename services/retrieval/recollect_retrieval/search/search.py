@@ -9,25 +9,25 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
 from recollect_retrieval.search.asked.question import Wording, looked_up, read_question_text
-from recollect_retrieval.search.corpora.looking import Corpus, Item, Looking
+from recollect_retrieval.search.corpora.looking import Corpus, Looking
 from recollect_retrieval.search.corpora.memories import Memories
 from recollect_retrieval.search.corpora.passages import Documents, Messages, Summaries
 from recollect_retrieval.search.corpora.past import Indexed, PastMemories
 from recollect_retrieval.search.corpora.whole import whole
 from recollect_retrieval.search.legs import Leg, Legs, Stopwatch
+from recollect_retrieval.search.lone_characters import LoneCharacters
 from recollect_retrieval.search.names import names_in
 from recollect_retrieval.search.query import QueryEmbedders, QueryVector
 from recollect_retrieval.search.question import Found, Hit, Question
 from recollect_retrieval.search.ranking.light import Light, Ranked
+from recollect_retrieval.search.reporting import EPISODIC, report
 from recollect_retrieval.search.telling import read_whole, tell
 from recollect_retrieval.storage import memories, passages, past, people
 from recollect_retrieval.storage.candidate import Candidate, Key, Kind
-from recollect_retrieval.storage.moment import Moment
 from recollect_retrieval.storage.passages import Corpus as Index
 from recollect_retrieval.storage.people import UserState
 from recollect_retrieval.storage.statement import Statement, ask
@@ -39,9 +39,8 @@ from recollect_shared.text.terms import query_terms
 CANDIDATES = 40
 """How many items each leg brings in, at least."""
 _ANSWER_SECONDS = 0.05
-"""What is kept of the deadline for ranking and the reply."""
+"""What is kept of the deadline for ranking and the reply; a quarter of a shorter one."""
 _READERS_KEPT = 10_000
-_EPISODIC: frozenset[Kind] = frozenset({"message", "summary"})
 _INDEXES: Mapping[Kind, Index] = {
     "message": "messages",
     "summary": "summaries",
@@ -52,7 +51,6 @@ _ABOUT = 0.5
 """Cosine and words together from which on a past conversation is about a question."""
 _NO_QUERY = "there is no query"
 _NO_WORD = "the query has no word to look up"
-_NO_NAME = "the query names nothing that is known"
 _CONTENT = "the query asks for another kind of content"
 
 
@@ -110,8 +108,7 @@ class Searching:
         self._lookup = people.lookup(scope, terms=self._terms, named=self.names)
         self._passages = passages.postings(scope, self._indexes, self._terms)
         self._statistics = passages.statistics(scope)
-        self._lone = lone_characters(self._terms)[:_MAX_LONE]
-        self._pairs = pairs.pairs(scope, self._indexes, self._lone)
+        self._lone = LoneCharacters(scope, self._terms, self._indexes)
         self._entities: Sequence[Entity] = ()
         self._postings: Sequence[TermPostings] = ()
         self._embedding: asyncio.Task[QueryVector] | None = None
@@ -120,7 +117,7 @@ class Searching:
     @property
     def statements(self) -> Sequence[Statement[Any]]:
         """What to ask before `finish`; then `user` can be read."""
-        asked: list[Statement[Any]] = [self._lookup]
+        asked: list[Statement[Any]] = [self._lookup, *self._lone.statements]
         if self._indexes:
             asked.append(self._statistics)
             if self._terms:
@@ -154,7 +151,7 @@ class Searching:
         """The answer; `statements` have been asked."""
         looked_up = self._lookup.answer
         user, self._entities = looked_up.user, looked_up.entities
-        self._postings = looked_up.postings
+        self._postings = self._lone.counted(looked_up.postings, "memories")
         self._search.remember_reader(self._scope, reads=True)
         if self._question.empty:
             return await self._run(database, lambda connection: self._list(connection, legs))
@@ -207,7 +204,8 @@ class Searching:
             self._embedding.cancel()
         self._embedded_as = model
         remaining = self._deadline - asyncio.get_running_loop().time()
-        share = max(0.0, min(self._search.embedding_seconds, remaining / 2 - _ANSWER_SECONDS))
+        answer = min(_ANSWER_SECONDS, remaining / 4)
+        share = max(0.0, min(self._search.embedding_seconds, remaining / 2 - answer))
         self._embedding = asyncio.ensure_future(
             self._search.queries.embed(model, question.text, timeout=share)
         )
@@ -236,8 +234,9 @@ class Searching:
             for kind, index in _INDEXES.items():
                 if kind in self._question.kinds:
                     held = statistics.get(index, Statistics(0, 0))
-                    found[kind] = score(postings[index], *held)
-        legs.add(Leg("keyword", "ran", watch.seconds, sum(map(len, found.values()))))
+                    found[kind] = score(self._lone.counted(postings[index], index), *held)
+        matching = sum(len(found.get(kind, ())) for kind in self._question.kinds)
+        legs.add(Leg("keyword", "ran", watch.seconds, matching))
         return found
 
     def _corpora(self, user: UserState, light: Light, legs: Legs) -> list[Corpus]:
@@ -251,10 +250,10 @@ class Searching:
                 made.append(PastMemories(question.filters, question.moment, indexed))
             elif kind == "memory":
                 made.append(Memories(question.filters, user.statistics.documents))
-            elif kind in _EPISODIC and without_episodes:
+            elif kind in EPISODIC and without_episodes:
                 legs.add(Leg("episodic", "skipped", reason=_CONTENT))
             elif not self._holds(kind):
-                legs.add(Leg("episodic" if kind in _EPISODIC else "documents", "ran"))
+                legs.add(Leg("episodic" if kind in EPISODIC else "documents", "ran"))
             elif kind == "document":
                 made.append(Documents(question.passages))
             elif kind == "message":
@@ -315,22 +314,22 @@ class Searching:
         )
         await ask(connection, *(s for c in corpora for s in c.second()))
         found = {corpus.kind: corpus.candidates() for corpus in corpora}
-        candidates = [
-            candidate
-            for kind in found.values()
-            for candidate in kind
-            if _stored_by(question.moment, candidate.created_at)
-        ]
+        candidates = [candidate for kind in found.values() for candidate in kind]
         ranked = question.ranking.rank(candidates, looking.light, question.weights)
-        _report(found, ranked, looking, watch.seconds, legs)
+        report(found, ranked, looking, watch.seconds, legs)
         best = ranked[: question.limit]
         if question.min_score is not None:
             best = [item for item in best if item.score >= question.min_score]
         hits = await tell(
-            connection, self._scope, best, excerpt=question.excerpt, moment=question.moment
+            connection,
+            self._scope,
+            best,
+            excerpt=question.excerpt,
+            moment=question.moment,
+            passages=question.passages,
         )
         return Found(
-            hits=[hit for hit in hits if _as_it_was(hit.item, question.moment)],
+            hits=hits,
             entities=self._entities,
             scored=len(candidates),
             conversations=await self._conversations(connection, ranked, hits),
@@ -347,18 +346,7 @@ class Searching:
         for item in (await read_whole(connection, self._scope, missing)).values():
             assert isinstance(item, Summary)
             read[item.conversation_id] = item
-        read = {key: item for key, item in read.items() if _as_it_was(item, self._question.moment)}
         return [read[key] for key in about if isinstance(key, str) and key in read]
-
-
-def _stored_by(moment: Moment | None, stored_at: datetime) -> bool:
-    """Whether something was there when the question's knowledge ends."""
-    return moment is None or moment.known_at is None or stored_at <= moment.known_at
-
-
-def _as_it_was(item: Item, moment: Moment | None) -> bool:
-    """Whether an item still is what it was then: a summary has no versions, and memories have."""
-    return not isinstance(item, Summary) or _stored_by(moment, item.updated_at)
 
 
 def _is_about(candidate: Candidate) -> bool:
@@ -367,33 +355,3 @@ def _is_about(candidate: Candidate) -> bool:
         return False
     words = candidate.bm25 / (candidate.bm25 + _BM25_HALF)
     return max(0.0, candidate.cosine or 0.0) + words >= _ABOUT
-
-
-def _report(
-    found: Mapping[Kind, Sequence[Any]],
-    ranked: Sequence[Ranked],
-    looking: Looking,
-    seconds: float,
-    legs: Legs,
-) -> None:
-    """Say how each leg fared. They travel together: the time of one is the time of all."""
-    candidates = [candidate for kind in found.values() for candidate in kind]
-    if looking.vector is not None:
-        near = sum(candidate.cosine is not None for candidate in candidates)
-        legs.add(Leg("semantic", "ran", seconds, near))
-    if looking.entity_ids:
-        named = sum(candidate.entities > 0 for candidate in candidates)
-        legs.add(Leg("entity", "ran", seconds, named))
-    else:
-        legs.add(Leg("entity", "skipped", reason=_NO_NAME))
-    if looking.light.window is not None or looking.light.most_recent:
-        timely = sum(item.timely or item.candidate.most_recent for item in ranked)
-        legs.add(Leg("temporal", "ran", seconds, timely))
-    if looking.with_text_rank:
-        matching = sum(candidate.text_rank > 0 for candidate in candidates)
-        legs.add(Leg("fulltext", "ran", seconds, matching))
-    episodes = [len(of_kind) for kind, of_kind in found.items() if kind in _EPISODIC]
-    if episodes:
-        legs.add(Leg("episodic", "ran", seconds, sum(episodes)))
-    if "document" in found:
-        legs.add(Leg("documents", "ran", seconds, len(found["document"])))

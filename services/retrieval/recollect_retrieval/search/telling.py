@@ -10,10 +10,12 @@ from recollect_retrieval.search.corpora.looking import Item
 from recollect_retrieval.search.corpora.whole import whole
 from recollect_retrieval.search.question import Hit
 from recollect_retrieval.search.ranking.light import Ranked
+from recollect_retrieval.search.reporting import legs_of
 from recollect_retrieval.storage import messages, neighbours
 from recollect_retrieval.storage.candidate import Key, Kind
 from recollect_retrieval.storage.moment import Moment
 from recollect_retrieval.storage.neighbours import MessageKey
+from recollect_retrieval.storage.passage_filters import PassageFilters
 from recollect_retrieval.storage.statement import Statement, ask
 from recollect_shared.database.pool import Connection
 from recollect_shared.models import Message, Scope
@@ -29,6 +31,7 @@ async def tell(
     *,
     excerpt: int,
     moment: Moment | None,
+    passages: PassageFilters,
 ) -> list[Hit]:
     """The items behind `best`, in the same order; those that vanished in between are left out.
 
@@ -38,6 +41,7 @@ async def tell(
         best: What was found.
         excerpt: How many messages around their sources come along.
         moment: Another time, whose memories are told.
+        passages: How late what is told may have been said and stored.
     """
     memory_ids = [
         cast(UUID, item.candidate.key) for item in best if item.candidate.kind == "memory"
@@ -56,7 +60,7 @@ async def tell(
     if excerpt:
         found_in = sources.answer if also else {}
         keys_of = [_sources_of(item, found_in) for item in best]
-        said = await _excerpts(connection, scope, keys_of, excerpt)
+        said = await _excerpts(connection, scope, keys_of, excerpt, moment, passages)
     return [
         Hit(
             found[item.candidate.kind, item.candidate.key],
@@ -89,27 +93,6 @@ async def read_whole(
     return {(kind, key): item for kind, read in reads.items() for key, item in read.answer.items()}
 
 
-def legs_of(item: Ranked) -> list[str]:
-    """The legs that found an item."""
-    candidate = item.candidate
-    found = []
-    if candidate.cosine is not None and candidate.cosine > 0:
-        found.append("semantic")
-    if candidate.text_rank > 0:
-        found.append("fulltext")
-    if candidate.bm25 > 0:
-        found.append("keyword")
-    if candidate.entities > 0:
-        found.append("entity")
-    if item.timely or candidate.most_recent:
-        found.append("temporal")
-    if candidate.kind in ("message", "summary"):
-        found.append("episodic")
-    if candidate.kind == "document":
-        found.append("documents")
-    return found
-
-
 def _sources_of(
     item: Ranked, found_in: Mapping[UUID, Sequence[MessageKey]]
 ) -> Sequence[MessageKey]:
@@ -122,12 +105,24 @@ def _sources_of(
 
 
 async def _excerpts(
-    connection: Connection, scope: Scope, keys: Iterable[Sequence[MessageKey]], excerpt: int
+    connection: Connection,
+    scope: Scope,
+    keys: Iterable[Sequence[MessageKey]],
+    excerpt: int,
+    moment: Moment | None,
+    passages: PassageFilters,
 ) -> Mapping[MessageKey, Sequence[Message]]:
     distinct = list(dict.fromkeys(key for several in keys for key in several))
     if not distinct:
         return {}
-    read = messages.by_keys(scope, distinct, excerpt=excerpt)
+    read = messages.by_keys(
+        scope,
+        distinct,
+        excerpt=excerpt,
+        # A filter of the caller's own is about what is found, not about what stands beside it.
+        said_before=passages.created_before if moment is not None else None,
+        stored_by=passages.stored_by,
+    )
     await ask(connection, read)
     return {found.key: found.messages for found in read.answer}
 

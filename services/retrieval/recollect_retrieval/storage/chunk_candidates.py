@@ -66,6 +66,7 @@ LET_THROUGH = """
       AND (%(content_types)s::text[] IS NULL OR d.content_type = ANY(%(content_types)s))
       AND (%(created_after)s::timestamptz IS NULL OR d.source_created_at >= %(created_after)s)
       AND (%(created_before)s::timestamptz IS NULL OR d.source_created_at < %(created_before)s)
+      AND (%(stored_by)s::timestamptz IS NULL OR d.updated_at <= %(stored_by)s)
       AND (%(metadata)s::jsonb IS NULL OR NOT EXISTS (
             SELECT FROM jsonb_each(%(metadata)s) AS wanted
             WHERE d.metadata -> wanted.key IS DISTINCT FROM wanted.value))

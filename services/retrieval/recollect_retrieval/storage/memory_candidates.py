@@ -61,35 +61,44 @@ WITH coarse AS MATERIALIZED (
 ),
 """
 
-# What the other legs bring in where nothing is filtered. A leg that is not asked for costs nothing:
-# its condition names parameters only and is looked at once.
+# What the other legs bring in where nothing is filtered, current memories only. A leg that is not
+# asked for costs nothing: its condition names parameters only and is looked at once.
 _OTHER_LEGS = """
-mentions AS (
-    SELECT memory_id, count(*) AS entities
-    FROM entity_mentions
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = ANY(%(entity_ids)s)
-    GROUP BY memory_id
+worded AS (
+    SELECT m.memory_id
+    FROM unnest(%(lexical_nos)s::int[]) WITH ORDINALITY AS l (lexical_no, place)
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.lexical_no = l.lexical_no
+    WHERE m.status IN ('active', 'achieved') AND (m.expires_at IS NULL OR m.expires_at > now())
+    ORDER BY l.place
+    LIMIT %(wanted)s
+), mentions AS (
+    SELECT em.memory_id, count(*) AS entities
+    FROM entity_mentions AS em
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.memory_id = em.memory_id
+    WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
+      AND em.entity_id = ANY(%(entity_ids)s)
+      AND m.status IN ('active', 'achieved') AND (m.expires_at IS NULL OR m.expires_at > now())
+    GROUP BY em.memory_id
 ), pool AS (
     SELECT memory_id FROM nearest
     UNION
-    SELECT m.memory_id
-    FROM unnest(%(lexical_nos)s::int[]) AS l (lexical_no)
-    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-         AND m.lexical_no = l.lexical_no
+    SELECT memory_id FROM worded
     UNION
     (SELECT memory_id FROM mentions ORDER BY entities DESC, memory_id DESC LIMIT %(wanted)s)
     UNION
     (SELECT memory_id FROM memories
      WHERE %(since)s::timestamptz IS NOT NULL
        AND tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-       AND status IN ('active', 'achieved')
+       AND status IN ('active', 'achieved') AND (expires_at IS NULL OR expires_at > now())
        AND valid_from >= %(since)s AND valid_from < %(until)s
      ORDER BY importance DESC, valid_from DESC
      LIMIT %(wanted)s)
     UNION
     (SELECT memory_id FROM memories
      WHERE %(newest)s > 0 AND tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-       AND status IN ('active', 'achieved')
+       AND status IN ('active', 'achieved') AND (expires_at IS NULL OR expires_at > now())
      ORDER BY valid_from DESC, memory_id DESC
      LIMIT %(newest)s)
 ), current AS (
@@ -165,7 +174,9 @@ WITH allowed AS MATERIALIZED (
 _FEATURES = """
 SELECT c.memory_id, c.importance, c.created_at, c.valid_from, c.conversation_id, c.lexical_no,
        -(e.embedding <#> %(vector)s::halfvec), -(s.embedding <#> %(vector)s::halfvec),
-       coalesce(mentions.entities, 0)
+       coalesce(mentions.entities, 0)"""
+
+_FROM_CURRENT = """
 FROM current AS c
 LEFT JOIN memory_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
      AND e.memory_id = c.memory_id AND e.model = %(model)s AND e.text_version = c.text_version
@@ -174,9 +185,22 @@ LEFT JOIN memory_source_embeddings AS s ON s.tenant_id = %(tenant_id)s
 LEFT JOIN mentions ON mentions.memory_id = c.memory_id
 """
 
-_EXACT_SEARCH = _EXACT + _OTHER_LEGS + _FEATURES
-_CODED_SEARCH = _CODED + _OTHER_LEGS + _FEATURES
-_FILTERED_SEARCH = _FILTERED + _FEATURES
+# Of the nearest, how many have a current memory with these words; and how many texts with a word of
+# the question are current. Where that is less than it could be, others were pushed out.
+_STANDING = """,
+       (SELECT count(*) FROM nearest) - (
+            SELECT count(*) FROM nearest
+            JOIN current USING (memory_id)
+            JOIN memory_embeddings AS held ON held.tenant_id = %(tenant_id)s
+                 AND held.user_id = %(user_id)s AND held.memory_id = nearest.memory_id
+                 AND held.model = %(model)s AND held.text_version = current.text_version),
+       (SELECT count(*) FROM worded)"""
+
+_EXACT_SEARCH = _EXACT + _OTHER_LEGS + _FEATURES + _STANDING + _FROM_CURRENT
+_CODED_SEARCH = _CODED + _OTHER_LEGS + _FEATURES + _STANDING + _FROM_CURRENT
+_FILTERED_SEARCH = _FILTERED + _FEATURES + _FROM_CURRENT
+
+_FEATURE_COLUMNS = 9
 
 # How well a memory's words and those it came from answer a query, as Postgres' full text sees it.
 _TEXT_RANKS = """
@@ -213,11 +237,25 @@ class Sought:
     wanted: int = 60
 
 
-def among_all(scope: Scope, sought: Sought, *, memories: int) -> Statement[list[Candidate]]:
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a quick look found.
+
+    Attributes:
+        candidates: Each with all features.
+        whole: Whether `among_filtered` could find nothing better: no leg's places were taken by
+            memories that are not current any more.
+    """
+
+    candidates: list[Candidate]
+    whole: bool
+
+
+def among_all(scope: Scope, sought: Sought, *, memories: int) -> Statement[Looked]:
     """Candidates among all current memories; `sought.vector` is not None.
 
-    It may miss memories whose vector is still to come, and finds fewer than wanted where many of
-    the nearest have expired: `among_filtered` finds all, whatever it costs.
+    The legs look at vectors and words without the memories behind them, some of which may have
+    expired, been forgotten or changed: where that left out others, the answer says so.
 
     Args:
         scope: Whose.
@@ -225,14 +263,20 @@ def among_all(scope: Scope, sought: Sought, *, memories: int) -> Statement[list[
         memories: About how many memories the user has.
     """
     coded = memories > CODES_ABOVE
+    several = max(_LEAST_RANKED_AGAIN, _RANKED_AGAIN * sought.wanted)
+    numbers = sought.bm25.best(several)
+    all_numbers = len(numbers) == len(sought.bm25)
+
+    def read(rows: Rows) -> Looked:
+        found = _candidates([row[:_FEATURE_COLUMNS] for row in rows], sought)
+        lost, worded = rows[0][_FEATURE_COLUMNS:] if rows else (0, 0)
+        enough = len(found) >= sought.wanted
+        return Looked(found, enough and not lost and (all_numbers or worded >= sought.wanted))
+
     return Statement(
         _CODED_SEARCH if coded else _EXACT_SEARCH,
-        {
-            **_parameters(scope, sought),
-            "lexical_nos": sought.bm25.best(sought.wanted),
-            "ranked_again": max(_LEAST_RANKED_AGAIN, _RANKED_AGAIN * sought.wanted),
-        },
-        lambda rows: _candidates(rows, sought),
+        {**_parameters(scope, sought), "lexical_nos": numbers, "ranked_again": several},
+        read,
     )
 
 

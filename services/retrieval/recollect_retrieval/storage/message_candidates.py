@@ -44,6 +44,7 @@ LET_THROUGH = (
       AND (%(conversation_id)s::text IS NULL OR m.conversation_id = %(conversation_id)s)
       AND (%(created_after)s::timestamptz IS NULL OR m.said_at >= %(created_after)s)
       AND (%(created_before)s::timestamptz IS NULL OR m.said_at < %(created_before)s)
+      AND (%(stored_by)s::timestamptz IS NULL OR m.accepted_at <= %(stored_by)s)
       AND (%(metadata)s::jsonb IS NULL OR NOT EXISTS (
             SELECT FROM jsonb_each(%(metadata)s) AS wanted
             WHERE m.metadata -> wanted.key IS DISTINCT FROM wanted.value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from recollect_retrieval.storage.passage_filters import of
 from recollect_retrieval.storage.statement import Rows, Statement
@@ -21,6 +22,8 @@ CROSS JOIN LATERAL (
      WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
        AND g.conversation_id = k.conversation_id AND g.message_no < k.message_no
        AND g.role IN ('user', 'assistant')
+       AND (%(said_before)s::timestamptz IS NULL OR g.said_at < %(said_before)s)
+       AND (%(stored_by)s::timestamptz IS NULL OR g.accepted_at <= %(stored_by)s)
      ORDER BY g.message_no DESC
      LIMIT %(excerpt)s)
     UNION ALL
@@ -30,11 +33,15 @@ CROSS JOIN LATERAL (
      WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
        AND g.conversation_id = k.conversation_id AND g.message_no > k.message_no
        AND g.role IN ('user', 'assistant')
+       AND (%(said_before)s::timestamptz IS NULL OR g.said_at < %(said_before)s)
+       AND (%(stored_by)s::timestamptz IS NULL OR g.accepted_at <= %(stored_by)s)
      ORDER BY g.message_no
      LIMIT %(excerpt)s)
 ) AS near
 JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.conversation_id = k.conversation_id AND m.message_no = near.message_no
+     AND (%(said_before)s::timestamptz IS NULL OR m.said_at < %(said_before)s)
+     AND (%(stored_by)s::timestamptz IS NULL OR m.accepted_at <= %(stored_by)s)
 ORDER BY k.place, m.message_no
 """
 
@@ -55,7 +62,12 @@ class Excerpt:
 
 
 def by_keys(
-    scope: Scope, keys: Sequence[tuple[str, int]], *, excerpt: int = 0
+    scope: Scope,
+    keys: Sequence[tuple[str, int]],
+    *,
+    excerpt: int = 0,
+    said_before: datetime | None = None,
+    stored_by: datetime | None = None,
 ) -> Statement[list[Excerpt]]:
     """Messages in the order of their keys; keys that are not the user's are left out.
 
@@ -64,6 +76,8 @@ def by_keys(
         keys: Conversation and number of each.
         excerpt: How many of the messages of users and assistants before it, and how many after it,
             come with each message, at most.
+        said_before: Only what was said before.
+        stored_by: Only what was stored at this time or before.
     """
     return Statement(
         _BY_KEYS,
@@ -72,6 +86,8 @@ def by_keys(
             "conversation_ids": [conversation_id for conversation_id, _ in keys],
             "message_nos": [message_no for _, message_no in keys],
             "excerpt": excerpt,
+            "said_before": said_before,
+            "stored_by": stored_by,
         },
         _excerpts,
     )

@@ -37,6 +37,7 @@ class PassageFilters:
         conversation_id: Only what was said in it, or sums it up. A document belongs to none.
         created_after: Only what happened then or later, by event time.
         created_before: Only what happened before.
+        stored_by: Only what was stored, as it is, at this time or before.
         source_types: Only documents of these; messages and summaries pass.
         content_types: Only documents of these; messages and summaries pass.
         entity: A name or alias: only documents that mention it, messages that a memory mentioning
@@ -47,6 +48,7 @@ class PassageFilters:
     conversation_id: str | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
+    stored_by: datetime | None = None
     source_types: Sequence[str] | None = None
     content_types: Sequence[str] | None = None
     entity: str | None = None
@@ -58,6 +60,7 @@ class PassageFilters:
             "conversation_id": self.conversation_id,
             "created_after": self.created_after,
             "created_before": self.created_before,
+            "stored_by": self.stored_by,
             "source_types": list(self.source_types) if self.source_types else None,
             "content_types": list(self.content_types) if self.content_types else None,
             "entity_names": forms(self.entity) if self.entity else None,
@@ -71,6 +74,7 @@ class PassageFilters:
             self.conversation_id
             or self.created_after
             or self.created_before
+            or self.stored_by
             or self.entity
             or self.metadata
         )

@@ -32,7 +32,7 @@ SELECT u.user_id IS NOT NULL, u.memory_enabled, u.time_zone, u.erased_at IS NOT 
                    named.metadata))
         FROM (SELECT entity_id, name, type, mention_count, aliases, metadata
               FROM entities
-              WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+              WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
                 AND (name_key = ANY(%(named)s) OR EXISTS (
                       SELECT FROM unnest(aliases) AS alias WHERE lower(alias) = ANY(%(named)s)))
               ORDER BY mention_count DESC, name, entity_id
@@ -69,14 +69,18 @@ ORDER BY (name_key = ANY(%(named)s) OR EXISTS (
 LIMIT %(limit)s
 """
 
-# By a part of the name or of an alias, both compared without case and diacritics.
-_FIND = """
+# By a part of the name or of an alias, both compared without case and diacritics. Aliases are
+# stored as they were written: they are folded here, as `fold` does it.
+_FIND = r"""
 SELECT entity_id, name, type, mention_count, aliases, metadata
 FROM entities
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
   AND (%(type)s::text IS NULL OR type = %(type)s)
   AND (%(key)s = '' OR strpos(name_key, %(key)s) > 0
-       OR EXISTS (SELECT FROM unnest(aliases) AS alias WHERE strpos(lower(alias), %(lower)s) > 0))
+       OR EXISTS (SELECT FROM unnest(aliases) AS alias
+                  WHERE strpos(lower(alias), %(lower)s) > 0
+                     OR strpos(regexp_replace(normalize(translate(lower(alias), 'đ', 'd'), NFD),
+                                              '[\u0300-\u036f]', '', 'g'), %(key)s) > 0))
 ORDER BY mention_count DESC, name, entity_id
 LIMIT %(limit)s
 """

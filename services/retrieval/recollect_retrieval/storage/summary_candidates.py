@@ -56,6 +56,7 @@ WITH allowed AS MATERIALIZED (
            OR coalesce(c.last_said_at, s.created_at) >= %(created_after)s)
       AND (%(created_before)s::timestamptz IS NULL
            OR coalesce(c.last_said_at, s.created_at) < %(created_before)s)
+      AND (%(stored_by)s::timestamptz IS NULL OR s.updated_at <= %(stored_by)s)
       AND %(metadata)s::jsonb IS NULL
       AND (%(entity_names)s::text[] IS NULL OR s.conversation_id IN (
             SELECT said.conversation_id FROM ("""

@@ -11,7 +11,7 @@ from recollect_retrieval.search.corpora.looking import Looking
 from recollect_retrieval.storage import memory_candidates
 from recollect_retrieval.storage.candidate import Candidate, Kind
 from recollect_retrieval.storage.filters import Filters
-from recollect_retrieval.storage.memory_candidates import Sought
+from recollect_retrieval.storage.memory_candidates import Looked, Sought
 from recollect_retrieval.storage.statement import Statement
 from recollect_shared.text.bm25 import Scores
 
@@ -19,8 +19,9 @@ from recollect_shared.text.bm25 import Scores
 class Memories:
     """Current memories, or those that filters let through.
 
-    Where nothing is filtered the nearest are looked up without their memories. That finds fewer
-    than exist where many of them have expired or have no vector yet: then everything is compared.
+    Where nothing is filtered, vectors and words are looked at without the memories behind them.
+    Where some of those are not current any more and stood in others' places, everything is
+    compared.
 
     Args:
         filters: Which memories count.
@@ -32,7 +33,7 @@ class Memories:
     def __init__(self, filters: Filters, held: int) -> None:
         self._filters = filters
         self._held = held
-        self._quick: Statement[list[Candidate]] | None = None
+        self._quick: Statement[Looked] | None = None
         self._exact: Statement[list[Candidate]] | None = None
         self._ranks: Statement[dict[UUID, float]] | None = None
 
@@ -41,7 +42,9 @@ class Memories:
         sought = sought_of(looking, bm25)
         self._looking = looking
         self._exact = memory_candidates.among_filtered(looking.scope, sought, self._filters)
-        if self._filters.none and looking.vector is not None and self._held > looking.wanted:
+        # A ranking by full text asks for ranks of what was found: one look, then that.
+        quick = self._filters.none and not looking.with_text_rank
+        if quick and looking.vector is not None and self._held > looking.wanted:
             self._quick = memory_candidates.among_all(looking.scope, sought, memories=self._held)
             return [self._quick]
         return [self._exact]
@@ -49,19 +52,20 @@ class Memories:
     def second(self) -> Sequence[Statement[Any]]:
         """See `Corpus.second`."""
         assert self._exact is not None
-        asked: list[Statement[Any]] = []
-        if self._quick is not None and len(self._quick.answer) < self._looking.wanted:
+        if self._quick is not None and not self._quick.answer.whole:
             self._quick = None
-            asked.append(self._exact)
-        elif self._looking.with_text_rank:
-            self._ranks = ranks_of((self._quick or self._exact).answer, self._looking)
-            asked.append(self._ranks)
-        return asked
+            return [self._exact]
+        if self._looking.with_text_rank:
+            self._ranks = ranks_of(self._exact.answer, self._looking)
+            return [self._ranks]
+        return ()
 
     def candidates(self) -> list[Candidate]:
         """See `Corpus.candidates`."""
         assert self._exact is not None
-        return with_ranks((self._quick or self._exact).answer, self._ranks)
+        if self._quick is not None:
+            return self._quick.answer.candidates
+        return with_ranks(self._exact.answer, self._ranks)
 
 
 def sought_of(looking: Looking, bm25: Scores) -> Sought:

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from recollect_retrieval.search.dates.window import Window, closeness
+from recollect_retrieval.search.dates.window import DISTANT_PAST, Window, closeness
 from recollect_retrieval.search.ranking.light import Light, Ranked
 from recollect_retrieval.storage.candidate import Candidate
 from recollect_shared.text.normalise import fold
@@ -68,6 +68,7 @@ class Balanced:
     name = "balanced"
     weights = _WEIGHTS
     needs_text_rank = False
+    lifts = frozenset({"session", "neighbour"})
 
     def rank(
         self, candidates: Sequence[Candidate], light: Light, weights: Mapping[str, float]
@@ -81,13 +82,9 @@ class Balanced:
         own = sum(weight[name] for name in ("semantic", "keyword", "date", "entity")) + max(
             weight[name] for name in ("source", "speaker", "source_priority")
         )
-        scale = own * (1 + session) or 1.0
-        longer = own * (1 + session + beside) or 1.0
+        scale, longer = own * (1 + session) or 1.0, own * (1 + session + beside) or 1.0
         window = _window(candidates, light)
-        parts = [
-            _parts(candidate, light, window, weight, longer if _is_said(candidate) else scale)
-            for candidate in candidates
-        ]
+        parts = [_parts(candidate, light, window, weight) for candidate in candidates]
         alone = [sum(part) for part in parts]
         best: dict[str, float] = {}
         said: dict[tuple[str, int], float] = {}
@@ -98,48 +95,39 @@ class Balanced:
             if isinstance(candidate.key, tuple):
                 said[candidate.key] = score
         ranked = []
-        timely = _TIMELY * weight["date"] / longer
-        for candidate, part, score in zip(candidates, parts, alone, strict=True):
+        timely = _TIMELY * weight["date"]
+        for candidate, part in zip(candidates, parts, strict=True):
             lift = session * best.get(candidate.conversation_id or "", 0.0)
             near = beside * _beside(candidate, said) if said else 0.0
+            of = longer if candidate.kind == "message" else scale
+            shares = [value / of for value in (*part, lift, near)]
             ranked.append(
-                Ranked(
-                    candidate,
-                    score + lift + near,
-                    _NAMES,
-                    (*part, lift, near),
-                    timely=part[_DATE] >= timely > 0,
-                )
+                Ranked(candidate, sum(shares), _NAMES, shares, timely=part[_DATE] >= timely > 0)
             )
         ranked.sort(key=_order, reverse=True)
         return ranked
 
 
 def _parts(
-    candidate: Candidate,
-    light: Light,
-    window: Window | None,
-    weight: Mapping[str, float],
-    scale: float,
+    candidate: Candidate, light: Light, window: Window | None, weight: Mapping[str, float]
 ) -> tuple[float, ...]:
-    """All but the lifts, in the order of `_NAMES`."""
+    """All but the lifts, weighted, in the order of `_NAMES`."""
     cosine = max(0.0, candidate.cosine or 0.0)
     words = _saturated(candidate.bm25)
     # What the memories made of a message match better than the message itself.
     learnt = weight["semantic"] * max(0.0, (candidate.fact_cosine or 0.0) - cosine)
     learnt += weight["keyword"] * max(0.0, _saturated(candidate.fact_bm25) - words)
     named = bool(candidate.speaker) and fold(candidate.speaker) in light.names
+    meant = window is not None and _meant(candidate, light)
     return (
-        weight["semantic"] * cosine / scale,
-        learnt / scale,
-        weight["source"] * max(0.0, candidate.source_cosine or 0.0) / scale,
-        weight["keyword"] * words / scale,
-        weight["date"] * closeness(window, candidate.happened_at) / scale
-        if window and _meant(candidate, light)
-        else 0.0,
-        weight["entity"] / scale if candidate.entities else 0.0,
-        weight["speaker"] / scale if named else 0.0,
-        weight["source_priority"] / scale if candidate.source_type in light.source_types else 0.0,
+        weight["semantic"] * cosine,
+        learnt,
+        weight["source"] * max(0.0, candidate.source_cosine or 0.0),
+        weight["keyword"] * words,
+        weight["date"] * closeness(window, candidate.happened_at) if window and meant else 0.0,
+        weight["entity"] if candidate.entities else 0.0,
+        weight["speaker"] if named else 0.0,
+        weight["source_priority"] if candidate.source_type in light.source_types else 0.0,
     )
 
 
@@ -156,7 +144,10 @@ def _window(candidates: Sequence[Candidate], light: Light) -> Window | None:
     if light.window is not None or not light.most_recent:
         return light.window
     past = [c.happened_at for c in candidates if c.happened_at <= light.now and _meant(c, light)]
-    return Window(max(past) - _RECENT, light.now, "") if past else None
+    if not past:
+        return None
+    newest = max(past)
+    return Window(max(newest, DISTANT_PAST + _RECENT) - _RECENT, light.now, "")
 
 
 def _meant(candidate: Candidate, light: Light) -> bool:
@@ -164,10 +155,6 @@ def _meant(candidate: Candidate, light: Light) -> bool:
     if light.window is not None or not light.source_types:
         return True
     return candidate.source_type in light.source_types
-
-
-def _is_said(candidate: Candidate) -> bool:
-    return candidate.kind == "message"
 
 
 def _beside(candidate: Candidate, said: Mapping[tuple[str, int], float]) -> float:

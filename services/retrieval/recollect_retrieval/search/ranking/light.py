@@ -63,11 +63,13 @@ class Ranking(Protocol):
     Attributes:
         name: What a request calls it.
         weights: Its components and their default weights; a request may replace any of them.
+        lifts: Components that add nothing by themselves: they pass on what others have.
         needs_text_rank: Whether it uses `Candidate.text_rank` and `Candidate.words`.
     """
 
     name: str
     weights: Mapping[str, float]
+    lifts: frozenset[str]
     needs_text_rank: bool
 
     def rank(

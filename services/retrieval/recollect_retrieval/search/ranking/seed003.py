@@ -67,6 +67,7 @@ class Seed003:
     name = "seed003"
     weights = _WEIGHTS
     needs_text_rank = True
+    lifts: frozenset[str] = frozenset()
 
     def rank(
         self, candidates: Sequence[Candidate], light: Light, weights: Mapping[str, float]

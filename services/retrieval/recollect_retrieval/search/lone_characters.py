@@ -1,17 +1,51 @@
-"""A single character of a script without spaces, counted in the pairs that have it. Pure."""
+"""A single character of a script without spaces, counted in the pairs that have it (D13)."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from recollect_retrieval.storage import pairs
+from recollect_retrieval.storage.passages import Corpus
+from recollect_retrieval.storage.statement import Statement
+from recollect_shared.models import Scope
 from recollect_shared.text.bm25 import TermPostings
+from recollect_shared.text.terms import lone_characters
+
+_MAX_CHARACTERS = 16
+"""Of a question; one that has more of them is no question in such a script."""
 
 
-def with_characters_of_pairs(
+class LoneCharacters:
+    """The single characters of one question: "猫" stands in the index as "黒猫" and "猫が".
+
+    Args:
+        scope: Whose index.
+        terms: The terms of the question.
+        corpora: Which indexes are searched besides that of memories.
+    """
+
+    def __init__(self, scope: Scope, terms: Sequence[str], corpora: Sequence[Corpus]) -> None:
+        self._characters = lone_characters(terms)[:_MAX_CHARACTERS]
+        self._pairs = pairs.pairs(scope, corpora, self._characters)
+
+    @property
+    def statements(self) -> Sequence[Statement[Any]]:
+        """What to ask before `counted`; nothing for most questions."""
+        return [self._pairs] if self._characters else []
+
+    def counted(self, postings: Sequence[TermPostings], index: pairs.Index) -> list[TermPostings]:
+        """The postings of the question's terms, in which a character counts wherever it stands."""
+        if not self._characters:
+            return list(postings)
+        return with_pairs(postings, self._pairs.answer[index], self._characters)
+
+
+def with_pairs(
     postings: Sequence[TermPostings], pairs: Sequence[TermPostings], characters: Sequence[str]
 ) -> list[TermPostings]:
-    """The postings of a question, in which a character is a term wherever it stands.
+    """`LoneCharacters.counted`, by itself.
 
     Args:
         postings: What the index holds of the question's terms, also of the characters alone.

@@ -1,0 +1,214 @@
+"""Searches without the question's vector, and how seldom the model is asked (D10; row 32)."""
+
+from __future__ import annotations
+
+import asyncio
+import unicodedata
+from itertools import product
+from typing import Any
+
+import grpc
+import pytest
+
+from recollect.v1 import retrieval_service_pb2 as pb
+from recollect.v1 import search_pb2
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.methods import read_refusal
+from tests.e2e.shelf import ago, fill, scripted_vector
+from tests.e2e.test_search import leg, search
+from tests.e2e.test_search_scopes import EVERYWHERE, KINDS, kinds
+from tests.integration.retrieval.seed import Fact
+from tests.integration.retrieval.seed_passages import Outline, Paper, Turn
+from tests.scripted_model import (
+    EmbeddingFault,
+    Fault,
+    Hang,
+    RawReply,
+    Reset,
+    ScriptedModel,
+    SlowDrip,
+    StatusFault,
+)
+
+ASKED = "When does the tulip auction begin?"
+FAULTS: dict[str, tuple[Fault, str]] = {
+    "400": (StatusFault(400), "failed"),
+    "no json": (RawReply(b"<html>"), "failed"),
+    "wrong size": (EmbeddingFault("wrong_dimensions"), "failed"),
+    "not a number": (EmbeddingFault("nan"), "failed"),
+    "zero": (EmbeddingFault("zero"), "failed"),
+    "cut": (Reset(), "failed or timed out"),
+    "no answer": (Hang(), "timed out"),
+    "a byte at a time": (SlowDrip(seconds=0.2), "timed out"),
+}
+STATES = {
+    "failed": {search_pb2.LEG_STATE_FAILED},
+    "timed out": {search_pb2.LEG_STATE_TIMED_OUT},
+    "failed or timed out": {search_pb2.LEG_STATE_FAILED, search_pb2.LEG_STATE_TIMED_OUT},
+}
+
+
+@pytest.fixture
+async def ana(superuser_conninfo: str) -> None:
+    """An answer and something else of every kind, with the scripted model's vectors."""
+    await fill(
+        superuser_conninfo,
+        "ana",
+        memories=[Fact("The tulip auction begins at noon"), Fact("Ana keeps bees")],
+        conversations={
+            "c1": [Turn("The tulip auction begins at noon, she said")],
+            "c2": [Turn("My bees swarmed")],
+        },
+        summaries=[Outline("c1", "A tulip auction"), Outline("c2", "Bees")],
+        documents=[
+            Paper("gdrive", ["Terms of the tulip auction"], title="Auction", made_at=ago(3)),
+            Paper("jira", ["Mend the hive"], title="Hive", made_at=ago(1)),
+        ],
+        scripted=True,
+    )
+
+
+def settings(model: ScriptedModel, deadline_ms: int = 30_000) -> dict[str, Any]:
+    return {**model_settings(model), "embedding_deadline_ms": deadline_ms}
+
+
+async def test_d10_every_scope_is_found_by_words_when_the_model_fails(
+    ana: None, start_services: StartServices, model: ScriptedModel
+) -> None:
+    async with start_services(**settings(model, 400)) as services:
+        for number, (name, (fault, expected)) in enumerate(FAULTS.items()):
+            model.always(fault, endpoint="embeddings")
+            # A question of its own for each, so that no late answer to another one helps.
+            question = f"{ASKED} {number}"
+            found = await search(services, question, scopes=EVERYWHERE, limit=20, explain=True)
+            semantic = leg(found, "semantic")
+            assert semantic.state in STATES[expected], name
+            assert semantic.reason, name
+            assert semantic.candidates == 0
+            assert found.degraded
+            assert set(kinds(found)) == set(KINDS.values()), name
+            for kind in KINDS.values():
+                best = next(r for r in found.results if r.WhichOneof("item") == kind)
+                assert "tulip" in str(best).lower(), (name, kind)
+            for result in found.results:
+                assert sum(result.breakdown.values()) == pytest.approx(result.score, abs=1e-9)
+                assert result.breakdown["semantic"] == 0
+                assert "semantic" not in result.matched_legs
+
+
+async def test_d10_other_rankings_and_contexts_degrade_too_and_heal(
+    ana: None, modelled: Services, model: ScriptedModel
+) -> None:
+    model.always(StatusFault(400), endpoint="embeddings")
+    for scope, ranking in product(EVERYWHERE, ("balanced", "seed003")):
+        found = await search(modelled, ASKED, scopes=[scope], ranking=ranking)
+        assert found.degraded
+        assert "tulip" in str(found.results[0]).lower(), (scope, ranking)
+    told = await modelled.retrieval.GetContext(pb.GetContextRequest(user_id="ana", query=ASKED))
+    assert told.degraded
+    assert {r.WhichOneof("item") for r in told.relevant} >= {"memory", "summary", "document_chunk"}
+    assert "tulip" in told.prompt_block
+    model.always(None, endpoint="embeddings")
+    healed = await search(modelled, ASKED, scopes=EVERYWHERE)
+    assert not healed.degraded
+    assert leg(healed, "semantic").state == search_pb2.LEG_STATE_RAN
+
+
+async def test_d10_a_question_is_embedded_once_however_it_is_asked(
+    ana: None, start_services: StartServices, model: ScriptedModel
+) -> None:
+    """Waiting callers share a call, whatever they ask for; later ones take the vector kept."""
+    question = "Khi nào đấu giá hoa?"
+    variants = [question, unicodedata.normalize("NFD", question), f"  {question}\n"]
+
+    async def ask(services: Services, number: int) -> Any:
+        text = variants[number % 3]
+        if number % 2:
+            return await services.retrieval.GetContext(
+                pb.GetContextRequest(user_id="ana", query=text)
+            )
+        return await search(services, text, scopes=[EVERYWHERE[number % 4]])
+
+    async with start_services(**settings(model)) as services:
+        model.delay = 0.3
+        replies = await asyncio.gather(*(ask(services, number) for number in range(12)))
+        assert {leg(reply, "semantic").state for reply in replies} == {search_pb2.LEG_STATE_RAN}
+        assert model.calls["embeddings"] == 1
+        model.always(StatusFault(400), endpoint="embeddings")
+        for number in range(3):
+            assert not (await ask(services, number)).degraded
+        assert model.calls["embeddings"] == 1
+        assert (await search(services, "something new")).degraded
+        # Different questions that come at once each get their own vector.
+        model.always(None, endpoint="embeddings")
+        texts = ["tulip auction", "bees", "hive"]
+        found = await asyncio.gather(
+            *(search(services, text, weights={"keyword": 0.0}) for text in texts)
+        )
+        alone = [await search(services, text, weights={"keyword": 0.0}) for text in texts]
+        assert [[r.score for r in f.results] for f in found] == [
+            [r.score for r in f.results] for f in alone
+        ]
+
+
+async def test_d10_a_vector_of_the_callers_own_spares_the_call(
+    ana: None, modelled: Services, model: ScriptedModel
+) -> None:
+    model.calls.clear()
+    model.always(Hang(), endpoint="embeddings")
+    vector = scripted_vector("Terms of the tulip auction").tolist()
+    found = await search(modelled, query_embedding=vector, scopes=EVERYWHERE, limit=20)
+    assert found.results[0].document_chunk.content == "Terms of the tulip auction"
+    assert not found.degraded
+    assert len(found.results) == 8
+    assert leg(found, "semantic").candidates == 8
+    assert leg(found, "keyword").state == search_pb2.LEG_STATE_SKIPPED
+    with_words = await search(
+        modelled, "bees", query_embedding=vector, scopes=EVERYWHERE, explain=True, limit=20
+    )
+    assert leg(with_words, "keyword").candidates == 3
+    by_words = [r for r in with_words.results if "keyword" in r.matched_legs]
+    assert {r.WhichOneof("item") for r in by_words} == {"memory", "message", "summary"}
+    assert model.calls["embeddings"] == 0
+
+
+async def test_d10_a_vector_of_another_size_says_which_one_is_meant(
+    ana: None, modelled: Services
+) -> None:
+    """Contract, active embedding model; also for somebody nobody has heard of."""
+    for user, size in (("ana", 63), ("ana", 1_536), ("nobody", 65)):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await search(
+                modelled, "bees", user=user, query_embedding=[0.5] * size, scopes=EVERYWHERE
+            )
+        refusal = read_refusal(caught.value)
+        assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
+        assert refusal.reason == "EMBEDDING_SIZE_MISMATCH"
+        assert (refusal.metadata["expected"], refusal.metadata["actual"]) == ("64", str(size))
+        assert list(refusal.fields) == ["query_embedding"]
+
+
+async def test_d10_nothing_is_embedded_where_nothing_could_be_found(
+    ana: None, modelled: Services, model: ScriptedModel
+) -> None:
+    model.calls.clear()
+    await search(modelled, "bees", user="nobody", scopes=EVERYWHERE)
+    await search(modelled, "   ", scopes=EVERYWHERE)
+    await modelled.retrieval.GetContext(pb.GetContextRequest(user_id="ana"))
+    await modelled.retrieval.GetContext(
+        pb.GetContextRequest(user_id="ana", query="bees", max_relevant=0, max_conversations=0)
+    )
+    assert model.calls["embeddings"] == 0
+
+
+async def test_d10_the_callers_deadline_bounds_the_wait_in_every_scope(
+    ana: None, start_services: StartServices, model: ScriptedModel
+) -> None:
+    """The model's share is part of the caller's time, however long it may take by setting."""
+    async with start_services(**settings(model, 60_000)) as services:
+        model.always(Hang(), endpoint="embeddings")
+        found = await services.retrieval.SearchMemories(
+            pb.SearchMemoriesRequest(user_id="ana", query=ASKED, scopes=EVERYWHERE), timeout=3
+        )
+        assert leg(found, "semantic").state == search_pb2.LEG_STATE_TIMED_OUT
+        assert set(kinds(found)) == set(KINDS.values())
