@@ -7,7 +7,14 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from recollect.v1 import conversation_pb2, document_pb2, memory_pb2, profile_pb2, session_pb2
+from recollect.v1 import (
+    conversation_pb2,
+    document_pb2,
+    memory_pb2,
+    privacy_pb2,
+    profile_pb2,
+    session_pb2,
+)
 from recollect.v1 import extraction_service_pb2 as extraction
 from recollect.v1 import maintenance_service_pb2 as maintenance
 from recollect.v1 import memory_service_pb2 as memory
@@ -111,7 +118,7 @@ _VALID: dict[str, Callable[[], Message]] = {
     "PrivacyService/ClearMemories": lambda: privacy.ClearMemoriesRequest(user_id="ana"),
     "PrivacyService/GetUserSettings": lambda: privacy.GetUserSettingsRequest(user_id="ana"),
     "PrivacyService/UpdateUserSettings": lambda: privacy.UpdateUserSettingsRequest(
-        user_id="ana", user_settings={"learning_enabled": True}
+        user_id="ana", user_settings=privacy_pb2.UserSettings(learning_enabled=True)
     ),
     "MaintenanceService/RollbackSource": lambda: maintenance.RollbackSourceRequest(
         user_id="ana", conversation_id="c1"

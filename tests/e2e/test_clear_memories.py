@@ -61,9 +61,7 @@ def seed(conninfo: str, many: int) -> None:
 
 def statuses(conninfo: str) -> dict[str, int]:
     """How many memories there are by status."""
-    return dict(
-        rows(conninfo, "SELECT status, count(*) FROM recollect.memories GROUP BY 1")  # type: ignore[arg-type]
-    )
+    return dict(rows(conninfo, "SELECT status, count(*) FROM recollect.memories GROUP BY 1"))
 
 
 async def remembered(services: Services, word: str) -> bool:

@@ -238,7 +238,8 @@ class TestMemoryOff:
                 ],
             )
         )
-        await choose(modelled, **{off: False})
+        switches: dict[str, Any] = {off: False}
+        await choose(modelled, **switches)
         reply = await modelled.extraction.EndConversation(
             extraction.EndConversationRequest(user_id="ana", conversation_id="c1")
         )
@@ -272,7 +273,8 @@ class TestLearningOff:
     async def test_h1_f6_feedback_teaches_nothing(self, services: Services, off: str) -> None:
         """An edit that would teach the length of answers does not."""
         await learn(services, talk("How?", ("assistant", "x" * 400), at=NOON))
-        await choose(services, **{off: False})
+        switches: dict[str, Any] = {off: False}
+        await choose(services, **switches)
         reply = await services.memory.RecordFeedback(
             memory.RecordFeedbackRequest(
                 user_id="ana",

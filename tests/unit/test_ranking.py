@@ -184,16 +184,33 @@ def test_who_said_it_counts_where_the_question_names_them() -> None:
     assert first.breakdown["speaker"] == pytest.approx(0.2 / 6.0)
 
 
-def test_the_most_recent_are_those_near_the_newest_that_is_not_still_to_come() -> None:
-    """D5."""
+def test_the_most_recent_come_by_time_and_what_is_still_to_come_does_not() -> None:
+    """D5: those that the leg of the most recent brought in go before all others."""
     planned = candidate(1, valid_from=NOW + timedelta(days=400))
     newest = candidate(2, valid_from=NOW - timedelta(days=100))
     older = candidate(3, valid_from=NOW - timedelta(days=140))
-    ranked = Balanced().rank([planned, newest, older], Light(now=NOW, most_recent=True), {})
+    newer = candidate(4, valid_from=NOW - timedelta(days=1))
+    for brought in (planned, newest, older):
+        brought.most_recent = True
+    ranked = Balanced().rank([planned, newer, older, newest], Light(now=NOW, most_recent=True), {})
     date = {item.candidate.key: item.breakdown["date"] for item in ranked}
     assert date[newest.key] == pytest.approx(0.4 / 4.5)
-    assert date[older.key] < 0.01
-    assert date[planned.key] < 0.01
+    assert date[newest.key] > date[older.key] > date[newer.key] > date[planned.key] == 0.0
+
+
+def test_a_question_for_nothing_but_the_most_recent_is_answered_by_time_alone() -> None:
+    """D5: how near "my last emails" is to the words of an email says nothing."""
+    newest = candidate(1, valid_from=NOW - timedelta(days=1), cosine=0.0)
+    older = candidate(2, valid_from=NOW - timedelta(days=2), cosine=0.9, bm25=9.0)
+    for brought in (newest, older):
+        brought.most_recent = True
+    light = Light(now=NOW, most_recent=True, topic=False)
+    first, second = Balanced().rank([older, newest], light, {})
+    assert first.candidate is newest
+    assert first.score == pytest.approx(2.4 / 4.5)
+    assert second.breakdown["semantic"] == second.breakdown["keyword"] == 0.0
+    about = Light(now=NOW, most_recent=True)
+    assert Balanced().rank([older, newest], about, {})[0].candidate is older
 
 
 def test_the_kind_of_content_that_was_named_is_preferred() -> None:
@@ -211,7 +228,14 @@ def test_the_kind_of_content_that_was_named_is_preferred() -> None:
 def test_the_most_recent_of_a_named_kind_are_counted_among_themselves() -> None:
     """D5: "my last email" does not speak of tasks."""
     mail, task = (
-        Candidate("document", UUID(int=n), NOW - timedelta(days=age), NOW, source_type=source)
+        Candidate(
+            "document",
+            UUID(int=n),
+            NOW - timedelta(days=age),
+            NOW,
+            source_type=source,
+            most_recent=True,
+        )
         for n, (source, age) in enumerate((("gmail", 30), ("jira", 1)))
     )
     light = Light(now=NOW, most_recent=True, source_types=frozenset({"gmail", "outlook"}))

@@ -202,9 +202,13 @@ class ClearMemoriesRequest(_message.Message):
     user_id: _builtins.str
     """user_id, whose memories are cleared. Required; 1 to 256 printable characters."""
     include_profile: _builtins.bool
-    """include_profile, true clears the profile too."""
+    """include_profile, true empties the profile too, and removes what was learnt from behaviour. Department and
+    access level stay: whoever manages profiles decides about these.
+    """
     include_conversations: _builtins.bool
-    """include_conversations, true deletes all conversations too, for good, as DeleteConversation does."""
+    """include_conversations, true deletes all conversations too, for good, as DeleteConversation does, and all
+    sessions.
+    """
     idempotency_key: _builtins.str
     """idempotency_key, optional, at most 128 characters. The same key with the same body returns the first
     outcome again for at least 24 hours; with another body the call fails with `IDEMPOTENCY_KEY_REUSED`.
@@ -257,7 +261,9 @@ class ClearMemoriesResponse(_message.Message):
     """consistency_token, for a later read that must see this write. Opaque."""
     @_builtins.property
     def counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """counts, how many, by name: `memories`, `profiles`, `conversations`, `messages`."""
+        """counts, how many, by name: `memories`, `profiles`, `conversations`, `messages`. What an earlier call did
+        that was cut off is not counted again.
+        """
 
     def __init__(
         self,

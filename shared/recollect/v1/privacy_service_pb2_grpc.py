@@ -119,8 +119,10 @@ class PrivacyServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ClearMemories(self, request, context):
-        """ClearMemories makes all memories of a user FORGOTTEN. RestoreMemory brings single ones back. Fails with
-        FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
+        """ClearMemories makes all memories of a user FORGOTTEN. RestoreMemory brings single ones back. Pending jobs
+        that learn are cancelled, and nothing that was accepted before the call is learnt afterwards. It works in
+        several transactions: a call that is cut off leaves what it has done, and the next one does the rest.
+        It takes at most five minutes. Fails with FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -146,8 +148,10 @@ class PrivacyServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def UpdateUserSettings(self, request, context):
-        """UpdateUserSettings changes settings of a user, who need not be known yet. Fails with INVALID_ARGUMENT
-        (`INVALID_FIELD`) and FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
+        """UpdateUserSettings changes settings of a user, who need not be known yet. They hold from the reply on:
+        a job that is at work discards what may no longer be learnt. Fails with INVALID_ARGUMENT
+        (`INVALID_FIELD`), FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, UNIMPLEMENTED
+        (`CAPABILITY_NOT_AVAILABLE`). Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -55,8 +55,10 @@ class PrivacyServiceStub:
     on where it stopped. Safe to retry.
     """
     ClearMemories: _grpc.UnaryUnaryMultiCallable[_privacy_service_pb2.ClearMemoriesRequest, _privacy_service_pb2.ClearMemoriesResponse]
-    """ClearMemories makes all memories of a user FORGOTTEN. RestoreMemory brings single ones back. Fails with
-    FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
+    """ClearMemories makes all memories of a user FORGOTTEN. RestoreMemory brings single ones back. Pending jobs
+    that learn are cancelled, and nothing that was accepted before the call is learnt afterwards. It works in
+    several transactions: a call that is cut off leaves what it has done, and the next one does the rest.
+    It takes at most five minutes. Fails with FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
     """
     DeleteConversation: _grpc.UnaryUnaryMultiCallable[_privacy_service_pb2.DeleteConversationRequest, _privacy_service_pb2.DeleteConversationResponse]
     """DeleteConversation removes the messages and the summary of a conversation, for good, and cancels its
@@ -70,8 +72,10 @@ class PrivacyServiceStub:
     retry.
     """
     UpdateUserSettings: _grpc.UnaryUnaryMultiCallable[_privacy_service_pb2.UpdateUserSettingsRequest, _privacy_service_pb2.UpdateUserSettingsResponse]
-    """UpdateUserSettings changes settings of a user, who need not be known yet. Fails with INVALID_ARGUMENT
-    (`INVALID_FIELD`) and FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
+    """UpdateUserSettings changes settings of a user, who need not be known yet. They hold from the reply on:
+    a job that is at work discards what may no longer be learnt. Fails with INVALID_ARGUMENT
+    (`INVALID_FIELD`), FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, UNIMPLEMENTED
+    (`CAPABILITY_NOT_AVAILABLE`). Safe to retry.
     """
     ListAuditEvents: _grpc.UnaryUnaryMultiCallable[_privacy_service_pb2.ListAuditEventsRequest, _privacy_service_pb2.ListAuditEventsResponse]
     """ListAuditEvents returns the tenant's audit log, newest first. Fails with INVALID_ARGUMENT
@@ -105,8 +109,10 @@ class PrivacyServiceAsyncStub(PrivacyServiceStub):
     on where it stopped. Safe to retry.
     """
     ClearMemories: _aio.UnaryUnaryMultiCallable[_privacy_service_pb2.ClearMemoriesRequest, _privacy_service_pb2.ClearMemoriesResponse]  # type: ignore[assignment]
-    """ClearMemories makes all memories of a user FORGOTTEN. RestoreMemory brings single ones back. Fails with
-    FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
+    """ClearMemories makes all memories of a user FORGOTTEN. RestoreMemory brings single ones back. Pending jobs
+    that learn are cancelled, and nothing that was accepted before the call is learnt afterwards. It works in
+    several transactions: a call that is cut off leaves what it has done, and the next one does the rest.
+    It takes at most five minutes. Fails with FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
     """
     DeleteConversation: _aio.UnaryUnaryMultiCallable[_privacy_service_pb2.DeleteConversationRequest, _privacy_service_pb2.DeleteConversationResponse]  # type: ignore[assignment]
     """DeleteConversation removes the messages and the summary of a conversation, for good, and cancels its
@@ -120,8 +126,10 @@ class PrivacyServiceAsyncStub(PrivacyServiceStub):
     retry.
     """
     UpdateUserSettings: _aio.UnaryUnaryMultiCallable[_privacy_service_pb2.UpdateUserSettingsRequest, _privacy_service_pb2.UpdateUserSettingsResponse]  # type: ignore[assignment]
-    """UpdateUserSettings changes settings of a user, who need not be known yet. Fails with INVALID_ARGUMENT
-    (`INVALID_FIELD`) and FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
+    """UpdateUserSettings changes settings of a user, who need not be known yet. They hold from the reply on:
+    a job that is at work discards what may no longer be learnt. Fails with INVALID_ARGUMENT
+    (`INVALID_FIELD`), FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, UNIMPLEMENTED
+    (`CAPABILITY_NOT_AVAILABLE`). Safe to retry.
     """
     ListAuditEvents: _aio.UnaryUnaryMultiCallable[_privacy_service_pb2.ListAuditEventsRequest, _privacy_service_pb2.ListAuditEventsResponse]  # type: ignore[assignment]
     """ListAuditEvents returns the tenant's audit log, newest first. Fails with INVALID_ARGUMENT
@@ -176,8 +184,10 @@ class PrivacyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _privacy_service_pb2.ClearMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_privacy_service_pb2.ClearMemoriesResponse, _abc.Awaitable[_privacy_service_pb2.ClearMemoriesResponse]]:
-        """ClearMemories makes all memories of a user FORGOTTEN. RestoreMemory brings single ones back. Fails with
-        FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
+        """ClearMemories makes all memories of a user FORGOTTEN. RestoreMemory brings single ones back. Pending jobs
+        that learn are cancelled, and nothing that was accepted before the call is learnt afterwards. It works in
+        several transactions: a call that is cut off leaves what it has done, and the next one does the rest.
+        It takes at most five minutes. Fails with FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -209,8 +219,10 @@ class PrivacyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _privacy_service_pb2.UpdateUserSettingsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_privacy_service_pb2.UpdateUserSettingsResponse, _abc.Awaitable[_privacy_service_pb2.UpdateUserSettingsResponse]]:
-        """UpdateUserSettings changes settings of a user, who need not be known yet. Fails with INVALID_ARGUMENT
-        (`INVALID_FIELD`) and FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
+        """UpdateUserSettings changes settings of a user, who need not be known yet. They hold from the reply on:
+        a job that is at work discards what may no longer be learnt. Fails with INVALID_ARGUMENT
+        (`INVALID_FIELD`), FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, UNIMPLEMENTED
+        (`CAPABILITY_NOT_AVAILABLE`). Safe to retry.
         """
 
     @_abc_1.abstractmethod

@@ -110,6 +110,11 @@ def count_terms(*texts: str) -> Counter[str]:
     return counts
 
 
+def content_terms(text: str) -> list[str]:
+    """The distinct terms of a text without stop words; it may have nothing else."""
+    return list(dict.fromkeys(_sequence(text, keep_stop_words=False)))
+
+
 def query_terms(query: str) -> list[str]:
     """The distinct terms of a question, without stop words unless it has nothing else."""
     found = _sequence(query, keep_stop_words=False) or _sequence(query, keep_stop_words=True)

@@ -101,7 +101,7 @@ class FakeRetrieval(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         self.context = retrieval_service_pb2.GetContextResponse()
         self.search = retrieval_service_pb2.SearchMemoriesResponse()
         self.memory = retrieval_service_pb2.GetMemoryResponse()
-        self.memories: list[retrieval_service_pb2.ListMemoriesResponse] = []
+        self.memories = [retrieval_service_pb2.ListMemoriesResponse()]
         self.profile = retrieval_service_pb2.GetProfileResponse()
         self.conversations = retrieval_service_pb2.ListConversationsResponse()
 

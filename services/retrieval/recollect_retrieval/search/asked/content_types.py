@@ -117,13 +117,15 @@ class ContentTypes:
         Args:
             text: The question, as `readable` returns it.
         """
+        return frozenset().union(*(self._sources[word] for word, _, _ in self.found_in(text)))
+
+    def found_in(self, text: str) -> list[tuple[str, int, int]]:
+        """Each word that names a kind of content, with where it begins and ends in the text."""
         named = list(self._words.find(text))
         if not named:
-            return frozenset()
+            return []
         taken = [match.span() for match in _SOMETHING_ELSE.finditer(text)]
-        return frozenset().union(
-            *(self._sources[word] for word, first, last in named if not covered(first, last, taken))
-        )
+        return [word for word in named if not covered(word[1], word[2], taken)]
 
 
 def _plural(word: str) -> str | None:

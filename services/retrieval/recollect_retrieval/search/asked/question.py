@@ -9,6 +9,7 @@ from typing import Self
 
 from recollect_retrieval.search.asked.content_types import ContentTypes
 from recollect_retrieval.search.asked.recency import RecencyWords
+from recollect_retrieval.search.asked.topic import has_topic
 from recollect_retrieval.search.asked.whole_words import readable
 from recollect_retrieval.search.dates.find import find_window
 from recollect_retrieval.search.names import names_in
@@ -78,12 +79,16 @@ def read_question_text(
     beginning = looked_up(text)
     window = find_window(text, now, time_zone)
     wishes = readable(text)
+    recency = settings.recency.found_in(wishes, window)
+    kinds = settings.content_types.found_in(wishes) if recency else ()
+    spans = [*recency, *((first, last) for _, first, last in kinds)]
     light = Light(
         now=now,
         words=distinct_words(beginning),
         names=frozenset(names_in(beginning) if names is None else names),
         window=window,
-        most_recent=settings.recency.asked_for(wishes, window),
+        most_recent=bool(recency),
+        topic=not recency or has_topic(wishes, spans),
         source_types=settings.content_types.named_in(wishes),
     )
     return Asked(light, query_terms(beginning) if terms is None else terms)

@@ -161,7 +161,11 @@ class RecencyWords:
         return cls(words)
 
     def asked_for(self, text: str, window: Window | None = None) -> bool:
-        """Whether a question asks for the most recent items.
+        """Whether a question asks for the most recent items; see `found_in`."""
+        return bool(self.found_in(text, window))
+
+    def found_in(self, text: str, window: Window | None = None) -> list[tuple[int, int]]:
+        """Where a question asks for the most recent items: first and last character's place.
 
         Args:
             text: The question, as `readable` returns it.
@@ -169,9 +173,9 @@ class RecencyWords:
         """
         found = [(first, last) for _, first, last in self._triggers.find(text)]
         if not found:
-            return False
+            return []
         phrases = _PLAIN if is_plain(text) else _WRITTEN
         taken = [match.span() for match in phrases.finditer(text)]
         if window is not None and (words := spelt(window.text)):
             taken += [match.span() for match in re.finditer(re.escape(words), text)]
-        return any(not covered(first, last, taken) for first, last in found)
+        return [span for span in found if not covered(*span, taken)]

@@ -5,10 +5,12 @@
 
 `cosine` is that of the query with the item and b its BM25, for a message at least those of a memory
 made of it (`facts` is what this adds). `source` is the cosine with the words a memory came from,
-and `date` is 1 inside the time window the question names, decaying outside; a question for the most
-recent is read as one for the time of the newest candidate. `entity`, `speaker` and
-`source_priority` are 1 where the question names something that is mentioned, who said it, or the
-kind of content.
+and `date` is 1 inside the time window the question names, decaying outside. Of a question for the
+most recent it is 1 for the newest item, falling to a half over all those that the leg of the most
+recent brought in, source by source, and below 0.4 for others; if the question is about nothing else
+("my last emails"), `date` takes the weights of `cosine` and `b`, whose comparison would say
+nothing. `entity`, `speaker` and `source_priority` are 1 where the question names something that is
+mentioned, who said it, or the kind of content.
 
 What surrounds an answer is often a part of it: items lift each other within a conversation, and
 messages lift those right beside them (`neighbour` is 0.6 of the best one message away and 0.4 of
@@ -20,12 +22,11 @@ Adding scores keeps their size, which fusing ranks throws away; docs/retrieval.m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any
 
-from recollect_retrieval.search.dates.window import DISTANT_PAST, Window, closeness
+from recollect_retrieval.search.dates.window import closeness
 from recollect_retrieval.search.ranking.light import Light, Ranked
-from recollect_retrieval.storage.candidate import Candidate
+from recollect_retrieval.storage.candidate import Candidate, Key, Kind
 from recollect_shared.text.normalise import fold
 
 _WEIGHTS: Mapping[str, float] = {
@@ -54,12 +55,14 @@ _NAMES = (
 _DATE = _NAMES.index("date")
 _BM25_HALF = 8.0
 """The BM25 score that counts half."""
+_LAST_OF_RECENT = 0.5
+"""How timely the oldest of the most recent items still is."""
+_OTHERS = 0.4
+"""How timely the newest of all other items is then."""
 _TIMELY = 0.05
 """The closeness to the window from which on a memory was found by its time."""
 _BESIDE = (0.6, 0.4)
 """What the best message one and two places away counts."""
-_RECENT = timedelta(days=1)
-"""How far back from the newest candidate "the most recent" reaches in full."""
 
 
 class Balanced:
@@ -75,16 +78,19 @@ class Balanced:
     ) -> list[Ranked]:
         """See `Ranking.rank`; among equals importance decides, then the newest comes first."""
         weight = {**_WEIGHTS, **weights}
-        session, beside = weight["session"], weight["neighbour"]
         # The most that an item can have by itself: no kind has more than one of the last three. One
         # scale for all kinds and questions, so that their scores compare; a message has neighbours
         # besides.
         own = sum(weight[name] for name in ("semantic", "keyword", "date", "entity")) + max(
             weight[name] for name in ("source", "speaker", "source_priority")
         )
-        scale, longer = own * (1 + session) or 1.0, own * (1 + session + beside) or 1.0
-        window = _window(candidates, light)
-        parts = [_parts(candidate, light, window, weight) for candidate in candidates]
+        scale = own * (1 + weight["session"]) or 1.0
+        longer = own * (1 + weight["session"] + weight["neighbour"]) or 1.0
+        if not light.topic:
+            weight = _only_by_time(weight)
+        session, beside = weight["session"], weight["neighbour"]
+        recent = _recent(candidates, light)
+        parts = [_parts(candidate, light, recent, weight) for candidate in candidates]
         alone = [sum(part) for part in parts]
         best: dict[str, float] = {}
         said: dict[tuple[str, int], float] = {}
@@ -95,7 +101,7 @@ class Balanced:
             if isinstance(candidate.key, tuple):
                 said[candidate.key] = score
         ranked = []
-        timely = _TIMELY * weight["date"]
+        timely = _TIMELY * weight["date"] if light.window is not None else 0.0
         for candidate, part in zip(candidates, parts, strict=True):
             lift = session * best.get(candidate.conversation_id or "", 0.0)
             near = beside * _beside(candidate, said) if said else 0.0
@@ -109,7 +115,10 @@ class Balanced:
 
 
 def _parts(
-    candidate: Candidate, light: Light, window: Window | None, weight: Mapping[str, float]
+    candidate: Candidate,
+    light: Light,
+    recent: Mapping[tuple[Kind, Key], float],
+    weight: Mapping[str, float],
 ) -> tuple[float, ...]:
     """All but the lifts, weighted, in the order of `_NAMES`."""
     cosine = max(0.0, candidate.cosine or 0.0)
@@ -118,13 +127,12 @@ def _parts(
     learnt = weight["semantic"] * max(0.0, (candidate.fact_cosine or 0.0) - cosine)
     learnt += weight["keyword"] * max(0.0, _saturated(candidate.fact_bm25) - words)
     named = bool(candidate.speaker) and fold(candidate.speaker) in light.names
-    meant = window is not None and _meant(candidate, light)
     return (
         weight["semantic"] * cosine,
         learnt,
         weight["source"] * max(0.0, candidate.source_cosine or 0.0),
         weight["keyword"] * words,
-        weight["date"] * closeness(window, candidate.happened_at) if window and meant else 0.0,
+        weight["date"] * _timeliness(candidate, light, recent),
         weight["entity"] if candidate.entities else 0.0,
         weight["speaker"] if named else 0.0,
         weight["source_priority"] if candidate.source_type in light.source_types else 0.0,
@@ -135,19 +143,41 @@ def _saturated(bm25: float) -> float:
     return bm25 / (bm25 + _BM25_HALF)
 
 
-def _window(candidates: Sequence[Candidate], light: Light) -> Window | None:
-    """The time a question is about.
+def _only_by_time(weight: Mapping[str, float]) -> dict[str, float]:
+    """The weights for a question that asks for nothing but what came last."""
+    compared = dict.fromkeys(("semantic", "keyword", "source", "session", "neighbour"), 0.0)
+    return {
+        **weight,
+        **compared,
+        "date": weight["date"] + weight["semantic"] + weight["keyword"],
+    }
 
-    The most recent are those of the named kind of content, if one is named; what is still to come
-    is no answer.
+
+def _recent(candidates: Sequence[Candidate], light: Light) -> Mapping[tuple[Kind, Key], float]:
+    """How timely each of the most recent items is, if the question asks for these.
+
+    They are of the named kind of content, if one is named; what is still to come is no answer.
     """
     if light.window is not None or not light.most_recent:
-        return light.window
-    past = [c.happened_at for c in candidates if c.happened_at <= light.now and _meant(c, light)]
-    if not past:
-        return None
-    newest = max(past)
-    return Window(max(newest, DISTANT_PAST + _RECENT) - _RECENT, light.now, "")
+        return {}
+    past = [c for c in candidates if c.happened_at <= light.now and _meant(c, light)]
+    past.sort(key=lambda c: c.happened_at, reverse=True)
+    brought = [c for c in past if c.most_recent]
+    others = [c for c in past if not c.most_recent]
+    found = {}
+    for these, most, least in ((brought, 1.0, _LAST_OF_RECENT), (others, _OTHERS, 0.0)):
+        for place, candidate in enumerate(these):
+            share = most - (most - least) * place / len(these)
+            found[candidate.kind, candidate.key] = share
+    return found
+
+
+def _timeliness(
+    candidate: Candidate, light: Light, recent: Mapping[tuple[Kind, Key], float]
+) -> float:
+    if light.window is not None:
+        return closeness(light.window, candidate.happened_at)
+    return recent.get((candidate.kind, candidate.key), 0.0) if recent else 0.0
 
 
 def _meant(candidate: Candidate, light: Light) -> bool:

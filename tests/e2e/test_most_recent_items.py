@@ -1,0 +1,125 @@
+"""Questions for what came last (D5): balanced over the sources, the newest of each, by time."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.v1 import retrieval_service_pb2 as pb
+from tests.e2e.conftest import Services
+from tests.e2e.shelf import ago, fill
+from tests.e2e.test_search import search
+from tests.e2e.test_search_scopes import DOCUMENTS
+from tests.integration.retrieval.seed import Fact
+from tests.integration.retrieval.seed_passages import Outline, Paper, Turn
+
+CONTENT = {
+    "gmail": "email",
+    "outlook": "email",
+    "gdrive": "document",
+    "onedrive": "document",
+    "jira": "task",
+    "calendar": "event",
+}
+# A busy mailbox, a quiet one, and little of everything else.
+MADE = {
+    "gmail": [0.1 * n for n in range(1, 21)],
+    "outlook": [20.0, 21.0, 22.0],
+    "gdrive": [5.0, 6.0, 7.0],
+    "onedrive": [9.0, 10.0],
+    "jira": [12.0, 13.0, 14.0],
+    "calendar": [15.0],
+}
+
+
+@pytest.fixture
+async def ana(superuser_conninfo: str) -> None:
+    """Documents of six sources, with a few memories and messages beside them."""
+    papers = [
+        Paper(
+            source,
+            [f"{source} number {place} about the harvest"],
+            title=f"{source} {place}",
+            content_type=CONTENT[source],
+            made_at=ago(days),
+        )
+        for source, ages in MADE.items()
+        for place, days in enumerate(ages)
+    ]
+    await fill(
+        superuser_conninfo,
+        "ana",
+        memories=[
+            Fact("Ana's last name is Silva", valid_from=ago(300)),
+            Fact("Ana bought a press", valid_from=ago(1)),
+            Fact("Ana sold a barrel", valid_from=ago(2)),
+        ],
+        conversations={
+            "old": [Turn("My last name is Silva", said_at=ago(300))],
+            "new": [Turn("The press works", said_at=ago(1))],
+        },
+        summaries=[Outline("old", "Names", said_at=ago(300))],
+        documents=papers,
+    )
+
+
+async def shown(services: Services, query: str, ranking: str) -> list[tuple[str, int]]:
+    """Source and place in time (0 is the newest) of the documents found, best first."""
+    found: pb.SearchMemoriesResponse = await search(
+        services, query, scopes=[DOCUMENTS], ranking=ranking
+    )
+    titles = [result.document_chunk.title.split() for result in found.results]
+    return [(source, int(place)) for source, place in titles]
+
+
+EMAILS = ["gmail"] * 5 + ["outlook"] * 3
+FILES = ["gdrive"] * 3 + ["onedrive"] * 2
+QUESTIONS = {
+    "last email": EMAILS,
+    "Show me my three most recent emails, please": EMAILS,
+    "email mới nhất": EMAILS,
+    "email moi nhat": EMAILS,
+    "最新のメール": EMAILS,
+    "my latest tasks": ["jira"] * 3,
+    "recent documents": FILES,
+    "tài liệu gần đây": FILES,
+    "what came last?": ["gmail"] * 10,
+}
+
+
+@pytest.mark.parametrize("ranking", ["balanced", "seed003"])
+async def test_d5_the_newest_of_each_named_source_come_first_by_time(
+    services: Services, ana: None, ranking: str
+) -> None:
+    """max(2, limit // n) of each of n sources, whatever the words and the language."""
+    for query, expected in QUESTIONS.items():
+        found = (await shown(services, query, ranking))[: len(expected)]
+        assert [source for source, _ in found] == expected, query
+        for source in set(expected):
+            assert [place for name, place in found if name == source] == list(
+                range(expected.count(source))
+            ), query
+
+
+async def test_d5_what_a_question_is_about_goes_before_what_is_newest(
+    services: Services, superuser_conninfo: str
+) -> None:
+    """Among answers about it the newer one is preferred."""
+    about = [
+        Paper("gmail", ["The tulip auction moved"], title=f"tulips {days}", made_at=ago(days))
+        for days in (30, 60)
+    ]
+    others = [
+        Paper("gmail", [f"Invoice number {n}"], title=f"invoice {n}", made_at=ago(n / 10))
+        for n in range(1, 20)
+    ]
+    await fill(superuser_conninfo, "ana", documents=[*about, *others])
+    found = await shown(services, "latest email about the tulip auction", "balanced")
+    assert found[:2] == [("tulips", 30), ("tulips", 60)]
+
+
+@pytest.mark.parametrize("query", ["What is Ana's last name?", "Which press will last longest?"])
+async def test_d5_words_that_mean_something_else_ask_for_nothing_recent(
+    services: Services, ana: None, query: str
+) -> None:
+    found = await search(services, query)
+    assert "temporal" not in [leg.name for leg in found.legs]
