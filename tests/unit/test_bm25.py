@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect_shared.text.bm25 import TermPostings, score
+from recollect_shared.text.bm25 import NO_SCORES, Scores, TermPostings, score
 
 
 def test_an_example_worked_by_hand() -> None:
@@ -134,3 +134,8 @@ def test_scores_are_those_of_the_formula(
     total = sum(text.total() for text in texts.values())
     found = score(rows, len(texts), total, k1=k1, b=b)
     assert found == pytest.approx(_reference(texts, terms, k1, b))
+
+
+def test_places_are_by_number_with_the_best_first() -> None:
+    assert Scores.of({2: 1.0, 5: 3.0, 3: 1.0}).places() == [0, 2, 3, 0, 1]
+    assert NO_SCORES.places() == []

@@ -69,6 +69,16 @@ class Scores(Mapping[int, float]):
         found: list[int] = self._numbers[order].tolist()
         return found
 
+    def places(self) -> list[int]:
+        """The place of each number from 1 on, 1 for the best score and 0 for none."""
+        if not len(self._numbers):
+            return []
+        found = np.zeros(int(self._numbers.max()), dtype=np.int64)
+        order = np.argsort(-self._values, kind="stable")
+        found[self._numbers[order] - 1] = np.arange(1, len(order) + 1)
+        places: list[int] = found.tolist()
+        return places
+
     def of_each(self, numbers: Sequence[int]) -> list[float]:
         """The score of each of `numbers`, 0 for those that have none."""
         if not len(self._numbers) or not numbers:

@@ -24,24 +24,25 @@ LET_THROUGH = """
       AND (%(created_after)s::timestamptz IS NULL OR m.created_at >= %(created_after)s)
       AND (%(created_before)s::timestamptz IS NULL OR m.created_at < %(created_before)s)
       AND (%(conversation_id)s::text IS NULL OR m.conversation_id = %(conversation_id)s
-           OR EXISTS (SELECT FROM memory_sources AS ms
-                      WHERE ms.tenant_id = m.tenant_id AND ms.user_id = m.user_id
-                        AND ms.memory_id = m.memory_id
-                        AND ms.conversation_id = %(conversation_id)s))
+           OR m.memory_id IN (SELECT ms.memory_id FROM memory_sources AS ms
+                              WHERE ms.tenant_id = %(tenant_id)s AND ms.user_id = %(user_id)s
+                                AND ms.conversation_id = %(conversation_id)s))
       AND (%(metadata)s::jsonb IS NULL OR NOT EXISTS (
             SELECT FROM jsonb_each(%(metadata)s) AS wanted
             WHERE m.metadata -> wanted.key IS DISTINCT FROM wanted.value))
-      AND (%(entity_names)s::text[] IS NULL OR EXISTS (
-            SELECT FROM entity_mentions AS em
+      AND (%(entity_names)s::text[] IS NULL OR m.memory_id IN (
+            SELECT em.memory_id FROM entity_mentions AS em
             JOIN entities AS en ON en.tenant_id = em.tenant_id AND en.user_id = em.user_id
                  AND en.entity_id = em.entity_id
-            WHERE em.tenant_id = m.tenant_id AND em.user_id = m.user_id
-              AND em.memory_id = m.memory_id
+            WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
               AND (en.name_key = ANY(%(entity_names)s) OR EXISTS (
                     SELECT FROM unnest(en.aliases) AS alias
                     WHERE lower(alias) = ANY(%(entity_names)s)))))
 """
-"""A condition on `memories AS m`, with the parameters of `Filters.parameters`."""
+"""A condition on `memories AS m`, with the parameters of `Filters.parameters`.
+
+What other tables say is asked once for the user and looked up by hash, not row by row.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,38 +111,62 @@ worded AS (
 )
 """
 
+# Cosines stand in sub-selects of their own: one row by its whole key, however many the planner
+# thinks there are. A join may read all vectors of the user for each of the memories.
+COSINE = """
+           (SELECT -(e.embedding <#> %(vector)s::halfvec)
+            FROM memory_embeddings AS e
+            WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+              AND e.memory_id = m.memory_id AND e.model = %(model)s
+              AND e.text_version = m.text_version) AS cosine"""
+"""The cosine of a row `m` of `memories`; null without a vector of its present words."""
+
+SOURCE_COSINE = """
+       (SELECT -(s.embedding <#> %(vector)s::halfvec)
+        FROM memory_source_embeddings AS s
+        WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+          AND s.memory_id = m.memory_id AND s.model = %(model)s)"""
+"""The cosine of the words that a row `m` came from."""
+
+ENTITIES_MENTIONED = """
+           CASE WHEN m.memory_id IN (
+                    SELECT memory_id FROM entity_mentions
+                    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+                      AND entity_id = ANY(%(entity_ids)s))
+                THEN (SELECT count(*) FROM entity_mentions AS em
+                      WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
+                        AND em.memory_id = m.memory_id AND em.entity_id = ANY(%(entity_ids)s))
+                ELSE 0 END AS entities"""
+"""How many of the question's entities a row `m` of `memories` mentions."""
+
 LEGS_OF_ALLOWED = """
-mentions AS (
-    SELECT memory_id, count(*) AS entities
-    FROM entity_mentions
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = ANY(%(entity_ids)s)
-    GROUP BY memory_id
-), pool AS (
-    (SELECT memory_id FROM allowed
+pool AS (
+    (SELECT * FROM allowed
      ORDER BY cosine DESC NULLS LAST, importance DESC, created_at DESC
      LIMIT %(wanted)s)
     UNION
-    (SELECT a.memory_id
-     FROM unnest(%(lexical_nos)s::int[]) WITH ORDINALITY AS l (lexical_no, place)
-     JOIN allowed AS a ON a.lexical_no = l.lexical_no
-     ORDER BY l.place
-     LIMIT %(wanted)s)
+    (SELECT * FROM allowed WHERE place > 0 ORDER BY place LIMIT %(wanted)s)
     UNION
-    (SELECT a.memory_id FROM mentions JOIN allowed AS a USING (memory_id)
+    (SELECT * FROM allowed WHERE entities > 0
      ORDER BY entities DESC, memory_id DESC
      LIMIT %(wanted)s)
     UNION
-    (SELECT memory_id FROM allowed
+    (SELECT * FROM allowed
      WHERE %(since)s::timestamptz IS NOT NULL
        AND valid_from >= %(since)s AND valid_from < %(until)s
      ORDER BY importance DESC, valid_from DESC
      LIMIT %(wanted)s)
     UNION
-    (SELECT memory_id FROM allowed WHERE %(newest)s > 0
+    (SELECT * FROM allowed WHERE %(newest)s > 0
      ORDER BY valid_from DESC, memory_id DESC
      LIMIT %(newest)s)
 """
-"""What all legs bring in of `allowed`, open at the end: `pool (memory_id)` and `mentions`."""
+"""What all legs bring in of `allowed`, whole rows, open at the end: `pool`.
+
+`allowed` has, of each memory, `place` among the best by words, 0 for none, and `entities`. Nothing
+is joined to it: how many rows it has differs by user beyond what statistics tell, and a join by
+nested loops over thousands of rows takes seconds.
+"""
 
 # The pool where filters narrow it: everything they let through is compared. Memories that have no
 # vector yet come after those that have.
@@ -150,39 +174,39 @@ _FILTERED = (
     """
 WITH allowed AS MATERIALIZED (
     SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
-           m.text_version,
-           CASE WHEN %(vector)s::halfvec IS NULL THEN NULL
-                ELSE -(e.embedding <#> %(vector)s::halfvec) END AS cosine
+           (SELECT %(places)s::int[])[m.lexical_no] AS place,"""
+    + COSINE
+    + ","
+    + ENTITIES_MENTIONED
+    + """
     FROM memories AS m
-    LEFT JOIN memory_embeddings AS e ON e.tenant_id = m.tenant_id AND e.user_id = m.user_id
-         AND e.memory_id = m.memory_id AND e.model = %(model)s
-         AND e.text_version = m.text_version
 """
     + LET_THROUGH
     + """
 ), """
     + LEGS_OF_ALLOWED
-    + """), current AS (
-    SELECT a.memory_id, a.importance, a.created_at, a.valid_from, a.conversation_id, a.lexical_no,
-           a.text_version
-    FROM pool JOIN allowed AS a USING (memory_id)
-)
+    + """)
+SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
+       m.cosine,"""
+    + SOURCE_COSINE
+    + """, m.entities
+FROM pool AS m
 """
 )
 
 # All features of what is in the pool. A vector of an older wording is none.
-_FEATURES = """
-SELECT c.memory_id, c.importance, c.created_at, c.valid_from, c.conversation_id, c.lexical_no,
-       -(e.embedding <#> %(vector)s::halfvec), -(s.embedding <#> %(vector)s::halfvec),
-       coalesce(mentions.entities, 0)"""
+_FEATURES = (
+    """
+SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,"""
+    + COSINE
+    + ","
+    + SOURCE_COSINE
+    + """, coalesce(mentions.entities, 0)"""
+)
 
 _FROM_CURRENT = """
-FROM current AS c
-LEFT JOIN memory_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
-     AND e.memory_id = c.memory_id AND e.model = %(model)s AND e.text_version = c.text_version
-LEFT JOIN memory_source_embeddings AS s ON s.tenant_id = %(tenant_id)s
-     AND s.user_id = %(user_id)s AND s.memory_id = c.memory_id AND s.model = %(model)s
-LEFT JOIN mentions ON mentions.memory_id = c.memory_id
+FROM current AS m
+LEFT JOIN mentions ON mentions.memory_id = m.memory_id
 """
 
 # Of the nearest, how many have a current memory with these words; and how many texts with a word of
@@ -198,7 +222,6 @@ _STANDING = """,
 
 _EXACT_SEARCH = _EXACT + _OTHER_LEGS + _FEATURES + _STANDING + _FROM_CURRENT
 _CODED_SEARCH = _CODED + _OTHER_LEGS + _FEATURES + _STANDING + _FROM_CURRENT
-_FILTERED_SEARCH = _FILTERED + _FEATURES + _FROM_CURRENT
 
 _FEATURE_COLUMNS = 9
 
@@ -283,14 +306,13 @@ def among_all(scope: Scope, sought: Sought, *, memories: int) -> Statement[Looke
 def among_filtered(scope: Scope, sought: Sought, filters: Filters) -> Statement[list[Candidate]]:
     """Candidates among what `filters` let through, at least min(wanted, how many there are)."""
     return Statement(
-        _FILTERED_SEARCH,
+        _FILTERED,
         {
             **_parameters(scope, sought),
             **filters.parameters(),
-            "lexical_nos": sought.bm25.best(len(sought.bm25)),
+            "places": sought.bm25.places(),
         },
         lambda rows: _candidates(rows, sought),
-        planned_anew=True,
     )
 
 

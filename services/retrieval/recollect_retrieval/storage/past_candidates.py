@@ -17,7 +17,13 @@ from pgvector import HalfVector
 
 from recollect_retrieval.storage.candidate import Candidate
 from recollect_retrieval.storage.filters import LET_THROUGH, Filters
-from recollect_retrieval.storage.memory_candidates import LEGS_OF_ALLOWED, Sought
+from recollect_retrieval.storage.memory_candidates import (
+    COSINE,
+    ENTITIES_MENTIONED,
+    LEGS_OF_ALLOWED,
+    SOURCE_COSINE,
+    Sought,
+)
 from recollect_retrieval.storage.moment import AT_THE_MOMENT, Moment
 from recollect_retrieval.storage.statement import Rows, Statement
 from recollect_shared.models import Scope
@@ -33,39 +39,38 @@ _CANDIDATES = (
     + """, allowed AS MATERIALIZED (
     SELECT m.memory_id, m.version, m.importance, m.created_at, m.valid_from, m.conversation_id,
            CASE WHEN m.version >= m.text_version THEN m.lexical_no END AS lexical_no,
-           CASE WHEN %(vector)s::halfvec IS NULL THEN NULL
-                ELSE -(e.embedding <#> %(vector)s::halfvec) END AS cosine
+           CASE WHEN m.version >= m.text_version
+                THEN (SELECT %(places)s::int[])[m.lexical_no] END AS place,"""
+    + COSINE
+    + ","
+    + ENTITIES_MENTIONED
+    + """
     FROM seen AS m
-    LEFT JOIN memory_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
-         AND e.memory_id = m.memory_id AND e.model = %(model)s
-         AND e.text_version = m.text_version
 """
     + LET_THROUGH
     + """
 ), """
     + LEGS_OF_ALLOWED
     + """), reworded AS (
-    SELECT memory_id FROM allowed
+    SELECT * FROM allowed
     WHERE lexical_no IS NULL
     ORDER BY cosine DESC NULLS LAST, importance DESC, created_at DESC
     LIMIT %(old_wordings)s
 )
-SELECT a.memory_id, a.importance, a.created_at, a.valid_from, a.conversation_id, a.lexical_no,
-       a.cosine,
-       CASE WHEN a.lexical_no IS NOT NULL THEN -(s.embedding <#> %(vector)s::halfvec) END,
-       coalesce(mentions.entities, 0), concat_ws(E'\\n', v.content, v.keywords),
-       a.memory_id IN (SELECT memory_id FROM pool)
-FROM (SELECT memory_id FROM pool UNION SELECT memory_id FROM reworded) AS looked
-JOIN allowed AS a USING (memory_id)
+SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
+       m.cosine, CASE WHEN m.lexical_no IS NOT NULL THEN"""
+    + SOURCE_COSINE
+    + """ END,
+       m.entities, concat_ws(E'\\n', v.content, v.keywords),
+       m.memory_id IN (SELECT memory_id FROM pool)
+FROM (SELECT * FROM pool UNION SELECT * FROM reworded) AS m
 LEFT JOIN LATERAL (
     SELECT r.content, array_to_string(r.keywords, E'\\n') AS keywords
     FROM memory_versions AS r
-    WHERE a.lexical_no IS NULL AND r.tenant_id = %(tenant_id)s AND r.user_id = %(user_id)s
-      AND r.memory_id = a.memory_id AND r.version = a.version
+    WHERE m.lexical_no IS NULL AND r.tenant_id = %(tenant_id)s AND r.user_id = %(user_id)s
+      AND r.memory_id = m.memory_id AND r.version = m.version
+    LIMIT 1
 ) AS v ON true
-LEFT JOIN memory_source_embeddings AS s ON s.tenant_id = %(tenant_id)s
-     AND s.user_id = %(user_id)s AND s.memory_id = a.memory_id AND s.model = %(model)s
-LEFT JOIN mentions ON mentions.memory_id = a.memory_id
 """
 )
 
@@ -106,7 +111,7 @@ def candidates(
             **filters.parameters(),
             "vector": None if vector is None else HalfVector(np.asarray(vector)),
             "model": sought.model,
-            "lexical_nos": sought.bm25.best(len(sought.bm25)),
+            "places": sought.bm25.places(),
             "entity_ids": list(sought.entity_ids),
             "since": sought.since,
             "until": sought.until,
@@ -115,7 +120,6 @@ def candidates(
             "old_wordings": OLD_WORDINGS,
         },
         lambda rows: _candidates(rows, sought),
-        planned_anew=True,
     )
 
 
