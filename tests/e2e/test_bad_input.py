@@ -413,7 +413,7 @@ async def test_numbers_of_a_search(services: Services) -> None:
         entity="e" * 300,
         tags=["", "t" * 65, "a\x00"],
         scopes=[search_pb2.SEARCH_SCOPE_SUMMARIES],
-        source_types=["jira"],
+        source_types=["jira", "j" * 65],
     )
     refusal = await refused(services, SEARCH, request)
     assert {
@@ -425,7 +425,7 @@ async def test_numbers_of_a_search(services: Services) -> None:
         "tags[0]",
         "tags[1]",
         "tags[2]",
-        "source_types",
+        "source_types[1]",
     } <= set(refusal.fields)
     for bad in ([nan] * 64, [inf] * 64, [0.0] * 64, [1.0] * 3):
         refusal = await refused(
