@@ -709,6 +709,7 @@ async def test_a_reader_counts_accesses(services: Services, conninfo: str) -> No
     )
     await call(services, WATCH_JOB, extraction.WatchJobRequest(job_id=accepted.jobs[0].id))
     async with as_role(conninfo, "recollect_read") as connection:
+        await connection.execute("SELECT set_config('recollect.tenant_id', 'default', false)")
         cursor = await connection.execute("UPDATE memory_access SET access_count = 7")
         if cursor.rowcount == 0:
             await connection.execute(

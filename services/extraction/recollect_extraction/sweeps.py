@@ -21,6 +21,7 @@ from recollect_extraction.storage import (
 )
 from recollect_shared.database import faults
 from recollect_shared.database.pool import Database
+from recollect_shared.database.tenancy import acting_for
 from recollect_shared.errors import RecollectError
 
 logger = logging.getLogger("recollect.sweeps")
@@ -79,7 +80,8 @@ class Sweeps:
                 timeout=_SWEEP_SECONDS,
             )
             for scope, conversation_id in idle:
-                await self._intake.queue_idle(scope, conversation_id)
+                with acting_for(scope.tenant_id):
+                    await self._intake.queue_idle(scope, conversation_id)
         except Exception as error:
             _log_or_raise(error, "idle sweep")
 

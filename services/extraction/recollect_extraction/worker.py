@@ -25,6 +25,7 @@ from recollect_extraction.queue.claims import Claim, ClaimLost
 from recollect_extraction.queue.signals import JobSignals, Watch
 from recollect_shared.database import faults
 from recollect_shared.database.pool import Database
+from recollect_shared.database.tenancy import act_for
 from recollect_shared.errors import Conflict, RecollectError
 from recollect_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
 from recollect_shared.telemetry import job_id_of_task, without_message
@@ -189,6 +190,7 @@ class Worker:
 
     async def _run(self, held: Claim) -> None:
         job_id_of_task.set(str(held.job_id))
+        act_for(held.tenant_id)
         try:
             await self._attempt(held)
         except asyncio.CancelledError:

@@ -11,11 +11,13 @@ import logging
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import islice
 from uuid import UUID
 
 from recollect_retrieval.storage.access import count_access
 from recollect_shared.database import faults
 from recollect_shared.database.pool import Database
+from recollect_shared.database.tenancy import acting_for
 from recollect_shared.errors import RecollectError
 from recollect_shared.models import Scope
 
@@ -57,15 +59,18 @@ class AccessCounter:
     async def flush(self) -> None:
         """Write everything noted so far; on a fault it waits for the next time."""
         while self._waiting:
-            batch = dict(list(self._waiting.items())[:_BATCH])
+            tenant_id = next(iter(self._waiting))[0]
+            ours = (item for item in self._waiting.items() if item[0][0] == tenant_id)
+            batch = dict(islice(ours, _BATCH))
             for key in batch:
                 del self._waiting[key]
             told = [(*key, times) for key, times in batch.items()]
             try:
-                await self._database.run(
-                    lambda connection: count_access(connection, told),  # noqa: B023 - awaited here
-                    timeout=_WRITE_SECONDS,
-                )
+                with acting_for(tenant_id):
+                    await self._database.run(
+                        lambda connection: count_access(connection, told),  # noqa: B023 - awaited
+                        timeout=_WRITE_SECONDS,
+                    )
             except Exception as error:
                 if not isinstance(error, RecollectError) and faults.translate(error) is None:
                     # A count that cannot be written must not end the counting. The type alone: a

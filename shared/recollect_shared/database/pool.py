@@ -7,6 +7,9 @@ A connection is looked at before it is lent. Nothing is sent for that: the socke
 connection has nothing to read unless Postgres ended it or has a notice for it, and only then is it
 asked. Once a connection was lost unseen, those made before that moment are asked as well, each of
 them once, so that who repeats a read does not get the next dead one.
+
+A connection of a role that row-level security holds is lent for one tenant, that of the work at
+hand (`tenancy`): whatever it was lent for before, it is set before the first statement.
 """
 
 from __future__ import annotations
@@ -27,9 +30,14 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from recollect_shared.database.connect import Role, with_role
 from recollect_shared.database.faults import is_lost_connection
+from recollect_shared.database.tenancy import tenant_at_work
 from recollect_shared.errors import TooLate, Unavailable
 
 logger = logging.getLogger("recollect.database")
+
+_WALLED: frozenset[Role] = frozenset({"recollect_read", "recollect_write", "recollect_removal"})
+"""The roles that see the rows of one tenant at a time."""
+_FOR_TENANT = "SELECT set_config('recollect.tenant_id', %s, false)"
 
 _NOTICE_ABANDONED = "SET client_connection_check_interval = '1s'"
 """Has Postgres end a statement whose connection was cut, where its platform can tell."""
@@ -79,6 +87,7 @@ class Database:
         self.conninfo = with_role(conninfo, role, application=application)
         self._detached: set[asyncio.Task[Any]] = set()
         self._proven: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
+        self._lent_for: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
         self._lost_at = 0.0
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             self.conninfo,
@@ -137,6 +146,8 @@ class Database:
         connection = await self._living()
         try:
             async with connection:
+                if self.role in _WALLED:
+                    await self._lend_for(connection, tenant_at_work())
                 yield connection
         except Exception as error:
             if is_lost_connection(error):
@@ -144,6 +155,14 @@ class Database:
             raise
         finally:
             await self._pool.putconn(connection)
+
+    async def _lend_for(self, connection: Connection, tenant_id: str) -> None:
+        """Let the connection see the rows of this tenant and no other's."""
+        if self._lent_for.get(connection) != tenant_id:
+            # Cut off half-way, it is set anew the next time.
+            self._lent_for.pop(connection, None)
+            await connection.execute(_FOR_TENANT, [tenant_id])
+            self._lent_for[connection] = tenant_id
 
     async def _living(self) -> Connection:
         """A connection that was alive a moment ago; the dead ones on the way are replaced.

@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 
 from recollect_shared.auth.principal import Principal
+from recollect_shared.database.tenancy import act_for
 
 Context = grpc.aio.ServicerContext[Any, Any]
 """What handlers receive from gRPC."""
@@ -37,8 +38,12 @@ def maybe_current_call() -> Call | None:
 
 
 def enter(call: Call) -> None:
-    """Make `call` the current one of this task (gRPC runs every call in a task of its own)."""
+    """Make `call` the current one of this task (gRPC runs every call in a task of its own).
+
+    What it asks of the database is asked for its tenant.
+    """
     _current.set(call)
+    act_for(call.principal.tenant_id)
 
 
 def seconds_left(context: Context, at_most: float) -> float:

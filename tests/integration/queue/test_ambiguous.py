@@ -93,14 +93,13 @@ async def test_writes_reported_as_lost_are_neither_lost_nor_doubled(stage: Stage
     assert await stage.memories() == sorted(
         (user, f"The user mentioned {canary}.", 1) for user, canary in ledger
     )
-    # L5: nothing runs and nobody holds a lock or an open transaction.
-    assert (
-        await stage.value(
+    # L5: nobody holds a transaction open; that of a worker that looks for work ends by itself.
+    async with asyncio.timeout(BOUND):
+        while await stage.value(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
             " AND state LIKE 'idle in transaction%%'"
-        )
-        == 0
-    )
+        ):
+            await asyncio.sleep(0.1)
     # L7: a call is repeated for a lie and for nothing else.
     assert chat.calls <= 2 * len(ledger)
 

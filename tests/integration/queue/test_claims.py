@@ -9,6 +9,7 @@ import pytest
 
 from recollect_extraction.queue import claims, jobs
 from recollect_extraction.queue.claims import Claim, ClaimLost
+from recollect_shared.database.tenancy import acting_for
 from recollect_shared.errors import WrongState
 from tests.integration.queue.stage import TENANT, Stage, transcript
 
@@ -52,7 +53,8 @@ async def test_a_claim_takes_no_more_than_there_is_room_for(stage: Stage) -> Non
 async def test_users_of_two_tenants_are_two_users(stage: Stage) -> None:
     """The same user_id in another tenant waits for nobody."""
     await stage.submit(transcript())
-    await stage.intake().submit("other", [transcript()], None, timeout=5)
+    with acting_for("other"):
+        await stage.intake().submit("other", [transcript()], None, timeout=5)
     assert len(await stage.claim()) == 2
 
 

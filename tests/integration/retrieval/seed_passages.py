@@ -187,10 +187,13 @@ async def hand_over(
     async with await _connected(conninfo) as connection, connection.cursor() as cursor:
         await _register(cursor, tenant, user, model)
         await cursor.executemany(
-            "INSERT INTO entities (tenant_id, user_id, entity_id, name, name_key, type, aliases)"
-            " VALUES (%s, %s, %s, %s, %s, 'person', ARRAY[%s])",
+            "INSERT INTO entities (tenant_id, user_id, entity_id, name, name_key, type, aliases,"
+            " mention_count) VALUES (%s, %s, %s, %s, %s, 'person', ARRAY[%s], %s)",
             [
-                (tenant, user, entity_id, name, fold(name), f"{fold(name)}@example.org")
+                (
+                    *(tenant, user, entity_id, name, fold(name), f"{fold(name)}@example.org"),
+                    sum(name in paper.mentions for paper in papers),
+                )
                 for name, entity_id in entities.items()
             ],
         )

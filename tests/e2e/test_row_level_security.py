@@ -1,0 +1,205 @@
+"""H4, rows 60 and 62: Postgres itself keeps tenants apart, for the statement that forgets to.
+
+The cases come from the catalogue: a new table with a tenant is held by them, or fails here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+import psycopg
+import pytest
+from psycopg import errors, sql
+
+from recollect.v1 import extraction_service_pb2 as extraction
+from recollect.v1 import retrieval_service_pb2 as retrieval
+from recollect_shared.database.connect import Role, with_role
+from recollect_shared.database.pool import Connection, Database
+from recollect_shared.database.tenancy import act_for, acting_for
+from tests.e2e.conftest import Services
+from tests.e2e.curating import save, update
+from tests.e2e.handing_over import document, taken_in
+from tests.e2e.learning import learn, rows, talk
+from tests.e2e.sessions import update as update_session
+
+WALLED: tuple[Role, ...] = ("recollect_read", "recollect_write", "recollect_removal")
+OPEN = {"api_keys"}
+"""A key is looked up before its tenant is known; the table holds hashes."""
+
+_TABLES = """
+SELECT c.relname, c.relrowsecurity,
+       ARRAY(SELECT p.polname::text FROM pg_policy AS p WHERE p.polrelid = c.oid ORDER BY 1)
+FROM pg_class AS c
+JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'tenant_id'
+WHERE c.relnamespace = 'recollect'::regnamespace AND c.relkind = 'r'
+ORDER BY c.relname
+"""
+_READABLE = "SELECT has_table_privilege(%s, 'recollect.' || %s, 'SELECT')"
+_COLUMNS = """
+SELECT column_name FROM information_schema.columns
+WHERE table_schema = 'recollect' AND table_name = %s AND is_generated = 'NEVER'
+  AND is_identity = 'NO' AND column_name <> 'tenant_id'
+"""
+
+
+def tables(conninfo: str) -> list[str]:
+    """Every table with a tenant that must be walled."""
+    return [str(name) for name, _, _ in rows(conninfo, _TABLES) if name not in OPEN]
+
+
+def doubled(conninfo: str) -> None:
+    """Give the tenant `other` a copy of every row, as far as keys allow."""
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        connection.execute("SET session_replication_role = replica")
+        for table in tables(conninfo):
+            columns = [name for (name,) in connection.execute(_COLUMNS, [table])]
+            listed = sql.SQL(", ").join(map(sql.Identifier, columns))
+            # Some keys, a job's id for one, are nobody's alone.
+            with suppress(errors.UniqueViolation):
+                connection.execute(
+                    sql.SQL(
+                        "INSERT INTO recollect.{table} (tenant_id, {columns})"
+                        " SELECT 'other', {columns} FROM recollect.{table}"
+                    ).format(table=sql.Identifier(table), columns=listed)
+                )
+
+
+def counted(connection: psycopg.Connection, table: str, where: str = "true") -> int:
+    row = connection.execute(f"SELECT count(*) FROM recollect.{table} WHERE {where}").fetchone()  # type: ignore[arg-type]
+    assert row is not None
+    return int(row[0])
+
+
+@pytest.fixture
+async def lived_in(services: Services, superuser_conninfo: str) -> None:
+    """A user who has used everything, and a copy of all of it with another tenant."""
+    await learn(services, talk("I live in Lisbon.", "I work with Marco at Acme."))
+    made = (await save(services, "Anna likes tea 🍵")).memory
+    await update(
+        services, made.id, "content", "entities", content="Anna likes Huế", entities=["Huế"]
+    )
+    await taken_in(services, document("d1", "All about tea"))
+    await update_session(services, context={"last_message": "tea"})
+    await services.retrieval.GetContext(retrieval.GetContextRequest(user_id="ana", query="tea"))
+    doubled(superuser_conninfo)
+
+
+def test_every_table_with_a_tenant_is_walled(superuser_conninfo: str) -> None:
+    found = rows(superuser_conninfo, _TABLES)
+    assert len(found) > 20
+    for name, enabled, policies in found:
+        walled = name not in OPEN
+        assert (enabled, policies) == (
+            walled,
+            ["across_tenants", "one_tenant"] if walled else [],
+        ), name
+
+
+async def test_a_role_sees_the_rows_of_its_tenant_and_without_one_none(
+    lived_in: None, conninfo: str, superuser_conninfo: str
+) -> None:
+    filled = 0
+    with psycopg.connect(superuser_conninfo, autocommit=True) as everything:
+        for role in WALLED:
+            with psycopg.connect(
+                with_role(conninfo, role, application="test"), autocommit=True
+            ) as ours:
+                for table in tables(superuser_conninfo):
+                    (may,) = everything.execute(_READABLE, [role, table]).fetchone() or (False,)
+                    if not may:
+                        continue
+                    ours.execute("RESET recollect.tenant_id")
+                    assert counted(ours, table) == 0, (role, table)
+                    for tenant in ("default", "other", "", "nobody"):
+                        ours.execute(
+                            "SELECT set_config('recollect.tenant_id', %s, false)", [tenant]
+                        )
+                        held = counted(everything, table, f"tenant_id = '{tenant}'")
+                        assert counted(ours, table) == held, (role, table, tenant)
+                        filled += held > 0
+    assert filled > 50
+
+
+async def test_nobody_writes_into_another_tenant(lived_in: None, conninfo: str) -> None:
+    with psycopg.connect(
+        with_role(conninfo, "recollect_write", application="test"), autocommit=True
+    ) as ours:
+        ours.execute("SELECT set_config('recollect.tenant_id', 'default', false)")
+        with pytest.raises(errors.InsufficientPrivilege):
+            ours.execute("INSERT INTO users (tenant_id, user_id) VALUES ('other', 'eve')")
+        with pytest.raises(errors.InsufficientPrivilege):
+            ours.execute("UPDATE users SET tenant_id = 'other'")
+        changed = ours.execute("UPDATE memories SET importance = 0 WHERE tenant_id = 'other'")
+        assert changed.rowcount == 0
+        ours.execute("RESET recollect.tenant_id")
+        with pytest.raises(errors.InsufficientPrivilege):
+            ours.execute("INSERT INTO users (tenant_id, user_id) VALUES ('default', 'eve')")
+
+
+async def tenants(connection: Connection) -> Sequence[str]:
+    """Whose memories a statement sees that forgot to name anybody."""
+    cursor = await connection.execute("SELECT DISTINCT tenant_id FROM memories ORDER BY 1")
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def test_row_62_a_pooled_connection_never_carries_another_tenant(
+    lived_in: None, conninfo: str
+) -> None:
+    database = Database(conninfo, "recollect_read", application="test", max_size=1)
+    await database.open()
+    try:
+
+        async def fail(connection: Connection) -> None:
+            async with connection.transaction():
+                assert await tenants(connection) == ["default"]
+                await connection.execute("SELECT 1 / 0")
+
+        async def hang(connection: Connection) -> None:
+            await connection.execute("SELECT pg_sleep(60)")
+
+        assert await database.run(tenants, timeout=60) == []
+        with acting_for("default"):
+            assert await database.run(tenants, timeout=60) == ["default"]
+            with pytest.raises(errors.DivisionByZero):
+                await database.run(fail, timeout=60)
+        assert await database.run(tenants, timeout=60) == []
+        with acting_for("other"):
+            assert await database.run(tenants, timeout=60) == ["other"]
+            cut_off = asyncio.create_task(database.run(hang, timeout=60))
+            await asyncio.sleep(0)
+            cut_off.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await cut_off
+        with acting_for("default"):
+            assert await database.run(tenants, timeout=60) == ["default"]
+        assert await database.run(tenants, timeout=60) == []
+    finally:
+        await database.close()
+
+
+async def test_tasks_of_different_tenants_share_a_pool(lived_in: None, conninfo: str) -> None:
+    """Many at once over two connections; each sees its own."""
+    database = Database(conninfo, "recollect_read", application="test", max_size=2)
+    await database.open()
+    try:
+
+        async def look(tenant: str) -> Sequence[str]:
+            act_for(tenant)
+            return await database.run(tenants, timeout=60)
+
+        asked = ["default", "other", "nobody"] * 40
+        found = await asyncio.gather(*(asyncio.create_task(look(tenant)) for tenant in asked))
+        for tenant, seen in zip(asked, found, strict=True):
+            assert seen == ([] if tenant == "nobody" else [tenant])
+    finally:
+        await database.close()
+
+
+async def test_the_services_go_on_as_before(services: Services, lived_in: None) -> None:
+    """A forged second tenant changes nothing for the first."""
+    listed = await services.retrieval.ListMemories(retrieval.ListMemoriesRequest(user_id="ana"))
+    assert any("Huế" in memory.content for memory in listed.memories)
+    jobs = await services.extraction.ListJobs(extraction.ListJobsRequest(user_id="ana"))
+    assert jobs.jobs
