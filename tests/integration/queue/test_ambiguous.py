@@ -20,6 +20,7 @@ from tests.integration.queue.stage import (
     identity,
     message,
     transcript,
+    until,
 )
 
 USERS = 20
@@ -94,12 +95,14 @@ async def test_writes_reported_as_lost_are_neither_lost_nor_doubled(stage: Stage
         (user, f"The user mentioned {canary}.", 1) for user, canary in ledger
     )
     # L5: nobody holds a transaction open; that of a worker that looks for work ends by itself.
-    async with asyncio.timeout(BOUND):
-        while await stage.value(
+
+    async def all_closed() -> bool:
+        return not await stage.value(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
             " AND state LIKE 'idle in transaction%%'"
-        ):
-            await asyncio.sleep(0.1)
+        )
+
+    await until(all_closed)
     # L7: a call is repeated for a lie and for nothing else.
     assert chat.calls <= 2 * len(ledger)
 
