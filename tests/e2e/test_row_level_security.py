@@ -67,7 +67,7 @@ def doubled(conninfo: str) -> None:
 
 
 def counted(connection: psycopg.Connection, table: str, where: str = "true") -> int:
-    row = connection.execute(f"SELECT count(*) FROM recollect.{table} WHERE {where}").fetchone()  # type: ignore[arg-type]
+    row = connection.execute(f"SELECT count(*) FROM recollect.{table} WHERE {where}").fetchone()
     assert row is not None
     return int(row[0])
 
