@@ -22,7 +22,7 @@ from pathlib import Path
 import psycopg
 
 from recollect_shared.auth.api_keys import create_key
-from recollect_shared.auth.principal import DEFAULT_TENANT
+from recollect_shared.auth.principal import DEFAULT_TENANT, PROFILES_MANAGE
 from recollect_shared.database.bootstrap import bootstrap
 from recollect_shared.database.connect import with_role
 from recollect_shared.database.migrate import MigrationError, migrate
@@ -30,6 +30,7 @@ from recollect_shared.sealing import load_secret
 
 SERVICE_LOGIN = "recollect_service"
 KEY_SCOPES = ("read", "write")
+KEY_CAPABILITIES = (PROFILES_MANAGE,)
 
 logger = logging.getLogger("recollect.prepare")
 
@@ -56,7 +57,11 @@ async def _create_key(conninfo: str) -> str:
     maintenance = with_role(conninfo, "recollect_maintenance", application="recollect-prepare")
     async with await psycopg.AsyncConnection.connect(maintenance, autocommit=True) as connection:
         return await create_key(
-            connection, tenant_id=DEFAULT_TENANT, name="compose", scopes=list(KEY_SCOPES)
+            connection,
+            tenant_id=DEFAULT_TENANT,
+            name="compose",
+            scopes=list(KEY_SCOPES),
+            capabilities=KEY_CAPABILITIES,
         )
 
 

@@ -268,6 +268,8 @@ class AccessReader:
             words += f" ({self._scope_name(rule.own_scope)} for a person's own data)"
         if rule.user_field:
             words += f", for the user in `{rule.user_field}`"
+        if rule.department_members:
+            words += " or a user of the credential's departments"
         if rule.user_optional:
             words += ", or for every user of the tenant if that is unset"
         if rule.department_field:

@@ -24,10 +24,12 @@ from recollect.v1.session_service_pb2_grpc import SessionServiceStub
 from recollect_client.calls import Calls, Credential, Endpoint, RetryPolicy
 from recollect_client.channel import CallingChannel, open_channel
 from recollect_client.errors import RecollectCallError, read_error
+from recollect_client.methods.audit import AuditLog
 from recollect_client.methods.conversations import Conversations
 from recollect_client.methods.curation import Curation
 from recollect_client.methods.documents import Documents
 from recollect_client.methods.history import Histories
+from recollect_client.methods.leaving import Leaving
 from recollect_client.methods.sessions import Sessions
 from recollect_client.methods.upkeep import Upkeep
 from recollect_client.methods.user_control import UserControl
@@ -61,7 +63,17 @@ class EnhancedPrompt:
     """Why nothing was added; empty if there was no error."""
 
 
-class RecollectClient(Conversations, Curation, Documents, Histories, Sessions, Upkeep, UserControl):
+class RecollectClient(
+    AuditLog,
+    Conversations,
+    Curation,
+    Documents,
+    Histories,
+    Leaving,
+    Sessions,
+    Upkeep,
+    UserControl,
+):
     """Calls both services; safe to share between threads, to be closed or used as a context.
 
     What is not given comes from the environment: RECOLLECT_RETRIEVAL_ADDRESS (127.0.0.1:50051),

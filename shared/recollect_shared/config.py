@@ -39,6 +39,8 @@ class SharedSettings(BaseSettings):
     database_url: SecretStr | None = Field(None, validation_alias="DATABASE_URL")
     data_dir: Path = Field(default_factory=default_data_dir)
     secret_file: Path | None = None
+    signing_key_file: Path | None = None
+    hash_key_file: Path | None = None
     migrate: bool = False
 
     openai_api_key: SecretStr | None = Field(None, validation_alias="OPENAI_API_KEY")

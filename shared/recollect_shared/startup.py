@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -25,6 +26,7 @@ from recollect_shared.config import SharedSettings
 from recollect_shared.database.bootstrap import bootstrap
 from recollect_shared.database.connect import with_role
 from recollect_shared.database.embedded import EmbeddedPostgres
+from recollect_shared.database.faults import described
 from recollect_shared.database.migrate import COMMAND, MigrationError, migrate, pending
 from recollect_shared.database.pool import Connection, Reads
 from recollect_shared.embeddings.factory import build_embedder
@@ -32,6 +34,8 @@ from recollect_shared.embeddings.protocol import Embedder
 from recollect_shared.embeddings.shelf import Embedders
 from recollect_shared.rpc.server import ServerFailed, end_signal
 from recollect_shared.sealing import load_secret
+from recollect_shared.signing import Signer, load_signer
+from recollect_shared.telemetry import quiet_loop
 
 logger = logging.getLogger("recollect.startup")
 
@@ -172,6 +176,21 @@ def load_deployment_secret(settings: SharedSettings) -> bytes:
     return load_secret(settings.secret_file or settings.data_dir / "secret")
 
 
+def load_installation_signer(settings: SharedSettings) -> Signer:
+    """Who signs receipts and digests; the key is made on first use."""
+    return load_signer(signing_key_path(settings))
+
+
+def signing_key_path(settings: SharedSettings) -> Path:
+    """Where the key of receipts and digests lies."""
+    return settings.signing_key_file or settings.data_dir / "signing_key.pem"
+
+
+def load_hash_key(settings: SharedSettings) -> bytes:
+    """The key of `user_hash`, made on first use."""
+    return load_secret(settings.hash_key_file or settings.data_dir / "hash_key")
+
+
 @asynccontextmanager
 async def authentication(
     settings: SharedSettings, listen: str, database: Reads
@@ -210,7 +229,7 @@ async def configure_vectors(connection: Connection) -> None:
 def run_service(name: str, serve: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run `serve` to its end on uvloop; failures at start end the process with one clear line."""
     try:
-        _runner()(serve())
+        _runner()(_quietly(serve))
     except KeyboardInterrupt:
         sys.exit(130)
     except (
@@ -223,8 +242,13 @@ def run_service(name: str, serve: Callable[[], Coroutine[Any, Any, None]]) -> No
         psycopg.Error,
     ) as error:
         logger.debug("start failed", exc_info=True)
-        print(f"{name}: {error}", file=sys.stderr)
+        print(f"{name}: {described(error)}", file=sys.stderr)
         sys.exit(1)
+
+
+async def _quietly(serve: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    quiet_loop(asyncio.get_running_loop())
+    await serve()
 
 
 def _runner() -> Callable[[Coroutine[Any, Any, None]], None]:

@@ -116,6 +116,10 @@ _VALID: dict[str, Callable[[], Message]] = {
         user_id="ana", conversation_id="c1"
     ),
     "PrivacyService/ClearMemories": lambda: privacy.ClearMemoriesRequest(user_id="ana"),
+    "PrivacyService/ExportUser": lambda: privacy.ExportUserRequest(user_id="ana"),
+    "PrivacyService/EraseUser": lambda: privacy.EraseUserRequest(user_id="ana"),
+    "PrivacyService/ReinstateUser": lambda: privacy.ReinstateUserRequest(user_id="ana"),
+    "PrivacyService/ListAuditEvents": privacy.ListAuditEventsRequest,
     "PrivacyService/GetUserSettings": lambda: privacy.GetUserSettingsRequest(user_id="ana"),
     "PrivacyService/UpdateUserSettings": lambda: privacy.UpdateUserSettingsRequest(
         user_id="ana", user_settings=privacy_pb2.UserSettings(learning_enabled=True)

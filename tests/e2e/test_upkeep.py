@@ -273,16 +273,17 @@ async def test_schedules_are_listed_with_their_runs(start_services: StartService
                     break
                 await asyncio.sleep(0.05)
         assert [(each.name, each.cron) for each in listed] == [
+            ("audit", "30 0 * * *"),
             ("consolidation", "off"),
             ("decay", "15 3 * * 0"),
             ("idle", "* * * * *"),
             ("retention", "0 4 * * *"),
         ]
         now = datetime.now(UTC)
-        decay = listed[1].next_run_at.ToDatetime(UTC)
+        decay = listed[2].next_run_at.ToDatetime(UTC)
         assert (decay.weekday(), decay.hour, decay.minute) == (6, 3, 15)
         assert decay > now
-        assert not listed[0].HasField("next_run_at")
+        assert not listed[1].HasField("next_run_at")
         # There was nobody, and so no job.
         assert {each.last_job_id for each in listed} == {""}
         names: list[str] = []
@@ -295,7 +296,7 @@ async def test_schedules_are_listed_with_their_runs(start_services: StartService
             token = page.next_page_token
             if not token:
                 break
-        assert names == ["consolidation", "decay", "idle", "retention"]
+        assert names == ["audit", "consolidation", "decay", "idle", "retention"]
         refusal = await refused(
             services, LIST_SCHEDULES, pb.ListSchedulesRequest(page_token="broken")
         )

@@ -10,7 +10,6 @@ import functools
 import ipaddress
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -32,14 +31,14 @@ from recollect.v1 import retrieval_service_pb2 as retrieval
 from recollect_retrieval import __main__ as retrieval_process
 from recollect_retrieval.config import RetrievalSettings
 from recollect_shared.auth.access import rules_of
-from recollect_shared.auth.api_keys import create_key, list_keys, revoke_key
+from recollect_shared.auth.api_keys import list_keys, revoke_key
 from recollect_shared.auth.authenticate import CACHE_SECONDS, ApiKeyAuthentication
-from recollect_shared.database.connect import Role, with_role
-from recollect_shared.database.pool import Connection
+from recollect_shared.database.connect import Role
 from recollect_shared.rpc.planned import PLANNED
 from recollect_shared.rpc.server import ServerFailed
 from recollect_shared.startup import serve
 from tests.e2e.conftest import Services, StartServices
+from tests.e2e.credentials import EVERYTHING, as_role, bearer, key
 from tests.e2e.methods import METHODS, OFFERED, SERVICES, Method, Refusal, call, refused
 from tests.e2e.requests import NOBODY, message, submit, transcript, valid
 
@@ -56,7 +55,6 @@ RETRY_JOB = METHODS["ExtractionService/RetryJob"]
 CANCEL_JOB = METHODS["ExtractionService/CancelJob"]
 
 RULES = rules_of(SERVICES)
-EVERYTHING = ["read", "write", "maintenance", "admin"]
 
 
 @pytest.fixture
@@ -64,25 +62,6 @@ async def guarded(start_services: StartServices) -> AsyncIterator[Services]:
     """Both services with authentication on."""
     async with start_services(auth="api-key") as running:
         yield running
-
-
-@asynccontextmanager
-async def as_role(conninfo: str, role: Role) -> AsyncIterator[Connection]:
-    async with await psycopg.AsyncConnection.connect(
-        with_role(conninfo, role, application="test"), autocommit=True
-    ) as connection:
-        yield connection
-
-
-async def key(conninfo: str, tenant: str = "a", **given: Any) -> str:
-    async with as_role(conninfo, "recollect_maintenance") as connection:
-        return await create_key(
-            connection, **{"tenant_id": tenant, "name": "test", "scopes": EVERYTHING, **given}
-        )
-
-
-def bearer(text: str) -> list[tuple[str, str]]:
-    return [("authorization", f"Bearer {text}")]
 
 
 def any_request(method: Method) -> Message:
@@ -145,7 +124,7 @@ async def test_every_rpc_is_closed_without_a_credential(guarded: Services) -> No
 async def test_what_is_wrong_with_a_credential_is_not_told(
     guarded: Services, conninfo: str
 ) -> None:
-    """Row 59: nothing, garbage, revoked, expired, another's secret, a part of it: one answer."""
+    """Row 59, for every RPC: nothing, garbage, revoked, expired, another's secret: one answer."""
     good, other = await key(conninfo), await key(conninfo)
     expired = await key(conninfo, expires_at=datetime.now(UTC) - timedelta(seconds=1))
     revoked = await key(conninfo)
@@ -176,7 +155,7 @@ async def test_what_is_wrong_with_a_credential_is_not_told(
         f"Bearer {'x' * 4000}",
     ]
     answers = set()
-    for method in (GET_CONTEXT, SUBMIT, WATCH_JOB, METHODS["PrivacyService/ExportUser"]):
+    for method in METHODS.values():
         for value in values:
             metadata = [] if value is None else [("authorization", value)]
             refusal = await refused(guarded, method, any_request(method), metadata=metadata)
@@ -647,8 +626,8 @@ async def test_services_play_a_role_that_is_no_superuser(
 
 
 async def test_what_each_role_may_change(conninfo: str, superuser_conninfo: str) -> None:
-    """Readers count accesses and nothing else; history and versions only grow; the owner alone
-    deletes, but for idempotency keys that have had their day."""
+    """Readers count accesses and write down who read; history and versions only grow; the owner
+    alone deletes, but for idempotency keys that have had their day."""
     rights: dict[str, dict[str, set[str]]] = {}
     async with await psycopg.AsyncConnection.connect(superuser_conninfo) as connection:
         cursor = await connection.execute(
@@ -661,7 +640,10 @@ async def test_what_each_role_may_change(conninfo: str, superuser_conninfo: str)
         )
         for role, table, privilege in await cursor.fetchall():
             rights.setdefault(role, {}).setdefault(privilege, set()).add(table)
-    assert rights["recollect_read"] == {"INSERT": {"memory_access"}, "UPDATE": {"memory_access"}}
+    assert rights["recollect_read"] == {
+        "INSERT": {"memory_access", "audit_events", "audit_read_counts"},
+        "UPDATE": {"memory_access", "audit_read_counts"},
+    }
     assert not rights["recollect_write"].keys() & {"TRUNCATE"}
     assert not rights["recollect_write"].get("UPDATE", set()) & {
         "history",

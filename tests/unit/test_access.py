@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.message import Message
 from pydantic import ValidationError
 
-from recollect.v1 import conversation_pb2, retrieval_service_pb2
+from recollect.v1 import access_pb2, conversation_pb2, retrieval_service_pb2
 from recollect.v1 import extraction_service_pb2 as pb
 from recollect_shared.auth.access import Rule, rules_of
 from recollect_shared.auth.api_keys import split_key
-from recollect_shared.auth.principal import ANONYMOUS, Principal
+from recollect_shared.auth.principal import (
+    ANONYMOUS,
+    CAPABILITIES,
+    PROFILES_MANAGE,
+    SCOPES,
+    Principal,
+)
 from recollect_shared.config import SharedSettings, describe, is_loopback
 from recollect_shared.errors import NotPermitted
 from recollect_shared.rpc.planned import PLANNED, planned_of
+from tests.e2e.methods import SERVICES
 
 USER = "H\u1ed3ng"
 BOUND = Principal("t", "key", frozenset({"read", "write"}), USER)
@@ -25,34 +34,180 @@ DECOMPOSED = "Ho\u0302\u0300ng"
 def test_a_bound_caller_names_itself_in_any_normal_form() -> None:
     rule = Rule("read", ("user_id",))
     for user in (USER, DECOMPOSED):
-        rule.check_request(BOUND, retrieval_service_pb2.GetContextRequest(user_id=user))
+        rule.check_request(BOUND, retrieval_service_pb2.GetContextRequest(user_id=user), "/m")
     for user in ("", "bo", "hồng", "H\u1ed3ng "):
         with pytest.raises(NotPermitted) as caught:
-            rule.check_request(BOUND, retrieval_service_pb2.GetContextRequest(user_id=user))
+            rule.check_request(BOUND, retrieval_service_pb2.GetContextRequest(user_id=user), "/m")
         assert caught.value.reason == "USER_NOT_ALLOWED"
-    rule.check_request(ANONYMOUS, retrieval_service_pb2.GetContextRequest(user_id="bo"))
+    rule.check_request(ANONYMOUS, retrieval_service_pb2.GetContextRequest(user_id="bo"), "/m")
 
 
 def test_every_element_of_a_list_counts() -> None:
     rule = Rule("write", ("transcripts", "user_id"))
     own = conversation_pb2.Transcript(user_id=USER)
-    rule.check_request(BOUND, pb.SubmitTranscriptsRequest(transcripts=[own, own]))
+    rule.check_request(BOUND, pb.SubmitTranscriptsRequest(transcripts=[own, own]), "/m")
     for other in ("bo", ""):
         theirs = conversation_pb2.Transcript(user_id=other)
         with pytest.raises(NotPermitted):
-            rule.check_request(BOUND, pb.SubmitTranscriptsRequest(transcripts=[own, theirs]))
+            rule.check_request(BOUND, pb.SubmitTranscriptsRequest(transcripts=[own, theirs]), "/m")
 
 
 def test_a_user_left_out_is_the_bound_callers_own() -> None:
     rule = Rule("read", ("user_id",), user_optional=True)
     request = pb.ListJobsRequest()
-    rule.check_request(BOUND, request)
+    rule.check_request(BOUND, request, "/m")
     assert request.user_id == USER
     everybody = pb.ListJobsRequest()
-    rule.check_request(ANONYMOUS, everybody)
+    rule.check_request(ANONYMOUS, everybody, "/m")
     assert not everybody.user_id
     with pytest.raises(NotPermitted):
-        rule.check_request(BOUND, pb.ListJobsRequest(user_id="bo"))
+        rule.check_request(BOUND, pb.ListJobsRequest(user_id="bo"), "/m")
+
+
+# Departments and capabilities (E4).
+
+
+def caller(**given: Any) -> Principal:
+    return Principal(
+        **{"tenant_id": "t", "subject": "key", "scopes": frozenset({"read", "write"}), **given}
+    )
+
+
+def refusal(rule: Rule, principal: Principal, request: Message) -> str:
+    """The reason of a refusal."""
+    with pytest.raises(NotPermitted) as caught:
+        rule.check_request(principal, request, "/m")
+    return caught.value.reason
+
+
+def test_a_principal_cannot_be_changed() -> None:
+    for name, value in (("user_id", None), ("departments", None), ("capabilities", {"x"})):
+        with pytest.raises(FrozenInstanceError):
+            setattr(BOUND, name, value)
+
+
+def test_a_person_is_never_unbound() -> None:
+    """However the credential was written, a person without departments reaches that person only."""
+    assert (BOUND.departments, BOUND.unbound) == (frozenset(), False)
+    assert BOUND.reaches(USER, "")
+    assert not BOUND.reaches("bo", "")
+    assert not BOUND.reaches("bo", "sales")
+    assert not BOUND.for_members().unbound
+    assert caller().unbound
+
+
+def test_no_department_is_in_no_department() -> None:
+    """Even a credential that names the empty one, which neither keys nor claims can."""
+    for departments in (frozenset[str](), frozenset({"sales"}), frozenset({""})):
+        assert not caller(departments=departments).reaches("bo", "")
+        assert caller(departments=departments).reaches("bo", "sales") is ("sales" in departments)
+
+
+def test_whom_a_bound_caller_names_is_looked_up() -> None:
+    rule = Rule("write", ("transcripts", "user_id"))
+    sales = caller(departments=frozenset({"sales"}))
+    own, other = (conversation_pb2.Transcript(user_id=user) for user in (DECOMPOSED, "bo"))
+    request = pb.SubmitTranscriptsRequest(transcripts=[own, other, own])
+    assert rule.check_request(sales, request, "/m") == {USER, "bo"}
+    assert rule.check_request(caller(), request, "/m") == frozenset()
+    assert refusal(rule, caller(user_id=USER, departments=frozenset({"sales"})), request) == (
+        "USER_NOT_ALLOWED"
+    )
+
+
+def test_a_person_may_name_members_where_the_rule_says_so() -> None:
+    rule = Rule("read", ("user_id",), department_members=True)
+    person = caller(user_id=USER, departments=frozenset({"sales"}))
+    named = retrieval_service_pb2.GetProfileRequest(user_id="bo")
+    own = retrieval_service_pb2.GetProfileRequest(user_id=DECOMPOSED)
+    assert rule.check_request(person, named, "/m") == {"bo"}
+    assert rule.check_request(person, own, "/m") == frozenset()
+
+
+def test_leaving_the_user_out_is_everybody_and_not_for_departments() -> None:
+    rule = Rule("read", ("user_id",), user_optional=True)
+    sales = caller(departments=frozenset({"sales"}))
+    request = pb.ListJobsRequest()
+    assert refusal(rule, sales, request) == "USER_NOT_ALLOWED"
+    assert not request.user_id
+    assert rule.check_request(sales, pb.ListJobsRequest(user_id="bo"), "/m") == {"bo"}
+
+
+def test_calls_about_the_tenant_are_for_unbound_callers() -> None:
+    for scope in ("maintenance", "admin"):
+        rule = Rule(scope, ())
+        rule.check(caller(scopes=frozenset({scope})), "/m")
+        for bound in ({"user_id": USER}, {"departments": frozenset({"sales"})}):
+            with pytest.raises(NotPermitted) as caught:
+                rule.check(caller(scopes=frozenset({scope}), **bound), "/m")
+            assert caught.value.reason == "USER_NOT_ALLOWED"
+    # A job is checked when it is found.
+    Rule("read", ()).check(BOUND, "/m")
+
+
+def test_a_department_is_named_by_those_who_belong_to_it() -> None:
+    rule = Rule("read", (), department_path=("department",))
+    named = retrieval_service_pb2.ListProfilesRequest(department="Ke\u0302\u0301 toa\u0301n")
+    for departments in (frozenset[str](), frozenset({"sales"})):
+        assert refusal(rule, caller(departments=departments), named) == "DEPARTMENT_NOT_ALLOWED"
+        rule.check_request(
+            caller(departments=departments), retrieval_service_pb2.ListProfilesRequest(), "/m"
+        )
+    rule.check_request(caller(departments=frozenset({"K\u1ebf to\u00e1n"})), named, "/m")
+    rule.check_request(caller(), named, "/m")
+
+
+def test_a_capability_is_needed_for_others_only() -> None:
+    rule = Rule("write", ("user_id",), capability=PROFILES_MANAGE, department_members=True)
+    named = retrieval_service_pb2.GetProfileRequest(user_id="bo")
+    own = retrieval_service_pb2.GetProfileRequest(user_id=USER)
+    for principal in (BOUND, caller(), caller(departments=frozenset({"sales"}))):
+        assert refusal(rule, principal, named) == "CAPABILITY_MISSING"
+        able = replace(principal, capabilities=frozenset({PROFILES_MANAGE}))
+        found = rule.check_request(able, named, "/m")
+        assert found == (frozenset() if able.unbound else {"bo"})
+    assert rule.check_request(BOUND, own, "/m") == frozenset()
+
+
+def test_a_persons_own_scope_is_for_that_person() -> None:
+    rule = Rule("admin", ("user_id",), own_scope="write")
+    own = retrieval_service_pb2.GetProfileRequest(user_id=USER)
+    named = retrieval_service_pb2.GetProfileRequest(user_id="bo")
+    rule.check(BOUND, "/m")
+    assert rule.check_request(BOUND, own, "/m") == frozenset()
+    assert refusal(rule, BOUND, named) == "USER_NOT_ALLOWED"
+    # Also where a person may name others: the relief is for that person alone.
+    wider = replace(rule, department_members=True)
+    assert refusal(wider, BOUND, named) == "SCOPE_MISSING"
+    for principal in (caller(), caller(user_id=USER, scopes=frozenset({"read"}))):
+        with pytest.raises(NotPermitted) as caught:
+            rule.check(principal, "/m")
+        assert caught.value.reason == "SCOPE_MISSING"
+
+
+def test_every_declared_need_is_known_and_enforced() -> None:
+    """A scope or capability that nobody can hold would close its call for good."""
+    rules = rules_of(SERVICES)
+    assert {rule.scope for rule in rules.values()} <= SCOPES
+    assert {rule.capability for rule in rules.values()} - {""} == CAPABILITIES
+    for service in SERVICES:
+        for method in service.methods:
+            declared = method.GetOptions().Extensions[access_pb2.access]
+            rule = rules[f"/{service.full_name}/{method.name}"]
+            assert ".".join(rule.user_path) == declared.user_field
+            assert ".".join(rule.department_path) == declared.department_field
+            assert rule.capability == declared.capability
+            assert (rule.own_scope is None) == (declared.own_scope == 0)
+            assert rule.department_members == declared.department_members
+    assert set(access_pb2.AccessRule.DESCRIPTOR.fields_by_name) == {
+        "scope",
+        "user_field",
+        "user_optional",
+        "department_field",
+        "capability",
+        "own_scope",
+        "department_members",
+    }
 
 
 def test_no_rule_optional_about_the_user_is_nested() -> None:

@@ -18,6 +18,8 @@ from recollect_extraction.consolidation.calls import Consolidations
 from recollect_extraction.consolidation.runner import Consolidation, ConsolidationRules
 from recollect_extraction.curation.check import Check, Reads
 from recollect_extraction.curation.clearing import Clearing
+from recollect_extraction.curation.erasing import Erasing
+from recollect_extraction.curation.exporting import Exporting
 from recollect_extraction.curation.saving import Saving
 from recollect_extraction.curation.user_settings import UserSettings
 from recollect_extraction.documents.ingest import KIND as DOCUMENTS
@@ -26,6 +28,7 @@ from recollect_extraction.documents.runner import Ingestion
 from recollect_extraction.handlers.answering import Answering
 from recollect_extraction.handlers.curation import Curation
 from recollect_extraction.handlers.documents import Documents
+from recollect_extraction.handlers.erasure import Leaving
 from recollect_extraction.handlers.extraction import ExtractionHandlers
 from recollect_extraction.handlers.maintenance import MaintenanceHandlers
 from recollect_extraction.handlers.memory import MemoryHandlers
@@ -53,8 +56,10 @@ from recollect_extraction.reembedding.fill import Fill
 from recollect_extraction.reembedding.phases import KIND as REEMBEDDING
 from recollect_extraction.scheduler import Scheduler
 from recollect_extraction.sessions.context import SessionRules
+from recollect_extraction.storage import erased
 from recollect_extraction.storage.retention import KeepFor
 from recollect_extraction.sweeps import Sweeps
+from recollect_extraction.upkeep.audit_digests import HOURS_SECONDS, AuditDigests
 from recollect_extraction.upkeep.calls import Upkeep
 from recollect_extraction.upkeep.decay import Decay
 from recollect_extraction.upkeep.retention import Retention
@@ -67,10 +72,13 @@ from recollect_extraction.upkeep.schedules import (
     read_schedules,
 )
 from recollect_extraction.worker import Worker, WorkerRules
+from recollect_shared.audit.reads import AuditedReads
+from recollect_shared.audit.trail import Trail
+from recollect_shared.auth.departments import Departments
 from recollect_shared.circuit_breaker import CircuitBreaker
 from recollect_shared.config import describe
 from recollect_shared.consistency import ConsistencyTokens
-from recollect_shared.database.pool import Database
+from recollect_shared.database.pool import Connection, Database
 from recollect_shared.embeddings.in_force import EmbedderInForce
 from recollect_shared.embeddings.protocol import Embedder
 from recollect_shared.paging import PageTokens
@@ -81,11 +89,14 @@ from recollect_shared.startup import (
     configure_vectors,
     embedders_for,
     load_deployment_secret,
+    load_hash_key,
+    load_installation_signer,
     run_service,
 )
 from recollect_shared.telemetry import configure_logging
 
 NAME = "recollect-extraction"
+EXPORTS_AT_ONCE = 2
 
 logger = logging.getLogger("recollect.extraction")
 
@@ -119,6 +130,7 @@ async def running(
             max_attempts=settings.max_attempts,
         )
         secret = load_deployment_secret(settings)
+        audit = await open_audit(stack, settings, databases)
         signals = JobSignals(maintenance.conninfo)
         money = build_money(settings, write, secret)
         limit = QueueLimit(settings.queue_limit)
@@ -131,6 +143,7 @@ async def running(
                 max_attempts=settings.max_attempts,
             ),
             limit,
+            audit.trail,
         )
         decay = Decay(maintenance, max_memories=settings.max_memories)
         keep = KeepFor(settings.retention_days, settings.message_retention_days)
@@ -175,6 +188,7 @@ async def running(
                 backoff_seconds=settings.job_backoff_seconds,
             ),
             money.budget,
+            audit.trail,
         )
         sweeps = Sweeps(
             maintenance,
@@ -193,14 +207,18 @@ async def running(
             idle=sweeps.queue_idle,
             keep=keep,
             max_attempts=settings.max_attempts,
+            audit=audit.digests.sign,
         )
         scheduler = Scheduler(
             schedules,
-            sweeps.at_intervals(
-                idle=any(each.name == IDLE and each.cron for each in schedules.all)
-            ),
+            [
+                *sweeps.at_intervals(
+                    idle=any(each.name == IDLE and each.cron for each in schedules.all)
+                ),
+                (HOURS_SECONDS, audit.digests.close_hours),
+            ],
         )
-        answering = Answering(write, ConsistencyTokens(secret))
+        answering = Answering(write, ConsistencyTokens(secret), audit.trail, audit.reads)
         pages = PageTokens(secret)
         handlers = Handlers(
             ExtractionHandlers(
@@ -236,7 +254,7 @@ async def running(
                 removal,
                 money.budget,
             ),
-            PrivacyHandlers(  # type: ignore[abstract]
+            PrivacyHandlers(
                 answering,
                 removal,
                 UserControl(
@@ -245,8 +263,10 @@ async def running(
                         retention_days=keep.memory_days,
                         message_retention_days=keep.message_days,
                     ),
-                    Clearing(write, removal, max_attempts=settings.max_attempts),
+                    Clearing(write, removal, max_attempts=settings.max_attempts, trail=audit.trail),
                 ),
+                build_leaving(settings, databases, audit.trail, secret),
+                pages,
             ),
         )
         server = Server(
@@ -256,6 +276,7 @@ async def running(
             await stack.enter_async_context(
                 authentication(settings, settings.extraction_listen, write)
             ),
+            departments=Departments(write),
             shares_port=processes > 1,
         )
         stack.push_async_callback(signals.stop)
@@ -287,38 +308,98 @@ async def running(
 
 @dataclass(frozen=True, slots=True)
 class Databases:
-    """The database in each role that this service plays."""
+    """The database in each role that this service plays, and the key they know erased users by."""
 
     write: Database
     maintenance: Database
     removal: Database
+    exports: Database
+    hash_key: bytes
 
 
 async def open_databases(
     stack: AsyncExitStack, settings: ExtractionSettings, conninfo: str
 ) -> Databases:
-    """Open a pool for each role; leaving `stack` closes them."""
+    """Open a pool for each role; leaving `stack` closes them.
+
+    Raises:
+        ValueError: Users were erased under another hash key than the settings name.
+    """
+    hash_key = load_hash_key(settings)
+
+    async def configure(connection: Connection) -> None:
+        await configure_vectors(connection)
+        erased.know_hash_key(connection, hash_key)
+
     databases = Databases(
         Database(
             conninfo,
             "recollect_write",
             application=NAME,
             max_size=settings.worker_concurrency + 8,
-            configure=configure_vectors,
+            configure=configure,
         ),
         Database(
             conninfo,
             "recollect_maintenance",
             application=NAME,
             max_size=settings.worker_concurrency + 4,
-            configure=configure_vectors,
+            configure=configure,
         ),
-        Database(conninfo, "recollect_removal", application=NAME, max_size=2),
+        Database(conninfo, "recollect_removal", application=NAME, max_size=2, configure=configure),
+        # Apart, because an export lasts as long as its reader takes.
+        Database(
+            conninfo,
+            "recollect_write",
+            application=NAME,
+            max_size=EXPORTS_AT_ONCE,
+            configure=configure,
+        ),
+        hash_key,
     )
-    for database in (databases.write, databases.maintenance, databases.removal):
+    for database in (
+        databases.write,
+        databases.maintenance,
+        databases.removal,
+        databases.exports,
+    ):
         stack.push_async_callback(database.close)
         await database.open()
+    await databases.maintenance.run(
+        lambda connection: erased.check_hash_key(connection, hash_key), timeout=10.0
+    )
     return databases
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What writes the audit log: changes, reads, and the digests of its days."""
+
+    trail: Trail
+    reads: AuditedReads
+    digests: AuditDigests
+
+
+async def open_audit(
+    stack: AsyncExitStack, settings: ExtractionSettings, databases: Databases
+) -> Audit:
+    """Begin to write the audit log; leaving `stack` writes what is left."""
+    trail = Trail(databases.hash_key)
+    reads = AuditedReads(databases.write, trail)
+    stack.push_async_callback(reads.stop)
+    await reads.start()
+    signer = load_installation_signer(settings)
+    return Audit(trail, reads, AuditDigests(databases.maintenance, signer))
+
+
+def build_leaving(
+    settings: ExtractionSettings, databases: Databases, trail: Trail, secret: bytes
+) -> Leaving:
+    """What exports and erases users."""
+    return Leaving(
+        Erasing(databases.removal, load_installation_signer(settings), trail),
+        Exporting(databases.exports, trail, UnusableReplies(secret)),
+    )
 
 
 def build_chat(settings: ExtractionSettings) -> ChatModel:

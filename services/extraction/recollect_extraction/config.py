@@ -7,7 +7,14 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from recollect_extraction.upkeep.schedules import CONSOLIDATION, DECAY, IDLE, RETENTION, read_line
+from recollect_extraction.upkeep.schedules import (
+    AUDIT,
+    CONSOLIDATION,
+    DECAY,
+    IDLE,
+    RETENTION,
+    read_line,
+)
 from recollect_shared.config import SharedSettings
 
 
@@ -43,6 +50,7 @@ class ExtractionSettings(SharedSettings):
     schedule_decay: str = "0 3 * * *"
     schedule_consolidation: str = "30 3 * * *"
     schedule_retention: str = "0 4 * * *"
+    schedule_audit: str = "30 0 * * *"
     schedule_idle: str = "* * * * *"
 
     ttl_session: int = Field(1_800, ge=1, le=31_536_000)
@@ -66,11 +74,16 @@ class ExtractionSettings(SharedSettings):
             DECAY: self.schedule_decay,
             CONSOLIDATION: self.schedule_consolidation,
             RETENTION: self.schedule_retention,
+            AUDIT: self.schedule_audit,
             IDLE: self.schedule_idle,
         }
 
     @field_validator(
-        "schedule_decay", "schedule_consolidation", "schedule_retention", "schedule_idle"
+        "schedule_decay",
+        "schedule_consolidation",
+        "schedule_retention",
+        "schedule_audit",
+        "schedule_idle",
     )
     @classmethod
     def _is_a_cron_line(cls, line: str) -> str:

@@ -16,6 +16,7 @@ from recollect_extraction.queue import jobs
 from recollect_extraction.queue.limit import QueueLimit
 from recollect_extraction.storage import conversations, users
 from recollect_extraction.storage.conversations import Counters, IncomingMessage
+from recollect_shared.audit.trail import NOBODY, Trail
 from recollect_shared.consistency import Position
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.errors import NotFound, WrongState
@@ -70,11 +71,16 @@ class Intake:
     """Accepts messages into the database behind `database` (role recollect_write)."""
 
     def __init__(
-        self, database: Database, rules: IntakeRules, limit: QueueLimit | None = None
+        self,
+        database: Database,
+        rules: IntakeRules,
+        limit: QueueLimit | None = None,
+        trail: Trail | None = None,
     ) -> None:
         self._database = database
         self._rules = rules
         self._limit = limit or QueueLimit()
+        self._trail = trail
 
     async def submit(
         self,
@@ -330,10 +336,19 @@ class Intake:
                 ),
                 # An erase finds a person's keys by them, also where the request named only a job.
                 users=lambda made: [*user_ids, *(job.user_id for job in made if job.user_id)],
+                touched=lambda made: _jobs_by_user(user_ids, made),
             ),
             timeout=timeout,
+            trail=self._trail,
         )
         return Accepted(outcome.made, outcome.position)
+
+
+def _jobs_by_user(user_ids: Sequence[str], made: Sequence[Job]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {user_id: [] for user_id in sorted(set(user_ids))}
+    for job in made:
+        found.setdefault(job.user_id or NOBODY, []).append(str(job.job_id))
+    return found
 
 
 async def store_messages(

@@ -2,15 +2,19 @@
 
 What is kept of a call are the ids of the resources it made or changed. A repeated call reads these
 resources as they are now, so that nothing a person forgot in the meantime comes back in a reply.
+
+The same transaction writes the call down in the audit log; a repeated call changes nothing and is
+not written down again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from recollect_extraction.storage import idempotency
+from recollect_shared.audit.trail import NOBODY, Trail
 from recollect_shared.consistency import Position, current_position
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.errors import RecollectError
@@ -45,12 +49,20 @@ class Work(Generic[Made]):
         ids: Names the outcome: ids and counters only, never contents.
         again: Reads the outcome of these ids as it is now.
         users: Whose data the outcome is, so that an erase finds the key.
+        touched: For the audit log, the ids of what was touched by user. None: `ids` of each user.
     """
 
     change: Callable[[Connection], Awaitable[Made]]
     ids: Callable[[Made], Sequence[str]]
     again: Callable[[Connection, Sequence[str]], Awaitable[Made]]
     users: Callable[[Made], Sequence[str]]
+    touched: Callable[[Made], Mapping[str, Sequence[str]]] | None = None
+
+    def told(self, made: Made) -> Mapping[str, Sequence[str]]:
+        """What the audit log is told of the outcome."""
+        if self.touched is not None:
+            return self.touched(made)
+        return dict.fromkeys(sorted(set(self.users(made))) or [NOBODY], self.ids(made))
 
 
 class _RacedByTwin(Exception):
@@ -58,7 +70,12 @@ class _RacedByTwin(Exception):
 
 
 async def once(
-    database: Database, identity: Identity | None, work: Work[Made], *, timeout: float
+    database: Database,
+    identity: Identity | None,
+    work: Work[Made],
+    *,
+    timeout: float,
+    trail: Trail | None = None,
 ) -> Outcome[Made]:
     """Do `work` in one transaction, or answer as the first call with the same key did.
 
@@ -67,6 +84,7 @@ async def once(
         identity: The caller's key, or None if the call came without one.
         work: The change.
         timeout: Seconds for all of it.
+        trail: Where a call of somebody is written down; None where nobody is to be told of it.
 
     Raises:
         AlreadyExists: The key was used for another body.
@@ -79,6 +97,8 @@ async def once(
                 if known is None:
                     made = await work.change(connection)
                     await _remember(connection, identity, work, made)
+                    if trail is not None:
+                        await trail.note_call(connection, work.told(made))
                 else:
                     made = await work.again(connection, known)
         except _RacedByTwin:

@@ -23,6 +23,7 @@ from recollect_extraction.budget import Budget, BudgetSpent
 from recollect_extraction.queue import claims
 from recollect_extraction.queue.claims import Claim, ClaimLost
 from recollect_extraction.queue.signals import JobSignals, Watch
+from recollect_shared.audit.trail import Trail
 from recollect_shared.database import faults
 from recollect_shared.database.pool import Database
 from recollect_shared.database.tenancy import act_for
@@ -77,12 +78,14 @@ class Worker:
         runners: Mapping[str, Runner],
         rules: WorkerRules,
         budget: Budget | None = None,
+        trail: Trail | None = None,
     ) -> None:
         self._database = database
         self._signals = signals
         self._runners = runners
         self._rules = rules
         self._budget = budget or Budget()
+        self._trail = trail
         self._resting: dict[tuple[str, str], float] = {}
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         self._running: dict[asyncio.Task[None], Claim] = {}
@@ -143,6 +146,7 @@ class Worker:
                     tenant_wide=tenant_wide,
                     lease_seconds=self._rules.lease_seconds,
                     resting=list(self._resting),
+                    trail=self._trail,
                 ),
                 timeout=_STATEMENT_SECONDS,
             )

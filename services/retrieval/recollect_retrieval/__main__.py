@@ -18,6 +18,9 @@ from recollect_retrieval.search.asked.question import Wording
 from recollect_retrieval.search.query import QueryEmbedders
 from recollect_retrieval.search.search import Search
 from recollect_retrieval.storage.session import prepare_session
+from recollect_shared.audit.reads import AuditedReads
+from recollect_shared.audit.trail import Trail
+from recollect_shared.auth.departments import Departments
 from recollect_shared.config import describe
 from recollect_shared.consistency import ConsistencyTokens
 from recollect_shared.database.pool import Database
@@ -28,6 +31,7 @@ from recollect_shared.startup import (
     authentication,
     embedders_for,
     load_deployment_secret,
+    load_hash_key,
     run_service,
 )
 from recollect_shared.telemetry import configure_logging
@@ -51,15 +55,19 @@ async def running(
         primary = _pool(settings, conninfo, processes)
         # Counters have a connection of their own, so that they never stand in a reader's way.
         counters = Database(conninfo, "recollect_read", application=f"{NAME}-counters", max_size=1)
+        # So has the audit log: what a person reads of others waits for it.
+        audited = Database(conninfo, "recollect_read", application=f"{NAME}-audit", max_size=2)
         replica = None
         if settings.read_database_url is not None:
             replica = _pool(settings, settings.read_database_url.get_secret_value(), processes)
         secret = load_deployment_secret(settings)
         readers = Readers(primary, replica, ConsistencyTokens(secret))
         stack.push_async_callback(counters.close)
+        stack.push_async_callback(audited.close)
         stack.push_async_callback(readers.close)
         await readers.open()
         await counters.open_later()
+        await audited.open_later()
         queries = QueryEmbedders(
             embedders,
             cache_size=settings.embedding_cache_size,
@@ -67,6 +75,7 @@ async def running(
         )
         stack.push_async_callback(queries.close)
         accesses = AccessCounter(counters)
+        audit = AuditedReads(audited, Trail(load_hash_key(settings)))
         handlers = RetrievalHandlers(
             readers,
             Search(
@@ -76,6 +85,7 @@ async def running(
             ),
             accesses,
             PageTokens(secret),
+            audit,
             Defaults(
                 memory_enabled=settings.memory_enabled,
                 max_relevant=settings.max_context_items,
@@ -96,10 +106,13 @@ async def running(
             await stack.enter_async_context(
                 authentication(settings, settings.retrieval_listen, readers.keys)
             ),
+            departments=Departments(readers.keys),
             shares_port=processes > 1,
         )
         stack.push_async_callback(accesses.stop)
         await accesses.start()
+        stack.push_async_callback(audit.stop)
+        await audit.start()
         await server.start()
         logger.info(
             "serving on port %d",

@@ -71,6 +71,7 @@ class AccessRule(_message.Message):
     DEPARTMENT_FIELD_FIELD_NUMBER: _builtins.int
     CAPABILITY_FIELD_NUMBER: _builtins.int
     OWN_SCOPE_FIELD_NUMBER: _builtins.int
+    DEPARTMENT_MEMBERS_FIELD_NUMBER: _builtins.int
     scope: Global___AccessScope.ValueType
     """scope, the kind of work that the credential must be allowed to do. Always set. A credential
     without it is answered PERMISSION_DENIED, `SCOPE_MISSING`.
@@ -81,10 +82,15 @@ class AccessRule(_message.Message):
     act for that user, otherwise PERMISSION_DENIED, `USER_NOT_ALLOWED`. Empty if the request names no
     user: the call is then about the tenant, or about a resource (a job id) whose user is checked when
     it is found; a resource of another user answers NOT_FOUND.
+
+    A credential of a service that is bound to departments may act for the users whose profile names one
+    of these. Nobody else is told apart from a user that does not exist. A call about the tenant needs a
+    credential that may act for every user: PERMISSION_DENIED, `USER_NOT_ALLOWED`.
     """
     user_optional: _builtins.bool
     """user_optional, true if `user_field` may be left out to mean every user of the tenant. For a
-    credential that is bound to one user it then means that user.
+    credential that is bound to one user it then means that user. A service that is bound to departments
+    must name one of their users.
     """
     department_field: _builtins.str
     """department_field, the path of the request field that names a department. A credential bound to
@@ -93,12 +99,16 @@ class AccessRule(_message.Message):
     """
     capability: _builtins.str
     """capability, a named right such as `profiles.manage` that the credential needs besides `scope` when
-    the call is about another person than the credential's own. Without it PERMISSION_DENIED,
-    `CAPABILITY_MISSING`. Empty if none is needed.
+    the call is about another person than the credential's own, which for a service is everybody.
+    Without it PERMISSION_DENIED, `CAPABILITY_MISSING`. Empty if none is needed.
     """
     own_scope: Global___AccessScope.ValueType
     """own_scope, the scope that is enough in place of `scope` for a person's own credential when the
     call is about that very person. Unset if there is no such relief.
+    """
+    department_members: _builtins.bool
+    """department_members, true if a person's credential may name the users of the departments that it is
+    bound to as well. Elsewhere a person's credential may name that person only.
     """
     def __init__(
         self,
@@ -109,10 +119,11 @@ class AccessRule(_message.Message):
         department_field: _builtins.str = ...,
         capability: _builtins.str = ...,
         own_scope: Global___AccessScope.ValueType = ...,
+        department_members: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capability", b"capability", "department_field", b"department_field", "own_scope", b"own_scope", "scope", b"scope", "user_field", b"user_field", "user_optional", b"user_optional"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capability", b"capability", "department_field", b"department_field", "department_members", b"department_members", "own_scope", b"own_scope", "scope", b"scope", "user_field", b"user_field", "user_optional", b"user_optional"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -772,7 +772,7 @@ class Schedule(_message.Message):
     NEXT_RUN_AT_FIELD_NUMBER: _builtins.int
     LAST_JOB_ID_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name, what runs: `decay`, `consolidation`, `retention` or `idle`."""
+    """name, what runs: `audit`, `consolidation`, `decay`, `idle` or `retention`."""
     cron: _builtins.str
     """cron, when, as a cron line in UTC, or `off`."""
     last_job_id: _builtins.str

@@ -170,8 +170,10 @@ class MemoryServiceServicer(object):
         something that the user says later.
 
         Another person's profile, and `access_level` and `department` of any, need the capability
-        `profiles.manage`: PERMISSION_DENIED (`CAPABILITY_MISSING`). Fails with INVALID_ARGUMENT
-        (`INVALID_FIELD`) and ABORTED (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
+        `profiles.manage`: PERMISSION_DENIED (`CAPABILITY_MISSING`). A credential that is bound to departments
+        changes the profiles of these only, besides a person's own one (`USER_NOT_ALLOWED`), and moves nobody
+        out of them (`DEPARTMENT_NOT_ALLOWED`). Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and ABORTED
+        (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

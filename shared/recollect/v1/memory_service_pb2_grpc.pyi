@@ -93,8 +93,10 @@ class MemoryServiceStub:
     something that the user says later.
 
     Another person's profile, and `access_level` and `department` of any, need the capability
-    `profiles.manage`: PERMISSION_DENIED (`CAPABILITY_MISSING`). Fails with INVALID_ARGUMENT
-    (`INVALID_FIELD`) and ABORTED (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
+    `profiles.manage`: PERMISSION_DENIED (`CAPABILITY_MISSING`). A credential that is bound to departments
+    changes the profiles of these only, besides a person's own one (`USER_NOT_ALLOWED`), and moves nobody
+    out of them (`DEPARTMENT_NOT_ALLOWED`). Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and ABORTED
+    (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
     """
     RecordFeedback: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.RecordFeedbackRequest, _memory_service_pb2.RecordFeedbackResponse]
     """RecordFeedback tells what the user made of an answer. A rating of 4 or 5 strengthens, of 1 or 2 weakens
@@ -170,8 +172,10 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     something that the user says later.
 
     Another person's profile, and `access_level` and `department` of any, need the capability
-    `profiles.manage`: PERMISSION_DENIED (`CAPABILITY_MISSING`). Fails with INVALID_ARGUMENT
-    (`INVALID_FIELD`) and ABORTED (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
+    `profiles.manage`: PERMISSION_DENIED (`CAPABILITY_MISSING`). A credential that is bound to departments
+    changes the profiles of these only, besides a person's own one (`USER_NOT_ALLOWED`), and moves nobody
+    out of them (`DEPARTMENT_NOT_ALLOWED`). Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and ABORTED
+    (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
     """
     RecordFeedback: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.RecordFeedbackRequest, _memory_service_pb2.RecordFeedbackResponse]  # type: ignore[assignment]
     """RecordFeedback tells what the user made of an answer. A rating of 4 or 5 strengthens, of 1 or 2 weakens
@@ -286,8 +290,10 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         something that the user says later.
 
         Another person's profile, and `access_level` and `department` of any, need the capability
-        `profiles.manage`: PERMISSION_DENIED (`CAPABILITY_MISSING`). Fails with INVALID_ARGUMENT
-        (`INVALID_FIELD`) and ABORTED (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
+        `profiles.manage`: PERMISSION_DENIED (`CAPABILITY_MISSING`). A credential that is bound to departments
+        changes the profiles of these only, besides a person's own one (`USER_NOT_ALLOWED`), and moves nobody
+        out of them (`DEPARTMENT_NOT_ALLOWED`). Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and ABORTED
+        (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
         """
 
     @_abc_1.abstractmethod

@@ -238,12 +238,14 @@ class AuditEvent(_message.Message):
     id: _builtins.str
     """id, made by the server (UUIDv7)."""
     actor: _builtins.str
-    """actor, the name of the credential."""
+    """actor, the name of the credential, with the hash of the person in it where that would name one; of
+    jobs `extraction`.
+    """
     method: _builtins.str
     """method, the RPC, such as `/recollect.v1.PrivacyService/EraseUser`, or the name of a maintenance job."""
     user_hash: _builtins.str
-    """user_hash, a keyed hash of the user it was about. Empty if it was about no user. After an erasure it
-    leads to nobody.
+    """user_hash, a keyed hash of the user it was about. Empty if it was about no user, or about all of
+    them. After an erasure only who knows the id can still ask for the entry.
     """
     count: _builtins.int
     """count, how many reads it stands for: reads by service keys are counted per key, user and hour."""
@@ -253,7 +255,7 @@ class AuditEvent(_message.Message):
 
     @_builtins.property
     def resource_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """resource_ids, the resources that were touched."""
+        """resource_ids, the resources that were touched, those whose ids are UUIDs."""
 
     def __init__(
         self,

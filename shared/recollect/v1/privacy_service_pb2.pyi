@@ -498,7 +498,7 @@ class ListAuditEventsRequest(_message.Message):
     user_id: _builtins.str
     """user_id, only entries about this user. Unset: of the whole tenant."""
     actor: _builtins.str
-    """actor, only entries of the credential of this name."""
+    """actor, only entries of the credential of this name, such as `jwt:` with the subject of a token."""
     page_size: _builtins.int
     """page_size, how many at most. 0 or unset: 10; above 200 it counts as 200; negative is refused."""
     page_token: _builtins.str

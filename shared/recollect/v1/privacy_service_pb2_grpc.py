@@ -93,7 +93,8 @@ class PrivacyServiceServicer(object):
 
     def ReinstateUser(self, request, context):
         """ReinstateUser lets an erased user be written again. Nothing that was erased comes back. For a user who
-        was not erased it changes nothing. Safe to retry.
+        was not erased it changes nothing. Fails with FAILED_PRECONDITION (`USER_ERASED`) as long as the erasure has
+        not come to its end. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -101,8 +102,9 @@ class PrivacyServiceServicer(object):
 
     def ExportUser(self, request, context):
         """ExportUser streams everything that is held about a user as JSON lines, one row a line with the name of
-        its table, and closes with a manifest. A stream that breaks off without a manifest is not complete.
-        Safe to retry from the start.
+        its table: `{"table": "memories", "row": {...}}`. It closes with a manifest; a stream that breaks off without
+        one is not complete. All of it is one moment. Vectors, hashes of secrets and keys are left out. Of an erased
+        user there is the manifest alone. It takes at most an hour. Safe to retry from the start.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -111,8 +113,9 @@ class PrivacyServiceServicer(object):
     def EraseUser(self, request, context):
         """EraseUser removes everything that is held about a user, for good, and returns a signed receipt. When it
         returns, no job, retry or late worker can bring anything back; later writes fail with
-        FAILED_PRECONDITION (`USER_ERASED`) and reads are empty until ReinstateUser. An interrupted erasure goes
-        on where it stopped. Safe to retry.
+        FAILED_PRECONDITION (`USER_ERASED`) and reads are empty until ReinstateUser, and so they are from the first
+        of its transactions on. It takes at most five minutes; an interrupted erasure goes on with the next call.
+        Fails with ABORTED (`WRITE_CONFLICT`) if others keep writing. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -158,7 +161,8 @@ class PrivacyServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListAuditEvents(self, request, context):
-        """ListAuditEvents returns the tenant's audit log, newest first. Fails with INVALID_ARGUMENT
+        """ListAuditEvents returns the tenant's audit log, newest first. Reads by services are counted for an
+        hour: until it is over, the entry shows the count so far. Fails with INVALID_ARGUMENT
         (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`). Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

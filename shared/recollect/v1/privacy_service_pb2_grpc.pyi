@@ -41,18 +41,21 @@ class PrivacyServiceStub:
     def __new__(cls, channel: _aio.Channel) -> PrivacyServiceAsyncStub: ...
     ReinstateUser: _grpc.UnaryUnaryMultiCallable[_privacy_service_pb2.ReinstateUserRequest, _privacy_service_pb2.ReinstateUserResponse]
     """ReinstateUser lets an erased user be written again. Nothing that was erased comes back. For a user who
-    was not erased it changes nothing. Safe to retry.
+    was not erased it changes nothing. Fails with FAILED_PRECONDITION (`USER_ERASED`) as long as the erasure has
+    not come to its end. Safe to retry.
     """
     ExportUser: _grpc.UnaryStreamMultiCallable[_privacy_service_pb2.ExportUserRequest, _privacy_service_pb2.ExportUserResponse]
     """ExportUser streams everything that is held about a user as JSON lines, one row a line with the name of
-    its table, and closes with a manifest. A stream that breaks off without a manifest is not complete.
-    Safe to retry from the start.
+    its table: `{"table": "memories", "row": {...}}`. It closes with a manifest; a stream that breaks off without
+    one is not complete. All of it is one moment. Vectors, hashes of secrets and keys are left out. Of an erased
+    user there is the manifest alone. It takes at most an hour. Safe to retry from the start.
     """
     EraseUser: _grpc.UnaryUnaryMultiCallable[_privacy_service_pb2.EraseUserRequest, _privacy_service_pb2.EraseUserResponse]
     """EraseUser removes everything that is held about a user, for good, and returns a signed receipt. When it
     returns, no job, retry or late worker can bring anything back; later writes fail with
-    FAILED_PRECONDITION (`USER_ERASED`) and reads are empty until ReinstateUser. An interrupted erasure goes
-    on where it stopped. Safe to retry.
+    FAILED_PRECONDITION (`USER_ERASED`) and reads are empty until ReinstateUser, and so they are from the first
+    of its transactions on. It takes at most five minutes; an interrupted erasure goes on with the next call.
+    Fails with ABORTED (`WRITE_CONFLICT`) if others keep writing. Safe to retry.
     """
     ClearMemories: _grpc.UnaryUnaryMultiCallable[_privacy_service_pb2.ClearMemoriesRequest, _privacy_service_pb2.ClearMemoriesResponse]
     """ClearMemories makes all memories of a user FORGOTTEN. RestoreMemory brings single ones back. Pending jobs
@@ -78,7 +81,8 @@ class PrivacyServiceStub:
     (`CAPABILITY_NOT_AVAILABLE`). Safe to retry.
     """
     ListAuditEvents: _grpc.UnaryUnaryMultiCallable[_privacy_service_pb2.ListAuditEventsRequest, _privacy_service_pb2.ListAuditEventsResponse]
-    """ListAuditEvents returns the tenant's audit log, newest first. Fails with INVALID_ARGUMENT
+    """ListAuditEvents returns the tenant's audit log, newest first. Reads by services are counted for an
+    hour: until it is over, the entry shows the count so far. Fails with INVALID_ARGUMENT
     (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`). Safe to retry.
     """
 
@@ -95,18 +99,21 @@ class PrivacyServiceAsyncStub(PrivacyServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     ReinstateUser: _aio.UnaryUnaryMultiCallable[_privacy_service_pb2.ReinstateUserRequest, _privacy_service_pb2.ReinstateUserResponse]  # type: ignore[assignment]
     """ReinstateUser lets an erased user be written again. Nothing that was erased comes back. For a user who
-    was not erased it changes nothing. Safe to retry.
+    was not erased it changes nothing. Fails with FAILED_PRECONDITION (`USER_ERASED`) as long as the erasure has
+    not come to its end. Safe to retry.
     """
     ExportUser: _aio.UnaryStreamMultiCallable[_privacy_service_pb2.ExportUserRequest, _privacy_service_pb2.ExportUserResponse]  # type: ignore[assignment]
     """ExportUser streams everything that is held about a user as JSON lines, one row a line with the name of
-    its table, and closes with a manifest. A stream that breaks off without a manifest is not complete.
-    Safe to retry from the start.
+    its table: `{"table": "memories", "row": {...}}`. It closes with a manifest; a stream that breaks off without
+    one is not complete. All of it is one moment. Vectors, hashes of secrets and keys are left out. Of an erased
+    user there is the manifest alone. It takes at most an hour. Safe to retry from the start.
     """
     EraseUser: _aio.UnaryUnaryMultiCallable[_privacy_service_pb2.EraseUserRequest, _privacy_service_pb2.EraseUserResponse]  # type: ignore[assignment]
     """EraseUser removes everything that is held about a user, for good, and returns a signed receipt. When it
     returns, no job, retry or late worker can bring anything back; later writes fail with
-    FAILED_PRECONDITION (`USER_ERASED`) and reads are empty until ReinstateUser. An interrupted erasure goes
-    on where it stopped. Safe to retry.
+    FAILED_PRECONDITION (`USER_ERASED`) and reads are empty until ReinstateUser, and so they are from the first
+    of its transactions on. It takes at most five minutes; an interrupted erasure goes on with the next call.
+    Fails with ABORTED (`WRITE_CONFLICT`) if others keep writing. Safe to retry.
     """
     ClearMemories: _aio.UnaryUnaryMultiCallable[_privacy_service_pb2.ClearMemoriesRequest, _privacy_service_pb2.ClearMemoriesResponse]  # type: ignore[assignment]
     """ClearMemories makes all memories of a user FORGOTTEN. RestoreMemory brings single ones back. Pending jobs
@@ -132,7 +139,8 @@ class PrivacyServiceAsyncStub(PrivacyServiceStub):
     (`CAPABILITY_NOT_AVAILABLE`). Safe to retry.
     """
     ListAuditEvents: _aio.UnaryUnaryMultiCallable[_privacy_service_pb2.ListAuditEventsRequest, _privacy_service_pb2.ListAuditEventsResponse]  # type: ignore[assignment]
-    """ListAuditEvents returns the tenant's audit log, newest first. Fails with INVALID_ARGUMENT
+    """ListAuditEvents returns the tenant's audit log, newest first. Reads by services are counted for an
+    hour: until it is over, the entry shows the count so far. Fails with INVALID_ARGUMENT
     (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`). Safe to retry.
     """
 
@@ -152,7 +160,8 @@ class PrivacyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_privacy_service_pb2.ReinstateUserResponse, _abc.Awaitable[_privacy_service_pb2.ReinstateUserResponse]]:
         """ReinstateUser lets an erased user be written again. Nothing that was erased comes back. For a user who
-        was not erased it changes nothing. Safe to retry.
+        was not erased it changes nothing. Fails with FAILED_PRECONDITION (`USER_ERASED`) as long as the erasure has
+        not come to its end. Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -162,8 +171,9 @@ class PrivacyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_privacy_service_pb2.ExportUserResponse], _abc.AsyncIterator[_privacy_service_pb2.ExportUserResponse]]:
         """ExportUser streams everything that is held about a user as JSON lines, one row a line with the name of
-        its table, and closes with a manifest. A stream that breaks off without a manifest is not complete.
-        Safe to retry from the start.
+        its table: `{"table": "memories", "row": {...}}`. It closes with a manifest; a stream that breaks off without
+        one is not complete. All of it is one moment. Vectors, hashes of secrets and keys are left out. Of an erased
+        user there is the manifest alone. It takes at most an hour. Safe to retry from the start.
         """
 
     @_abc_1.abstractmethod
@@ -174,8 +184,9 @@ class PrivacyServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_privacy_service_pb2.EraseUserResponse, _abc.Awaitable[_privacy_service_pb2.EraseUserResponse]]:
         """EraseUser removes everything that is held about a user, for good, and returns a signed receipt. When it
         returns, no job, retry or late worker can bring anything back; later writes fail with
-        FAILED_PRECONDITION (`USER_ERASED`) and reads are empty until ReinstateUser. An interrupted erasure goes
-        on where it stopped. Safe to retry.
+        FAILED_PRECONDITION (`USER_ERASED`) and reads are empty until ReinstateUser, and so they are from the first
+        of its transactions on. It takes at most five minutes; an interrupted erasure goes on with the next call.
+        Fails with ABORTED (`WRITE_CONFLICT`) if others keep writing. Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -231,7 +242,8 @@ class PrivacyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _privacy_service_pb2.ListAuditEventsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_privacy_service_pb2.ListAuditEventsResponse, _abc.Awaitable[_privacy_service_pb2.ListAuditEventsResponse]]:
-        """ListAuditEvents returns the tenant's audit log, newest first. Fails with INVALID_ARGUMENT
+        """ListAuditEvents returns the tenant's audit log, newest first. Reads by services are counted for an
+        hour: until it is over, the entry shows the count so far. Fails with INVALID_ARGUMENT
         (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`). Safe to retry.
         """
 

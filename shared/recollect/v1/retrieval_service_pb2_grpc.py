@@ -180,15 +180,15 @@ class RetrievalServiceServicer(object):
 
     def GetProfile(self, request, context):
         """GetProfile returns the user's profile. Fails with NOT_FOUND (`PROFILE_NOT_FOUND`) for a user who has
-        none.
+        none. A person sees the own one and those of the departments that the credential is bound to.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListProfiles(self, request, context):
-        """ListProfiles returns the profiles that the credential may see, by user id: a person's own one, those of
-        the credential's departments, or all. Fails with INVALID_ARGUMENT (`INVALID_FIELD`,
+        """ListProfiles returns the profiles that the credential may see, by user id: a person's own one and those
+        of the credential's departments, or all. Fails with INVALID_ARGUMENT (`INVALID_FIELD`,
         `INVALID_PAGE_TOKEN`) and PERMISSION_DENIED (`DEPARTMENT_NOT_ALLOWED`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

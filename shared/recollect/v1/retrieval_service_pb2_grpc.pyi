@@ -66,11 +66,11 @@ class RetrievalServiceStub:
     """
     GetProfile: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetProfileRequest, _retrieval_service_pb2.GetProfileResponse]
     """GetProfile returns the user's profile. Fails with NOT_FOUND (`PROFILE_NOT_FOUND`) for a user who has
-    none.
+    none. A person sees the own one and those of the departments that the credential is bound to.
     """
     ListProfiles: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.ListProfilesRequest, _retrieval_service_pb2.ListProfilesResponse]
-    """ListProfiles returns the profiles that the credential may see, by user id: a person's own one, those of
-    the credential's departments, or all. Fails with INVALID_ARGUMENT (`INVALID_FIELD`,
+    """ListProfiles returns the profiles that the credential may see, by user id: a person's own one and those
+    of the credential's departments, or all. Fails with INVALID_ARGUMENT (`INVALID_FIELD`,
     `INVALID_PAGE_TOKEN`) and PERMISSION_DENIED (`DEPARTMENT_NOT_ALLOWED`).
     """
     GetProfileHistory: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetProfileHistoryRequest, _retrieval_service_pb2.GetProfileHistoryResponse]
@@ -147,11 +147,11 @@ class RetrievalServiceAsyncStub(RetrievalServiceStub):
     """
     GetProfile: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetProfileRequest, _retrieval_service_pb2.GetProfileResponse]  # type: ignore[assignment]
     """GetProfile returns the user's profile. Fails with NOT_FOUND (`PROFILE_NOT_FOUND`) for a user who has
-    none.
+    none. A person sees the own one and those of the departments that the credential is bound to.
     """
     ListProfiles: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.ListProfilesRequest, _retrieval_service_pb2.ListProfilesResponse]  # type: ignore[assignment]
-    """ListProfiles returns the profiles that the credential may see, by user id: a person's own one, those of
-    the credential's departments, or all. Fails with INVALID_ARGUMENT (`INVALID_FIELD`,
+    """ListProfiles returns the profiles that the credential may see, by user id: a person's own one and those
+    of the credential's departments, or all. Fails with INVALID_ARGUMENT (`INVALID_FIELD`,
     `INVALID_PAGE_TOKEN`) and PERMISSION_DENIED (`DEPARTMENT_NOT_ALLOWED`).
     """
     GetProfileHistory: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetProfileHistoryRequest, _retrieval_service_pb2.GetProfileHistoryResponse]  # type: ignore[assignment]
@@ -261,7 +261,7 @@ class RetrievalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_retrieval_service_pb2.GetProfileResponse, _abc.Awaitable[_retrieval_service_pb2.GetProfileResponse]]:
         """GetProfile returns the user's profile. Fails with NOT_FOUND (`PROFILE_NOT_FOUND`) for a user who has
-        none.
+        none. A person sees the own one and those of the departments that the credential is bound to.
         """
 
     @_abc_1.abstractmethod
@@ -270,8 +270,8 @@ class RetrievalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _retrieval_service_pb2.ListProfilesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_retrieval_service_pb2.ListProfilesResponse, _abc.Awaitable[_retrieval_service_pb2.ListProfilesResponse]]:
-        """ListProfiles returns the profiles that the credential may see, by user id: a person's own one, those of
-        the credential's departments, or all. Fails with INVALID_ARGUMENT (`INVALID_FIELD`,
+        """ListProfiles returns the profiles that the credential may see, by user id: a person's own one and those
+        of the credential's departments, or all. Fails with INVALID_ARGUMENT (`INVALID_FIELD`,
         `INVALID_PAGE_TOKEN`) and PERMISSION_DENIED (`DEPARTMENT_NOT_ALLOWED`).
         """
 

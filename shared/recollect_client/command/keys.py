@@ -1,34 +1,28 @@
 """`recollect keys`: API keys, made and revoked in the database itself.
 
-No service hands out credentials, so whoever may reach the database decides. This is the one module
-of the client that needs the server's packages; they are imported when it runs.
+No service hands out credentials, so whoever may reach the database decides. The server's packages
+that this needs are imported when it runs.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from recollect_client.command.exits import FAILED, OK, UNREACHABLE, UsageError
+from recollect_client.command.exits import FAILED, OK, UsageError
+from recollect_client.command.local_database import on_database
 from recollect_client.command.options import add_group, add_local_command, natural
 from recollect_client.command.output import Output
 
 if TYPE_CHECKING:
     from recollect_shared.database.pool import Connection
 
-Result = TypeVar("Result")
-
 _SCOPES = ("read", "write", "maintenance", "admin")
-_DATABASE_SECONDS = 30.0
+_CAPABILITIES = ("profiles.manage",)
+_MAX_DEPARTMENTS = 100
 _MAX_DAYS = 36_500
 _MAX_NAME = 256
-
-
-class _DatabaseUnusable(Exception):
-    """The database cannot be used; the message says what to do."""
 
 
 def register(commands: Any) -> None:
@@ -45,6 +39,21 @@ def register(commands: Any) -> None:
         help="what it may do; may be given several times (default read and write)",
     )
     create.add_argument("--user", metavar="USER", help="bind it to this user (default: any user)")
+    create.add_argument(
+        "--department",
+        dest="departments",
+        action="append",
+        metavar="NAME",
+        help="bind it to the users of this department; with --user, let that person see their "
+        "profiles; may be given several times",
+    )
+    create.add_argument(
+        "--capability",
+        dest="capabilities",
+        action="append",
+        choices=_CAPABILITIES,
+        help="a right besides its scopes; may be given several times (default none)",
+    )
     create.add_argument(
         "--expires-days", type=natural, metavar="N", help="days it is valid (default: for good)"
     )
@@ -63,6 +72,12 @@ def _create(options: argparse.Namespace, output: Output) -> int:
         _check_label(flag, text)
     if options.user is not None:
         _check_label("--user", options.user)
+    departments = None if options.departments is None else sorted(set(options.departments))
+    for department in departments or ():
+        _check_label("--department", department)
+    if departments is not None and len(departments) > _MAX_DEPARTMENTS:
+        raise UsageError(f"--department may be given at most {_MAX_DEPARTMENTS} times")
+    capabilities = sorted(set(options.capabilities or ()))
     expires_at = datetime.now(UTC) + timedelta(days=days) if days else None
     scopes = [scope for scope in _SCOPES if scope in (options.scopes or ("read", "write"))]
 
@@ -75,6 +90,8 @@ def _create(options: argparse.Namespace, output: Output) -> int:
             name=options.name,
             scopes=scopes,
             user_id=options.user,
+            departments=departments,
+            capabilities=capabilities,
             expires_at=expires_at,
         )
 
@@ -88,6 +105,8 @@ def _create(options: argparse.Namespace, output: Output) -> int:
                     "name": options.name,
                     "scopes": scopes,
                     "user_id": options.user,
+                    "departments": departments,
+                    "capabilities": capabilities,
                     "expires_at": expires_at.isoformat() if expires_at else None,
                 }
             )
@@ -96,7 +115,7 @@ def _create(options: argparse.Namespace, output: Output) -> int:
             output.note("keep this key: it is stored as a hash only and cannot be shown again")
         return OK
 
-    return _on_database(work, tell, output)
+    return on_database(work, tell, output)
 
 
 def _list(options: argparse.Namespace, output: Output) -> int:
@@ -109,6 +128,8 @@ def _list(options: argparse.Namespace, output: Output) -> int:
                 "name": key.name,
                 "scopes": key.scopes,
                 "user_id": key.user_id,
+                "departments": key.departments,
+                "capabilities": key.capabilities,
                 "created_at": _iso(key.created_at),
                 "expires_at": _iso(key.expires_at),
                 "revoked_at": _iso(key.revoked_at),
@@ -123,13 +144,14 @@ def _list(options: argparse.Namespace, output: Output) -> int:
             output.note(f"the tenant {options.tenant} has no keys")
         else:
             output.table(
-                ("id", "name", "scopes", "user", "state", "created", "expires"),
+                ("id", "name", "rights", "user", "departments", "state", "created", "expires"),
                 [
                     (
                         key["key_id"],
                         key["name"],
-                        ", ".join(key["scopes"]),
+                        ", ".join((*key["scopes"], *key["capabilities"])),
                         key["user_id"] or "any",
+                        _departments(key),
                         _state(key),
                         key["created_at"][:10],
                         (key["expires_at"] or "never")[:10],
@@ -139,7 +161,7 @@ def _list(options: argparse.Namespace, output: Output) -> int:
             )
         return OK
 
-    return _on_database(work, tell, output)
+    return on_database(work, tell, output)
 
 
 def _revoke(options: argparse.Namespace, output: Output) -> int:
@@ -163,65 +185,7 @@ def _revoke(options: argparse.Namespace, output: Output) -> int:
             output.line(f"revoked {key_id}")
         return OK
 
-    return _on_database(work, tell, output)
-
-
-def _on_database(
-    work: Callable[[Connection], Awaitable[Result]], tell: Callable[[Result], int], output: Output
-) -> int:
-    try:
-        result = _run(work)
-    except _DatabaseUnusable as error:
-        output.error(str(error))
-        return UNREACHABLE
-    return tell(result)
-
-
-def _run(work: Callable[[Connection], Awaitable[Result]]) -> Result:
-    try:
-        from recollect_shared.config import SharedSettings  # noqa: PLC0415
-        from recollect_shared.startup import locate_database  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"keys are made where a service is installed ({error.name} is missing here): "
-            "pip install 'recollect[extraction]'"
-        ) from None
-    try:
-        located = locate_database(SharedSettings())
-        try:
-            # psycopg cannot use the event loop that is the default on Windows.
-            with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
-                return runner.run(_once(located.conninfo, work))
-        finally:
-            located.release()
-    except Exception as error:
-        raise _DatabaseUnusable(_why(error)) from error
-
-
-async def _once(conninfo: str, work: Callable[[Connection], Awaitable[Result]]) -> Result:
-    from recollect_shared.database.pool import Database  # noqa: PLC0415
-
-    database = Database(conninfo, "recollect_maintenance", application="recollect-keys", max_size=1)
-    try:
-        await database.open(timeout=_DATABASE_SECONDS)
-        return await database.run(work, timeout=_DATABASE_SECONDS)
-    finally:
-        await database.close()
-
-
-def _why(error: Exception) -> str:
-    from recollect_shared.database.bootstrap import BootstrapError  # noqa: PLC0415
-    from recollect_shared.database.embedded import EmbeddedPostgresError  # noqa: PLC0415
-    from recollect_shared.database.migrate import MigrationError  # noqa: PLC0415
-    from recollect_shared.startup import StartupFailed  # noqa: PLC0415
-
-    if isinstance(error, StartupFailed | EmbeddedPostgresError | MigrationError | BootstrapError):
-        return str(error)
-    # The type alone: a driver's message may quote the connection string with its password.
-    return (
-        f"the database cannot be used ({type(error).__name__}): check DATABASE_URL, or for the "
-        "embedded database RECOLLECT_DATA_DIR"
-    )
+    return on_database(work, tell, output)
 
 
 def _check_label(flag: str, text: str) -> None:
@@ -233,6 +197,12 @@ def _id_of(text: str) -> str:
     """The id in a whole key, so that a key at hand need not be taken apart."""
     parts = text.split("_", 2)
     return parts[1] if len(parts) == 3 and parts[0] == "mk" else text
+
+
+def _departments(key: dict[str, Any]) -> str:
+    if key["departments"] is None:
+        return "none" if key["user_id"] else "any"
+    return ", ".join(key["departments"]) or "none"
 
 
 def _state(key: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from recollect_client.command import (
+    audit,
     context,
     conversations,
     curation,
@@ -19,6 +20,7 @@ from recollect_client.command import (
     importing,
     jobs,
     keys,
+    leaving,
     memories,
     preview,
     profiles,
@@ -47,7 +49,7 @@ _GROUPS: dict[str, tuple[Any, ...]] = {
     "Hand over": (submit, importing, preview, jobs),
     "Read": (context, search, memories, profiles, conversations, history),
     "Change by hand": (curation, feedback),
-    "Privacy": (user_control,),
+    "Privacy": (user_control, leaving, audit),
     "Working memory": (sessions,),
     "Knowledge": (documents,),
     "Upkeep": (upkeep, rollback, reembed, usage),

@@ -13,7 +13,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import Message
 
 from recollect.v1 import access_pb2
-from recollect_shared.auth.principal import Principal
+from recollect_shared.auth.principal import Principal, user_not_allowed
 from recollect_shared.errors import NotPermitted
 from recollect_shared.text.normalise import nfc
 
@@ -33,42 +33,87 @@ class Rule:
         scope: read, write, maintenance or admin.
         user_path: Field names leading to the user the request is about; empty if it names none.
         user_optional: The user may be left out, meaning everybody the caller may act for.
+        department_path: Field names leading to the department the request names.
+        capability: A named right that calls about another person need; empty if none.
+        own_scope: The scope that is enough for a person about that very person, or None.
+        department_members: A person may also name the people of the credential's departments.
     """
 
     scope: str
     user_path: tuple[str, ...]
     user_optional: bool = False
+    department_path: tuple[str, ...] = ()
+    capability: str = ""
+    own_scope: str | None = None
+    department_members: bool = False
 
     def check(self, principal: Principal, method: str) -> None:
-        """Refuse a caller whose credential lacks the scope.
+        """Refuse a caller who can have no request of this method granted.
 
         Raises:
-            NotPermitted: It does.
+            NotPermitted: The scope is missing, or the call is about the whole tenant and the
+                caller bound to a part of it.
         """
-        if self.scope not in principal.scopes:
-            raise NotPermitted(
-                f"this call needs a credential with scope `{self.scope}`",
-                reason="SCOPE_MISSING",
-                metadata={"scope": self.scope.upper(), "method": method},
+        own = self.own_scope in principal.scopes and principal.user_id is not None
+        if self.scope not in principal.scopes and not own:
+            raise self._scope_missing(method)
+        if self._about_the_tenant and not principal.unbound:
+            raise user_not_allowed(
+                "this call is about the whole tenant and the credential is bound to a user or to "
+                "departments"
             )
 
-    def check_request(self, principal: Principal, request: Message) -> None:
-        """Refuse a caller bound to one user who names another.
+    def check_request(self, principal: Principal, request: Message, method: str) -> frozenset[str]:
+        """Refuse a request about somebody, or a department, that the caller may not name.
 
         Where the user may be left out, the caller's own is filled in, so that no handler can
         forget to.
 
+        Returns:
+            Whom the request names besides the caller, in normal form: they must be in one of the
+            caller's departments. Empty where nothing is left to look up.
+
         Raises:
-            NotPermitted: The request is about somebody else.
+            NotPermitted: What the request names is not the caller's, or takes a right more.
         """
-        if principal.user_id is None or not self.user_path:
-            return
+        for department in _values(request, self.department_path) if self.department_path else ():
+            if department:
+                principal.check_department(".".join(self.department_path), nfc(department))
+        if not self.user_path:
+            return frozenset()
         if self.user_optional and not getattr(request, self.user_path[0]):
-            setattr(request, self.user_path[0], principal.user_id)
-            return
-        for user_id in _values(request, self.user_path):
-            # Handlers compare in normal form too.
-            principal.scope(nfc(user_id))
+            if principal.user_id is not None:
+                setattr(request, self.user_path[0], principal.user_id)
+            elif not principal.unbound:
+                raise user_not_allowed(
+                    "this credential is bound to departments: name one of their users"
+                )
+            return frozenset()
+        # Handlers compare in normal form too.
+        others = {nfc(user_id) for user_id in _values(request, self.user_path)}
+        if principal.user_id is not None:
+            others.discard(principal.user_id)
+        if not others:
+            return frozenset()
+        if self.capability:
+            principal.check_capability(self.capability)
+        if principal.user_id is not None and not self.department_members:
+            raise user_not_allowed("this credential is bound to another user")
+        if self.scope not in principal.scopes:
+            raise self._scope_missing(method)
+        return frozenset() if principal.unbound else frozenset(others)
+
+    @property
+    def _about_the_tenant(self) -> bool:
+        """Whether a request is about everybody; a job, which has a user, is checked when found."""
+        return not self.user_path and self.scope in ("maintenance", "admin")
+
+    def _scope_missing(self, method: str) -> NotPermitted:
+        return NotPermitted(
+            f"this call needs a credential with scope `{self.scope}`",
+            reason="SCOPE_MISSING",
+            metadata={"scope": self.scope.upper(), "method": method},
+        )
 
 
 def rules_of(services: Iterable[ServiceDescriptor]) -> dict[str, Rule]:
@@ -78,11 +123,20 @@ def rules_of(services: Iterable[ServiceDescriptor]) -> dict[str, Rule]:
         for method in service.methods:
             declared = method.GetOptions().Extensions[access_pb2.access]
             if declared.scope in _SCOPE_NAMES:
-                path = tuple(declared.user_field.split(".")) if declared.user_field else ()
                 found[f"/{service.full_name}/{method.name}"] = Rule(
-                    _SCOPE_NAMES[declared.scope], path, declared.user_optional
+                    _SCOPE_NAMES[declared.scope],
+                    _path(declared.user_field),
+                    declared.user_optional,
+                    _path(declared.department_field),
+                    declared.capability,
+                    _SCOPE_NAMES.get(declared.own_scope),
+                    declared.department_members,
                 )
     return found
+
+
+def _path(field: str) -> tuple[str, ...]:
+    return tuple(field.split(".")) if field else ()
 
 
 def _values(message: Any, path: tuple[str, ...]) -> Iterator[str]:

@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import secrets
 import string
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,7 +19,7 @@ _ID_ALPHABET = string.ascii_lowercase + string.digits
 _ID_LENGTH = 12
 
 _FIND = """
-SELECT tenant_id, name, secret_hash, scopes, user_id
+SELECT tenant_id, name, secret_hash, scopes, user_id, departments, capabilities
 FROM api_keys
 WHERE key_id = %(key_id)s
   AND revoked_at IS NULL
@@ -26,13 +27,15 @@ WHERE key_id = %(key_id)s
 """
 
 _INSERT = """
-INSERT INTO api_keys (key_id, tenant_id, name, secret_hash, scopes, user_id, expires_at)
+INSERT INTO api_keys (key_id, tenant_id, name, secret_hash, scopes, user_id, departments,
+    capabilities, expires_at)
 VALUES (%(key_id)s, %(tenant_id)s, %(name)s, %(secret_hash)s, %(scopes)s, %(user_id)s,
-        %(expires_at)s)
+        %(departments)s, %(capabilities)s, %(expires_at)s)
 """
 
 _LIST = """
-SELECT key_id, tenant_id, name, scopes, user_id, created_at, expires_at, revoked_at
+SELECT key_id, tenant_id, name, scopes, user_id, departments, capabilities, created_at,
+       expires_at, revoked_at
 FROM api_keys
 WHERE tenant_id = %(tenant_id)s
 ORDER BY created_at
@@ -53,6 +56,8 @@ class ApiKey:
     name: str
     scopes: list[str]
     user_id: str | None
+    departments: list[str] | None
+    capabilities: list[str]
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
@@ -79,10 +84,17 @@ async def find_principal(connection: Connection, text: str) -> Principal | None:
     row = await cursor.fetchone()
     if row is None:
         return None
-    tenant_id, name, secret_hash, scopes, user_id = row
+    tenant_id, name, secret_hash, scopes, user_id, departments, capabilities = row
     if not hmac.compare_digest(bytes(secret_hash), given_hash):
         return None
-    return Principal(tenant_id, f"key:{key_id}:{name}", frozenset(scopes), user_id)
+    return Principal(
+        tenant_id,
+        f"key:{key_id}:{name}",
+        frozenset(scopes),
+        user_id,
+        None if departments is None else frozenset(departments),
+        frozenset(capabilities),
+    )
 
 
 async def create_key(
@@ -92,9 +104,23 @@ async def create_key(
     name: str,
     scopes: list[str],
     user_id: str | None = None,
+    departments: Sequence[str] | None = None,
+    capabilities: Sequence[str] = (),
     expires_at: datetime | None = None,
 ) -> str:
-    """Store a new key and return it whole: the only moment at which the secret is known."""
+    """Store a new key and return it whole: the only moment at which the secret is known.
+
+    Args:
+        connection: As recollect_maintenance.
+        tenant_id: Whose data the key opens.
+        name: What it is for.
+        scopes: What it may do, of `SCOPES`.
+        user_id: The person whose key it is; None for a service.
+        departments: Those that the key is bound to. None for a service that is bound to none and
+            may act for every user, or for a person without a department.
+        capabilities: Named rights, of `CAPABILITIES`.
+        expires_at: When it ends; None for never.
+    """
     key_id = "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_LENGTH))
     secret = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode().rstrip("=")
     await connection.execute(
@@ -106,6 +132,8 @@ async def create_key(
             "secret_hash": hashlib.sha256(secret.encode()).digest(),
             "scopes": scopes,
             "user_id": nfc(user_id) if user_id is not None else None,
+            "departments": None if departments is None else [nfc(one) for one in departments],
+            "capabilities": list(capabilities),
             "expires_at": expires_at,
         },
     )

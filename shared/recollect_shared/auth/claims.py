@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from recollect_shared.auth.principal import Principal
+from recollect_shared.auth.principal import CAPABILITIES, SCOPES, Principal
 from recollect_shared.text.normalise import nfc, unusable_characters
 from recollect_shared.validation import MAX_ID
 
@@ -18,9 +18,9 @@ MAX_LIFETIME_SECONDS = 3600
 DEFAULT_TENANT_CLAIM = "tenant"
 USER_SCOPE_CLAIM = "recollect_user_scope"
 DEPARTMENTS_CLAIM = "departments"
+CAPABILITIES_CLAIM = "recollect_capabilities"
 
-_SCOPES = frozenset({"read", "write", "maintenance", "admin"})
-_MAX_DEPARTMENTS = 100
+MAX_DEPARTMENTS = 100
 
 
 class TokenRefused(Exception):
@@ -76,6 +76,7 @@ def principal_of(claims: Mapping[str, Any], expected: Expected, now: float) -> P
         _scopes(claims),
         None if whose == "any" else subject,
         _departments(claims, bound=whose == "self"),
+        _capabilities(claims),
     )
 
 
@@ -134,10 +135,19 @@ def _told(claim: str) -> str:
 def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
     """Which of our scopes the token grants; words of other systems are passed over."""
     granted = claims["scope"] if "scope" in claims else claims.get("scp", "")
+    return _words("scope", granted) & SCOPES
+
+
+def _capabilities(claims: Mapping[str, Any]) -> frozenset[str]:
+    """Which of our named rights the token grants."""
+    return _words(CAPABILITIES_CLAIM, claims.get(CAPABILITIES_CLAIM) or "") & CAPABILITIES
+
+
+def _words(claim: str, granted: Any) -> frozenset[str]:
     words = granted.split(" ") if isinstance(granted, str) else granted
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise TokenRefused("scope is neither text nor a list of texts")
-    return frozenset(words) & _SCOPES
+        raise TokenRefused(f"{claim} is neither text nor a list of texts")
+    return frozenset(words)
 
 
 def _departments(claims: Mapping[str, Any], *, bound: bool) -> frozenset[str] | None:
@@ -147,11 +157,11 @@ def _departments(claims: Mapping[str, Any], *, bound: bool) -> frozenset[str] | 
         return frozenset() if bound else None
     if (
         not isinstance(given, list)
-        or len(given) > _MAX_DEPARTMENTS
+        or len(given) > MAX_DEPARTMENTS
         or not all(
             isinstance(one, str) and 0 < len(one) <= MAX_ID and unusable_characters(one) is None
             for one in given
         )
     ):
-        raise TokenRefused(f"{DEPARTMENTS_CLAIM} is no list of at most {_MAX_DEPARTMENTS} names")
+        raise TokenRefused(f"{DEPARTMENTS_CLAIM} is no list of at most {MAX_DEPARTMENTS} names")
     return frozenset(nfc(one) for one in given)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from recollect_shared.errors import NotPermitted
 from recollect_shared.models import Scope
 
 DEFAULT_TENANT = "default"
+
+SCOPES = frozenset({"read", "write", "maintenance", "admin"})
+"""Kinds of work; none of them includes another."""
+
+PROFILES_MANAGE = "profiles.manage"
+"""Changes the profiles of others, and departments and access levels."""
+
+CAPABILITIES = frozenset({PROFILES_MANAGE})
+"""Rights that are named one by one, besides the kinds of work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +26,11 @@ class Principal:
     Attributes:
         tenant_id: Whose data the caller may touch at all.
         subject: Name of the credential, for history and audit.
-        scopes: Subset of read, write, maintenance, admin.
-        user_id: The only user the caller may act for, or None for every user of the tenant.
-        departments: Those that the caller belongs to, or None if it is bound to none.
+        scopes: Subset of `SCOPES`.
+        user_id: The person whose credential this is, or None for a service.
+        departments: Those that the caller is bound to; None if it is bound to none and may act for
+            everybody. A person is always bound: None becomes the empty set.
+        capabilities: Subset of `CAPABILITIES`.
     """
 
     tenant_id: str
@@ -27,6 +38,34 @@ class Principal:
     scopes: frozenset[str]
     user_id: str | None = None
     departments: frozenset[str] | None = None
+    capabilities: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Let no person be unbound, however the credential was written."""
+        if self.user_id is not None and self.departments is None:
+            object.__setattr__(self, "departments", frozenset())
+
+    @property
+    def unbound(self) -> bool:
+        """Whether the caller may act for everybody of the tenant."""
+        return self.departments is None
+
+    def reaches(self, user_id: str, department: str) -> bool:
+        """Whether `user_id` is the caller, or belongs to a department of the caller's.
+
+        This is the one rule about departments.
+
+        Args:
+            user_id: Whom a call is about.
+            department: What the profile of that person says; empty without a profile.
+        """
+        if self.departments is None or user_id == self.user_id:
+            return True
+        return bool(department) and department in self.departments
+
+    def for_members(self) -> Principal:
+        """The same caller while it acts for members of its departments, not for itself."""
+        return replace(self, user_id=None)
 
     def scope(self, user_id: str) -> Scope:
         """The data of `user_id`, if this caller may touch it.
@@ -35,15 +74,56 @@ class Principal:
             NotPermitted: The credential is bound to another user.
         """
         if self.user_id is not None and self.user_id != user_id:
-            raise NotPermitted(
-                "this credential is bound to another user",
-                reason="USER_NOT_ALLOWED",
-                metadata={"field": "user_id"},
-            )
+            raise user_not_allowed("this credential is bound to another user")
         return Scope(self.tenant_id, user_id)
 
+    def check_reaches(self, user_id: str, department: str) -> None:
+        """As `reaches`.
 
-ANONYMOUS = Principal(
-    DEFAULT_TENANT, "anonymous", frozenset({"read", "write", "maintenance", "admin"})
-)
+        Raises:
+            NotPermitted: It does not reach that person.
+        """
+        if not self.reaches(user_id, department):
+            raise user_not_allowed(
+                "this user is in none of the departments that the credential is bound to; "
+                "somebody who may act for every user can put them into one"
+            )
+
+    def check_capability(self, capability: str) -> None:
+        """Refuse a caller without a named right.
+
+        Raises:
+            NotPermitted: It lacks the right.
+        """
+        if capability not in self.capabilities:
+            raise NotPermitted(
+                f"this needs a credential with the capability `{capability}`",
+                reason="CAPABILITY_MISSING",
+                metadata={"capability": capability},
+            )
+
+    def check_department(self, field: str, department: str) -> None:
+        """Refuse a department that is none of the caller's.
+
+        Args:
+            field: Where the request names it.
+            department: Its name; empty for none, which only an unbound caller may mean.
+
+        Raises:
+            NotPermitted: The caller is bound to other departments.
+        """
+        if self.departments is not None and department not in self.departments:
+            raise NotPermitted(
+                "this credential is not bound to that department",
+                reason="DEPARTMENT_NOT_ALLOWED",
+                metadata={"field": field},
+            )
+
+
+def user_not_allowed(why: str, field: str = "user_id") -> NotPermitted:
+    """The refusal of a call about somebody the caller may not act for."""
+    return NotPermitted(why, reason="USER_NOT_ALLOWED", metadata={"field": field})
+
+
+ANONYMOUS = Principal(DEFAULT_TENANT, "anonymous", SCOPES, capabilities=CAPABILITIES)
 """Everybody, where authentication is off: loopback with the embedded database."""

@@ -18,6 +18,18 @@ def is_lost_connection(error: BaseException) -> bool:
     return isinstance(error, psycopg.OperationalError) and error.sqlstate is None
 
 
+def described(error: BaseException) -> str:
+    """What a driver's error says that is no row: for whoever reads a log or a terminal.
+
+    The details beside the message quote rows and keys, and so does the message where a value does
+    not fit its type.
+    """
+    if not isinstance(error, psycopg.Error) or error.sqlstate is None:
+        return str(error)
+    said = "" if error.sqlstate.startswith("22") else error.diag.message_primary or ""
+    return f"{said or type(error).__name__} (SQLSTATE {error.sqlstate})"
+
+
 def _is_away(error: BaseException) -> bool:
     """True when the server cannot be used now: no answer, shutting down, standby, no resources.
 

@@ -22,6 +22,7 @@ from psycopg import sql
 
 from recollect_shared.database.bootstrap import bootstrap
 from recollect_shared.database.connect import SCHEMA, with_role
+from recollect_shared.database.faults import described
 
 logger = logging.getLogger("recollect.migrate")
 
@@ -181,7 +182,7 @@ def main() -> None:
         bootstrap(conninfo)
         names = migrate(conninfo)
     except (MigrationError, psycopg.Error, PermissionError) as error:
-        parser.exit(1, f"{COMMAND}: {error}\n")
+        parser.exit(1, f"{COMMAND}: {described(error)}\n")
     print("\n".join(f"applied {name}" for name in names) or "the database is up to date")
 
 

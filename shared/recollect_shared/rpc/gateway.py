@@ -2,8 +2,9 @@
 
 In order: a request id; the credential; the access rule of the RPC (no rule, no entry); calls this
 version does not offer; the bytes (undecodable ones are the caller's fault, where gRPC itself would
-answer INTERNAL); the user a bound credential may name. Health and reflection are let through or
-refused here too, so that there is one place to look.
+answer INTERNAL); the users and departments a bound credential may name, for which the database is
+asked who belongs where. Health and reflection are let through or refused here too, so that there is
+one place to look.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -20,6 +22,7 @@ from google.protobuf.message import Message
 
 from recollect_shared.auth.access import Rule
 from recollect_shared.auth.authenticate import Authenticator
+from recollect_shared.auth.departments import Departments
 from recollect_shared.errors import (
     InvalidRequest,
     NotAuthenticated,
@@ -29,7 +32,7 @@ from recollect_shared.errors import (
     Violation,
 )
 from recollect_shared.identifiers import uuid7
-from recollect_shared.rpc.call import Call, Context, current_call, enter
+from recollect_shared.rpc.call import Call, Context, current_call, enter, seconds_left
 from recollect_shared.rpc.status import abort, as_recollect_error
 from recollect_shared.rpc.undecodable import undecodable_field
 
@@ -39,6 +42,7 @@ _HEALTH = "/grpc.health.v1.Health/"
 _REFLECTION = "/grpc.reflection."
 _CREDENTIAL = "authorization"
 _MAX_REQUEST_ID = 128
+_LOOKUP_SECONDS = 5.0
 
 
 _HANDLERS: dict[tuple[bool, bool], Callable[..., Any]] = {
@@ -63,11 +67,13 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
     def __init__(
         self,
         authenticator: Authenticator,
+        departments: Departments,
         rules: Mapping[str, Rule],
         planned: Mapping[str, str],
         requests: Mapping[str, Descriptor],
     ) -> None:
         self._authenticator = authenticator
+        self._departments = departments
         self._rules = rules
         self._planned = planned
         self._requests = requests
@@ -109,7 +115,8 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             request_id = _request_id(metadata)
             try:
                 rule = await self._admit(method, metadata, request_id)
-                response = await behaviour(self._checked(request, method, rule), context)
+                checked = await self._checked(request, method, rule, context)
+                response = await behaviour(checked, context)
             except Exception as error:
                 await self._refuse(context, method, error, request_id)
             _log_answer(method, started)
@@ -125,7 +132,8 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             request_id = _request_id(metadata)
             try:
                 rule = await self._admit(method, metadata, request_id)
-                responses = behaviour(self._checked(request, method, rule), context)
+                checked = await self._checked(request, method, rule, context)
+                responses = behaviour(checked, context)
                 # A caller who leaves between two answers must end the handler's generator too.
                 async with aclosing(responses):
                     async for response in responses:
@@ -161,21 +169,34 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             )
         return rule
 
-    def _checked(self, request: Any, method: str, rule: Rule | None) -> Any:
+    async def _checked(self, request: Any, method: str, rule: Rule | None, context: Context) -> Any:
         """The request, or the stream of requests, each held against the rule."""
         if isinstance(request, AsyncIterator) or hasattr(request, "__aiter__"):
-            return self._checked_stream(request, method, rule)
+            return self._checked_stream(request, method, rule, context)
         if isinstance(request, _Undecodable):
             raise self._undecodable(request.data, method)
         if rule is not None and isinstance(request, Message):
-            rule.check_request(current_call().principal, request)
+            await self._check_people(request, method, rule, context)
         return request
 
+    async def _check_people(
+        self, request: Message, method: str, rule: Rule, context: Context
+    ) -> None:
+        call = current_call()
+        members = rule.check_request(call.principal, request, method)
+        if not members:
+            return
+        await self._departments.check(
+            call.principal, members, timeout=seconds_left(context, _LOOKUP_SECONDS)
+        )
+        if call.principal.user_id is not None:
+            enter(replace(call, principal=call.principal.for_members()))
+
     async def _checked_stream(
-        self, requests: Any, method: str, rule: Rule | None
+        self, requests: Any, method: str, rule: Rule | None, context: Context
     ) -> AsyncIterator[Any]:
         async for request in requests:
-            yield self._checked(request, method, rule)
+            yield await self._checked(request, method, rule, context)
 
     def _undecodable(self, data: bytes, method: str) -> InvalidRequest:
         declared = self._requests.get(method)

@@ -10,14 +10,7 @@ from collections.abc import Iterable
 
 from google.protobuf.descriptor import ServiceDescriptor
 
-_CONTROL = "it comes with user control and privacy"
-
-PLANNED: dict[str, str] = {
-    "PrivacyService/ReinstateUser": _CONTROL,
-    "PrivacyService/ExportUser": _CONTROL,
-    "PrivacyService/EraseUser": _CONTROL,
-    "PrivacyService/ListAuditEvents": _CONTROL,
-}
+PLANNED: dict[str, str] = {}
 
 
 def planned_of(services: Iterable[ServiceDescriptor]) -> dict[str, str]:

@@ -22,6 +22,7 @@ from grpc_reflection.v1alpha import reflection
 
 from recollect_shared.auth.access import rules_of
 from recollect_shared.auth.authenticate import Authenticator
+from recollect_shared.auth.departments import Departments
 from recollect_shared.config import SharedSettings
 from recollect_shared.rpc.gateway import Gateway
 from recollect_shared.rpc.planned import planned_of
@@ -64,6 +65,7 @@ class Server:
         servicers: Iterable[Servicer],
         authenticator: Authenticator,
         *,
+        departments: Departments,
         shares_port: bool = False,
     ) -> None:
         """A server that listens and does not answer yet.
@@ -73,6 +75,7 @@ class Server:
             listen: Where to listen.
             servicers: What to offer.
             authenticator: Who may call.
+            departments: Who belongs to which department, for callers that are bound to some.
             shares_port: Other processes of the same service listen on this port.
 
         Raises:
@@ -88,7 +91,9 @@ class Server:
             for descriptor in descriptors
             for method in descriptor.methods
         }
-        gateway = Gateway(authenticator, rules_of(descriptors), planned_of(descriptors), requests)
+        gateway = Gateway(
+            authenticator, departments, rules_of(descriptors), planned_of(descriptors), requests
+        )
         self._settings = settings
         self._server = grpc.aio.server(
             interceptors=[gateway],

@@ -116,6 +116,26 @@ async def test_departments_are_carried(tmp_path: Path) -> None:
     assert service.departments == frozenset({"Sales"})
 
 
+@pytest.mark.parametrize(
+    ("claim", "capabilities"),
+    [
+        ("profiles.manage", {"profiles.manage"}),
+        (["profiles.manage", "other.right"], {"profiles.manage"}),
+        ("profiles profiles.* PROFILES.MANAGE admin", set()),
+        ("", set()),
+        (None, set()),
+    ],
+)
+async def test_capabilities_are_carried(
+    tmp_path: Path, claim: object, capabilities: set[str]
+) -> None:
+    """E4: the claim alone grants them, no scope does."""
+    found = await principal(
+        await gate(tmp_path), scope="read write admin", recollect_capabilities=claim
+    )
+    assert found.capabilities == capabilities
+
+
 async def test_tenant_and_user_are_spelt_in_one_form(tmp_path: Path) -> None:
     found = await principal(await gate(tmp_path), sub="Ho\u0302\u0300ng", tenant="\u4e2d\u6587")
     assert (found.user_id, found.tenant_id) == ("H\u1ed3ng", "\u4e2d\u6587")
@@ -208,6 +228,9 @@ NOW = int(time.time())
         ({"scope": 7}, "scope"),
         ({"scope": {"read": True}}, "scope"),
         ({"scope": ["read", 7]}, "scope"),
+        ({"recollect_capabilities": 7}, "recollect_capabilities"),
+        ({"recollect_capabilities": [7]}, "recollect_capabilities"),
+        ({"recollect_capabilities": {"profiles.manage": True}}, "recollect_capabilities"),
         ({"departments": "Sales"}, "departments"),
         ({"departments": [7]}, "departments"),
         ({"departments": [""]}, "departments"),

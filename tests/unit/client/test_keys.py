@@ -13,6 +13,7 @@ import pytest
 
 from recollect_client.command import main
 from recollect_shared.auth.api_keys import find_principal
+from recollect_shared.auth.principal import Principal
 from recollect_shared.database.connect import with_role
 
 Keys = Callable[..., Any]
@@ -37,14 +38,19 @@ def keys(
     return run
 
 
-async def admitted(conninfo: str, key: str) -> tuple[str, frozenset[str], str | None] | None:
-    """The tenant, scopes and user that the services would give the key."""
+async def principal(conninfo: str, key: str) -> Principal | None:
+    """The caller that the services would see behind the key."""
     dsn = with_role(conninfo, "recollect_read", application="recollect-test")
     async with await psycopg.AsyncConnection.connect(dsn) as connection:
-        principal = await find_principal(connection, key)
-    if principal is None:
+        return await find_principal(connection, key)
+
+
+async def admitted(conninfo: str, key: str) -> tuple[str, frozenset[str], str | None] | None:
+    """The tenant, scopes and user that the services would give the key."""
+    found = await principal(conninfo, key)
+    if found is None:
         return None
-    return principal.tenant_id, frozenset(principal.scopes), principal.user_id
+    return found.tenant_id, frozenset(found.scopes), found.user_id
 
 
 class TestKeys:
@@ -72,6 +78,31 @@ class TestKeys:
             "sarah",
         )
 
+    def test_it_carries_departments_and_capabilities(
+        self, keys: Keys, conninfo: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """E4."""
+        departments = ["--department", "sales", "--department", "Ke\u0302\u0301 toa\u0301n"]
+        made = keys("create", "--name", "hr", *departments, "--capability", "profiles.manage")
+        assert made["capabilities"] == ["profiles.manage"]
+        held = asyncio.run(principal(conninfo, made["key"]))
+        assert held is not None
+        assert held.departments == frozenset({"sales", "K\u1ebf to\u00e1n"})
+        assert held.capabilities == {"profiles.manage"}
+        plain = asyncio.run(principal(conninfo, keys("create", "--name", "backend")["key"]))
+        assert plain is not None
+        assert (plain.departments, plain.capabilities) == (None, frozenset())
+        person = asyncio.run(
+            principal(conninfo, keys("create", "--name", "phone", "--user", "ana")["key"])
+        )
+        assert person is not None
+        assert person.departments == frozenset()
+        capsys.readouterr()
+        assert main(["keys", "list"]) == 0
+        out, _ = capsys.readouterr()
+        assert "profiles.manage" in out
+        assert "sales" in out
+
     def test_people_see_it_once(self, keys: Keys, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["keys", "create", "--name", "backend"]) == 0
         out, err = capsys.readouterr()
@@ -92,6 +123,9 @@ class TestKeys:
             ["create", "--name", "a", "--tenant", ""],
             ["create", "--name", "a", "--user", ""],
             ["create", "--name", "a", "--scope", "root"],
+            ["create", "--name", "a", "--department", ""],
+            ["create", "--name", "a", "--capability", "root"],
+            ["create", "--name", "a", *(f"--department=d{i}" for i in range(101))],
             ["create", "--name", "a", "--expires-days", "99999999"],
             ["revoke"],
         ],

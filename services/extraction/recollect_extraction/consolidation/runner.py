@@ -302,7 +302,12 @@ class Consolidation:
                 )
                 result = _after(run, answered, written)
                 await claims.record_progress(
-                    connection, held, done_to=0, result=result.stored(), finished=False
+                    connection,
+                    held,
+                    done_to=0,
+                    result=result.stored(),
+                    finished=False,
+                    users=[scope.user_id] if written else (),
                 )
             return written, result
 

@@ -23,13 +23,8 @@ def undo(scope: Scope, memory_id: UUID, *, actor: str) -> Work[list[Memory]]:
     """A call of UndoConsolidation; the outcome is the originals, the oldest first."""
 
     async def change(connection: Connection) -> list[Memory]:
-        state = await users.lock_user(connection, scope)
-        if state is not None and state.erased:
-            raise WrongState(
-                "this user was erased; an administrator may call ReinstateUser",
-                reason="USER_ERASED",
-                metadata={"user_id": scope.user_id},
-            )
+        await users.hold_off_erase(connection, scope)
+        await users.lock_user(connection, scope)
         return await undo_merge(connection, scope, memory_id, actor=actor)
 
     async def again(connection: Connection, ids: Sequence[str]) -> list[Memory]:

@@ -23,6 +23,7 @@ from recollect_extraction.curation.profiles import update_profile
 from recollect_extraction.once import Identity, Outcome, Work, once
 from recollect_extraction.queue.jobs import announce
 from recollect_extraction.storage import clearing, idempotency, profiles, users
+from recollect_shared.audit.trail import Trail
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.errors import NotFound
 from recollect_shared.models import Scope
@@ -60,11 +61,15 @@ class Clearing:
         write: The database in the role recollect_write.
         removal: The database in the role recollect_removal.
         max_attempts: What jobs get that are made only to own messages.
+        trail: Where the call is written down.
     """
 
-    def __init__(self, write: Database, removal: Database, *, max_attempts: int) -> None:
+    def __init__(
+        self, write: Database, removal: Database, *, max_attempts: int, trail: Trail | None = None
+    ) -> None:
         self._write = write
         self._removal = removal
+        self._trail = trail
         self._max_attempts = max_attempts
 
     async def run(
@@ -129,6 +134,7 @@ class Clearing:
                 users=lambda _: [wanted.scope.user_id],
             ),
             timeout=left(),
+            trail=self._trail,
         )
 
     async def _begin(

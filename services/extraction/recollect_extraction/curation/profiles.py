@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from recollect_extraction.curation.profile_edit import Path, ProfileTooLarge, edit_profile
@@ -21,6 +21,7 @@ async def update_profile(
     *,
     version: int,
     actor: str,
+    permit: Callable[[Profile], None] | None = None,
 ) -> Profile:
     """Change a profile, or make one.
 
@@ -31,8 +32,11 @@ async def update_profile(
         paths: What to change; what `values` lacks is removed.
         version: The version the change was made from, or 0 for whichever there is.
         actor: Who changes it, for the history.
+        permit: Raises if the caller may not change the profile as it stands; None if the caller's
+            rights have nothing to do with what is in it.
 
     Raises:
+        NotPermitted: `permit` raised it.
         WrongState: The user was erased.
         Conflict: The profile has another version by now.
         InvalidRequest: The profile would not fit any more.
@@ -40,6 +44,8 @@ async def update_profile(
     await users.enter_user(connection, scope)
     await users.lock_user(connection, scope)
     current, said_at = await profiles.read_profile(connection, scope)
+    if permit is not None:
+        permit(current)
     if version and version != current.version:
         raise Conflict(
             "somebody else changed the profile: read it again and apply the change to that",

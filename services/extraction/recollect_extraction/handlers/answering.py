@@ -9,6 +9,8 @@ from typing import TypeVar
 from google.protobuf.message import Message
 
 from recollect_extraction.once import Identity, Outcome, Work, once
+from recollect_shared.audit.reads import AuditedReads
+from recollect_shared.audit.trail import NOBODY, Trail
 from recollect_shared.consistency import ConsistencyTokens, Position
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.rpc.call import Context, current_call, seconds_left
@@ -23,8 +25,12 @@ Made = TypeVar("Made")
 class Answering:
     """Answers calls on `database`, whose role is recollect_write unless a call says otherwise."""
 
-    def __init__(self, database: Database, tokens: ConsistencyTokens) -> None:
+    def __init__(
+        self, database: Database, tokens: ConsistencyTokens, trail: Trail, reads: AuditedReads
+    ) -> None:
         self.database = database
+        self.trail = trail
+        self._reads = reads
         self._tokens = tokens
 
     def identity(self, rpc: str, key: str | None, request: Message) -> Identity | None:
@@ -44,14 +50,37 @@ class Answering:
     ) -> Outcome[Made]:
         """Make a change once, within the deadline; `database` where another role must make it."""
         return await once(
-            database or self.database, identity, work, timeout=seconds_left(context, seconds)
+            database or self.database,
+            identity,
+            work,
+            timeout=seconds_left(context, seconds),
+            trail=self.trail,
         )
 
-    async def read(self, work: Callable[[Connection], Awaitable[Found]], context: Context) -> Found:
-        """Read from the primary within the deadline."""
+    async def read(
+        self,
+        work: Callable[[Connection], Awaitable[Found]],
+        context: Context,
+        *,
+        about: str | None = None,
+    ) -> Found:
+        """Read from the primary within the deadline.
+
+        Args:
+            work: What to read.
+            context: Of the call.
+            about: Whose data it is, for the audit log: a user, or `NOBODY` for every user of the
+                tenant. None if it is no user's.
+        """
+        if about is not None:
+            await self.note_read(about, context)
         return await self.database.run(
             work, timeout=seconds_left(context, CALL_SECONDS), repeatable=True
         )
+
+    async def note_read(self, user_id: str | None, context: Context) -> None:
+        """Write down that this user's data is read, None being every user's."""
+        await self._reads.note([user_id or NOBODY], timeout=seconds_left(context, CALL_SECONDS))
 
     def token(self, position: Position) -> str:
         """The consistency token of a moment, for the caller's tenant."""

@@ -252,6 +252,7 @@ class CurationCalls:
                 ids=lambda saved: [json.dumps([str(saved.memory.memory_id), saved.deduplicated])],
                 again=again,
                 users=lambda _: [scope.user_id],
+                touched=lambda saved: {scope.user_id: [str(saved.memory.memory_id)]},
             ),
             context,
         )

@@ -109,6 +109,7 @@ class DocumentCalls:
                 ids=lambda counts: [json.dumps(counts)],
                 again=again,
                 users=lambda _: [user_id],
+                touched=lambda _: {user_id: [str(document_id)]},
             ),
             context,
             database=self._documents.removal,

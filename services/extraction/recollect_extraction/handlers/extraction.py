@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from uuid import UUID
 
 from recollect.v1 import extraction_service_pb2 as pb
 from recollect.v1 import extraction_service_pb2_grpc, job_pb2
@@ -22,6 +23,8 @@ from recollect_extraction.pipeline.preview import Preview
 from recollect_extraction.queue import jobs
 from recollect_extraction.queue.jobs import JobFilter
 from recollect_extraction.queue.signals import JobSignals
+from recollect_shared.auth.departments import departments_of
+from recollect_shared.auth.principal import Principal
 from recollect_shared.consistency import Position, current_position
 from recollect_shared.convert import JOB_STATE, job_message
 from recollect_shared.database.pool import Connection
@@ -187,9 +190,7 @@ class ExtractionHandlers(DocumentCalls, extraction_service_pb2_grpc.ExtractionSe
         principal = current_call().principal
 
         async def work(connection: Connection) -> pb.GetJobResponse:
-            job = await jobs.get_job(
-                connection, principal.tenant_id, job_id, only_user=principal.user_id
-            )
+            job = await _visible_job(connection, principal, job_id)
             return pb.GetJobResponse(job=await self._told(connection, job))
 
         return await self._answering.read(work, context)
@@ -242,9 +243,7 @@ class ExtractionHandlers(DocumentCalls, extraction_service_pb2_grpc.ExtractionSe
         principal = current_call().principal
 
         async def look(connection: Connection) -> tuple[Job, pb.WatchJobResponse]:
-            job = await jobs.get_job(
-                connection, principal.tenant_id, job_id, only_user=principal.user_id
-            )
+            job = await _visible_job(connection, principal, job_id)
             return job, pb.WatchJobResponse(job=await self._told(connection, job))
 
         last: Job | None = None
@@ -290,6 +289,11 @@ class ExtractionHandlers(DocumentCalls, extraction_service_pb2_grpc.ExtractionSe
         key = checks.idempotency_key(request.idempotency_key)
         checks.done()
         principal = current_call().principal
+        if not principal.unbound:
+            # Before the key too: a replayed answer was made for whoever sent it first.
+            await self._answering.read(
+                lambda connection: _visible_job(connection, principal, job_id), context
+            )
 
         async def work(connection: Connection) -> list[Job]:
             return [
@@ -303,12 +307,10 @@ class ExtractionHandlers(DocumentCalls, extraction_service_pb2_grpc.ExtractionSe
             work,
             timeout=seconds_left(context, CALL_SECONDS),
         )
-        # A replayed answer was made for whoever sent the key first.
-        own = [job for job in accepted.jobs if principal.user_id in (None, job.user_id)]
-        if not own:
+        if not accepted.jobs:
             raise jobs.job_not_found(str(job_id))
         self._signals.wake()
-        return own[0], self._token(accepted)
+        return accepted.jobs[0], self._token(accepted)
 
     async def _told(self, connection: Connection, job: Job) -> job_pb2.Job:
         if not job.final:
@@ -318,3 +320,18 @@ class ExtractionHandlers(DocumentCalls, extraction_service_pb2_grpc.ExtractionSe
 
     def _token(self, accepted: Accepted) -> str:
         return self._answering.token(accepted.position)
+
+
+async def _visible_job(connection: Connection, principal: Principal, job_id: UUID) -> Job:
+    """The job, unless it is about somebody whom the caller does not reach.
+
+    Raises:
+        NotFound: There is none that the caller may see.
+    """
+    job = await jobs.get_job(connection, principal.tenant_id, job_id, only_user=principal.user_id)
+    if principal.unbound or (job.user_id is not None and job.user_id == principal.user_id):
+        return job
+    found = await departments_of(connection, principal.tenant_id, [job.user_id or ""])
+    if job.user_id is None or not principal.reaches(job.user_id, found.get(job.user_id, "")):
+        raise jobs.job_not_found(str(job_id))
+    return job

@@ -9,19 +9,33 @@ from recollect.v1 import privacy_service_pb2 as pb
 from recollect.v1 import privacy_service_pb2_grpc
 from recollect_extraction.curation.conversations import delete_conversation
 from recollect_extraction.handlers.answering import Answering
+from recollect_extraction.handlers.audit import AuditCalls
+from recollect_extraction.handlers.erasure import Leaving, LeavingCalls
 from recollect_extraction.handlers.user_control import UserControl, UserControlCalls
 from recollect_extraction.once import Work
 from recollect_shared.database.pool import Connection, Database
+from recollect_shared.paging import PageTokens
 from recollect_shared.rpc.call import Context, current_call
 from recollect_shared.validation import Checks
 
 
-class PrivacyHandlers(UserControlCalls, privacy_service_pb2_grpc.PrivacyServiceServicer):
+class PrivacyHandlers(
+    AuditCalls, UserControlCalls, LeavingCalls, privacy_service_pb2_grpc.PrivacyServiceServicer
+):
     """Answers PrivacyService; `removal` is the database in the role that may delete."""
 
-    def __init__(self, answering: Answering, removal: Database, control: UserControl) -> None:
+    def __init__(
+        self,
+        answering: Answering,
+        removal: Database,
+        control: UserControl,
+        leaving: Leaving,
+        pages: PageTokens,
+    ) -> None:
         self._answering = answering
+        self._pages = pages
         self._control = control
+        self._leaving = leaving
         self._removal = removal
 
     async def DeleteConversation(
@@ -49,6 +63,7 @@ class PrivacyHandlers(UserControlCalls, privacy_service_pb2_grpc.PrivacyServiceS
                 ids=lambda counts: [json.dumps(counts)],
                 again=again,
                 users=lambda _: [user_id],
+                touched=lambda _: {user_id: [conversation_id]},
             ),
             context,
             database=self._removal,

@@ -16,9 +16,9 @@ from recollect_extraction.handlers.answering import Answering
 from recollect_extraction.handlers.curation import Curation
 from recollect_extraction.once import Work
 from recollect_extraction.storage import preferences, profiles
+from recollect_shared.auth.principal import PROFILES_MANAGE
 from recollect_shared.convert import preference_message, profile_message
 from recollect_shared.database.pool import Connection
-from recollect_shared.errors import NotPermitted
 from recollect_shared.models import Preference, Profile
 from recollect_shared.rpc.call import Context, current_call
 from recollect_shared.validation import Checks
@@ -51,12 +51,10 @@ class ProfileCalls:
         key = checks.idempotency_key(request.idempotency_key)
         checks.done()
         principal = current_call().principal
-        if any(path[0] in RESERVED for path in paths) and "admin" not in principal.scopes:
-            raise NotPermitted(
-                "department and access_level are changed by a credential that manages profiles",
-                reason="CAPABILITY_MISSING",
-                metadata={"capability": "profiles.manage"},
-            )
+        if any(path[0] in RESERVED for path in paths):
+            principal.check_capability(PROFILES_MANAGE)
+        if ("department",) in paths:
+            principal.check_department("profile.department", values.get("department", ""))
         scope = principal.scope(user_id)
 
         async def change(connection: Connection) -> Profile:
@@ -67,6 +65,7 @@ class ProfileCalls:
                 paths,
                 version=request.version,
                 actor=principal.subject,
+                permit=lambda held: principal.check_reaches(user_id, held.department),
             )
 
         async def again(connection: Connection, ids: Sequence[str]) -> Profile:
@@ -144,7 +143,13 @@ class ProfileCalls:
 
         outcome = await self._answering.change(
             self._answering.identity("RecordFeedback", key, request),
-            Work(change, ids=_names, again=again, users=lambda _: [user_id]),
+            Work(
+                change,
+                ids=_names,
+                again=again,
+                users=lambda _: [user_id],
+                touched=lambda moved: {user_id: [str(each) for each in moved.memory_ids]},
+            ),
             context,
         )
         return pb.RecordFeedbackResponse(

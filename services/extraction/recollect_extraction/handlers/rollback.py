@@ -74,6 +74,7 @@ class RollbackCalls:
                 ids=lambda counts: [json.dumps(counts)],
                 again=again,
                 users=lambda _: [user_id],
+                touched=lambda _: {user_id: [str(source.document_id or source.job_id or "")]},
             ),
             context,
             database=self._removal,

@@ -56,7 +56,7 @@ class UserControlCalls:
         async def read(connection: Connection) -> UserSettings:
             return await read_settings(connection, scope, self._control.installation)
 
-        found = await self._answering.read(read, context)
+        found = await self._answering.read(read, context, about=user_id)
         return pb.GetUserSettingsResponse(user_settings=_message(found))
 
     async def UpdateUserSettings(

@@ -53,6 +53,14 @@ class UnusableReplies:
         cut = reply.encode("utf-8", "replace")[:MAX_REPLY_BYTES].decode("utf-8", "ignore")
         return self._sealer.seal({"reply": cut}, _bound_to(scope, job_id))
 
+    def open(self, scope: Scope, job_id: UUID, sealed: str) -> str:
+        """What `seal` sealed.
+
+        Raises:
+            BrokenToken: It was sealed under another secret (RECOLLECT_SECRET_FILE), or moved.
+        """
+        return str(self._sealer.open(sealed, _bound_to(scope, job_id))["reply"])
+
     async def read(self, connection: Connection, tenant_id: str, job_id: UUID) -> list[KeptReply]:
         """What is kept of a job's attempts, the first one first.
 
@@ -62,11 +70,7 @@ class UnusableReplies:
         return [
             KeptReply(
                 each.claim_no,
-                str(
-                    self._sealer.open(
-                        each.sealed, _bound_to(Scope(tenant_id, each.user_id), job_id)
-                    )["reply"]
-                ),
+                self.open(Scope(tenant_id, each.user_id), job_id, each.sealed),
                 each.recorded_at,
             )
             for each in await unusable_replies.find(connection, tenant_id, job_id)

@@ -8,16 +8,19 @@ touches no row.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
 from recollect_extraction.queue.jobs import announce
+from recollect_shared.audit.trail import NOBODY, Trail
 from recollect_shared.database.pool import Connection
 from recollect_shared.models import Scope
 
+ACTOR = "extraction"
+"""Who runs jobs, as the audit log names it; credentials of that name do not exist."""
 OUTAGE_HOURS = 24
 """For how long an outage of the model does not use up attempts."""
 
@@ -206,6 +209,8 @@ class Claim:
     max_attempts: int
     result: Mapping[str, Any]
     params: Mapping[str, Any]
+    trail: Trail | None = field(default=None, compare=False)
+    """Where what the job does is written down."""
 
     @property
     def scope(self) -> Scope:
@@ -233,6 +238,7 @@ async def claim(
     lease_seconds: float,
     tenant_wide: int | None = None,
     resting: Collection[tuple[str, str]] = (),
+    trail: Trail | None = None,
 ) -> list[Claim]:
     """Claim jobs; those whose every attempt lost its worker end as DEAD here.
 
@@ -243,6 +249,7 @@ async def claim(
         lease_seconds: For how long, unless they are renewed.
         tenant_wide: How many jobs about all users of a tenant; None: `limit` too.
         resting: Tenants and kinds of which none is claimed now.
+        trail: Where what the jobs do is written down.
     """
     async with connection.transaction():
         cursor = await connection.execute(
@@ -259,7 +266,7 @@ async def claim(
         rows = await cursor.fetchall()
         for row in rows:
             await announce(connection, str(row[0]))
-    return [Claim(*row[:2], *row[3:]) for row in rows if row[2] == "running"]
+    return [replace(Claim(*row[:2], *row[3:]), trail=trail) for row in rows if row[2] == "running"]
 
 
 async def renew(
@@ -388,8 +395,12 @@ async def record_progress(
     done_to: int,
     result: Mapping[str, Any],
     finished: bool,
+    users: Collection[str] = (),
 ) -> None:
     """Say how far the effects written in this transaction reach, and whether that is the end.
+
+    The audit log is told as well: of the user of the job, or else of `users`, whose data a job of
+    the whole tenant has changed in this transaction, and of its end.
 
     Raises:
         ClaimLost: The job is no longer ours; the transaction must roll back.
@@ -400,6 +411,15 @@ async def record_progress(
     )
     if cursor.rowcount == 0:
         raise ClaimLost
+    touched = [held.user_id] if held.user_id is not None else sorted(set(users))
+    if held.trail is not None and (touched or finished):
+        await held.trail.note_job(
+            connection,
+            held.tenant_id,
+            actor=ACTOR,
+            kind=held.kind,
+            touched=dict.fromkeys(touched or [NOBODY], (str(held.job_id),)),
+        )
     await announce(connection, str(held.job_id))
 
 

@@ -7,10 +7,18 @@ from collections.abc import Sequence
 from recollect_shared.database.pool import Connection
 from recollect_shared.errors import AlreadyExists
 
-# Waits for a concurrent call with the same key to commit or roll back.
+# Waits for a concurrent call with the same key to commit or roll back. Users are named whose row is
+# there, and held: an erase either waits for this record or has left nobody to name.
 _TAKE = """
+WITH held AS MATERIALIZED (
+    SELECT user_id FROM users
+    WHERE tenant_id = %(tenant_id)s AND user_id = ANY(%(user_ids)s::text[])
+    FOR KEY SHARE
+)
 INSERT INTO idempotency_keys (tenant_id, rpc, key, user_ids, body_hash, resource_ids)
-VALUES (%(tenant_id)s, %(rpc)s, %(key)s, %(user_ids)s, %(body_hash)s, %(resource_ids)s)
+SELECT %(tenant_id)s::text, %(rpc)s::text, %(key)s::text,
+       ARRAY(SELECT user_id FROM held ORDER BY user_id), %(body_hash)s::bytea,
+       %(resource_ids)s::text[]
 ON CONFLICT (tenant_id, rpc, key) DO NOTHING
 """
 

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from datetime import datetime
 
+from recollect_extraction.storage import erased
 from recollect_shared.database.pool import Connection
-from recollect_shared.errors import WrongState
 from recollect_shared.models import Scope
 
 _ENSURE = """
@@ -63,17 +63,36 @@ async def enter_user(connection: Connection, scope: Scope) -> UserState:
     Raises:
         WrongState: The user was erased.
     """
-    await connection.execute(
-        _ENSURE,
-        {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "audit_key": os.urandom(32)},
-    )
     state = await _state(connection, scope, _ENTER)
-    if state is None or state.erased:
-        raise WrongState(
-            "this user was erased; an administrator may call ReinstateUser",
-            reason="USER_ERASED",
-            metadata={"user_id": scope.user_id},
+    if state is None:
+        await erased.refuse_erased(connection, scope)
+        await connection.execute(
+            _ENSURE,
+            {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "audit_key": os.urandom(32)},
         )
+        # Asked again once the row is ours: until then a whole erase may have come and gone.
+        await erased.refuse_erased(connection, scope)
+        state = await _state(connection, scope, _ENTER)
+    if state is None or state.erased:
+        raise erased.was_erased(scope)
+    return state
+
+
+async def hold_off_erase(connection: Connection, scope: Scope) -> UserState | None:
+    """Hold off an erase until this transaction ends, and make no row; None for an unknown user.
+
+    For whatever names a user and does not need one to exist, such as a job.
+
+    Raises:
+        WrongState: The user was erased.
+    """
+    state = await _state(connection, scope, _ENTER)
+    if state is None:
+        await erased.keep_erase_out(connection, scope)
+        await erased.refuse_erased(connection, scope)
+        state = await _state(connection, scope, _ENTER)
+    if state is not None and state.erased:
+        raise erased.was_erased(scope)
     return state
 
 

@@ -11,7 +11,6 @@ from recollect_extraction.once import Work
 from recollect_extraction.queue import jobs
 from recollect_extraction.storage import users
 from recollect_shared.database.pool import Connection, Database
-from recollect_shared.errors import WrongState
 from recollect_shared.models import Job, Scope
 
 
@@ -55,7 +54,7 @@ class Upkeep:
 
         async def change(connection: Connection) -> Started:
             if user_id is not None:
-                await _refuse_erased(connection, Scope(tenant_id, user_id))
+                await users.hold_off_erase(connection, Scope(tenant_id, user_id))
             counts: dict[str, int] = {}
             if dry_run or user_id is not None:
                 counts = await self._kinds[kind].count(connection, tenant_id, user_id)
@@ -89,14 +88,4 @@ class Upkeep:
             ids=lambda started: [str(started.job.job_id)],
             again=again,
             users=lambda _: [] if user_id is None else [user_id],
-        )
-
-
-async def _refuse_erased(connection: Connection, scope: Scope) -> None:
-    state = await users.read_user(connection, scope)
-    if state is not None and state.erased:
-        raise WrongState(
-            "this user was erased; an administrator may call ReinstateUser",
-            reason="USER_ERASED",
-            metadata={"user_id": scope.user_id},
         )

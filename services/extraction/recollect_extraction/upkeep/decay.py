@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 
 from recollect_extraction.queue import claims
 from recollect_extraction.queue.claims import Claim
@@ -125,8 +125,9 @@ class Decay:
                     at=await users.database_now(connection),
                     job_id=held.job_id,
                 )
-                await _keep(connection, held, counts + Counter(_named(archived)))
-            counts.update(_named(archived))
+                named = Counter(_named(archived))
+                await _keep(connection, held, counts + named, got if named.total() else ())
+            counts.update(named)
             return set(wanted) - got
 
         return await self._database.run(work, timeout=_SECONDS)
@@ -167,7 +168,7 @@ class Decay:
                 archived = await upkeep.archive(
                     connection, held.tenant_id, surplus, at=at, job_id=held.job_id, surplus=True
                 )
-                await _keep(connection, held, counts + Counter(_named(archived)))
+                await _keep(connection, held, counts + Counter(_named(archived)), [user_id])
             counts.update(_named(archived))
             return sum(archived.values())
 
@@ -175,9 +176,11 @@ class Decay:
             pass
 
 
-async def _keep(connection: Connection, held: Claim, counts: Counter[str]) -> None:
+async def _keep(
+    connection: Connection, held: Claim, counts: Counter[str], users: Collection[str]
+) -> None:
     await claims.record_progress(
-        connection, held, done_to=0, result={"counts": _told(counts)}, finished=False
+        connection, held, done_to=0, result={"counts": _told(counts)}, finished=False, users=users
     )
 
 

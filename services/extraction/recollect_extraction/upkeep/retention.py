@@ -118,6 +118,7 @@ class Retention:
                         done_to=0,
                         result=_stored(counts + Counter(removed)),
                         finished=False,
+                        users=[scope.user_id],
                     )
                 return removed
 

@@ -26,6 +26,7 @@ DECAY = "decay"
 CONSOLIDATION = "consolidation"
 RETENTION = "retention"
 IDLE = "idle"
+AUDIT = "audit"
 
 _SECONDS = 15.0
 
@@ -82,6 +83,7 @@ class Schedules:
         idle: Callable[[], Awaitable[None]],
         keep: KeepFor,
         max_attempts: int,
+        audit: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """Run `schedules` on `database`.
 
@@ -91,10 +93,11 @@ class Schedules:
             idle: What the schedule `idle` runs; it makes no job.
             keep: The installation's retention: without any, no job of it is queued.
             max_attempts: Of the jobs.
+            audit: What the schedule `audit` runs; it makes no job either.
         """
         self._database = database
         self.all = list(schedules)
-        self._idle = idle
+        self._at_once = {IDLE: idle} if audit is None else {IDLE: idle, AUDIT: audit}
         self._keep = keep
         self._max_attempts = max_attempts
 
@@ -105,8 +108,8 @@ class Schedules:
             if not await self._take(schedule, slot):
                 continue
             ran.append(schedule.name)
-            if schedule.name == IDLE:
-                await self._idle()
+            if schedule.name in self._at_once:
+                await self._at_once[schedule.name]()
             else:
                 logger.info("upkeep queued", extra={"schedule": schedule.name, "slot": str(slot)})
         return ran
@@ -144,7 +147,7 @@ class Schedules:
             async with connection.transaction():
                 if not await schedules.take(connection, schedule.name, slot):
                     return False
-                if schedule.name != IDLE:
+                if schedule.name not in self._at_once:
                     queued = await schedules.queue(
                         connection,
                         schedule.name,

@@ -56,7 +56,8 @@ class PeopleCalls(Calls):
         )
         profiles = people.ProfilePage(
             principal.tenant_id,
-            only_user=principal.user_id,
+            own=principal.user_id,
+            departments=principal.departments,
             department=department or None,
             memory_enabled=self._memory_enabled,
             after=after,
@@ -67,6 +68,7 @@ class PeopleCalls(Calls):
             shown, total
         )
         found, following = shown.answer
+        await self._audit.note((profile.user_id for profile in found), timeout=seconds)
         return pb.ListProfilesResponse(
             profiles=[profile_message(profile) for profile in found],
             next_page_token=page.seal(following),

@@ -11,6 +11,7 @@ from recollect_retrieval.readers import Readers
 from recollect_retrieval.storage import people
 from recollect_retrieval.storage.people import UserState
 from recollect_retrieval.storage.statement import Statement, ask
+from recollect_shared.audit.reads import AuditedReads
 from recollect_shared.database.pool import Connection, Reads
 from recollect_shared.models import Scope
 from recollect_shared.paging import PageTokens
@@ -77,18 +78,22 @@ class Reading(Opened):
 class Calls:
     """What the groups of calls of RetrievalService have in common."""
 
-    def __init__(self, readers: Readers, pages: PageTokens, *, memory_enabled: bool) -> None:
+    def __init__(
+        self, readers: Readers, pages: PageTokens, audit: AuditedReads, *, memory_enabled: bool
+    ) -> None:
         self._readers = readers
+        self._audit = audit
         self._pages = pages
         self._memory_enabled = memory_enabled
 
     async def _open(self, user_id: str, token: str, context: CallContext) -> Opened:
-        """Choose the database."""
+        """Choose the database, and write down who reads of whom."""
         principal = current_call().principal
         scope = principal.scope(user_id)
         seconds = seconds_left(context, CALL_SECONDS)
         deadline = asyncio.get_running_loop().time() + seconds
         database = await self._readers.choose(token, principal.tenant_id, timeout=seconds)
+        await self._audit.note([user_id], timeout=seconds)
         return Opened(scope, database, deadline)
 
     def _reading(self, opened: Opened, user: UserState) -> Reading:

@@ -43,6 +43,7 @@ from recollect_retrieval.storage.candidate import Kind
 from recollect_retrieval.storage.chunks import Chunk
 from recollect_retrieval.storage.filters import Filters
 from recollect_retrieval.storage.passage_filters import PassageFilters
+from recollect_shared.audit.reads import AuditedReads
 from recollect_shared.convert import (
     entity_message,
     memory_message,
@@ -103,11 +104,12 @@ class RetrievalHandlers(
         search: Search,
         accesses: AccessCounter,
         pages: PageTokens,
+        audit: AuditedReads,
         defaults: Defaults,
         *,
         dimensions: int,
     ) -> None:
-        super().__init__(readers, pages, memory_enabled=defaults.memory_enabled)
+        super().__init__(readers, pages, audit, memory_enabled=defaults.memory_enabled)
         self._search = search
         self._context = ContextBuilder(search)
         self._accesses = accesses

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -93,7 +93,8 @@ FROM profiles AS p
 JOIN users AS u ON u.tenant_id = p.tenant_id AND u.user_id = p.user_id
 WHERE p.tenant_id = %(tenant_id)s AND u.erased_at IS NULL
   AND coalesce(u.memory_enabled, %(memory_enabled)s)
-  AND (%(only_user)s::text IS NULL OR p.user_id = %(only_user)s)
+  AND (%(departments)s::text[] IS NULL OR p.user_id = %(own)s
+       OR (p.department <> '' AND p.department = ANY(%(departments)s)))
   AND (%(department)s::text IS NULL OR p.department = %(department)s)
   AND (%(after)s::text IS NULL OR p.user_id > %(after)s)
 ORDER BY p.user_id
@@ -106,7 +107,8 @@ FROM profiles AS p
 JOIN users AS u ON u.tenant_id = p.tenant_id AND u.user_id = p.user_id
 WHERE p.tenant_id = %(tenant_id)s AND u.erased_at IS NULL
   AND coalesce(u.memory_enabled, %(memory_enabled)s)
-  AND (%(only_user)s::text IS NULL OR p.user_id = %(only_user)s)
+  AND (%(departments)s::text[] IS NULL OR p.user_id = %(own)s
+       OR (p.department <> '' AND p.department = ANY(%(departments)s)))
   AND (%(department)s::text IS NULL OR p.department = %(department)s)
 """
 
@@ -165,13 +167,17 @@ def profile(scope: Scope) -> Statement[Profile | None]:
 
 
 class ProfilePage:
-    """Which of a tenant's profiles a list shows."""
+    """Which of a tenant's profiles a list shows.
+
+    Of `departments` (None: of everybody) and the one of the person `own`, those in `department`.
+    """
 
     def __init__(
         self,
         tenant_id: str,
         *,
-        only_user: str | None,
+        own: str | None,
+        departments: Collection[str] | None,
         department: str | None,
         memory_enabled: bool,
         after: str | None,
@@ -180,7 +186,8 @@ class ProfilePage:
         self._limit = limit
         self._values = {
             "tenant_id": tenant_id,
-            "only_user": only_user,
+            "own": own,
+            "departments": None if departments is None else list(departments),
             "department": department,
             "memory_enabled": memory_enabled,
             "after": after,

@@ -5,7 +5,7 @@ used of it. Everything about one server lies in one data folder:
 
     <data folder>/
     ├── postgres/         the cluster, made by initdb at the first start
-    ├── postgres.log      bounded in size, statement texts are not logged
+    ├── postgres.log      bounded in size, neither statements nor their errors
     ├── embedded.json     the generated passwords (mode 0600)
     ├── run/              the unix socket, the only way in (a short temporary folder if too long)
     ├── binaries-*/       a copy of the programs, only where root's own are out of reach

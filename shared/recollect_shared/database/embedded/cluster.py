@@ -40,6 +40,8 @@ _FIXED = {
     "log_destination": "stderr",
     "log_timezone": "UTC",
     "log_error_verbosity": "terse",
+    # A refused statement is told to whoever sent it. Its error can quote a value, terse or not.
+    "log_min_messages": "log",
     "log_min_error_statement": "panic",
 }
 

@@ -1,0 +1,96 @@
+"""Reading every row that is held of a user, as JSON, in one snapshot and bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from datetime import datetime
+
+from psycopg import sql
+
+from recollect_extraction.storage import erased, users
+from recollect_extraction.storage.holdings import Holding
+from recollect_shared.database.pool import Connection
+from recollect_shared.errors import WrongState
+from recollect_shared.models import Scope
+
+_FETCHED_AT_ONCE = 50
+"""Rows in memory at a time; the largest is a message with its metadata."""
+
+_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+
+_ROWS = """
+SELECT row_to_json(held)::text
+FROM (SELECT {columns} FROM {table}
+      WHERE tenant_id = %(tenant_id)s AND {by} = %(user)s
+      ORDER BY {key}) AS held
+"""
+
+# Calls are kept under the keys of callers and name their users in a list.
+_CALLS = """
+SELECT row_to_json(held)::text
+FROM (SELECT tenant_id, rpc, key, ARRAY[%(user)s::text] AS user_ids, resource_ids, created_at
+      FROM idempotency_keys
+      WHERE tenant_id = %(tenant_id)s AND user_ids @> ARRAY[%(user)s::text]
+      ORDER BY rpc, key) AS held
+"""
+
+CALLS = "idempotency_keys"
+
+# Numbers that a model made of a text which is exported itself.
+_DERIVED_TYPES = frozenset({"halfvec", "vector", "sparsevec", "bit", "bit varying"})
+# With these somebody could act as the user, or link what an erase is to unlink.
+_SECRETS = frozenset({("api_keys", "secret_hash"), ("users", "audit_key")})
+
+
+async def take_snapshot(connection: Connection) -> datetime:
+    """Let the transaction see one moment to its end; that moment. The first statement in it."""
+    await connection.execute(_SNAPSHOT)
+    return await users.database_now(connection)
+
+
+async def may_be_read(connection: Connection, scope: Scope) -> bool:
+    """False for a user who is erased or being erased: nothing is told of such a one."""
+    state = await users.read_user(connection, scope)
+    if state is not None:
+        return not state.erased
+    try:
+        await erased.refuse_erased(connection, scope)
+    except WrongState:
+        return False
+    return True
+
+
+async def rows(
+    connection: Connection, scope: Scope, holding: Holding, user_hash: str
+) -> AsyncGenerator[str]:
+    """Every row of the user in a table, each as a JSON object on one line."""
+    shown = [
+        name
+        for name, kind in holding.columns.items()
+        if kind not in _DERIVED_TYPES and (holding.name, name) not in _SECRETS
+    ]
+    statement = sql.SQL(_ROWS).format(
+        columns=sql.SQL(", ").join(map(sql.Identifier, shown)),
+        table=sql.Identifier(holding.name),
+        by=sql.Identifier(holding.by),
+        key=sql.SQL(", ").join(map(sql.Identifier, holding.key)),
+    )
+    user = scope.user_id if holding.by == "user_id" else user_hash
+    async for row in _fetched(connection, statement, scope, user):
+        yield row
+
+
+async def calls(connection: Connection, scope: Scope) -> AsyncGenerator[str]:
+    """What is kept of calls about the user, the user's part of each."""
+    async for row in _fetched(connection, sql.SQL(_CALLS).format(), scope, scope.user_id):
+        yield row
+
+
+async def _fetched(
+    connection: Connection, statement: sql.Composed, scope: Scope, user: str
+) -> AsyncGenerator[str]:
+    async with connection.cursor(name="recollect_export") as cursor:
+        cursor.itersize = _FETCHED_AT_ONCE
+        await cursor.execute(statement, {"tenant_id": scope.tenant_id, "user": user})
+        async for row in cursor:
+            yield row[0]

@@ -1,0 +1,103 @@
+"""Who did what to whose data, as the audit log tells it: with hashes for people and ids for things.
+
+The log outlives everybody in it, so that nothing may enter it that a person wrote or is known by.
+Users become keyed hashes, also where a person's own id is part of the name of a credential. Of the
+ids of resources only UUIDs are taken: callers choose those of conversations and sessions as they
+like, and may have put a name there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from recollect_shared.auth.principal import Principal
+from recollect_shared.database import audit_log
+from recollect_shared.database.pool import Connection
+from recollect_shared.identifiers import parse_uuid
+from recollect_shared.rpc.call import maybe_current_call
+from recollect_shared.user_hash import user_hash
+
+NOBODY = ""
+"""Stands for the user where something is about none, or about everybody."""
+
+MAX_RESOURCES = 1_000
+"""Ids that one entry holds at most."""
+
+_OF_A_TOKEN = "jwt:"
+
+Touched = Mapping[str, Iterable[str]]
+"""The users something was about, `NOBODY` for none, with the ids of the resources touched."""
+
+
+class Trail:
+    """Writes to the audit log of an installation.
+
+    Attributes:
+        key: The installation's hash key.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+
+    def hash(self, tenant_id: str, user_id: str) -> str:
+        """What stands for a user; empty for `NOBODY`."""
+        return user_hash(self.key, tenant_id, user_id) if user_id else ""
+
+    def actor(self, principal: Principal) -> str:
+        """What stands for a credential: its name, with a hash in it where that names a person."""
+        own = principal.subject.removeprefix(_OF_A_TOKEN)
+        if principal.departments is None or own == principal.subject:
+            return principal.subject
+        return f"{_OF_A_TOKEN}{self.hash(principal.tenant_id, own)}"
+
+    def actors(self, tenant_id: str, name: str) -> list[str]:
+        """What may stand for the credential of this name, to look for its entries."""
+        own = name.removeprefix(_OF_A_TOKEN)
+        hashed = [] if own == name else [f"{_OF_A_TOKEN}{self.hash(tenant_id, own)}"]
+        return [name, *hashed]
+
+    async def note_call(self, connection: Connection, touched: Touched) -> None:
+        """Write down what the call at hand does; background work has none and writes nothing.
+
+        It is written in the transaction of `connection`, if there is one: what is rolled back was
+        never done.
+        """
+        call = maybe_current_call()
+        if call is not None:
+            principal = call.principal
+            await self._append(
+                connection, principal.tenant_id, self.actor(principal), call.method, touched
+            )
+
+    async def note_job(
+        self, connection: Connection, tenant_id: str, *, actor: str, kind: str, touched: Touched
+    ) -> None:
+        """Write down what a job of `kind` does, run by `actor`."""
+        await self._append(connection, tenant_id, actor, kind, touched)
+
+    async def _append(
+        self, connection: Connection, tenant_id: str, actor: str, method: str, touched: Touched
+    ) -> None:
+        await audit_log.append(
+            connection,
+            tenant_id,
+            actor=actor,
+            method=method,
+            touched=[
+                (self.hash(tenant_id, user_id), resources(ids, besides=user_id))
+                for user_id, ids in (touched or {NOBODY: ()}).items()
+            ],
+        )
+
+
+def resources(ids: Iterable[str], *, besides: str = NOBODY) -> list[UUID]:
+    """The UUIDs among `ids`, each once; never one that is the user's own id."""
+    found: dict[UUID, None] = {}
+    for text in ids:
+        made = parse_uuid(text)
+        if made is not None and text.lower() != besides.lower():
+            found[made] = None
+        if len(found) == MAX_RESOURCES:
+            break
+    return list(found)

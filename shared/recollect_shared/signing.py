@@ -1,0 +1,131 @@
+"""Signatures that outsiders can check: Ed25519 under the installation's own key.
+
+The key lies in a PEM file (PKCS 8, not encrypted) that only the service may read. Where none is
+named, one is made once beside the embedded database; replicas must share it. The public half is
+what `openssl pkey -in FILE -pubout` prints.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+_KEY_ID_DIGITS = 16
+
+
+class BrokenSignature(Exception):
+    """The signature is not that of this key over this payload."""
+
+
+class Signer:
+    """Signs with one private key.
+
+    Attributes:
+        key_id: Names the key: the first 16 hexadecimal digits of the SHA-256 of its public half.
+        public_key: The public half, 32 bytes.
+    """
+
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        self._key = key
+        self.public_key = key.public_key().public_bytes_raw()
+        self.key_id = key_id_of(self.public_key)
+
+    def sign(self, payload: bytes) -> bytes:
+        """The signature over `payload`, 64 bytes."""
+        return self._key.sign(payload)
+
+
+def key_id_of(public_key: bytes) -> str:
+    """The name of the key with this public half."""
+    return hashlib.sha256(public_key).hexdigest()[:_KEY_ID_DIGITS]
+
+
+def verify(public_key: bytes, payload: bytes, signature: bytes) -> None:
+    """Check a signature.
+
+    Args:
+        public_key: The public half, 32 bytes; see `read_public_key`.
+        payload: What was signed, to the byte.
+        signature: What `Signer.sign` returned.
+
+    Raises:
+        BrokenSignature: Payload or signature were changed, or another key signed.
+    """
+    try:
+        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, payload)
+    except (InvalidSignature, ValueError):
+        raise BrokenSignature from None
+
+
+def read_public_key(path: Path) -> bytes:
+    """The public key, 32 bytes, of a PEM file that holds it, or of one with the private key.
+
+    Raises:
+        ValueError: The file holds something else.
+        OSError: The file cannot be read.
+    """
+    text = path.read_bytes()
+    try:
+        private = serialization.load_pem_private_key(text, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        pass
+    else:
+        if isinstance(private, Ed25519PrivateKey):
+            return private.public_key().public_bytes_raw()
+    try:
+        public = serialization.load_pem_public_key(text)
+    except (ValueError, UnsupportedAlgorithm):
+        public = None
+    if not isinstance(public, Ed25519PublicKey):
+        raise ValueError(
+            f"{path} holds no Ed25519 key in PEM form: the public half of a signing key is what "
+            "`openssl pkey -in SIGNING_KEY -pubout` prints"
+        )
+    return public.public_bytes_raw()
+
+
+def load_signer(path: Path) -> Signer:
+    """The signer with the key in `path`, which is made there on first use (mode 0600).
+
+    Raises:
+        ValueError: The file exists and holds something else.
+        OSError: The file cannot be read, or made.
+    """
+    if not path.exists():
+        _make(path)
+    try:
+        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ValueError(
+            f"{path} does not hold an Ed25519 private key in PEM form without a password: put one "
+            "there (`openssl genpkey -algorithm ed25519`), or remove the file and a new one is made"
+        )
+    return Signer(key)
+
+
+def _make(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = Ed25519PrivateKey.generate().private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    # Not the process id: two containers that share a volume may both be process 1.
+    draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text)
+        # A link never replaces: of two processes that start together, one key wins.
+        os.link(draft, path)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()

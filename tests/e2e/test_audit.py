@@ -1,0 +1,444 @@
+"""The audit log as it is written and read over the wire: requirement H6."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import grpc
+import psycopg
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from recollect.v1 import (
+    maintenance_service_pb2,
+    memory_service_pb2,
+    privacy_pb2,
+    profile_pb2,
+    retrieval_service_pb2,
+    session_service_pb2,
+)
+from recollect.v1 import privacy_service_pb2 as pb
+from tests.e2e.conftest import Services, StartServices
+from tests.e2e.credentials import as_role, bearer, key
+from tests.e2e.learning import ended, rows
+from tests.e2e.methods import METHODS, OFFERED, SERVICES, call, read_refusal, refused
+from tests.e2e.requests import message, submit, transcript, valid
+
+LIST = METHODS["PrivacyService/ListAuditEvents"]
+SAVE = METHODS["MemoryService/SaveMemory"]
+PROFILE = METHODS["RetrievalService/GetProfile"]
+SEARCH = METHODS["RetrievalService/SearchMemories"]
+BOUND = 60.0
+CANARY = "zq-heron-canary"
+
+READS = {
+    f"{service.name}/{method.name}"
+    for service in SERVICES
+    for method in service.methods
+    if method.GetOptions().idempotency_level == 1
+}
+"""The calls that the contract declares free of side effects."""
+
+
+_AT_THE_END = ("PrivacyService/EraseUser", "PrivacyService/ReinstateUser")
+
+
+@pytest.fixture
+async def guarded(start_services: StartServices) -> AsyncIterator[Services]:
+    """Both services with API keys required."""
+    async with start_services(auth="api-key") as running:
+        yield running
+
+
+async def log(services: Services, credential: str = "", **filters: Any) -> list[Any]:
+    """The whole log, newest first, page by page."""
+    found: list[privacy_pb2.AuditEvent] = []
+    token = ""
+    while True:
+        (page,) = await call(
+            services,
+            LIST,
+            pb.ListAuditEventsRequest(page_token=token, **filters),
+            metadata=bearer(credential) if credential else (),
+        )
+        found += page.audit_events
+        token = page.next_page_token
+        if not token:
+            return found
+
+
+async def until_logged(services: Services, wanted: str, credential: str = "") -> list[Any]:
+    """The entries of this method, once there are any."""
+    async with asyncio.timeout(BOUND):
+        while True:
+            if found := await log(services, credential, methods=[wanted]):
+                return found
+            await asyncio.sleep(0.05)
+
+
+def dump(conninfo: str) -> str:
+    """Every row of the tables of the audit log, as text."""
+    tables = ("audit_events", "audit_read_counts", "audit_digests")
+    return "\n".join(
+        str(row) for table in tables for row in rows(conninfo, f"SELECT t::text FROM {table} AS t")
+    )
+
+
+async def save(
+    services: Services, content: str, *, user: str = "ana", request_key: str = ""
+) -> Any:
+    return await services.memory.SaveMemory(
+        memory_service_pb2.SaveMemoryRequest(
+            user_id=user, content=content, idempotency_key=request_key
+        )
+    )
+
+
+async def test_h6_every_change_is_in_the_log_and_nothing_that_was_refused(
+    services: Services,
+) -> None:
+    """A new RPC that changes something and is not written down fails here."""
+    changing = [method for method in OFFERED if method.name not in READS]
+    # Who is erased can do nothing of the rest.
+    changing.sort(key=lambda method: method.name in _AT_THE_END)
+    assert len(changing) > 20
+    done = set()
+    for method in changing:
+        request = valid(method)
+        try:
+            replies = await call(services, method, request)
+        except grpc.aio.AioRpcError:
+            assert not await log(services, methods=[method.path]), method.name
+            continue
+        if any(getattr(reply, "rejected_count", 0) for reply in replies):
+            continue
+        done.add(method.name)
+        found = await log(services, methods=[method.path])
+        assert found, method.name
+        assert {event.actor for event in found} == {"anonymous"}
+        assert all(event.count == 1 for event in found)
+    # Of these it is known that a valid request alone succeeds.
+    assert done >= {
+        "ExtractionService/SubmitTranscripts",
+        "ExtractionService/AppendMessages",
+        "ExtractionService/IngestDocuments",
+        "ExtractionService/StreamTranscripts",
+        "MemoryService/SaveMemory",
+        "MemoryService/StreamMemories",
+        "MemoryService/UpdateProfile",
+        "SessionService/UpdateSession",
+        "MaintenanceService/RunDecay",
+        "MaintenanceService/RunRetention",
+        "MaintenanceService/Consolidate",
+        "PrivacyService/UpdateUserSettings",
+        "PrivacyService/ClearMemories",
+        "PrivacyService/EraseUser",
+    }, changing
+
+
+async def test_h6_an_export_is_in_the_log(services: Services) -> None:
+    await save(services, "tea")
+    export = METHODS["PrivacyService/ExportUser"]
+    await call(services, export, valid(export))
+    (event,) = await log(services, methods=[export.path])
+    assert len(event.user_hash) == 64
+
+
+async def test_h6_a_replayed_call_is_in_the_log_once(services: Services) -> None:
+    first = await save(services, "tea", request_key="k1")
+    again = await save(services, "tea", request_key="k1")
+    assert again.memory.id == first.memory.id
+    (event,) = await log(services, methods=[SAVE.path])
+    assert list(event.resource_ids) == [first.memory.id]
+    assert UUID(event.id).version == 7
+    async with asyncio.timeout(BOUND):
+        replies = await asyncio.gather(
+            *(save(services, "coffee", request_key="k2") for _ in range(8))
+        )
+    assert len({reply.memory.id for reply in replies}) == 1
+    assert len(await log(services, methods=[SAVE.path])) == 2
+
+
+async def test_h6_what_is_rolled_back_is_not_in_the_log(
+    services: Services, superuser_conninfo: str
+) -> None:
+    """The entry and the change are one transaction: where the log cannot be written, nothing is."""
+    with psycopg.connect(superuser_conninfo, autocommit=True) as admin:
+        admin.execute("REVOKE INSERT ON audit_events FROM recollect_write")
+    with pytest.raises(grpc.aio.AioRpcError):
+        await save(services, "tea")
+    assert rows(superuser_conninfo, "SELECT count(*) FROM memories") == [(0,)]
+
+
+async def test_h6_a_batch_is_an_entry_for_each_user_with_that_users_jobs(
+    services: Services,
+) -> None:
+    reply = await services.extraction.SubmitTranscripts(
+        submit(transcript(), transcript(user="bo"), transcript(conversation="c2"))
+    )
+    by_user: dict[str, set[str]] = {}
+    for job in reply.jobs:
+        by_user.setdefault(job.user_id, set()).add(job.id)
+    path = METHODS["ExtractionService/SubmitTranscripts"].path
+    for user, jobs in by_user.items():
+        (event,) = await log(services, methods=[path], user_id=user)
+        assert set(event.resource_ids) == jobs
+    assert len(await log(services, methods=[path])) == 2
+
+
+async def test_h6_no_contents_and_no_ids_that_callers_chose(
+    services: Services, superuser_conninfo: str
+) -> None:
+    user, conversation = f"{CANARY}-user", f"{CANARY}-conversation"
+    accepted = await services.extraction.SubmitTranscripts(
+        submit(transcript(message(f"I like {CANARY} tea"), user=user, conversation=conversation))
+    )
+    await ended(services, accepted.jobs[0].id)
+    await save(services, f"likes {CANARY}", user=user)
+    session = session_service_pb2.UpdateSessionRequest(user_id=user, session_id=f"{CANARY}-session")
+    await call(services, METHODS["SessionService/UpdateSession"], session)
+    await services.privacy.DeleteConversation(
+        pb.DeleteConversationRequest(user_id=user, conversation_id=conversation)
+    )
+    await services.retrieval.SearchMemories(
+        retrieval_service_pb2.SearchMemoriesRequest(user_id=user, query=CANARY)
+    )
+    await until_logged(services, SEARCH.path)
+    text = dump(superuser_conninfo)
+    assert "SearchMemories" in text
+    assert "DeleteConversation" in text
+    assert CANARY not in text
+
+
+async def test_h6_a_users_own_uuid_is_not_kept_as_a_resource(
+    services: Services, superuser_conninfo: str
+) -> None:
+    user = "0195c0de-0000-7000-8000-00000000c0de"
+    await call(
+        services,
+        METHODS["SessionService/UpdateSession"],
+        session_service_pb2.UpdateSessionRequest(user_id=user, session_id=user),
+    )
+    (event,) = await log(services, user_id=user)
+    assert list(event.resource_ids) == []
+    assert user not in dump(superuser_conninfo)
+
+
+async def test_h6_filters_order_and_pages(services: Services) -> None:
+    for i in range(7):
+        await save(services, f"fact number {i} about {'tea' * (i + 1)}")
+    await save(services, "coffee", user="bo")
+    ours = [SAVE.path]
+    whole = await log(services, page_size=3, methods=ours)
+    assert len(whole) == 8
+    times = [event.created_at.ToDatetime(UTC) for event in whole]
+    assert times == sorted(times, reverse=True)
+    assert len({event.id for event in whole}) == 8
+    of_ana = await log(services, user_id="ana", methods=ours)
+    assert len(of_ana) == 7
+    assert {event.user_hash for event in of_ana}.isdisjoint({whole[0].user_hash})
+    assert await log(services, actor="nobody") == []
+    assert len(await log(services, actor="anonymous", methods=ours)) == 8
+    middle = Timestamp()
+    middle.CopyFrom(whole[4].created_at)
+    assert await log(services, created_after=middle, methods=ours) == whole[:5]
+    assert await log(services, created_before=middle, methods=ours) == whole[5:]
+    (page,) = await call(services, LIST, pb.ListAuditEventsRequest(page_size=2))
+    for request in (
+        pb.ListAuditEventsRequest(page_token="broken"),
+        pb.ListAuditEventsRequest(page_token=page.next_page_token, user_id="ana"),
+    ):
+        refusal = await refused(services, LIST, request)
+        assert set(refusal.fields) == {"page_token"}
+    refusal = await refused(services, LIST, pb.ListAuditEventsRequest(methods=["x" * 201]))
+    assert set(refusal.fields) == {"methods[0]"}
+
+
+async def test_h6_a_log_is_of_one_tenant_and_for_administrators(
+    guarded: Services, conninfo: str
+) -> None:
+    """Row 60: another tenant's page token is refused too."""
+    a, b = await key(conninfo), await key(conninfo, "b", name="other")
+    for _ in range(3):
+        await call(guarded, SAVE, valid(SAVE), metadata=bearer(a))
+    assert {
+        event.actor.rpartition(":")[2] for event in await log(guarded, a, methods=[SAVE.path])
+    } == {"test"}
+    assert [event for event in await log(guarded, b) if event.method == SAVE.path] == []
+    (page,) = await call(guarded, LIST, pb.ListAuditEventsRequest(page_size=1), metadata=bearer(a))
+    assert page.next_page_token
+    refusal = await refused(
+        guarded,
+        LIST,
+        pb.ListAuditEventsRequest(page_size=1, page_token=page.next_page_token),
+        metadata=bearer(b),
+    )
+    assert set(refusal.fields) == {"page_token"}
+    reader = await key(conninfo, scopes=["read", "write", "maintenance"])
+    assert (
+        await refused(guarded, LIST, pb.ListAuditEventsRequest(), metadata=bearer(reader))
+    ).reason == "SCOPE_MISSING"
+
+
+async def test_h6_jobs_are_in_the_log_under_their_kind(services: Services) -> None:
+    accepted = await services.extraction.SubmitTranscripts(
+        submit(transcript(message("My name is John and I work with Docker.")))
+    )
+    job = accepted.jobs[0].id
+    await ended(services, job)
+    (event,) = await log(services, methods=["memory-extraction"])
+    assert (event.actor, list(event.resource_ids)) == ("extraction", [job])
+    assert (await log(services, user_id="ana", methods=["memory-extraction"])) == [event]
+    ran = await services.maintenance.RunDecay(maintenance_service_pb2.RunDecayRequest())
+    await ended(services, ran.job.id)
+    (event,) = await log(services, methods=["decay"])
+    assert (event.user_hash, list(event.resource_ids)) == ("", [ran.job.id])
+
+
+async def test_h6_upkeep_of_a_tenant_names_the_users_it_changed(
+    services: Services, superuser_conninfo: str
+) -> None:
+    for user in ("ana", "bo"):
+        await save(services, f"minor thing of {user}", user=user)
+    await save(services, "a thing that stays", user="cy")
+    with psycopg.connect(superuser_conninfo, autocommit=True) as admin:
+        admin.execute(
+            "UPDATE memories SET importance = 0.1, created_at = created_at - interval '1 year',"
+            " updated_at = updated_at - interval '1 year',"
+            " valid_from = valid_from - interval '1 year' WHERE user_id <> 'cy'"
+        )
+        admin.execute("DELETE FROM memory_access")
+    ran = await services.maintenance.RunDecay(maintenance_service_pb2.RunDecayRequest())
+    await ended(services, ran.job.id)
+    archived = rows(
+        superuser_conninfo, "SELECT user_id FROM memories WHERE status = 'archived' ORDER BY 1"
+    )
+    assert archived == [("ana",), ("bo",)]
+    for user, times in (("ana", 1), ("bo", 1), ("cy", 0)):
+        assert len(await log(services, user_id=user, methods=["decay"])) == times
+
+
+async def test_h6_reads_of_services_are_counted_by_key_call_user_and_hour(
+    guarded: Services, conninfo: str, superuser_conninfo: str
+) -> None:
+    service = await key(conninfo)
+    for user, times in (("ana", 3), ("bo", 1)):
+        for _ in range(times):
+            await call(
+                guarded,
+                SEARCH,
+                retrieval_service_pb2.SearchMemoriesRequest(user_id=user, query="tea"),
+                metadata=bearer(service),
+            )
+
+    async def counted(**filters: Any) -> int:
+        found = await log(guarded, service, methods=[SEARCH.path], **filters)
+        return sum(event.count for event in found)
+
+    async with asyncio.timeout(BOUND):
+        while True:
+            if await counted() == 4:
+                break
+            await asyncio.sleep(0.05)
+    assert (await counted(user_id="ana"), await counted(user_id="bo")) == (3, 1)
+    hours = rows(superuser_conninfo, "SELECT count(DISTINCT hour) FROM audit_read_counts")[0][0]
+    kept = rows(
+        superuser_conninfo,
+        "SELECT count(*) FROM audit_read_counts WHERE method LIKE '%/SearchMemories'",
+    )[0][0]
+    assert kept <= 2 * hours
+    assert CANARY not in dump(superuser_conninfo)
+
+
+async def test_h6_what_a_person_reads_of_others_is_written_before_the_reply(
+    guarded: Services, conninfo: str, superuser_conninfo: str
+) -> None:
+    service = await key(conninfo)
+    for user in ("ana", "bo"):
+        await call(
+            guarded,
+            METHODS["MemoryService/UpdateProfile"],
+            memory_service_pb2.UpdateProfileRequest(
+                user_id=user, profile=profile_pb2.Profile(summary="x", department="sales")
+            ),
+            metadata=bearer(service),
+        )
+    person = await key(conninfo, scopes=["read"], user_id="ana", departments=["sales"])
+
+    async def read(user: str) -> None:
+        await call(
+            guarded,
+            PROFILE,
+            retrieval_service_pb2.GetProfileRequest(user_id=user),
+            metadata=bearer(person),
+        )
+
+    await read("ana")
+    assert rows(
+        superuser_conninfo, "SELECT count(*) FROM audit_events WHERE method LIKE '%/GetProfile'"
+    ) == [(0,)]
+    await read("bo")
+    (event,) = await log(guarded, service, methods=[PROFILE.path])
+    assert event.count == 1
+    assert [event] == await log(guarded, service, methods=[PROFILE.path], user_id="bo")
+    with psycopg.connect(superuser_conninfo, autocommit=True) as admin:
+        admin.execute("REVOKE INSERT ON audit_events FROM recollect_read")
+    with pytest.raises(grpc.aio.AioRpcError) as refusal:
+        await read("bo")
+    told = read_refusal(refusal.value)
+    assert (told.code, told.reason) == (grpc.StatusCode.UNAVAILABLE, "DATABASE_UNAVAILABLE")
+    await read("ana")
+
+
+async def test_h6_a_list_of_profiles_names_everybody_it_showed(
+    guarded: Services, conninfo: str
+) -> None:
+    service = await key(conninfo)
+    for user in ("ana", "bo", "cy"):
+        await call(
+            guarded,
+            METHODS["MemoryService/UpdateProfile"],
+            memory_service_pb2.UpdateProfileRequest(
+                user_id=user,
+                profile=profile_pb2.Profile(
+                    summary="x", department="law" if user == "cy" else "sales"
+                ),
+            ),
+            metadata=bearer(service),
+        )
+    person = await key(conninfo, scopes=["read"], user_id="ana", departments=["sales"])
+    profiles = METHODS["RetrievalService/ListProfiles"]
+    (shown,) = await call(
+        guarded, profiles, retrieval_service_pb2.ListProfilesRequest(), metadata=bearer(person)
+    )
+    assert [each.user_id for each in shown.profiles] == ["ana", "bo"]
+    (event,) = await log(guarded, service, methods=[profiles.path])
+    assert [event] == await log(guarded, service, methods=[profiles.path], user_id="bo")
+
+
+async def test_h6_reads_of_an_hour_that_is_over_become_entries_once(
+    services: Services, superuser_conninfo: str, conninfo: str
+) -> None:
+    from recollect_shared.database.audit_log import close_hours
+
+    await services.retrieval.ListMemories(retrieval_service_pb2.ListMemoriesRequest(user_id="ana"))
+    path = METHODS["RetrievalService/ListMemories"].path
+    (before,) = await until_logged(services, path)
+    with psycopg.connect(superuser_conninfo, autocommit=True) as admin:
+        admin.execute(
+            "UPDATE audit_read_counts SET hour = hour - interval '2 hours',"
+            " created_at = created_at - interval '2 hours'"
+        )
+    async with as_role(conninfo, "recollect_maintenance") as connection:
+        await close_hours(connection)
+    (after,) = await log(services, methods=[path])
+    assert (after.id, after.count, after.user_hash) == (before.id, before.count, before.user_hash)
+    assert rows(
+        superuser_conninfo,
+        "SELECT count(*) FROM audit_read_counts WHERE hour < now() - '1h'::interval",
+    ) == [(0,)]
+    assert datetime.now(UTC) > after.created_at.ToDatetime(UTC)

@@ -1,0 +1,330 @@
+"""EraseUser and ReinstateUser (H2; faults.md rows 55 and 56): nothing is left, and coming back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import grpc
+import psycopg
+import pytest
+
+from recollect.v1 import extraction_service_pb2 as extraction
+from recollect.v1 import maintenance_service_pb2 as maintenance
+from recollect.v1 import memory_service_pb2 as memory
+from recollect.v1 import privacy_service_pb2 as privacy
+from recollect.v1 import retrieval_service_pb2 as retrieval
+from recollect_extraction.storage import erasure
+from recollect_shared.errors import Unavailable
+from recollect_shared.signing import BrokenSignature, load_signer, verify
+from tests.e2e.canaries import naming, plant
+from tests.e2e.conftest import Services, StartServices
+from tests.e2e.curating import save
+from tests.e2e.handing_over import document, taken_in
+from tests.e2e.learning import learn, memories, rows, submit, talk
+from tests.e2e.leaving import erase, reinstate
+from tests.e2e.methods import OFFERED, call, read_refusal
+from tests.e2e.privacy import choose, context, search
+from tests.e2e.requests import valid
+from tests.e2e.sessions import items, refusal_of
+from tests.e2e.sessions import update as update_session
+
+USER = "kanari-person"
+ERASED = (grpc.StatusCode.FAILED_PRECONDITION, "USER_ERASED")
+
+
+async def refused(going: Any) -> bool:
+    refusal = await refusal_of(going)
+    return (refusal.code, refusal.reason) == ERASED
+
+
+class TestNothingIsLeft:
+    async def test_row_55_a_canary_in_every_column_is_gone(
+        self, services: Services, superuser_conninfo: str
+    ) -> None:
+        """Every table by the catalogue; another tenant's user of the same id keeps all."""
+        planted = plant(superuser_conninfo, "default", USER)
+        plant(superuser_conninfo, "other", USER)
+        theirs = naming(superuser_conninfo, "kanari-other")
+        assert planted.tables <= set(naming(superuser_conninfo, USER))
+        receipt = await erase(services, USER)
+        # What was spent stays on the tenant's bill: the model and the stage, and nobody's name.
+        assert set(naming(superuser_conninfo, "kanari-default")) == {"usage_ledger"}
+        assert naming(superuser_conninfo, "kanari-other") == theirs
+        left = naming(superuser_conninfo, USER)
+        assert left
+        assert all("other" in line.split("\t") for lines in left.values() for line in lines)
+        assert dict.fromkeys(planted.tables, 1) == dict(receipt.counts)
+
+    async def test_h2_of_what_the_services_wrote(
+        self, modelled: Services, superuser_conninfo: str
+    ) -> None:
+        """Of all that the RPCs leave behind, with idempotency keys that name the user."""
+        await learn(modelled, talk("canary:tea I live in Lisbon.", user=USER))
+        await learn(modelled, talk("canary:coffee", user="bo"))
+        await save(modelled, "The user plays the cello.", user=USER, idempotency_key=f"{USER}-1")
+        await taken_in(modelled, document("d1", "All about tea."), user=USER)
+        await update_session(modelled, {"last_message": "Huế"}, user=USER, recent=items("m1"))
+        await choose(modelled, user=USER, time_zone="Asia/Ho_Chi_Minh", key=f"{USER}-2")
+        await modelled.maintenance.RunDecay(maintenance.RunDecayRequest(user_id=USER))
+        await modelled.extraction.SubmitTranscripts(
+            extraction.SubmitTranscriptsRequest(
+                transcripts=[
+                    talk("canary:both", user=USER, conversation="c9"),
+                    talk("canary:both", user="bo", conversation="c9"),
+                ],
+                idempotency_key="both",
+            )
+        )
+        await context(modelled, "tea", user=USER)
+        receipt = await erase(modelled, USER, key=f"{USER}-3")
+        assert naming(superuser_conninfo, USER, "canary:tea", "cello") == {}
+        assert receipt.counts["memories"] >= 2
+        assert receipt.counts["idempotency_keys"] == 3
+        (left,) = rows(
+            superuser_conninfo,
+            "SELECT user_ids, cardinality(resource_ids) FROM recollect.idempotency_keys"
+            " WHERE key = 'both'",
+        )
+        assert left == (["bo"], 1)
+        assert rows(superuser_conninfo, "SELECT sum(calls) FROM recollect.usage_ledger"
+                    " WHERE user_id = ''")[0][0] > 0  # fmt: skip
+        # The offline batch of the other is theirs.
+        assert await memories(modelled, user="bo")
+
+    async def test_h2_reads_are_empty_and_writes_refused(
+        self, services: Services, superuser_conninfo: str
+    ) -> None:
+        """Every RPC that names one user, by the descriptors; none of them leaves a trace."""
+        await learn(services, talk("I live in Lisbon."))
+        await erase(services)
+        checked = 0
+        for method in OFFERED:
+            request: Any = valid(method)
+            if method.name.startswith("PrivacyService/ReinstateUser"):
+                continue
+            if "user_id" not in request.DESCRIPTOR.fields_by_name and not _names(request):
+                continue
+            if "user_id" in request.DESCRIPTOR.fields_by_name:
+                request.user_id = "ana"
+            checked += 1
+            if "idempotency_key" not in request.DESCRIPTOR.fields_by_name or method.name in (
+                "PrivacyService/EraseUser",
+                "MemoryService/StreamMemories",
+                "ExtractionService/StreamTranscripts",
+            ):
+                continue
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await call(services, method, request)
+            refusal = read_refusal(caught.value)
+            assert (refusal.code, refusal.reason) == ERASED, method.name
+        assert checked > 30
+        told = await context(services, "Lisbon")
+        assert not told.memories
+        assert not told.profile.version
+        assert not (await search(services, "Lisbon")).results
+        for reading in (
+            services.retrieval.GetProfile(retrieval.GetProfileRequest(user_id="ana")),
+            services.retrieval.GetConversation(
+                retrieval.GetConversationRequest(user_id="ana", conversation_id="c1")
+            ),
+        ):
+            assert (await refusal_of(reading)).code == grpc.StatusCode.NOT_FOUND
+        assert naming(superuser_conninfo, "\tana\t", "{ana}") == {}
+
+    async def test_streams_refuse_item_by_item_and_leave_no_trace(
+        self, services: Services, superuser_conninfo: str
+    ) -> None:
+        """The rest of an import goes on."""
+        await erase(services, USER)
+
+        async def statements() -> AsyncIterator[memory.StreamMemoriesRequest]:
+            for user in (USER, "bo", USER):
+                yield memory.StreamMemoriesRequest(
+                    item=memory.SaveMemoryRequest(user_id=user, content="Likes tea.")
+                )
+
+        reply = await services.memory.StreamMemories(statements())
+        assert (reply.saved_count, reply.rejected_count) == (1, 2)
+        assert {error.reason for error in reply.errors} == {"USER_ERASED"}
+
+        async def talks() -> AsyncIterator[extraction.StreamTranscriptsRequest]:
+            for user in (USER, "bo"):
+                yield extraction.StreamTranscriptsRequest(transcript=talk("Hello", user=user))
+
+        taken = await services.extraction.StreamTranscripts(talks())
+        assert (taken.accepted_count, taken.rejected_count) == (1, 1)
+        assert naming(superuser_conninfo, USER) == {}
+
+
+def _names(request: Any) -> bool:
+    return any(field.name in ("transcript", "item", "transcripts")
+               for field in request.DESCRIPTOR.fields)  # fmt: skip
+
+
+class TestReceipt:
+    async def test_h2_signed_and_about_nobody_by_name(
+        self, services: Services, tmp_path: Path
+    ) -> None:
+        """The signature covers the fields; the key is the installation's; the id is not in it."""
+        await save(services, "The user likes tea.", user="Thảo 🍵")
+        receipt = await erase(services, "Thảo 🍵")
+        signer = load_signer(tmp_path / "data" / "signing_key.pem")
+        verify(signer.public_key, receipt.signed_payload.encode(), receipt.signature)
+        with pytest.raises(BrokenSignature):
+            verify(
+                signer.public_key,
+                receipt.signed_payload.replace('"users":1', '"users":2').encode(),
+                receipt.signature,
+            )
+        signed = json.loads(receipt.signed_payload)
+        assert signed["id"] == receipt.id
+        assert UUID(receipt.id).version == 7
+        assert signed["counts"] == dict(receipt.counts)
+        assert (signed["user_hash"], signed["key_id"]) == (receipt.user_hash, receipt.key_id)
+        assert signed["erased_at"].startswith(receipt.erased_at.ToDatetime().isoformat()[:19])
+        assert receipt.key_id == signer.key_id
+        assert "Th" not in receipt.signed_payload
+        assert receipt.counts["memories"] == 1
+
+    async def test_row_56_twice_is_once(self, services: Services) -> None:
+        """Also at the same moment, with a key, without one, and of somebody unknown."""
+        await save(services, "The user likes tea.")
+        receipts = await asyncio.gather(*(erase(services, key=key) for key in ("", "k", "k", "")))
+        assert all(receipt == receipts[0] for receipt in receipts)
+        assert await erase(services) == receipts[0]
+        assert sum((await erase(services, "nobody")).counts.values()) == 0
+        assert await refused(save(services, "The user likes tea.", user="nobody"))
+
+    async def test_b4_a_key_erases_once(self, services: Services, superuser_conninfo: str) -> None:
+        """After the user was reinstated its repetition erases nobody; its body is told apart."""
+        await save(services, "The user likes tea.")
+        first = await erase(services, key="ana-leaves")
+        assert await reinstate(services, key="ana-returns")
+        await save(services, "The user plays the cello.")
+        assert await erase(services, key="ana-leaves") == first
+        assert len(await memories(services)) == 1
+        refusal = await refusal_of(erase(services, "bo", key="ana-leaves"))
+        assert refusal.reason == "IDEMPOTENCY_KEY_REUSED"
+        assert refusal.metadata == {"idempotency_key": "ana-leaves"}
+        second = await erase(services)
+        assert second.id != first.id
+        assert second.user_hash == first.user_hash
+        assert await reinstate(services, key="ana-returns")
+        assert await refused(save(services, "The user plays the cello."))
+        assert naming(superuser_conninfo, "ana-", "\tana\t", "{ana}") == {}
+
+
+class TestReinstate:
+    async def test_row_56_refused_until_reinstated(self, services: Services) -> None:
+        """Nothing comes back; what is said from then on is learnt; settings start anew."""
+        await learn(services, talk("I live in Lisbon."))
+        await choose(services, learning_enabled=False)
+        await erase(services)
+        assert await refused(submit(services, talk("I live in Porto.")))
+        assert await reinstate(services)
+        assert not await reinstate(services)
+        assert not await memories(services)
+        result = await learn(services, talk("I live in Porto.", conversation="c2"))
+        assert result.memories_created == 1
+        assert result.profile_version == 1
+
+    async def test_of_nobody(self, services: Services, superuser_conninfo: str) -> None:
+        """It changes nothing and makes no row."""
+        assert not await reinstate(services, USER)
+        assert naming(superuser_conninfo, USER) == {}
+        await save(services, "The user likes tea.")
+        assert not await reinstate(services)
+        assert len(await memories(services)) == 1
+
+    async def test_h2_other_tenants_and_users_are_not_touched(self, services: Services) -> None:
+        """The mark is of one user of one tenant."""
+        await save(services, "The user likes tea.", user="bo")
+        await erase(services, "ana")
+        assert len(await memories(services, user="bo")) == 1
+        assert (await save(services, "The user likes tea.", user="Ana")).memory.id
+
+
+class TestCutOff:
+    @pytest.mark.parametrize("after", [0, 1, 3, 8])
+    async def test_row_56_goes_on(
+        self,
+        services: Services,
+        superuser_conninfo: str,
+        monkeypatch: pytest.MonkeyPatch,
+        after: int,
+    ) -> None:
+        """The fence stands from the first step on; the receipt of the next call covers all."""
+        await learn(services, talk("I live in Lisbon.", "I work as a pilot."))
+        held = {
+            table: rows(superuser_conninfo, f"SELECT count(*) FROM recollect.{table}")[0][0]
+            for table in ("memories", "messages", "postings", "jobs")
+        }
+        real, calls = erasure.remove_some, 0
+
+        async def breaking(*args: Any, **options: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls > after:
+                raise Unavailable("cut", reason="DATABASE_UNAVAILABLE")
+            return await real(*args, **options)
+
+        monkeypatch.setattr(erasure, "remove_some", breaking)
+        refusal = await refusal_of(erase(services, key="k"))
+        assert refusal.reason == "DATABASE_UNAVAILABLE"
+        assert not await memories(services)
+        assert await refused(save(services, "The user likes tea."))
+        assert await refused(reinstate(services))
+        monkeypatch.setattr(erasure, "remove_some", real)
+        receipt = await erase(services, key="k")
+        assert {table: receipt.counts[table] for table in held} == held
+        assert await erase(services) == receipt
+        assert naming(superuser_conninfo, "\tana\t", "{ana}") == {}
+
+    async def test_more_rows_than_a_step_removes(
+        self, services: Services, superuser_conninfo: str
+    ) -> None:
+        """Steps of a thousand, all of them counted."""
+        await save(services, "The user likes tea.")
+        with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+            connection.execute(
+                "INSERT INTO preferences (tenant_id, user_id, type, key, value, confidence)"
+                " SELECT 'default', 'ana', 't', n::text, '1', 0.5 FROM generate_series(1, 2500) n"
+            )
+        assert (await erase(services)).counts["preferences"] == 2500
+
+    async def test_a_caller_without_patience(self, services: Services) -> None:
+        """A deadline that passes leaves a fence; the next call finishes."""
+        await learn(services, talk("I live in Lisbon."))
+        with pytest.raises(grpc.aio.AioRpcError):
+            await services.privacy.EraseUser(privacy.EraseUserRequest(user_id="ana"), timeout=0.001)
+        assert (await erase(services)).counts["memories"] == 1
+
+
+class TestHashKey:
+    async def test_row_56_another_hash_key_is_refused_at_the_start(
+        self, start_services: StartServices, tmp_path: Path
+    ) -> None:
+        """Nobody would be recognised; the text names the variable."""
+        async with start_services() as services:
+            await erase(services)
+        with pytest.raises(ValueError, match="RECOLLECT_HASH_KEY_FILE"):
+            async with start_services(hash_key_file=tmp_path / "another"):
+                pass
+
+    async def test_row_56_two_keys_at_once_fail_closed(
+        self, start_services: StartServices, tmp_path: Path
+    ) -> None:
+        """A replica with another key takes nobody new once users were erased."""
+        async with (
+            start_services(hash_key_file=tmp_path / "another") as other,
+            start_services() as services,
+        ):
+            await erase(services)
+            assert await refused(save(other, "The user likes tea."))
+            assert await refused(save(other, "The user likes tea.", user="bo"))
+            assert (await save(services, "The user likes tea.", user="bo")).memory.id

@@ -1,0 +1,99 @@
+"""`recollect export`, `erase`, `reinstate` and `receipt verify` against real services (H2)."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from recollect_client.command import main
+from tests.e2e.conftest import Services
+from tests.e2e.curating import save
+from tests.e2e.test_command import Typed, pointed
+
+
+@pytest.fixture
+def at(
+    services: Services, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Typed:
+    """The command at services with the offline extractor."""
+    monkeypatch.setenv("COLUMNS", "200")
+    return pointed(Typed(capsys), services, monkeypatch)
+
+
+async def test_h2_a_person_leaves_and_comes_back(
+    at: Typed, services: Services, tmp_path: Path
+) -> None:
+    """Export, erase, refused, receipt checked, reinstated."""
+    await save(services, "The user lives in Huế 🏯.", user="Thảo")
+    file, receipt = tmp_path / "thao.jsonl", tmp_path / "receipt.json"
+    manifest = await at.json("export", "Thảo", "--output", str(file))
+    rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    assert len(rows) == sum(map(int, manifest["counts"].values()))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert await at("export", "Thảo") != ""
+    assert "complete" in at.err
+
+    assert "--yes" in (await at("erase", "Thảo", code=2)) + at.err
+    shown = await at("erase", "Thảo", "--receipt", str(receipt), "--yes")
+    assert "1 memories" in shown
+    first = json.loads(receipt.read_text())
+    again = await at.json("erase", "Thảo", "--receipt", str(receipt), "--yes")
+    assert json.loads(receipt.read_text()) == first == again["receipt"]
+    await at("save", "Thảo", "The user lives in Huế.", code=1)
+    assert "USER_ERASED" in at.err
+
+    key = str(tmp_path / "data" / "signing_key.pem")
+    assert "valid" in await at("receipt", "verify", str(receipt), "--public-key", key)
+    assert (await at.json("receipt", "verify", str(receipt)))["trusted_key"] is False
+
+    assert "remembered again" in await at("reinstate", "Thảo")
+    assert "not erased" in await at("reinstate", "Thảo")
+    await at("save", "Thảo", "The user lives in Đà Nẵng.")
+
+
+async def test_a_receipt_that_was_changed_is_not_valid(
+    at: Typed, services: Services, tmp_path: Path
+) -> None:
+    """In what was signed, in the signature, and in the fields beside it."""
+    receipt = tmp_path / "receipt.json"
+    await at("erase", "ana", "--receipt", str(receipt), "--yes")
+    whole = json.loads(receipt.read_text())
+    signed = json.loads(whole["signed_payload"])
+    for changed in (
+        {"counts": {**whole["counts"], "memories": "7"}},
+        {"user_hash": "0" * 64},
+        {"key_id": "0" * 16},
+        {"signature": "AAAA"},
+        {"signed_payload": json.dumps({**signed, "counts": {}})},
+        {"signed_payload": "{}"},
+    ):
+        receipt.write_text(json.dumps({**whole, **changed}))
+        await at("receipt", "verify", str(receipt), code=1)
+    receipt.write_text(json.dumps(whole))
+    (tmp_path / "other").mkdir()
+    await at("receipt", "verify", str(receipt), "--public-key", str(tmp_path / "none"), code=2)
+    for text in ("", "[]", "{}", '{"signature": "?", "signed_payload": ""}'):
+        receipt.write_text(text)
+        await at("receipt", "verify", str(receipt), code=2)
+
+
+def files(folder: Path) -> list[str]:
+    """The files in a folder, hidden ones too."""
+    return sorted(each.name for each in folder.iterdir() if each.is_file())
+
+
+async def test_nothing_half_is_left_in_the_place_of_an_export(
+    at: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that is not there leaves the earlier file as it was, and no other."""
+    file = tmp_path / "ana.jsonl"
+    file.write_text("earlier")
+    monkeypatch.setenv("RECOLLECT_EXTRACTION_ADDRESS", "127.0.0.1:1")
+    await at("export", "ana", "--output", str(file), code=3)
+    assert files(tmp_path) == ["ana.jsonl"]
+    assert file.read_text() == "earlier"
+    await at("export", "ana", "--output", str(tmp_path / "no" / "folder"), code=2)
+    assert main(["export", "ana", "--json"]) == 2

@@ -1,0 +1,391 @@
+"""Departments and capabilities through real ports: who reads and changes whose profile (E4).
+
+Row 61 of the fault catalogue: a credential asks for another user or department, or lacks
+`profiles.manage`. The cast: ana and bo sell, cleo does research, dan has a profile and no
+department, and nobody knows eve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.message import Message
+
+from recollect.v1 import extraction_service_pb2 as extraction
+from recollect.v1 import memory_service_pb2 as memory
+from recollect.v1 import profile_pb2
+from recollect.v1 import retrieval_service_pb2 as retrieval
+from recollect_shared.auth.access import rules_of
+from tests.e2e.conftest import Services, StartServices
+from tests.e2e.credentials import bearer, key
+from tests.e2e.methods import METHODS, OFFERED, SERVICES, Method, Refusal, call, refused
+from tests.e2e.requests import NOBODY, message, places, submit, transcript, valid
+
+RULES = rules_of(SERVICES)
+GET_PROFILE = METHODS["RetrievalService/GetProfile"]
+GET_PROFILE_HISTORY = METHODS["RetrievalService/GetProfileHistory"]
+LIST_PROFILES = METHODS["RetrievalService/ListProfiles"]
+UPDATE_PROFILE = METHODS["MemoryService/UpdateProfile"]
+SUBMIT = METHODS["ExtractionService/SubmitTranscripts"]
+BY_JOB = [method for method in OFFERED if method.name.endswith("Job")]
+
+INSIDE = ("ana", "bo")
+OUTSIDE = ("cleo", "dan", "eve", "\x00", "x" * 300)
+"""Of sales; what cannot be a user's id is answered as somebody who is not there."""
+ERASERS = {"PrivacyService/EraseUser", "PrivacyService/ReinstateUser"}
+"""Calls that would take the cast away."""
+
+
+@dataclass(frozen=True)
+class Office:
+    """Both services, the cast, and keys."""
+
+    services: Services
+    conninfo: str
+    hr: str
+    """Of a service that may act for everybody."""
+
+    async def key(self, **given: Any) -> str:
+        return await key(self.conninfo, **given)
+
+    async def ask(self, text: str, method: Method, request: Message) -> Any:
+        return (await call(self.services, method, request, metadata=bearer(text)))[-1]
+
+    async def refuse(self, text: str, method: Method, request: Message) -> Refusal:
+        return await refused(self.services, method, request, metadata=bearer(text))
+
+    async def code(self, text: str, method: Method, request: Message) -> grpc.StatusCode:
+        try:
+            await call(self.services, method, request, metadata=bearer(text))
+        except grpc.aio.AioRpcError as error:
+            return error.code()
+        return grpc.StatusCode.OK
+
+    async def listed(self, text: str, department: str = "") -> list[str]:
+        reply = await self.ask(
+            text, LIST_PROFILES, retrieval.ListProfilesRequest(department=department)
+        )
+        assert reply.total_size == len(reply.profiles)
+        return [profile.user_id for profile in reply.profiles]
+
+
+def changing(user: str, mask: list[str] | None = None, **values: Any) -> Message:
+    request = memory.UpdateProfileRequest(user_id=user, profile=profile_pb2.Profile(**values))
+    if mask is not None:
+        request.update_mask.paths.extend(mask)
+    return request
+
+
+@pytest.fixture
+async def office(start_services: StartServices, conninfo: str) -> AsyncIterator[Office]:
+    async with start_services(auth="api-key") as services:
+        office = Office(services, conninfo, await key(conninfo, name="hr"))
+        for user, department in (
+            ("ana", "sales"),
+            ("bo", "sales"),
+            ("cleo", "research"),
+            ("dan", ""),
+        ):
+            await office.ask(
+                office.hr,
+                UPDATE_PROFILE,
+                changing(user, summary=f"This is {user}.", department=department),
+            )
+        # The same names in another tenant open nothing here.
+        elsewhere = await key(conninfo, "b")
+        await office.ask(elsewhere, UPDATE_PROFILE, changing("eve", department="sales"))
+        yield office
+
+
+def naming(method: Method, user: str) -> Message:
+    """A valid request about `user`, wherever the rule says that the user stands."""
+    request = valid(method)
+    dotted = ".".join(RULES[method.path].user_path)
+    (put,) = [
+        put
+        for path, put in places(method, lambda field: field.name == "user_id")
+        if path.replace("[0]", "") == dotted
+    ]
+    put(request, user)
+    return request
+
+
+ABOUT_USERS = [
+    method for method in OFFERED if RULES[method.path].user_path and method.name not in ERASERS
+]
+
+
+async def test_a_service_of_a_department_reaches_its_people_only(office: Office) -> None:
+    """Every offered call that names a user, reads and writes; the unknown are as the others."""
+    sales = await office.key(departments=["sales"])
+    answers = set()
+    for method in ABOUT_USERS:
+        for user in OUTSIDE:
+            refusal = await office.refuse(sales, method, naming(method, user))
+            assert refusal.reason == "USER_NOT_ALLOWED", (method.name, user)
+            answers.add(refusal.message)
+        for user in INSIDE:
+            code = await office.code(sales, method, naming(method, user))
+            assert code is not grpc.StatusCode.PERMISSION_DENIED, (method.name, user)
+    assert len(answers) == 1
+    batch = submit(transcript(user="ana"), transcript(user="cleo"))
+    assert (await office.refuse(sales, SUBMIT, batch)).reason == "USER_NOT_ALLOWED"
+
+
+async def test_a_bound_service_cannot_mean_everybody(office: Office) -> None:
+    """Calls about the tenant, and those that may leave the user out."""
+    tried = set()
+    for method in OFFERED:
+        rule = RULES[method.path]
+        request = valid(method)
+        if rule.user_optional:
+            request.ClearField("user_id")
+        elif rule.user_path or rule.scope not in ("maintenance", "admin"):
+            continue
+        tried.add(method.name)
+        for bound in (
+            await office.key(departments=["sales"]),
+            await office.key(departments=[]),
+        ):
+            refusal = await office.refuse(bound, method, request)
+            assert refusal.reason == "USER_NOT_ALLOWED", method.name
+        if not rule.user_path:
+            person = await office.key(user_id="ana")
+            refusal = await office.refuse(person, method, request)
+            assert refusal.reason == "USER_NOT_ALLOWED", method.name
+        code = await office.code(office.hr, method, request)
+        assert code is not grpc.StatusCode.PERMISSION_DENIED, method.name
+    assert tried >= {
+        "MaintenanceService/Reembed",
+        "MaintenanceService/ListSchedules",
+        "MaintenanceService/RunDecay",
+        "ExtractionService/ListJobs",
+    }
+
+
+async def test_jobs_of_others_are_not_there(office: Office) -> None:
+    """Jobs are named by id alone: of another department, of nobody, of the tenant."""
+    sales = await office.key(departments=["sales"])
+    jobs = {}
+    for user in ("ana", "cleo", "eve"):
+        reply = await office.ask(office.hr, SUBMIT, submit(transcript(message("Hi."), user=user)))
+        jobs[user] = reply.jobs[0].id
+    decay = METHODS["MaintenanceService/RunDecay"]
+    jobs[""] = (await office.ask(office.hr, decay, valid(decay))).job.id
+    assert len(BY_JOB) == 4
+    for method in BY_JOB:
+        nobodys = await office.refuse(sales, method, method.request(job_id=NOBODY))
+        for user in ("cleo", "eve", ""):
+            theirs = await office.refuse(sales, method, method.request(job_id=jobs[user]))
+            assert (theirs.reason, theirs.message) == ("JOB_NOT_FOUND", nobodys.message)
+        assert await office.code(sales, method, method.request(job_id=jobs["ana"])) not in (
+            grpc.StatusCode.NOT_FOUND,
+            grpc.StatusCode.PERMISSION_DENIED,
+        )
+
+
+async def test_an_answer_under_a_key_is_not_replayed_to_another_department(
+    start_services: StartServices, conninfo: str
+) -> None:
+    """The first answer to a call that names a job only is for those who may see the job."""
+    cancel = METHODS["ExtractionService/CancelJob"]
+    async with start_services(auth="api-key", memory_enabled=False) as services:
+        office = Office(services, conninfo, await key(conninfo))
+        await office.ask(office.hr, UPDATE_PROFILE, changing("ana", department="sales"))
+        accepted = await office.ask(office.hr, SUBMIT, submit(transcript()))
+        request = extraction.CancelJobRequest(job_id=accepted.jobs[0].id, idempotency_key="guess")
+        first = await office.ask(office.hr, cancel, request)
+        for department, found in (("sales", True), ("research", False)):
+            bound = await office.key(departments=[department])
+            if found:
+                assert (await office.ask(bound, cancel, request)).job.id == first.job.id
+            else:
+                assert (await office.refuse(bound, cancel, request)).reason == "JOB_NOT_FOUND"
+
+
+async def test_a_person_reads_profiles_of_the_own_departments(office: Office) -> None:
+    """Seed: one's own profile or one inside the caller's departments; nothing else of others."""
+    ana = await office.key(user_id="ana", departments=["sales"])
+    loner = await office.key(user_id="dan")
+    for method in ABOUT_USERS:
+        rule = RULES[method.path]
+        for user in ("bo", "cleo", "eve"):
+            request = naming(method, user)
+            if rule.department_members and user == "bo":
+                assert await office.code(ana, method, request) is grpc.StatusCode.OK, method.name
+                assert (await office.refuse(loner, method, request)).reason == "USER_NOT_ALLOWED", (
+                    method.name
+                )
+                continue
+            refusal = await office.refuse(ana, method, request)
+            assert refusal.reason == "USER_NOT_ALLOWED", (method.name, user)
+        for text, user in ((ana, "ana"), (loner, "dan")):
+            code = await office.code(text, method, naming(method, user))
+            assert code is not grpc.StatusCode.PERMISSION_DENIED, (method.name, user)
+    assert {
+        method.name for method in METHODS.values() if RULES[method.path].department_members
+    } == {
+        GET_PROFILE.name,
+        GET_PROFILE_HISTORY.name,
+        UPDATE_PROFILE.name,
+    }
+    shown = await office.ask(ana, GET_PROFILE, retrieval.GetProfileRequest(user_id="bo"))
+    assert shown.profile.user_id == "bo"
+
+
+async def test_a_list_shows_what_the_caller_may_see(office: Office) -> None:
+    """Unfiltered: everything of the caller's; a filter names one of the caller's departments."""
+    everybody = ["ana", "bo", "cleo", "dan"]
+    cases: list[tuple[dict[str, Any], list[str], dict[str, list[str]]]] = [
+        ({}, everybody, {"sales": ["ana", "bo"], "research": ["cleo"], "moon": []}),
+        ({"departments": ["sales"]}, ["ana", "bo"], {"sales": ["ana", "bo"]}),
+        (
+            {"departments": ["sales", "research", "moon"]},
+            ["ana", "bo", "cleo"],
+            {"sales": ["ana", "bo"], "research": ["cleo"], "moon": []},
+        ),
+        ({"departments": []}, [], {}),
+        ({"user_id": "ana"}, ["ana"], {}),
+        ({"user_id": "eve"}, [], {}),
+        (
+            {"user_id": "dan", "departments": ["research"]},
+            ["cleo", "dan"],
+            {"research": ["cleo"]},
+        ),
+    ]
+    for given, unfiltered, filtered in cases:
+        text = await office.key(scopes=["read"], **given)
+        assert await office.listed(text) == unfiltered, given
+        for department in ("sales", "research", "moon"):
+            if department in filtered:
+                assert await office.listed(text, department) == filtered[department], given
+                continue
+            request = retrieval.ListProfilesRequest(department=department)
+            refusal = await office.refuse(text, LIST_PROFILES, request)
+            assert refusal.reason == "DEPARTMENT_NOT_ALLOWED", (given, department)
+            assert refusal.metadata == {"field": "department"}
+
+
+async def test_pages_of_a_list_stay_inside(office: Office) -> None:
+    """A page token of somebody who sees more shows nothing more."""
+    sales = await office.key(departments=["sales"])
+    first = await office.ask(office.hr, LIST_PROFILES, retrieval.ListProfilesRequest(page_size=1))
+    request = retrieval.ListProfilesRequest(page_size=10, page_token=first.next_page_token)
+    assert {
+        profile.user_id for profile in (await office.ask(sales, LIST_PROFILES, request)).profiles
+    } <= {
+        "ana",
+        "bo",
+    }
+    seen: list[str] = []
+    token = ""
+    while True:
+        page = await office.ask(
+            sales, LIST_PROFILES, retrieval.ListProfilesRequest(page_size=1, page_token=token)
+        )
+        assert page.total_size == 2
+        seen += [profile.user_id for profile in page.profiles]
+        token = page.next_page_token
+        if not token:
+            break
+    assert seen == ["ana", "bo"]
+
+
+async def test_who_changes_whose_profile(office: Office) -> None:
+    """By credential, person and field, with and without `profiles.manage`."""
+    persons: dict[str, dict[str, Any]] = {
+        "service": {},
+        "sales": {"departments": ["sales"]},
+        "ana": {"user_id": "ana", "departments": ["sales"]},
+        "dan": {"user_id": "dan"},
+    }
+    keys = {
+        (name, able): await office.key(
+            scopes=["write"], capabilities=["profiles.manage"] if able else [], **given
+        )
+        for name, given in persons.items()
+        for able in (True, False)
+    }
+    reach = {
+        "service": {"ana", "bo", "cleo", "dan", "eve"},
+        "sales": {"ana", "bo"},
+        "ana": {"ana", "bo"},
+        "dan": {"dan"},
+    }
+    for (name, able), text in keys.items():
+        for user in ("ana", "bo", "cleo", "dan", "eve"):
+            for field, value in (("summary", f"{name} {able}"), ("access_level", f"{name}{able}")):
+                request = changing(user, None, **{field: value})
+                needed = user != name or field == "access_level"
+                if needed and not able:
+                    refusal = await office.refuse(text, UPDATE_PROFILE, request)
+                    assert refusal.reason == "CAPABILITY_MISSING", (name, user, field)
+                    assert refusal.metadata == {"capability": "profiles.manage"}
+                elif user not in reach[name]:
+                    refusal = await office.refuse(text, UPDATE_PROFILE, request)
+                    assert refusal.reason == "USER_NOT_ALLOWED", (name, user, field)
+                else:
+                    changed = await office.ask(text, UPDATE_PROFILE, request)
+                    assert getattr(changed.profile, field) == value
+
+
+async def test_nobody_is_moved_out_of_sight_or_into_another_department(office: Office) -> None:
+    """A caller bound to departments moves people between these and nowhere else."""
+    both = await office.key(departments=["sales", "moon"])
+    ana = await office.key(user_id="ana", departments=["sales"])
+    for text in (both, ana):
+        for target, mask in (
+            ("research", None),
+            ("", ["department"]),
+            ("", ["summary", "department"]),
+        ):
+            for user in INSIDE:
+                request = changing(user, mask, department=target, summary="Moved.")
+                refusal = await office.refuse(text, UPDATE_PROFILE, request)
+                assert refusal.reason == "DEPARTMENT_NOT_ALLOWED", (target, mask)
+                assert refusal.metadata == {"field": "profile.department"}
+    assert await office.listed(office.hr, "sales") == ["ana", "bo"]
+    moved = await office.ask(both, UPDATE_PROFILE, changing("bo", department="moon"))
+    assert moved.profile.department == "moon"
+    # With the next call bo is out of reach for sales alone; nothing remembers.
+    sales = await office.key(departments=["sales"])
+    request = retrieval.GetProfileRequest(user_id="bo")
+    assert (await office.refuse(sales, GET_PROFILE, request)).reason == "USER_NOT_ALLOWED"
+    assert (await office.refuse(ana, GET_PROFILE, request)).reason == "USER_NOT_ALLOWED"
+    back = await office.ask(both, UPDATE_PROFILE, changing("bo", department="sales"))
+    assert back.profile.department == "sales"
+    assert (await office.ask(sales, GET_PROFILE, request)).profile.user_id == "bo"
+    # Whoever may act for everybody also takes people out of a department.
+    out = await office.ask(office.hr, UPDATE_PROFILE, changing("bo", ["department"]))
+    assert out.profile.department == ""
+
+
+async def test_a_department_is_decided_under_the_lock_of_the_change(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Moved between the look and the change, a profile is out of reach for the change."""
+
+    sales = await office.key(departments=["sales"])
+
+    async def move(*given: object, **named: object) -> None:
+        await office.ask(office.hr, UPDATE_PROFILE, changing("bo", department="research"))
+
+    monkeypatch.setattr("recollect_shared.auth.departments.Departments.check", move)
+    refusal = await office.refuse(sales, UPDATE_PROFILE, changing("bo", summary="Late."))
+    assert refusal.reason == "USER_NOT_ALLOWED"
+    shown = await office.ask(office.hr, GET_PROFILE, retrieval.GetProfileRequest(user_id="bo"))
+    assert (shown.profile.department, shown.profile.summary) == ("research", "This is bo.")
+
+
+async def test_departments_are_compared_in_one_normal_form(office: Office) -> None:
+    for spelt in ("Ke\u0302\u0301 toa\u0301n", "K\u1ebf to\u00e1n"):
+        await office.ask(office.hr, UPDATE_PROFILE, changing("bo", department=spelt))
+        for bound in ("Ke\u0302\u0301 toa\u0301n", "K\u1ebf to\u00e1n"):
+            text = await office.key(departments=[bound])
+            assert await office.listed(text) == ["bo"]
+            assert await office.listed(text, spelt) == ["bo"]
+            await office.ask(text, GET_PROFILE, retrieval.GetProfileRequest(user_id="bo"))
