@@ -7,7 +7,7 @@ process when another thread has closed the channel. Here the stubs' methods are 
 from __future__ import annotations
 
 import ipaddress
-import os
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -28,26 +28,68 @@ _OPTIONS: tuple[tuple[str, int], ...] = (
 )
 
 
-def open_channel(address: str, tls_ca_file: str | os.PathLike[str] | None) -> grpc.Channel:
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """PEM files for a channel that is encrypted.
+
+    Attributes:
+        authority: Who signed the services' certificates; None for no TLS.
+        certificate: The caller's own certificate chain, where the services ask for one.
+        key: Its private key.
+    """
+
+    authority: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def credentials(self) -> grpc.ChannelCredentials | None:
+        """What a channel is made with; None for no TLS.
+
+        Raises:
+            ValueError: A file cannot be read, or one is there without the other that it needs.
+        """
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError(
+                "a certificate goes with its key: set RECOLLECT_TLS_CLIENT_CERTIFICATE_FILE and "
+                "RECOLLECT_TLS_CLIENT_KEY_FILE, or neither"
+            )
+        if self.authority is None:
+            if self.certificate is not None:
+                raise ValueError("a certificate is shown over TLS only: set RECOLLECT_TLS_CA_FILE")
+            return None
+        return grpc.ssl_channel_credentials(
+            _read(self.authority, "TLS authority", "RECOLLECT_TLS_CA_FILE"),
+            _read(self.key, "key", "RECOLLECT_TLS_CLIENT_KEY_FILE") if self.key else None,
+            _read(self.certificate, "certificate", "RECOLLECT_TLS_CLIENT_CERTIFICATE_FILE")
+            if self.certificate
+            else None,
+        )
+
+
+def open_channel(address: str, tls: TlsFiles) -> grpc.Channel:
     """A channel to `address`, encrypted if there is an authority to check the server against.
 
     Raises:
-        ValueError: The file with the authority cannot be read.
+        ValueError: The files for TLS are unusable.
     """
     options = list(_OPTIONS)
     if _is_loopback(address):
         # An HTTP proxy of the environment is meant for the outside world.
         options.append(("grpc.enable_http_proxy", 0))
-    if tls_ca_file is None:
+    credentials = tls.credentials()
+    if credentials is None:
         return grpc.insecure_channel(address, options)
+    return grpc.secure_channel(address, credentials, options)
+
+
+def _read(file: Path, what: str, setting: str) -> bytes:
     try:
-        authority = Path(tls_ca_file).read_bytes()
+        return file.read_bytes()
     except OSError as error:
         raise ValueError(
-            f"the file with the TLS authority cannot be read ({error.strerror}): check "
-            f"RECOLLECT_TLS_CA_FILE, which names {os.fspath(tls_ca_file)}"
+            f"the file with the {what} cannot be read ({error.strerror}): check "
+            f"{setting}, which names {file}"
         ) from None
-    return grpc.secure_channel(address, grpc.ssl_channel_credentials(authority), options)
 
 
 def _is_loopback(address: str) -> bool:

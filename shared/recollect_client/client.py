@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,7 +23,7 @@ from recollect.v1.privacy_service_pb2_grpc import PrivacyServiceStub
 from recollect.v1.retrieval_service_pb2_grpc import RetrievalServiceStub
 from recollect.v1.session_service_pb2_grpc import SessionServiceStub
 from recollect_client.calls import Calls, Credential, Endpoint, RetryPolicy
-from recollect_client.channel import CallingChannel, open_channel
+from recollect_client.channel import CallingChannel, TlsFiles, open_channel
 from recollect_client.errors import RecollectCallError, read_error
 from recollect_client.methods.audit import AuditLog
 from recollect_client.methods.conversations import Conversations
@@ -78,7 +79,8 @@ class RecollectClient(
 
     What is not given comes from the environment: RECOLLECT_RETRIEVAL_ADDRESS (127.0.0.1:50051),
     RECOLLECT_EXTRACTION_ADDRESS (127.0.0.1:50052), RECOLLECT_API_KEY or
-    RECOLLECT_TOKEN (none) and RECOLLECT_TLS_CA_FILE (none: no TLS).
+    RECOLLECT_TOKEN (none), RECOLLECT_TLS_CA_FILE (none: no TLS), and
+    RECOLLECT_TLS_CLIENT_CERTIFICATE_FILE with RECOLLECT_TLS_CLIENT_KEY_FILE (none).
 
     `retrieval`, `extraction`, `memories`, `sessions`, `maintenance` and `privacy` are the generated
     stubs: every RPC of the contract is there. Each call carries a deadline, the credential, a
@@ -95,6 +97,8 @@ class RecollectClient(
         api_key: str | None = None,
         token: str | Callable[[], str] | None = None,
         tls_ca_file: str | os.PathLike[str] | None = None,
+        tls_certificate_file: str | os.PathLike[str] | None = None,
+        tls_key_file: str | os.PathLike[str] | None = None,
         timeout: float | None = None,
         retry: RetryPolicy | None = None,
     ) -> None:
@@ -107,12 +111,15 @@ class RecollectClient(
             token: A JWT where the services take these, or what returns one: it is called for every
                 call, from any thread, so that it can hand out a new one before the old one ends.
             tls_ca_file: PEM file with the authority that signed the services' certificates.
+            tls_certificate_file: PEM file with a certificate of one's own, where the services ask
+                callers for one.
+            tls_key_file: PEM file with its private key.
             timeout: Seconds for every call, retries included. Unset: 10 for reads, 30 for writes.
             retry: How failed calls are repeated.
 
         Raises:
-            ValueError: The key, the token or the file with the authority is unusable, or there
-                are both key and token.
+            ValueError: The key, the token or a file for TLS is unusable, or there are both key and
+                token.
         """
         env = os.environ
         self.retrieval_address = (
@@ -124,14 +131,18 @@ class RecollectClient(
         if not (api_key or token):
             api_key, token = env.get("RECOLLECT_API_KEY"), env.get("RECOLLECT_TOKEN")
         credential = _credential(api_key, token)
-        ca_file = tls_ca_file or env.get("RECOLLECT_TLS_CA_FILE") or None
+        tls = TlsFiles(
+            _path(tls_ca_file or env.get("RECOLLECT_TLS_CA_FILE")),
+            _path(tls_certificate_file or env.get("RECOLLECT_TLS_CLIENT_CERTIFICATE_FILE")),
+            _path(tls_key_file or env.get("RECOLLECT_TLS_CLIENT_KEY_FILE")),
+        )
         self._retry = retry or RetryPolicy()
         self._timeout = timeout
         self._channels: list[grpc.Channel] = []
         self._health: dict[str, Any] = {}
 
         def connect(service: str, address: str) -> grpc.Channel:
-            channel = open_channel(address, ca_file)
+            channel = open_channel(address, tls)
             self._channels.append(channel)
             # Straight on the channel: a check that is repeated would hide what it is to show.
             self._health[service] = health_pb2_grpc.HealthStub(channel)
@@ -341,6 +352,11 @@ def _check(stub: Any, service: str, address: str, seconds: float) -> Health:
         status = health_pb2.HealthCheckResponse.ServingStatus.Name(reply.status)
     took = time.monotonic() - started
     return Health(service, address, status == "SERVING", status, took)
+
+
+def _path(given: str | os.PathLike[str] | None) -> Path | None:
+    """A file; an empty text counts as none."""
+    return Path(given) if given else None
 
 
 def _credential(api_key: str | None, token: str | Callable[[], str] | None) -> Credential | None:

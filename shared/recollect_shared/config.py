@@ -65,6 +65,7 @@ class SharedSettings(BaseSettings):
     insecure_listen: bool = False
     tls_certificate_file: Path | None = None
     tls_key_file: Path | None = None
+    tls_client_ca_file: Path | None = None
     reflection: bool = False
     max_concurrent_rpcs: int = Field(512, ge=1)
     drain_seconds: float = Field(25.0, gt=0)
@@ -142,6 +143,11 @@ class SharedSettings(BaseSettings):
         if (self.tls_certificate_file is None) != (self.tls_key_file is None):
             raise ValueError(
                 "set both RECOLLECT_TLS_CERTIFICATE_FILE and RECOLLECT_TLS_KEY_FILE, or neither"
+            )
+        if self.tls_client_ca_file is not None and self.tls_key_file is None:
+            raise ValueError(
+                "RECOLLECT_TLS_CLIENT_CA_FILE asks callers for a certificate, and there is no TLS "
+                "to ask over: set RECOLLECT_TLS_CERTIFICATE_FILE and RECOLLECT_TLS_KEY_FILE too"
             )
         return self
 

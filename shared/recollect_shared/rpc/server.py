@@ -137,14 +137,17 @@ class Server:
         certificate_file = self._settings.tls_certificate_file
         if key_file is None or certificate_file is None:
             return None
+        clients = self._settings.tls_client_ca_file
         try:
             pair = (key_file.read_bytes(), certificate_file.read_bytes())
+            authority = clients.read_bytes() if clients is not None else None
         except OSError as error:
             raise ServerFailed(
-                f"cannot read {error.filename}, named by RECOLLECT_TLS_KEY_FILE or "
-                f"RECOLLECT_TLS_CERTIFICATE_FILE: {error.strerror}"
+                f"cannot read {error.filename}, named by RECOLLECT_TLS_KEY_FILE, "
+                "RECOLLECT_TLS_CERTIFICATE_FILE or RECOLLECT_TLS_CLIENT_CA_FILE: "
+                f"{error.strerror}"
             ) from None
-        return grpc.ssl_server_credentials([pair])
+        return grpc.ssl_server_credentials([pair], authority, authority is not None)
 
     async def start(self) -> None:
         """Begin to answer and say so in the health service."""

@@ -1,0 +1,186 @@
+"""Row 64: callers show a certificate of the authority that the service names, or are not let in."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import grpc
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from pydantic import ValidationError
+
+from recollect.v1 import retrieval_service_pb2 as pb
+from recollect.v1 import retrieval_service_pb2_grpc as stubs
+from recollect_client import RecollectClient
+from recollect_retrieval import __main__ as retrieval_process
+from recollect_retrieval.config import RetrievalSettings
+from recollect_shared.rpc.server import ServerFailed
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate and its private key, as files."""
+
+    certificate: Path
+    key: Path
+
+
+class Authority:
+    """Signs certificates.
+
+    Args:
+        folder: Where the files go.
+        name: What it is called.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder = folder
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        self._private = ec.generate_private_key(ec.SECP256R1())
+        certificate = self._sign(self._name, self._private, hours=1, ca=True)
+        self.file = self._written(f"{name}.pem", certificate)
+
+    def pair(self, name: str, *, hours: float = 1) -> Pair:
+        """A new certificate for this machine, good for so many hours from now on."""
+        private = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        certificate = self._sign(subject, private, hours=hours, ca=False)
+        key = private.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        return Pair(self._written(f"{name}.pem", certificate), self._written(f"{name}.key", key))
+
+    def _sign(
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, hours: float, ca: bool
+    ) -> bytes:
+        now = datetime.now(UTC)
+        address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=2))
+            .not_valid_after(now + timedelta(hours=hours))
+            .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+            .sign(self._private, hashes.SHA256())
+        )
+        return certificate.public_bytes(serialization.Encoding.PEM)
+
+    def _written(self, name: str, content: bytes) -> Path:
+        file = self._folder / name
+        file.write_bytes(content)
+        return file
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Authority:
+    return Authority(tmp_path, "ours")
+
+
+def settings(conninfo: str, folder: Path, service: Pair, clients: Path) -> RetrievalSettings:
+    return RetrievalSettings(
+        database_url=conninfo,
+        data_dir=folder / "data",
+        auth="off",
+        retrieval_listen="127.0.0.1:0",
+        tls_certificate_file=service.certificate,
+        tls_key_file=service.key,
+        tls_client_ca_file=clients,
+    )
+
+
+def showing(authority: Path, shown: Pair | None) -> grpc.ChannelCredentials:
+    """What a caller connects with who shows this certificate."""
+    return grpc.ssl_channel_credentials(
+        authority.read_bytes(),
+        shown.key.read_bytes() if shown else None,
+        shown.certificate.read_bytes() if shown else None,
+    )
+
+
+async def answered(channel: grpc.aio.Channel) -> grpc.StatusCode:
+    """How a call over the channel ends, which is closed afterwards."""
+    async with channel:
+        call = stubs.RetrievalServiceStub(channel).ListMemories(
+            pb.ListMemoriesRequest(user_id="ana"), timeout=30
+        )
+        code = await call.code()
+        assert isinstance(code, grpc.StatusCode)
+        return code
+
+
+async def test_row_64_only_a_certificate_of_the_named_authority_opens_the_door(
+    conninfo: str, tmp_path: Path, ours: Authority
+) -> None:
+    foreign = Authority(tmp_path, "foreign")
+    service = ours.pair("service")
+    given = settings(conninfo, tmp_path, service, ours.file)
+    async with retrieval_process.running(given, conninfo) as server:
+        address = f"127.0.0.1:{server.port}"
+
+        async def shown(pair: Pair | None) -> grpc.StatusCode:
+            return await answered(grpc.aio.secure_channel(address, showing(ours.file, pair)))
+
+        assert await shown(ours.pair("caller")) is grpc.StatusCode.OK
+        for refused in (None, foreign.pair("stranger"), ours.pair("late", hours=-1)):
+            assert await shown(refused) is grpc.StatusCode.UNAVAILABLE
+        assert await answered(grpc.aio.insecure_channel(address)) is grpc.StatusCode.UNAVAILABLE
+        # Whoever was refused does not keep the next one out.
+        assert await shown(ours.pair("another")) is grpc.StatusCode.OK
+
+
+async def test_row_64_the_client_shows_its_certificate(
+    conninfo: str, tmp_path: Path, ours: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given, or named by the environment."""
+    caller = ours.pair("caller")
+    given = settings(conninfo, tmp_path, ours.pair("service"), ours.file)
+    async with retrieval_process.running(given, conninfo) as server:
+        address = f"127.0.0.1:{server.port}"
+
+        def asked() -> bool:
+            with RecollectClient(address, tls_ca_file=ours.file, timeout=30) as client:
+                return bool(client.list_memories("ana").total_size == 0)
+
+        monkeypatch.setenv("RECOLLECT_TLS_CLIENT_CERTIFICATE_FILE", str(caller.certificate))
+        monkeypatch.setenv("RECOLLECT_TLS_CLIENT_KEY_FILE", str(caller.key))
+        assert await asyncio.to_thread(asked)
+
+
+def test_a_certificate_without_its_key_or_without_tls_is_told(
+    tmp_path: Path, ours: Authority
+) -> None:
+    caller = ours.pair("caller")
+    with pytest.raises(ValueError, match="goes with its key"):
+        RecollectClient(tls_ca_file=ours.file, tls_certificate_file=caller.certificate)
+    with pytest.raises(ValueError, match="RECOLLECT_TLS_CA_FILE"):
+        RecollectClient(tls_certificate_file=caller.certificate, tls_key_file=caller.key)
+    with pytest.raises(ValueError, match="RECOLLECT_TLS_CLIENT_KEY_FILE, which names"):
+        RecollectClient(
+            tls_ca_file=ours.file,
+            tls_certificate_file=caller.certificate,
+            tls_key_file=tmp_path / "missing.key",
+        )
+
+
+async def test_an_authority_that_cannot_be_used_ends_the_start(
+    conninfo: str, tmp_path: Path, ours: Authority
+) -> None:
+    given = settings(conninfo, tmp_path, ours.pair("service"), tmp_path / "missing.pem")
+    with pytest.raises(ServerFailed, match=r"missing\.pem"):
+        async with retrieval_process.running(given, conninfo):
+            raise AssertionError("it listened")
+    with pytest.raises(ValidationError, match="RECOLLECT_TLS_CERTIFICATE_FILE"):
+        RetrievalSettings(database_url=conninfo, tls_client_ca_file=ours.file)
