@@ -29,13 +29,16 @@ def walk() -> list[tuple[str, str]]:
     ]
 
 
-async def run(services: Services, conninfo: str, arguments: list[str], key: str) -> tuple[int, str]:
-    """The exit code of a command, and all that it prints."""
+async def run(
+    services: Services, conninfo: str, folder: Path, arguments: list[str], key: str
+) -> tuple[int, str]:
+    """The exit code of a command run in `folder`, and all that it prints."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
         "import sys; from recollect_client.command import main; sys.exit(main())",
         *arguments,
+        cwd=folder,
         env={
             **{name: value for name, value in os.environ.items() if "RECOLLECT" not in name},
             "DATABASE_URL": conninfo,
@@ -55,20 +58,22 @@ async def run(services: Services, conninfo: str, arguments: list[str], key: str)
     return process.returncode, told.decode() + notes.decode()
 
 
-async def test_the_walk_through_two_tenants(start_services: StartServices, conninfo: str) -> None:
+async def test_the_walk_through_two_tenants(
+    start_services: StartServices, conninfo: str, tmp_path: Path
+) -> None:
     """Commands as they stand; a comment says what is shown, or how it is refused."""
     keys: dict[str, str] = {}
     refused = 0
     async with start_services(auth="api-key") as services:
         for command, comment in walk():
             if made := re.fullmatch(r"(\w+)=\$\(recollect (keys create .*)\)", command):
-                _, keys[made[1]] = await run(services, conninfo, shlex.split(made[2]), "")
+                _, keys[made[1]] = await run(services, conninfo, tmp_path, shlex.split(made[2]), "")
                 assert keys[made[1]].startswith("mk_")
                 continue
             named = re.fullmatch(r"(?:RECOLLECT_API_KEY=\$(\w+) )?recollect (.*)", command)
             assert named, command
             key = keys[named[1]] if named[1] else ""
-            code, told = await run(services, conninfo, shlex.split(named[2]), key)
+            code, told = await run(services, conninfo, tmp_path, shlex.split(named[2]), key)
             what, _, text = comment.partition(": ")
             if what == "refused":
                 refused += 1
@@ -82,7 +87,7 @@ async def test_the_walk_through_two_tenants(start_services: StartServices, conni
                 assert text not in told, (command, told)
             else:
                 assert not comment, f"what does {comment!r} say of {command}?"
-    assert set(keys) == {"ACME", "GLOBEX", "SALES", "MAREN", "ILSE"}
+    assert set(keys) == {"ACME", "GLOBEX", "SALES", "MAREN", "ILSE", "OFFICE"}
     assert refused > 10
 
 
