@@ -21,6 +21,7 @@ from recollect_extraction.queue import claims, jobs
 from recollect_extraction.queue.claims import Claim, ClaimLost
 from recollect_extraction.storage.chunks import find_pending_chunks
 from recollect_shared.database.pool import Database
+from recollect_shared.database.tenancy import act_for
 from recollect_shared.embeddings import active
 from recollect_shared.embeddings.offline import OfflineEmbedder
 from recollect_shared.embeddings.protocol import EmbeddingBatch
@@ -201,6 +202,8 @@ class Bench:
         async with self.maintenance.connection() as connection:
             await active.register(connection, OfflineEmbedder())
             (held,) = await claims.claim(connection, worker="t", limit=1, lease_seconds=60)
+        # As the worker does for each of its jobs.
+        act_for(held.tenant_id)
         return held
 
     def runner(self, embedder: Any) -> Ingestion:

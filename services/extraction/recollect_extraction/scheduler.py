@@ -7,8 +7,10 @@ missed. Who then runs a slot is settled in `upkeep.schedules`.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -40,14 +42,15 @@ class Scheduler:
 
     def start(self) -> None:
         """Begin; what was missed while nothing ran is run at once."""
+        tick = _cut_off_quietly(self.tick)
         self._scheduler.add_job(
-            self.tick, IntervalTrigger(seconds=_LOOK_SECONDS), next_run_time=datetime.now(UTC)
+            tick, IntervalTrigger(seconds=_LOOK_SECONDS), next_run_time=datetime.now(UTC)
         )
         for schedule in self._schedules.all:
             if schedule.cron is not None:
-                self._scheduler.add_job(self.tick, schedule.cron.trigger)
+                self._scheduler.add_job(tick, schedule.cron.trigger)
         for seconds, duty in self._at_intervals:
-            self._scheduler.add_job(duty, IntervalTrigger(seconds=seconds))
+            self._scheduler.add_job(_cut_off_quietly(duty), IntervalTrigger(seconds=seconds))
         self._scheduler.start()
 
     def stop(self) -> None:
@@ -62,3 +65,13 @@ class Scheduler:
             if not isinstance(error, RecollectError) and faults.translate(error) is None:
                 raise
             logger.warning("schedules wait for the next look: %s", type(error).__name__)
+
+
+def _cut_off_quietly(duty: Duty) -> Callable[[], Coroutine[None, None, None]]:
+    """`duty`, whose end with the service is no failure; APScheduler would log it as one."""
+
+    async def run() -> None:
+        with suppress(asyncio.CancelledError):
+            await duty()
+
+    return run
