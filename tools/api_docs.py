@@ -276,6 +276,8 @@ class AccessReader:
             words += f", for the department in `{rule.department_field}`"
         if rule.capability:
             words += f"; and `{rule.capability}` if that is another person"
+        if rule.installation:
+            words += ", for all tenants: of the operator's tenant only"
         return words + "."
 
 

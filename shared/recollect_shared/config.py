@@ -14,6 +14,7 @@ from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from recollect_shared.auth.claims import DEFAULT_TENANT_CLAIM
+from recollect_shared.auth.principal import DEFAULT_TENANT
 from recollect_shared.auth.token_settings import check_token_settings
 from recollect_shared.database.embedded import default_data_dir
 
@@ -62,6 +63,7 @@ class SharedSettings(BaseSettings):
     jwt_secret_file: Path | None = None
     jwt_algorithms: str | None = None
     jwt_tenant_claim: str = DEFAULT_TENANT_CLAIM
+    operator_tenant: str = DEFAULT_TENANT
     insecure_listen: bool = False
     tls_certificate_file: Path | None = None
     tls_key_file: Path | None = None
@@ -110,6 +112,16 @@ class SharedSettings(BaseSettings):
                 "RECOLLECT_AUTH=jwt"
             )
         return self.auth
+
+    def operator(self, listen: str) -> str:
+        """The tenant whose credentials may act on the whole installation.
+
+        Where nobody authenticates there is one tenant only, whatever the setting says.
+
+        Raises:
+            ValueError: Authentication was switched off for an address others can reach.
+        """
+        return DEFAULT_TENANT if self.auth_mode(listen) == "off" else self.operator_tenant
 
     @model_validator(mode="after")
     def _tokens_are_described(self) -> Self:

@@ -163,6 +163,38 @@ async def test_h6_a_replayed_call_is_in_the_log_once(services: Services) -> None
     assert len(await log(services, methods=[SAVE.path])) == 2
 
 
+async def test_h6_a_replay_that_tells_of_others_is_a_read_of_them(
+    guarded: Services, conninfo: str
+) -> None:
+    """What a repeated call is told may have been written by others since the first one."""
+    manager = await key(conninfo, "a", capabilities=["profiles.manage"])
+    seller = await key(conninfo, "a", departments=["sales"], capabilities=["profiles.manage"])
+    office = await key(conninfo, "a")
+
+    async def change(credential: str, idempotency_key: str = "", **fields: str) -> None:
+        await guarded.memory.UpdateProfile(
+            memory_service_pb2.UpdateProfileRequest(
+                user_id="ana",
+                profile=profile_pb2.Profile(**fields),  # type: ignore[arg-type]
+                idempotency_key=idempotency_key,
+            ),
+            metadata=bearer(credential),
+        )
+
+    async def noted() -> int:
+        return len(await log(guarded, office, user_id="ana"))
+
+    await change(manager, department="sales")
+    await change(seller, "k", summary="Sells.")
+    before = await noted()
+    await change(seller, "k", summary="Sells.")
+    assert await noted() == before + 1
+    await change(manager, "m", summary="Sells more.")
+    before = await noted()
+    await change(manager, "m", summary="Sells more.")
+    assert await noted() == before
+
+
 async def test_h6_what_is_rolled_back_is_not_in_the_log(
     services: Services, superuser_conninfo: str
 ) -> None:

@@ -17,12 +17,14 @@ from recollect.v1 import extraction_service_pb2 as extraction
 from recollect.v1 import maintenance_service_pb2 as maintenance
 from recollect.v1 import memory_service_pb2 as memory
 from recollect.v1 import privacy_service_pb2 as privacy
+from recollect.v1 import profile_pb2
 from recollect.v1 import retrieval_service_pb2 as retrieval
 from recollect_extraction.storage import erasure
 from recollect_shared.errors import Unavailable
 from recollect_shared.signing import BrokenSignature, load_signer, verify
 from tests.e2e.canaries import naming, plant
 from tests.e2e.conftest import Services, StartServices
+from tests.e2e.credentials import bearer, key
 from tests.e2e.curating import save
 from tests.e2e.handing_over import document, taken_in
 from tests.e2e.learning import learn, memories, rows, submit, talk
@@ -248,6 +250,43 @@ class TestReinstate:
         assert len(await memories(services, user="bo")) == 1
         assert (await save(services, "The user likes tea.", user="Ana")).memory.id
 
+    async def test_h2_what_a_person_did_to_others_no_longer_names_the_person(
+        self, start_services: StartServices, conninfo: str, superuser_conninfo: str
+    ) -> None:
+        """By a key or a token; the others' histories stay, and those of namesakes elsewhere."""
+        async with start_services(auth="api-key") as services:
+            office = bearer(await key(conninfo))
+            boss = bearer(
+                await key(conninfo, name="kanari-phone", user_id=USER, departments=["sales"])
+            )
+            for credential, fields in (
+                (office, {"department": "sales"}),
+                (boss, {"summary": "one"}),
+                (office, {"summary": "two"}),
+            ):
+                await services.memory.UpdateProfile(
+                    memory.UpdateProfileRequest(
+                        user_id="ana",
+                        profile=profile_pb2.Profile(**fields),  # type: ignore[arg-type]
+                    ),
+                    metadata=credential,
+                )
+            with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+                connection.execute(
+                    "UPDATE history SET actor = 'jwt:' || %s WHERE event_id ="
+                    " (SELECT event_id FROM history WHERE actor LIKE '%%:test' LIMIT 1)",
+                    [USER],
+                )
+            assert naming(superuser_conninfo, "kanari") != {}
+            request = privacy.EraseUserRequest(user_id=USER)
+            await services.privacy.EraseUser(request, metadata=office)
+            assert naming(superuser_conninfo, "kanari") == {}
+            told = await services.retrieval.GetProfileHistory(
+                retrieval.GetProfileHistoryRequest(user_id="ana"), metadata=office
+            )
+            assert len(told.events) == 3
+            assert "erased" in {event.actor for event in told.events}
+
 
 class TestCutOff:
     @pytest.mark.parametrize("after", [0, 1, 3, 8])
@@ -296,6 +335,44 @@ class TestCutOff:
                 " SELECT 'default', 'ana', 't', n::text, '1', 0.5 FROM generate_series(1, 2500) n"
             )
         assert (await erase(services)).counts["preferences"] == 2500
+
+    async def test_row_56_who_is_bound_to_departments_goes_on(
+        self,
+        start_services: StartServices,
+        conninfo: str,
+        superuser_conninfo: str,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """The department is known until the end; after it only the whole tenant's is answered."""
+        async with start_services(auth="api-key") as services:
+            whole = bearer(await key(conninfo))
+            bound = bearer(await key(conninfo, departments=["sales"]))
+            elsewhere = bearer(await key(conninfo, departments=["legal"]))
+            await services.memory.UpdateProfile(
+                memory.UpdateProfileRequest(
+                    user_id="ana", profile=profile_pb2.Profile(department="sales", summary="tea")
+                ),
+                metadata=whole,
+            )
+            request = privacy.EraseUserRequest(user_id="ana", idempotency_key="k")
+            real = erasure.require_none_left
+
+            async def breaking(*_: Any) -> None:
+                raise Unavailable("cut", reason="DATABASE_UNAVAILABLE")
+
+            monkeypatch.setattr(erasure, "require_none_left", breaking)
+            refusal = await refusal_of(services.privacy.EraseUser(request, metadata=bound))
+            assert refusal.reason == "DATABASE_UNAVAILABLE"
+            monkeypatch.setattr(erasure, "require_none_left", real)
+            refusal = await refusal_of(services.privacy.EraseUser(request, metadata=elsewhere))
+            assert refusal.code == grpc.StatusCode.PERMISSION_DENIED
+            receipt = (await services.privacy.EraseUser(request, metadata=bound)).receipt
+            assert (receipt.counts["profiles"], receipt.counts["profile_versions"]) == (1, 1)
+            assert naming(superuser_conninfo, "\tana\t", "{ana}", "tea") == {}
+            refusal = await refusal_of(services.privacy.EraseUser(request, metadata=bound))
+            assert refusal.code == grpc.StatusCode.PERMISSION_DENIED
+            told = await services.privacy.EraseUser(request, metadata=whole)
+            assert told.receipt == receipt
 
     async def test_a_caller_without_patience(self, services: Services) -> None:
         """A deadline that passes leaves a fence; the next call finishes."""

@@ -3,20 +3,58 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import grpc
 import psycopg
 import pytest
 
+from recollect.v1 import extraction_service_pb2 as extraction
 from recollect.v1 import privacy_service_pb2 as pb
+from recollect_extraction.curation import exporting
 from recollect_extraction.curation.exporting import PIECE_BYTES
 from tests.e2e.canaries import SECRET, plant
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import save
 from tests.e2e.learning import ended, learn, rows, submit, talk
-from tests.e2e.leaving import erase, export, until
+from tests.e2e.leaving import erase, export, reinstate, until
+from tests.e2e.sessions import refusal_of
 from tests.scripted_model import RawReply, ScriptedModel
 
 USER = "kanari-person"
+
+
+def hold_much(conninfo: str, *users: str) -> None:
+    """Give each of these users more than gRPC takes ahead of a caller, about 16 MB."""
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        for user in users:
+            connection.execute(
+                "INSERT INTO users (tenant_id, user_id) VALUES ('default', %s)", [user]
+            )
+            connection.execute(
+                "INSERT INTO preferences (tenant_id, user_id, type, key, value, confidence)"
+                " SELECT 'default', %s, 't', n::text, to_jsonb(repeat('x', 20000)), 0.5"
+                " FROM generate_series(1, 800) AS n",
+                [user],
+            )
+
+
+async def begin(services: Services, user: str) -> Any:
+    """An export of which one piece was taken."""
+    stream: Any = services.privacy.ExportUser(pb.ExportUserRequest(user_id=user))
+    assert (await stream.read()).data
+    return stream
+
+
+async def breaks_off(stream: Any) -> tuple[grpc.StatusCode, str]:
+    """How an export ends before its manifest."""
+
+    async def read() -> None:
+        while (part := await stream.read()) is not grpc.aio.EOF:
+            assert not part.HasField("manifest")
+
+    refusal = await refusal_of(read())
+    return refusal.code, refusal.reason
 
 
 async def test_row_58_a_canary_in_every_column_comes_out(
@@ -125,3 +163,76 @@ async def test_of_somebody_erased(services: Services) -> None:
     await erase(services)
     found = await export(services)
     assert (found.text, found.manifest.total_bytes) == ("", 0)
+
+
+async def test_of_a_batch_for_several_only_the_own_jobs(services: Services) -> None:
+    """Which jobs the others of one call got is theirs; what is no job at all stays."""
+    reply = await services.extraction.SubmitTranscripts(
+        extraction.SubmitTranscriptsRequest(
+            transcripts=[
+                talk("I live in Lisbon.", user=user, conversation=conversation)
+                for user, conversation in (("ana", "c1"), ("bo", "c1"), ("ana", "c2"))
+            ],
+            idempotency_key="both",
+        )
+    )
+    first, others, second = [job.id for job in reply.jobs]
+    memory = (await save(services, "The user plays the cello.", idempotency_key="one")).memory.id
+    found = await export(services)
+    made = {row["key"]: row["resource_ids"] for row in found.of("idempotency_keys")}
+    assert made["both"] == [first, second]
+    assert memory in "".join(made["one"])
+    assert others not in found.text
+
+
+async def test_one_export_of_a_person_at_a_time(
+    services: Services, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever stalls leaves room for others, and for the same person once it is cancelled."""
+    monkeypatch.setattr(exporting, "TURN_SECONDS", 0.2)
+    hold_much(superuser_conninfo, "ana")
+    await save(services, "The user plays the organ.", user="bo")
+    held = await begin(services, "ana")
+    again = services.privacy.ExportUser(pb.ExportUserRequest(user_id="ana"))
+    assert await breaks_off(again) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED")
+    assert "organ" in (await export(services, "bo")).text
+    held.cancel()
+    monkeypatch.setattr(exporting, "TURN_SECONDS", 30.0)
+    assert (await export(services)).manifest.counts["preferences"] == 800
+
+
+async def test_a_piece_that_nobody_takes_ends_the_export(
+    services: Services, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Callers who stay and stop reading free their places, and are told so when they read on."""
+    monkeypatch.setattr(exporting, "PATIENCE_SECONDS", 0.2)
+    hold_much(superuser_conninfo, "ana", "bo")
+    await save(services, "The user plays the organ.", user="cleo")
+    held = [await begin(services, user) for user in ("ana", "bo")]
+    # Between two fetches it is idle, during one it is active.
+    reading = (
+        "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
+        " AND pid <> pg_backend_pid() AND xact_start IS NOT NULL"
+    )
+    await until(lambda: not rows(superuser_conninfo, reading))
+    monkeypatch.setattr(exporting, "PATIENCE_SECONDS", 30.0)
+    assert "organ" in (await export(services, "cleo")).text
+    assert (await export(services, "bo")).manifest.counts["preferences"] == 800
+    for stream in held:
+        ended_by = await breaks_off(stream)
+        assert ended_by == (grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED")
+
+
+@pytest.mark.parametrize("back", ["", "back", "back and written"])
+async def test_h2_an_erase_ends_an_export_that_goes_on(
+    services: Services, superuser_conninfo: str, back: str
+) -> None:
+    """After the receipt only what was under way comes, also if the user is reinstated at once."""
+    hold_much(superuser_conninfo, "ana")
+    stream = await begin(services, "ana")
+    await erase(services)
+    if back:
+        assert await reinstate(services)
+    if back == "back and written":
+        await save(services, "The user plays the organ.")
+    assert await breaks_off(stream) == (grpc.StatusCode.FAILED_PRECONDITION, "USER_ERASED")

@@ -78,7 +78,7 @@ ANSWERS = {
     "MaintenanceService/UndoConsolidation": "MEMORY_NOT_FOUND",
     "MaintenanceService/RunDecay": OWN,
     "MaintenanceService/RunRetention": OWN,
-    "MaintenanceService/Reembed": OWN,
+    "MaintenanceService/Reembed": "USER_NOT_ALLOWED",
     "MaintenanceService/ListSchedules": EMPTY,
     "MaintenanceService/GetUsage": EMPTY,
     "MaintenanceService/RollbackSource": OWN,
@@ -420,3 +420,70 @@ async def test_row_60_idempotency_keys_are_each_tenants_own(houses: Houses) -> N
             assert told != "IDEMPOTENCY_KEY_REUSED", method.name
         assert not ids[0] & ids[1], method.name
     assert tried > 20
+
+
+REEMBED = METHODS["MaintenanceService/Reembed"]
+
+
+def steps() -> list[Message]:
+    """A request for every phase, and one for none."""
+    return [
+        maintenance.ReembedRequest(phase=phase, model="offline-hash-1")
+        for phase in maintenance.ReembedPhase.values()
+    ]
+
+
+@pytest.mark.parametrize("operator", ["default", "op"])
+async def test_row_60_the_model_of_all_tenants_is_the_operators(
+    operator: str, start_services: StartServices, conninfo: str, superuser_conninfo: str
+) -> None:
+    """Reembed acts for everybody: another tenant is refused in every phase and told no counts."""
+    given = {} if operator == "default" else {"operator_tenant": operator}
+    async with start_services(auth="api-key", **given) as services:
+        theirs = await key(conninfo, "b")
+        houses = Houses(services, await key(conninfo, "a"), theirs, {})
+        saving = memory.SaveMemoryRequest(user_id="ana", content=f"Loves {CANARY}.")
+        await houses.ask(theirs, METHODS["MemoryService/SaveMemory"], saving)
+        others = [houses.ours, theirs]
+        if operator != "default":
+            others.append(await key(conninfo, "default"))
+        for bound in ({"user_id": "ana"}, {"departments": ["sales"]}):
+            others.append(await key(conninfo, operator, **bound))
+        before = models(superuser_conninfo)
+        for text in others:
+            for request in steps():
+                refusal = await refused(services, REEMBED, request, metadata=bearer(text))
+                assert refusal.code is grpc.StatusCode.PERMISSION_DENIED
+                assert refusal.reason == "USER_NOT_ALLOWED"
+                assert refusal.metadata == {"field": "user_id"}
+                assert "offline" not in refusal.everything
+                assert not re.search(r"[0-9]", refusal.message)
+        assert models(superuser_conninfo) == before
+        mine = await key(conninfo, operator, scopes=["maintenance"], capabilities=[])
+        told = await houses.ask(
+            mine, REEMBED, maintenance.ReembedRequest(phase=maintenance.REEMBED_PHASE_STATUS)
+        )
+        assert told.active_model.startswith("offline")
+        lacking = await key(conninfo, operator, scopes=["read", "write", "admin"])
+        assert await houses.answer(lacking, REEMBED, steps()[1]) == "SCOPE_MISSING"
+
+
+async def test_without_authentication_everybody_is_the_operator(
+    start_services: StartServices,
+) -> None:
+    """Where there is one tenant only, the setting locks nobody out."""
+    async with start_services(auth="off", operator_tenant="op") as services:
+        request = maintenance.ReembedRequest(phase=maintenance.REEMBED_PHASE_STATUS)
+        told = (await call(services, REEMBED, request))[-1]
+        assert told.active_model.startswith("offline")
+
+
+def models(conninfo: str) -> list[tuple[Any, ...]]:
+    """Which models there are and which is in force, and the jobs that change them."""
+    with psycopg.connect(conninfo) as connection:
+        found: list[tuple[Any, ...]] = connection.execute(
+            "SELECT t::text FROM recollect.embedding_models AS t"
+            " UNION ALL SELECT job_id::text FROM recollect.jobs WHERE kind = 'reembedding'"
+            " ORDER BY 1"
+        ).fetchall()
+    return found

@@ -82,7 +82,7 @@ def changing(user: str, mask: list[str] | None = None, **values: Any) -> Message
 
 @pytest.fixture
 async def office(start_services: StartServices, conninfo: str) -> AsyncIterator[Office]:
-    async with start_services(auth="api-key") as services:
+    async with start_services(auth="api-key", operator_tenant="a") as services:
         office = Office(services, conninfo, await key(conninfo, name="hr"))
         for user, department in (
             ("ana", "sales"),

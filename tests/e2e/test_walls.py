@@ -59,8 +59,8 @@ RULES = rules_of(SERVICES)
 
 @pytest.fixture
 async def guarded(start_services: StartServices) -> AsyncIterator[Services]:
-    """Both services with authentication on."""
-    async with start_services(auth="api-key") as running:
+    """Both services with authentication on, run by the tenant whose keys the tests make."""
+    async with start_services(auth="api-key", operator_tenant="a") as running:
         yield running
 
 

@@ -199,6 +199,7 @@ def test_every_declared_need_is_known_and_enforced() -> None:
             assert rule.capability == declared.capability
             assert (rule.own_scope is None) == (declared.own_scope == 0)
             assert rule.department_members == declared.department_members
+            assert rule.installation == declared.installation
     assert set(access_pb2.AccessRule.DESCRIPTOR.fields_by_name) == {
         "scope",
         "user_field",
@@ -207,6 +208,7 @@ def test_every_declared_need_is_known_and_enforced() -> None:
         "capability",
         "own_scope",
         "department_members",
+        "installation",
     }
 
 

@@ -126,6 +126,7 @@ async def running(
         await move_to_configured(
             maintenance,
             embedders,
+            tenant_id=settings.operator(settings.extraction_listen),
             by_itself=settings.embedded,
             max_attempts=settings.max_attempts,
         )

@@ -3,8 +3,8 @@
 What is kept of a call are the ids of the resources it made or changed. A repeated call reads these
 resources as they are now, so that nothing a person forgot in the meantime comes back in a reply.
 
-The same transaction writes the call down in the audit log; a repeated call changes nothing and is
-not written down again.
+The same transaction writes the call down in the audit log. A repeated call changes nothing; it is
+written down as a read where somebody else's data is told in the reply.
 """
 
 from __future__ import annotations
@@ -90,6 +90,12 @@ async def once(
         AlreadyExists: The key was used for another body.
     """
 
+    async def again(connection: Connection, ids: Sequence[str]) -> Made:
+        made = await work.again(connection, ids)
+        if trail is not None:
+            await trail.note_replay(connection, work.told(made))
+        return made
+
     async def attempt(connection: Connection) -> Outcome[Made]:
         try:
             async with connection.transaction():
@@ -100,15 +106,15 @@ async def once(
                     if trail is not None:
                         await trail.note_call(connection, work.told(made))
                 else:
-                    made = await work.again(connection, known)
+                    made = await again(connection, known)
         except _RacedByTwin:
-            made = await work.again(connection, await _first_ids(connection, identity) or [])
+            made = await again(connection, await _first_ids(connection, identity) or [])
         except RecollectError:
             # What a twin has done since we looked for the key can be why it is refused now.
             first = await _first_ids(connection, identity)
             if first is None:
                 raise
-            made = await work.again(connection, first)
+            made = await again(connection, first)
         return Outcome(made, await current_position(connection))
 
     return await database.run(attempt, timeout=timeout)

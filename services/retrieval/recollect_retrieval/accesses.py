@@ -36,6 +36,7 @@ class AccessCounter:
         self._database = database
         self._waiting: Counter[tuple[str, str, UUID]] = Counter()
         self._task: asyncio.Task[None] | None = None
+        self._ends = asyncio.Event()
 
     def told(self, scope: Scope, memory_ids: Iterable[UUID]) -> None:
         """Note that memories were part of an answer."""
@@ -49,11 +50,10 @@ class AccessCounter:
         self._task = asyncio.create_task(self._run(), name="access-counter")
 
     async def stop(self) -> None:
-        """Write what is left and stop."""
+        """Write what is left and stop; a batch that is being written is not cut off."""
+        self._ends.set()
         if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await self._task
         await self.flush()
 
     async def flush(self) -> None:
@@ -82,6 +82,8 @@ class AccessCounter:
                 return
 
     async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(FLUSH_SECONDS)
+        while not self._ends.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FLUSH_SECONDS):
+                    await self._ends.wait()
             await self.flush()

@@ -25,15 +25,15 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import descriptor_pb2 as google_dot_protobuf_dot_descriptor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19recollect/v1/access.proto\x12\x0crecollect.v1\x1a google/protobuf/descriptor.proto\"\xd9\x01\n\nAccessRule\x12(\n\x05scope\x18\x01 \x01(\x0e\x32\x19.recollect.v1.AccessScope\x12\x12\n\nuser_field\x18\x02 \x01(\t\x12\x15\n\ruser_optional\x18\x03 \x01(\x08\x12\x18\n\x10\x64\x65partment_field\x18\x04 \x01(\t\x12\x12\n\ncapability\x18\x05 \x01(\t\x12,\n\town_scope\x18\x06 \x01(\x0e\x32\x19.recollect.v1.AccessScope\x12\x1a\n\x12\x64\x65partment_members\x18\x07 \x01(\x08*\x90\x01\n\x0b\x41\x63\x63\x65ssScope\x12\x1c\n\x18\x41\x43\x43\x45SS_SCOPE_UNSPECIFIED\x10\x00\x12\x15\n\x11\x41\x43\x43\x45SS_SCOPE_READ\x10\x01\x12\x16\n\x12\x41\x43\x43\x45SS_SCOPE_WRITE\x10\x02\x12\x1c\n\x18\x41\x43\x43\x45SS_SCOPE_MAINTENANCE\x10\x03\x12\x16\n\x12\x41\x43\x43\x45SS_SCOPE_ADMIN\x10\x04:J\n\x06\x61\x63\x63\x65ss\x12\x1e.google.protobuf.MethodOptions\x18\xa0\x87\x03 \x01(\x0b\x32\x18.recollect.v1.AccessRuleb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19recollect/v1/access.proto\x12\x0crecollect.v1\x1a google/protobuf/descriptor.proto\"\xef\x01\n\nAccessRule\x12(\n\x05scope\x18\x01 \x01(\x0e\x32\x19.recollect.v1.AccessScope\x12\x12\n\nuser_field\x18\x02 \x01(\t\x12\x15\n\ruser_optional\x18\x03 \x01(\x08\x12\x18\n\x10\x64\x65partment_field\x18\x04 \x01(\t\x12\x12\n\ncapability\x18\x05 \x01(\t\x12,\n\town_scope\x18\x06 \x01(\x0e\x32\x19.recollect.v1.AccessScope\x12\x1a\n\x12\x64\x65partment_members\x18\x07 \x01(\x08\x12\x14\n\x0cinstallation\x18\x08 \x01(\x08*\x90\x01\n\x0b\x41\x63\x63\x65ssScope\x12\x1c\n\x18\x41\x43\x43\x45SS_SCOPE_UNSPECIFIED\x10\x00\x12\x15\n\x11\x41\x43\x43\x45SS_SCOPE_READ\x10\x01\x12\x16\n\x12\x41\x43\x43\x45SS_SCOPE_WRITE\x10\x02\x12\x1c\n\x18\x41\x43\x43\x45SS_SCOPE_MAINTENANCE\x10\x03\x12\x16\n\x12\x41\x43\x43\x45SS_SCOPE_ADMIN\x10\x04:J\n\x06\x61\x63\x63\x65ss\x12\x1e.google.protobuf.MethodOptions\x18\xa0\x87\x03 \x01(\x0b\x32\x18.recollect.v1.AccessRuleb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'recollect.v1.access_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ACCESSSCOPE']._serialized_start=298
-  _globals['_ACCESSSCOPE']._serialized_end=442
+  _globals['_ACCESSSCOPE']._serialized_start=320
+  _globals['_ACCESSSCOPE']._serialized_end=464
   _globals['_ACCESSRULE']._serialized_start=78
-  _globals['_ACCESSRULE']._serialized_end=295
+  _globals['_ACCESSRULE']._serialized_end=317
 # @@protoc_insertion_point(module_scope)

@@ -72,6 +72,7 @@ class AccessRule(_message.Message):
     CAPABILITY_FIELD_NUMBER: _builtins.int
     OWN_SCOPE_FIELD_NUMBER: _builtins.int
     DEPARTMENT_MEMBERS_FIELD_NUMBER: _builtins.int
+    INSTALLATION_FIELD_NUMBER: _builtins.int
     scope: Global___AccessScope.ValueType
     """scope, the kind of work that the credential must be allowed to do. Always set. A credential
     without it is answered PERMISSION_DENIED, `SCOPE_MISSING`.
@@ -110,6 +111,11 @@ class AccessRule(_message.Message):
     """department_members, true if a person's credential may name the users of the departments that it is
     bound to as well. Elsewhere a person's credential may name that person only.
     """
+    installation: _builtins.bool
+    """installation, true if the call acts on the whole installation, for all its tenants. It is then allowed only
+    to credentials of the operator's tenant (`default` unless the servers are configured with another) that may
+    act for every user; all others are answered PERMISSION_DENIED, `USER_NOT_ALLOWED`, whatever the request holds.
+    """
     def __init__(
         self,
         *,
@@ -120,10 +126,11 @@ class AccessRule(_message.Message):
         capability: _builtins.str = ...,
         own_scope: Global___AccessScope.ValueType = ...,
         department_members: _builtins.bool = ...,
+        installation: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capability", b"capability", "department_field", b"department_field", "department_members", b"department_members", "own_scope", b"own_scope", "scope", b"scope", "user_field", b"user_field", "user_optional", b"user_optional"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capability", b"capability", "department_field", b"department_field", "department_members", b"department_members", "installation", b"installation", "own_scope", b"own_scope", "scope", b"scope", "user_field", b"user_field", "user_optional", b"user_optional"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

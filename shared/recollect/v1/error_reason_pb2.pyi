@@ -67,7 +67,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
          "metadata": {"scope": "WRITE", "method": "/recollect.v1.MemoryService/SaveMemory"}}
     """
     ERROR_REASON_USER_NOT_ALLOWED: _ErrorReason.ValueType  # 8
-    """PERMISSION_DENIED: the credential may not act for the user that the request names, or for all users.
+    """PERMISSION_DENIED: the credential may not act for the user that the request names, for all users, or for
+    all tenants of the installation.
 
         {"reason": "USER_NOT_ALLOWED", "domain": "recollect", "metadata": {"field": "user_id"}}
     """
@@ -340,7 +341,8 @@ ERROR_REASON_SCOPE_MISSING: ErrorReason.ValueType  # 7
      "metadata": {"scope": "WRITE", "method": "/recollect.v1.MemoryService/SaveMemory"}}
 """
 ERROR_REASON_USER_NOT_ALLOWED: ErrorReason.ValueType  # 8
-"""PERMISSION_DENIED: the credential may not act for the user that the request names, or for all users.
+"""PERMISSION_DENIED: the credential may not act for the user that the request names, for all users, or for
+all tenants of the installation.
 
     {"reason": "USER_NOT_ALLOWED", "domain": "recollect", "metadata": {"field": "user_id"}}
 """

@@ -131,8 +131,12 @@ class MaintenanceServiceServicer(object):
         cannot be compared: START back-fills in the background while reads stay on the old one, and again to catch
         up; SWITCH makes the new one active, ROLLBACK the old one again; STATUS only reports.
 
-        Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION (`REEMBEDDING_NOT_READY` for a SWITCH
-        before the back-fill is complete or a ROLLBACK with nothing to go back to). Safe to retry.
+        Only credentials of the operator's tenant (`default` unless the servers are configured with another) that may
+        act for every user may call it, in every phase: the counts are over all tenants.
+
+        Fails with PERMISSION_DENIED (`USER_NOT_ALLOWED` for every other credential), INVALID_ARGUMENT
+        (`INVALID_FIELD`) and FAILED_PRECONDITION (`REEMBEDDING_NOT_READY` for a SWITCH before the back-fill is
+        complete or a ROLLBACK with nothing to go back to). Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -63,8 +63,12 @@ class MaintenanceServiceStub:
     cannot be compared: START back-fills in the background while reads stay on the old one, and again to catch
     up; SWITCH makes the new one active, ROLLBACK the old one again; STATUS only reports.
 
-    Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION (`REEMBEDDING_NOT_READY` for a SWITCH
-    before the back-fill is complete or a ROLLBACK with nothing to go back to). Safe to retry.
+    Only credentials of the operator's tenant (`default` unless the servers are configured with another) that may
+    act for every user may call it, in every phase: the counts are over all tenants.
+
+    Fails with PERMISSION_DENIED (`USER_NOT_ALLOWED` for every other credential), INVALID_ARGUMENT
+    (`INVALID_FIELD`) and FAILED_PRECONDITION (`REEMBEDDING_NOT_READY` for a SWITCH before the back-fill is
+    complete or a ROLLBACK with nothing to go back to). Safe to retry.
     """
     ListSchedules: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.ListSchedulesRequest, _maintenance_service_pb2.ListSchedulesResponse]
     """ListSchedules returns the scheduled upkeep with its last and next runs. Safe to retry."""
@@ -118,8 +122,12 @@ class MaintenanceServiceAsyncStub(MaintenanceServiceStub):
     cannot be compared: START back-fills in the background while reads stay on the old one, and again to catch
     up; SWITCH makes the new one active, ROLLBACK the old one again; STATUS only reports.
 
-    Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION (`REEMBEDDING_NOT_READY` for a SWITCH
-    before the back-fill is complete or a ROLLBACK with nothing to go back to). Safe to retry.
+    Only credentials of the operator's tenant (`default` unless the servers are configured with another) that may
+    act for every user may call it, in every phase: the counts are over all tenants.
+
+    Fails with PERMISSION_DENIED (`USER_NOT_ALLOWED` for every other credential), INVALID_ARGUMENT
+    (`INVALID_FIELD`) and FAILED_PRECONDITION (`REEMBEDDING_NOT_READY` for a SWITCH before the back-fill is
+    complete or a ROLLBACK with nothing to go back to). Safe to retry.
     """
     ListSchedules: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.ListSchedulesRequest, _maintenance_service_pb2.ListSchedulesResponse]  # type: ignore[assignment]
     """ListSchedules returns the scheduled upkeep with its last and next runs. Safe to retry."""
@@ -200,8 +208,12 @@ class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
         cannot be compared: START back-fills in the background while reads stay on the old one, and again to catch
         up; SWITCH makes the new one active, ROLLBACK the old one again; STATUS only reports.
 
-        Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION (`REEMBEDDING_NOT_READY` for a SWITCH
-        before the back-fill is complete or a ROLLBACK with nothing to go back to). Safe to retry.
+        Only credentials of the operator's tenant (`default` unless the servers are configured with another) that may
+        act for every user may call it, in every phase: the counts are over all tenants.
+
+        Fails with PERMISSION_DENIED (`USER_NOT_ALLOWED` for every other credential), INVALID_ARGUMENT
+        (`INVALID_FIELD`) and FAILED_PRECONDITION (`REEMBEDDING_NOT_READY` for a SWITCH before the back-fill is
+        complete or a ROLLBACK with nothing to go back to). Safe to retry.
         """
 
     @_abc_1.abstractmethod

@@ -44,6 +44,7 @@ class AuditedReads:
         self._trail = trail
         self._waiting: Counter[_Key] = Counter()
         self._task: asyncio.Task[None] | None = None
+        self._ends = asyncio.Event()
 
     async def note(self, user_ids: Iterable[str], *, timeout: float) -> None:
         """Note that the call at hand reads the data of these users; before it is answered.
@@ -91,11 +92,10 @@ class AuditedReads:
         self._task = asyncio.create_task(self._run(), name="audited-reads")
 
     async def stop(self) -> None:
-        """Write what is left and stop."""
+        """Write what is left and stop; a batch that is being written is not cut off."""
+        self._ends.set()
         if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await self._task
         await self.flush()
 
     async def flush(self) -> None:
@@ -127,6 +127,8 @@ class AuditedReads:
                 return
 
     async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(FLUSH_SECONDS)
+        while not self._ends.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FLUSH_SECONDS):
+                    await self._ends.wait()
             await self.flush()

@@ -24,8 +24,6 @@ NOBODY = ""
 MAX_RESOURCES = 1_000
 """Ids that one entry holds at most."""
 
-_OF_A_TOKEN = "jwt:"
-
 Touched = Mapping[str, Iterable[str]]
 """The users something was about, `NOBODY` for none, with the ids of the resources touched."""
 
@@ -45,17 +43,25 @@ class Trail:
         return user_hash(self.key, tenant_id, user_id) if user_id else ""
 
     def actor(self, principal: Principal) -> str:
-        """What stands for a credential: its name, with a hash in it where that names a person."""
-        own = principal.subject.removeprefix(_OF_A_TOKEN)
-        if principal.departments is None or own == principal.subject:
+        """What stands for a credential: its name, unless a person may be known by it.
+
+        Of a bound credential, the hash of the token's subject, or the id of the key alone.
+        """
+        if principal.departments is None:
             return principal.subject
-        return f"{_OF_A_TOKEN}{self.hash(principal.tenant_id, own)}"
+        return self._without_name(principal.tenant_id, principal.subject)
 
     def actors(self, tenant_id: str, name: str) -> list[str]:
         """What may stand for the credential of this name, to look for its entries."""
-        own = name.removeprefix(_OF_A_TOKEN)
-        hashed = [] if own == name else [f"{_OF_A_TOKEN}{self.hash(tenant_id, own)}"]
-        return [name, *hashed]
+        return list(dict.fromkeys((name, self._without_name(tenant_id, name))))
+
+    def _without_name(self, tenant_id: str, subject: str) -> str:
+        kind, _, rest = subject.partition(":")
+        if kind == "jwt":
+            return f"jwt:{self.hash(tenant_id, rest)}"
+        if kind == "key":
+            return f"key:{rest.partition(':')[0]}"
+        return subject
 
     async def note_call(self, connection: Connection, touched: Touched) -> None:
         """Write down what the call at hand does; background work has none and writes nothing.
@@ -69,6 +75,18 @@ class Trail:
             await self._append(
                 connection, principal.tenant_id, self.actor(principal), call.method, touched
             )
+
+    async def note_replay(self, connection: Connection, touched: Touched) -> None:
+        """Write down that a repeated call is told how things stand, if that is a read of others.
+
+        It changes nothing, and tells what others may have changed since the first call.
+        """
+        call = maybe_current_call()
+        if call is None or call.principal.unbound:
+            return
+        others = {user: ids for user, ids in touched.items() if user != call.principal.user_id}
+        if others:
+            await self.note_call(connection, others)
 
     async def note_job(
         self, connection: Connection, tenant_id: str, *, actor: str, kind: str, touched: Touched

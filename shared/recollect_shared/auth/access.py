@@ -13,7 +13,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import Message
 
 from recollect.v1 import access_pb2
-from recollect_shared.auth.principal import Principal, user_not_allowed
+from recollect_shared.auth.principal import DEFAULT_TENANT, Principal, user_not_allowed
 from recollect_shared.errors import NotPermitted
 from recollect_shared.text.normalise import nfc
 
@@ -37,6 +37,7 @@ class Rule:
         capability: A named right that calls about another person need; empty if none.
         own_scope: The scope that is enough for a person about that very person, or None.
         department_members: A person may also name the people of the credential's departments.
+        installation: The call acts for all tenants and is the operator's alone.
     """
 
     scope: str
@@ -46,13 +47,22 @@ class Rule:
     capability: str = ""
     own_scope: str | None = None
     department_members: bool = False
+    installation: bool = False
 
-    def check(self, principal: Principal, method: str) -> None:
+    def check(
+        self, principal: Principal, method: str, *, operator_tenant: str = DEFAULT_TENANT
+    ) -> None:
         """Refuse a caller who can have no request of this method granted.
+
+        Args:
+            principal: Who calls.
+            method: Full name of the RPC.
+            operator_tenant: Whose credentials may act on the whole installation.
 
         Raises:
             NotPermitted: The scope is missing, or the call is about the whole tenant and the
-                caller bound to a part of it.
+                caller bound to a part of it, or it is about all tenants and the caller not of
+                the operator's.
         """
         own = self.own_scope in principal.scopes and principal.user_id is not None
         if self.scope not in principal.scopes and not own:
@@ -61,6 +71,11 @@ class Rule:
             raise user_not_allowed(
                 "this call is about the whole tenant and the credential is bound to a user or to "
                 "departments"
+            )
+        if self.installation and principal.tenant_id != operator_tenant:
+            raise user_not_allowed(
+                "this call is about all tenants of the installation: it takes a credential of the "
+                "operator's tenant, which RECOLLECT_OPERATOR_TENANT names"
             )
 
     def check_request(self, principal: Principal, request: Message, method: str) -> frozenset[str]:
@@ -106,7 +121,7 @@ class Rule:
     @property
     def _about_the_tenant(self) -> bool:
         """Whether a request is about everybody; a job, which has a user, is checked when found."""
-        return not self.user_path and self.scope in ("maintenance", "admin")
+        return self.installation or (not self.user_path and self.scope in ("maintenance", "admin"))
 
     def _scope_missing(self, method: str) -> NotPermitted:
         return NotPermitted(
@@ -131,6 +146,7 @@ def rules_of(services: Iterable[ServiceDescriptor]) -> dict[str, Rule]:
                     declared.capability,
                     _SCOPE_NAMES.get(declared.own_scope),
                     declared.department_members,
+                    declared.installation,
                 )
     return found
 

@@ -71,12 +71,15 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         rules: Mapping[str, Rule],
         planned: Mapping[str, str],
         requests: Mapping[str, Descriptor],
+        *,
+        operator_tenant: str,
     ) -> None:
         self._authenticator = authenticator
         self._departments = departments
         self._rules = rules
         self._planned = planned
         self._requests = requests
+        self._operator_tenant = operator_tenant
 
     async def intercept_service(
         self,
@@ -159,7 +162,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                 reason="SCOPE_MISSING",
                 metadata={"scope": "UNSPECIFIED", "method": method},
             )
-        rule.check(principal, method)
+        rule.check(principal, method, operator_tenant=self._operator_tenant)
         if (why := self._planned.get(method)) is not None:
             raise NotYetAvailable(
                 f"{method.rpartition('/')[2]} is part of the contract and not offered by this "

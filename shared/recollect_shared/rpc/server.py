@@ -92,7 +92,12 @@ class Server:
             for method in descriptor.methods
         }
         gateway = Gateway(
-            authenticator, departments, rules_of(descriptors), planned_of(descriptors), requests
+            authenticator,
+            departments,
+            rules_of(descriptors),
+            planned_of(descriptors),
+            requests,
+            operator_tenant=settings.operator(listen),
         )
         self._settings = settings
         self._server = grpc.aio.server(

@@ -4,7 +4,8 @@ The fence is `users.erased_at`, set under the user's lock together with the mark
 from then on writers are refused and reads are empty. Jobs go first, then every table that the
 catalogue names, in bounded transactions that count on the receipt what they remove. The last step
 removes the user's row and signs. A call that is cut off leaves the fence and its counts, and the
-next one goes on.
+next one goes on. The profile stays until the last step: it says in which department the user is,
+and so who may go on.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from uuid import UUID
 
 from recollect_extraction.once import Identity, Outcome, Work, once
 from recollect_extraction.queue.jobs import announce
-from recollect_extraction.storage import erased, erasure, holdings, idempotency, users
+from recollect_extraction.storage import (
+    erased,
+    erased_actor,
+    erasure,
+    holdings,
+    idempotency,
+    users,
+)
 from recollect_extraction.storage.erasure import Receipt, StillHeld
 from recollect_shared.audit.trail import Trail
 from recollect_shared.database.pool import Connection, Database
@@ -224,7 +232,7 @@ class Erasing:
     async def _close(
         self, connection: Connection, scope: Scope, receipt_id: UUID, tables: Sequence[str]
     ) -> bool:
-        """Remove the user's row and sign.
+        """Remove the profile, the name behind changes to others and the user's row, and sign.
 
         Raises:
             StillHeld: Something came in between.
@@ -232,6 +240,11 @@ class Erasing:
         held = await erasure.hold(connection, scope.tenant_id, receipt_id)
         if held.erased_at is not None:
             return True
+        # Access by department asks for the profile: before this, who began may also go on.
+        await erasure.remove_some(
+            connection, scope, receipt_id, erasure.PROFILES, limit=self._batch
+        )
+        await erased_actor.unname(connection, scope)
         # Whoever holds the row is waited for; after that nobody can name the user any more.
         await erasure.remove_user(connection, scope)
         await erasure.remove_keys(connection, scope, receipt_id)
@@ -307,8 +320,8 @@ def _moment(at: datetime) -> str:
 
 
 def _in_order(tables: Sequence[str]) -> list[str]:
-    """Jobs first; credentials and the user's row are for the last step."""
-    last = (erasure.JOBS, erasure.USERS, erasure.CREDENTIALS)
+    """Jobs first; credentials, the profile and the user's row are for the last step."""
+    last = (erasure.JOBS, erasure.USERS, erasure.CREDENTIALS, erasure.PROFILES)
     return [erasure.JOBS, *(table for table in tables if table not in last)]
 
 

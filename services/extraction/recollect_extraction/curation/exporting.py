@@ -3,6 +3,9 @@
 One line is one row: `{"table": "memories", "row": {...}}`. Which tables there are is asked of the
 catalogue, so that none can be forgotten. All of it is one snapshot, and at no time more of it is in
 memory than a few rows and pieces.
+
+The snapshot does not see an erase that begins meanwhile. So before each piece another connection is
+asked whether the user still stands as the snapshot has it.
 """
 
 from __future__ import annotations
@@ -10,16 +13,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 from recollect_extraction.pipeline.account import UnusableReplies
-from recollect_extraction.storage import exports, holdings
+from recollect_extraction.storage import erased, exports, holdings
+from recollect_extraction.storage.exports import Standing
 from recollect_shared.audit.trail import Trail
 from recollect_shared.database.pool import Connection, Database
+from recollect_shared.errors import Exhausted, TooLate
 from recollect_shared.models import Scope
 from recollect_shared.sealing import BrokenToken
 
@@ -27,6 +33,11 @@ PIECE_BYTES = 256 * 1024
 """The most that one piece holds."""
 _AHEAD = 2
 """Pieces that are read before the caller has taken them."""
+PATIENCE_SECONDS = 30.0
+"""How long a caller may leave a piece that is ready."""
+TURN_SECONDS = 3.0
+"""How long an export waits for another one of the same user, which may be ending."""
+_FENCE_SECONDS = 5.0
 _REPLIES = "unusable_replies"
 
 
@@ -40,6 +51,31 @@ class Manifest:
     sha256: str
 
 
+@dataclass(slots=True)
+class _Going:
+    """An export on its way from the database to the caller; `begun` is there before a piece."""
+
+    scope: Scope
+    begun: Standing | None = None
+    ready: asyncio.Queue[bytes | Manifest] = field(default_factory=lambda: asyncio.Queue(_AHEAD))
+
+    async def put(self, piece: bytes | Manifest) -> None:
+        """Hand over what is ready.
+
+        Raises:
+            TooLate: The caller took nothing for too long.
+        """
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await self.ready.put(piece)
+        except TimeoutError:
+            raise TooLate(
+                f"this export was ended because no piece of it was taken for {PATIENCE_SECONDS:g} "
+                "seconds: call ExportUser again and read to the end without a pause",
+                reason="DEADLINE_EXCEEDED",
+            ) from None
+
+
 class Exporting:
     """Exports. The database's role is recollect_write."""
 
@@ -47,33 +83,51 @@ class Exporting:
         self._database = database
         self._trail = trail
         self._replies = replies
+        # A turn lasts as long as somebody has it or waits for it.
+        self._turns: WeakValueDictionary[Scope, asyncio.Lock] = WeakValueDictionary()
 
-    async def run(self, scope: Scope, *, timeout: float) -> AsyncGenerator[bytes | Manifest]:
+    async def run(
+        self, scope: Scope, *, fence: Database, timeout: float
+    ) -> AsyncGenerator[bytes | Manifest]:
         """The pieces in their order, the manifest last; of an erased user the manifest alone.
 
         Args:
             scope: Whose.
+            fence: Where an erase is seen. Not the database of exports, whose connections all
+                may be taken by exports.
             timeout: Seconds for all of it, the caller's taking included.
+
+        Raises:
+            Exhausted: Another export of this user goes on here.
+            TooLate: A piece was not taken in time.
+            WrongState: The user was erased after the export began.
         """
-        ready: asyncio.Queue[bytes | Manifest] = asyncio.Queue(_AHEAD)
+        going = _Going(scope)
 
         async def work(connection: Connection) -> None:
             # Before anything is told: an export that breaks off has told something too.
             await self._trail.note_call(connection, {scope.user_id: []})
             async with connection.transaction():
-                await self._read(connection, scope, ready)
+                await self._read(connection, going)
 
-        reading = asyncio.create_task(self._database.run(work, timeout=timeout))
+        async def read() -> None:
+            # Given back when the reading ends, and not when the caller notices.
+            async with self._turn(scope):
+                await self._database.run(work, timeout=timeout)
+
+        reading = asyncio.create_task(read())
         try:
             while True:
-                taking = asyncio.ensure_future(ready.get())
+                taking = asyncio.ensure_future(going.ready.get())
                 await asyncio.wait({taking, reading}, return_when=asyncio.FIRST_COMPLETED)
-                if not taking.done() and ready.empty():
+                if not taking.done() and going.ready.empty():
                     taking.cancel()
                     # It ended without a manifest: the reason is its own.
                     await reading
                     return
                 piece = await taking
+                if not isinstance(piece, Manifest) or piece.total_bytes:
+                    await self._refuse_erased(going, fence)
                 yield piece
                 if isinstance(piece, Manifest):
                     return
@@ -81,10 +135,40 @@ class Exporting:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
-    async def _read(
-        self, connection: Connection, scope: Scope, ready: asyncio.Queue[bytes | Manifest]
-    ) -> None:
+    @asynccontextmanager
+    async def _turn(self, scope: Scope) -> AsyncIterator[None]:
+        """Be the one export of this user in this process."""
+        turn = self._turns.setdefault(scope, asyncio.Lock())
+        try:
+            async with asyncio.timeout(TURN_SECONDS):
+                await turn.acquire()
+        except TimeoutError:
+            raise Exhausted(
+                "an export of this user is already going on: read it to its end or cancel it, "
+                "then call ExportUser again",
+                reason="OVERLOADED",
+                retry_after=PATIENCE_SECONDS,
+            ) from None
+        try:
+            yield
+        finally:
+            turn.release()
+
+    async def _refuse_erased(self, going: _Going, fence: Database) -> None:
+        """Go on only if the user was not erased since the snapshot."""
+        now = await fence.run(
+            lambda connection: exports.read_standing(connection, going.scope),
+            timeout=_FENCE_SECONDS,
+            repeatable=True,
+        )
+        assert going.begun is not None
+        if going.begun.ended_by(now):
+            raise erased.was_erased(going.scope)
+
+    async def _read(self, connection: Connection, going: _Going) -> None:
+        scope = going.scope
         created_at = await exports.take_snapshot(connection)
+        going.begun = await exports.read_standing(connection, scope)
         digest = hashlib.sha256()
         counts: dict[str, int] = {}
         total = 0
@@ -96,9 +180,9 @@ class Exporting:
             del held[:size]
             digest.update(piece)
             total += len(piece)
-            await ready.put(piece)
+            await going.put(piece)
 
-        if await exports.may_be_read(connection, scope):
+        if going.begun.may_be_read:
             async with aclosing(self._lines(connection, scope, counts)) as lines:
                 async for line in lines:
                     held += line
@@ -106,7 +190,7 @@ class Exporting:
                         await hand_over(PIECE_BYTES)
         if held:
             await hand_over(len(held))
-        await ready.put(Manifest(created_at, counts, total, digest.hexdigest()))
+        await going.put(Manifest(created_at, counts, total, digest.hexdigest()))
 
     async def _lines(
         self, connection: Connection, scope: Scope, counts: dict[str, int]

@@ -46,6 +46,7 @@ class LeavingCalls:
         self._answering.check_token(request.consistency_token)
         pieces = self._leaving.exporting.run(
             current_call().principal.scope(user_id),
+            fence=self._answering.database,
             timeout=seconds_left(context, EXPORT_SECONDS),
         )
         async with aclosing(pieces):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 from recollect_extraction.reembedding import phases
-from recollect_shared.auth.principal import DEFAULT_TENANT
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.embeddings.shelf import Embedders
 
@@ -15,13 +14,14 @@ _SECONDS = 30.0
 
 
 async def move_to_configured(
-    database: Database, embedders: Embedders, *, by_itself: bool, max_attempts: int
+    database: Database, embedders: Embedders, *, tenant_id: str, by_itself: bool, max_attempts: int
 ) -> None:
     """Back-fill the configured model and switch to it, or say how.
 
     Args:
         database: In the role recollect_maintenance.
         embedders: Knows the configured model.
+        tenant_id: The operator's, who can then see the job.
         by_itself: Whether to begin (the embedded database, which is nobody else's) or only to say
             what to call.
         max_attempts: Of the job.
@@ -44,7 +44,7 @@ async def move_to_configured(
                 return
             job = await phases.start(
                 connection,
-                DEFAULT_TENANT,
+                tenant_id,
                 configured.name,
                 configured.dimensions,
                 max_attempts=max_attempts,

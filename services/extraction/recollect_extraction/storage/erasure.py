@@ -150,6 +150,7 @@ JOBS = "jobs"
 USAGE = "usage_ledger"
 KEYS = "idempotency_keys"
 CREDENTIALS = "api_keys"
+PROFILES = "profiles"
 """The tables that are not emptied like the others."""
 
 

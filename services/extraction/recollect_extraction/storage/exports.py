@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from datetime import datetime
 
 from psycopg import sql
@@ -25,13 +26,31 @@ FROM (SELECT {columns} FROM {table}
       ORDER BY {key}) AS held
 """
 
-# Calls are kept under the keys of callers and name their users in a list.
+# Calls are kept under the keys of callers and name their users in a list. Of a call about several
+# users the others' jobs are left out; not every id is a UUID, as a job's is.
 _CALLS = """
 SELECT row_to_json(held)::text
-FROM (SELECT tenant_id, rpc, key, ARRAY[%(user)s::text] AS user_ids, resource_ids, created_at
-      FROM idempotency_keys
-      WHERE tenant_id = %(tenant_id)s AND user_ids @> ARRAY[%(user)s::text]
-      ORDER BY rpc, key) AS held
+FROM (SELECT k.tenant_id, k.rpc, k.key, ARRAY[%(user)s::text] AS user_ids,
+             ARRAY(SELECT made.id
+                   FROM unnest(k.resource_ids) WITH ORDINALITY AS made (id, place)
+                   WHERE NOT EXISTS (
+                       SELECT FROM jobs AS j
+                       WHERE j.job_id =
+                           CASE WHEN made.id ~
+                                   '^[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}$'
+                               THEN made.id::uuid END
+                         AND j.tenant_id = %(tenant_id)s AND j.user_id <> %(user)s)
+                   ORDER BY made.place) AS resource_ids,
+             k.created_at
+      FROM idempotency_keys AS k
+      WHERE k.tenant_id = %(tenant_id)s AND k.user_ids @> ARRAY[%(user)s::text]
+      ORDER BY k.rpc, k.key) AS held
+"""
+
+_PERSON = """
+SELECT created_at, erased_at IS NOT NULL
+FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 CALLS = "idempotency_keys"
@@ -48,16 +67,36 @@ async def take_snapshot(connection: Connection) -> datetime:
     return await users.database_now(connection)
 
 
-async def may_be_read(connection: Connection, scope: Scope) -> bool:
-    """False for a user who is erased or being erased: nothing is told of such a one."""
-    state = await users.read_user(connection, scope)
-    if state is not None:
-        return not state.erased
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a user stands.
+
+    Attributes:
+        may_be_read: False for a user who is erased or being erased: nothing is told of such a one.
+        since: When the user's row was made; None if there is none.
+    """
+
+    may_be_read: bool
+    since: datetime | None
+
+    def ended_by(self, now: Standing) -> bool:
+        """Whether the user was erased between this and `now`, also if then reinstated."""
+        return not now.may_be_read or (self.since is not None and now.since != self.since)
+
+
+async def read_standing(connection: Connection, scope: Scope) -> Standing:
+    """How the user stands, as far as the connection sees."""
+    cursor = await connection.execute(
+        _PERSON, {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
+    )
+    row = await cursor.fetchone()
+    if row is not None:
+        return Standing(not row[1], row[0])
     try:
         await erased.refuse_erased(connection, scope)
     except WrongState:
-        return False
-    return True
+        return Standing(False, None)
+    return Standing(True, None)
 
 
 async def rows(

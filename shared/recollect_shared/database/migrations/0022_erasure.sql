@@ -28,14 +28,16 @@ CREATE UNIQUE INDEX erased_users_now ON erased_users (tenant_id, user_hash)
 CREATE INDEX erased_users_by_key ON erased_users (tenant_id, hash_key_id)
     WHERE reinstated_at IS NULL;
 
--- An erase finds the first answers to calls about a person.
-CREATE INDEX idempotency_keys_of_users ON idempotency_keys USING gin (user_ids);
+-- An erase and an export look through the keys of the tenant, which are those of 48 hours: an index
+-- over an array would not be used behind row-level security, whose policies go before any condition
+-- that is not leakproof.
 
 GRANT SELECT ON erased_users TO recollect_write, recollect_maintenance;
 GRANT SELECT, INSERT, UPDATE ON erased_users TO recollect_removal;
 -- EraseUser removes from every table that holds a user.
 GRANT DELETE ON users, jobs, history, profiles, profile_versions, api_keys, idempotency_keys
     TO recollect_removal;
+GRANT UPDATE (actor) ON profile_versions TO recollect_removal;
 GRANT UPDATE (user_ids, resource_ids) ON idempotency_keys TO recollect_removal;
 -- What a user cost stays on the bill of the tenant, without the user.
 GRANT INSERT, UPDATE, DELETE ON usage_ledger TO recollect_removal;
