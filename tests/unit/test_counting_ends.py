@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from recollect_retrieval import accesses
 from recollect_retrieval.accesses import AccessCounter
+from recollect_shared.database import counts
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.models import Scope
 
@@ -38,7 +38,7 @@ class Slow:
 async def test_a_batch_that_is_being_written_is_not_lost_at_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(accesses, "FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr(counts, "FLUSH_SECONDS", 0.0)
     database = Slow()
     counter = AccessCounter(cast(Database, database))
     counter.told(Scope("t", "ana"), [UUID(int=1)])

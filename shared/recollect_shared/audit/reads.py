@@ -10,30 +10,23 @@ longer than the buffer lasts.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections import Counter
-from collections.abc import Iterable
-from contextlib import suppress
-from itertools import islice
+from collections.abc import Iterable, Mapping
 
 from recollect_shared.audit.trail import Trail
-from recollect_shared.database import audit_log, faults
+from recollect_shared.database import audit_log
 from recollect_shared.database.audit_log import Read
+from recollect_shared.database.counts import Counts
 from recollect_shared.database.pool import Connection, Database
-from recollect_shared.database.tenancy import acting_for
-from recollect_shared.errors import RecollectError, Unavailable
+from recollect_shared.errors import Unavailable
 from recollect_shared.rpc.call import current_call
 
 logger = logging.getLogger("recollect.audit")
 
-FLUSH_SECONDS = 1.0
-_MAX_WAITING = 50_000
-_BATCH = 1_000
 _WRITE_SECONDS = 5.0
 
-_Key = tuple[str, str, str, str]
-"""Tenant, credential, call and user."""
+_Key = tuple[str, str, str]
+"""Credential, call and user."""
 
 
 class AuditedReads:
@@ -42,9 +35,10 @@ class AuditedReads:
     def __init__(self, database: Database, trail: Trail) -> None:
         self._database = database
         self._trail = trail
-        self._waiting: Counter[_Key] = Counter()
-        self._task: asyncio.Task[None] | None = None
-        self._ends = asyncio.Event()
+        self._counts: Counts[_Key] = Counts(database, self._write, logger, "counts of reads")
+        self.start = self._counts.start
+        self.stop = self._counts.stop
+        self.flush = self._counts.flush
 
     async def note(self, user_ids: Iterable[str], *, timeout: float) -> None:
         """Note that the call at hand reads the data of these users; before it is answered.
@@ -63,8 +57,9 @@ class AuditedReads:
             return
         if principal.unbound:
             actor = self._trail.actor(principal)
-            for user_id in others:
-                self._count((principal.tenant_id, actor, call.method, user_id))
+            self._counts.add(
+                principal.tenant_id, ((actor, call.method, user_id) for user_id in others)
+            )
             return
 
         async def write(connection: Connection) -> None:
@@ -81,54 +76,11 @@ class AuditedReads:
                 retry_after=1.0,
             ) from None
 
-    def _count(self, key: _Key) -> None:
-        if key in self._waiting or len(self._waiting) < _MAX_WAITING:
-            self._waiting[key] += 1
-        else:
-            logger.error("the audit log misses a read: too many wait for the primary database")
-
-    async def start(self) -> None:
-        """Begin to write counts in the background."""
-        self._task = asyncio.create_task(self._run(), name="audited-reads")
-
-    async def stop(self) -> None:
-        """Write what is left and stop; a batch that is being written is not cut off."""
-        self._ends.set()
-        if self._task is not None:
-            await self._task
-        await self.flush()
-
-    async def flush(self) -> None:
-        """Write every count noted so far; on a fault it waits for the next time."""
-        while self._waiting:
-            tenant_id = next(iter(self._waiting))[0]
-            ours = (item for item in self._waiting.items() if item[0][0] == tenant_id)
-            batch = dict(islice(ours, _BATCH))
-            for key in batch:
-                del self._waiting[key]
-            reads = [
-                (Read(actor, method, self._trail.hash(tenant_id, user_id)), times)
-                for (_, actor, method, user_id), times in batch.items()
-            ]
-            try:
-                with acting_for(tenant_id):
-                    await self._database.run(
-                        lambda connection: audit_log.count_reads(connection, tenant_id, reads),  # noqa: B023 - awaited
-                        timeout=_WRITE_SECONDS,
-                    )
-            except Exception as error:
-                if not isinstance(error, RecollectError) and faults.translate(error) is None:
-                    # What can never be written must not end the counting. The type alone: a
-                    # driver's message may quote a row.
-                    logger.error("the audit log misses reads: %s", type(error).__name__)
-                    continue
-                self._waiting.update(batch)
-                logger.info("counts of reads wait: %s", type(error).__name__)
-                return
-
-    async def _run(self) -> None:
-        while not self._ends.is_set():
-            with suppress(TimeoutError):
-                async with asyncio.timeout(FLUSH_SECONDS):
-                    await self._ends.wait()
-            await self.flush()
+    async def _write(
+        self, connection: Connection, tenant_id: str, counts: Mapping[_Key, int]
+    ) -> None:
+        reads = [
+            (Read(actor, method, self._trail.hash(tenant_id, user_id)), times)
+            for (actor, method, user_id), times in counts.items()
+        ]
+        await audit_log.count_reads(connection, tenant_id, reads)
