@@ -118,7 +118,7 @@ class Callers:
             seconds=seconds,
             cpu_seconds=spent,
             looked_at=len(kept),
-            faults=faults,
+            faults=dict(faults),
             error=errors[0] if errors else "",
         )
 

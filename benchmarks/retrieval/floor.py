@@ -109,13 +109,21 @@ async def run(kind: str, embedder_port: int) -> None:
 
 
 def _pool() -> AsyncConnectionPool[AsyncConnection]:
+    """Its connections see the rows of one tenant for good, which costs a call nothing."""
     return AsyncConnectionPool(
         os.environ[CONNINFO],
         min_size=CONNECTIONS,
         max_size=CONNECTIONS,
         kwargs={"autocommit": True},
-        configure=register_vector_async,
+        configure=_configure,
         open=False,
+    )
+
+
+async def _configure(connection: AsyncConnection) -> None:
+    await register_vector_async(connection)
+    await connection.execute(
+        "SELECT set_config('recollect.tenant_id', %s, false)", [os.environ[TENANT]]
     )
 
 

@@ -128,7 +128,9 @@ def test_the_name_of_a_credential_does_not_name_a_person() -> None:
     assert hashed in trail.actors("acme", "jwt:ana@example.com")
     service = Principal("acme", "jwt:backend", scopes)
     assert trail.actor(service) == "jwt:backend"
-    phone = Principal("acme", "key:1:phone", scopes, "ana@example.com")
-    assert trail.actor(phone) == "key:1:phone"
-    assert trail.actors("acme", "key:1:phone") == ["key:1:phone"]
+    backend = Principal("acme", "key:1:backend", scopes)
+    assert trail.actor(backend) == "key:1:backend"
+    phone = Principal("acme", "key:1:Ana's phone", scopes, "ana@example.com")
+    assert trail.actor(phone) == "key:1"
+    assert trail.actors("acme", "key:1:Ana's phone") == ["key:1:Ana's phone", "key:1"]
     assert Trail(b"x" * 32).actor(person) != hashed

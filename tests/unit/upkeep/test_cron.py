@@ -86,10 +86,11 @@ def test_off_is_never() -> None:
 
 
 def test_the_lines_in_force_unless_configured() -> None:
-    """details.md C4."""
+    """details.md C4; the days of the audit log are closed after midnight."""
     assert ExtractionSettings().schedule_lines == {
         "decay": "0 3 * * *",
         "consolidation": "30 3 * * *",
         "retention": "0 4 * * *",
         "idle": "* * * * *",
+        "audit": "30 0 * * *",
     }
