@@ -107,8 +107,9 @@ def memory_message(memory: Memory) -> memory_pb2.Memory:
         entities=memory.entities,
         conversation_id=memory.conversation_id or "",
         source_message_ids=list(dict.fromkeys(s.message_id for s in memory.sources)),
+        # As mappings, which the library reads faster than messages.
         sources=[
-            memory_pb2.MemorySourceRef(conversation_id=s.conversation_id, message_id=s.message_id)
+            {"conversation_id": s.conversation_id, "message_id": s.message_id}  # type: ignore[misc]
             for s in memory.sources
         ],
         context=struct(memory.context),

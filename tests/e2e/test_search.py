@@ -226,7 +226,7 @@ async def test_a_time_in_the_question_lifts_what_is_of_that_time(
     ids = await remember(superuser_conninfo, "ana", trips, embedder=OfflineEmbedder())
     found = await search(services, "When did I go hiking in May 2023?", explain=True)
     assert found.results[0].memory.id == str(ids[1])
-    assert found.results[0].breakdown["date"] == pytest.approx(0.4 / (3.0 * 1.5))
+    assert found.results[0].breakdown["date"] == pytest.approx(0.4 / (2.25 * 1.5))
     assert "temporal" in found.results[0].matched_legs
     assert "temporal" not in found.results[2].matched_legs
     for reference, expected in ((datetime(2023, 2, 10), 0), (datetime(2023, 10, 3), 2)):

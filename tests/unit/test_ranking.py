@@ -71,6 +71,22 @@ def test_the_parts_add_up_to_a_score_between_0_and_1() -> None:
             assert set(item.breakdown) == {*Balanced.weights, "facts"}
 
 
+def test_vectors_that_compare_spelling_count_half_unless_the_request_says_otherwise() -> None:
+    alike = candidate(1, cosine=0.8, source_cosine=0.8)
+    worded = candidate(2, bm25=8.0)
+    found = Balanced()
+    usual = found.rank([alike, worded], Light(now=NOW), {})
+    assert [item.candidate for item in usual] == [alike, worded]
+    spelt = Light(now=NOW, by_spelling=True)
+    by_spelling = found.rank([alike, worded], spelt, {})
+    assert by_spelling[0].breakdown["semantic"] == by_spelling[0].breakdown["source"] * 2
+    assert by_spelling[0].breakdown["semantic"] < by_spelling[1].breakdown["keyword"]
+    asked = found.rank([alike, worded], spelt, {"semantic": 1.0, "source": 0.5})
+    assert [item.breakdown for item in asked] == [item.breakdown for item in usual]
+    perfect = candidate(3, bm25=1e9, cosine=1.0, source_cosine=1.0)
+    assert 0.5 < found.rank([perfect], spelt, {})[0].score <= 1.0
+
+
 def test_a_perfect_memory_scores_nearly_1_and_a_stranger_0() -> None:
     perfect = candidate(
         1,

@@ -32,6 +32,7 @@ from recollect_retrieval.storage.passages import Corpus as Index
 from recollect_retrieval.storage.people import UserState
 from recollect_retrieval.storage.statement import Statement, ask
 from recollect_shared.database.pool import Connection, Reads
+from recollect_shared.embeddings import offline
 from recollect_shared.models import Entity, Scope, Summary
 from recollect_shared.text.bm25 import NO_SCORES, Scores, Statistics, TermPostings, score
 from recollect_shared.text.terms import query_terms
@@ -166,6 +167,7 @@ class Searching:
             self._search.wording,
             terms=self._terms,
             names=self.names,
+            by_spelling=user.active_model is not None and user.active_model[0] == offline.NAME,
         ).light
         query = await self._vector(user)
         if query.vector is None:

@@ -13,6 +13,7 @@ from uuid import UUID
 from recollect_retrieval.storage.candidate import Candidate, text_rank_of
 from recollect_retrieval.storage.passage_filters import PassageFilters, compared, of
 from recollect_retrieval.storage.statement import Rows, Statement
+from recollect_shared.database.arrays import Integers, Uuids
 from recollect_shared.embeddings.protocol import Vector
 from recollect_shared.models import Scope
 from recollect_shared.text.bm25 import Scores
@@ -170,9 +171,9 @@ def find(
             **of(scope),
             **compared(vector, model),
             **({} if everything else filters.parameters()),
-            "lexical_nos": bm25.best(wanted if everything else len(bm25)),
+            "lexical_nos": Integers(bm25.best(wanted if everything else len(bm25))),
             "wanted": wanted,
-            "named": list(named),
+            "named": Uuids(named),
             "text_query": text_query,
         },
         lambda rows: candidates(rows, bm25),

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from recollect_retrieval.storage.passage_filters import of
 from recollect_retrieval.storage.statement import Statement
+from recollect_shared.database.arrays import Uuids
 from recollect_shared.models import Scope
 
 _BY_IDS = """
@@ -49,6 +50,6 @@ def by_ids(scope: Scope, chunk_ids: Sequence[UUID]) -> Statement[list[Chunk]]:
     """Chunks in the order of their ids; ids that are not the user's are left out."""
     return Statement(
         _BY_IDS,
-        {**of(scope), "chunk_ids": list(chunk_ids)},
+        {**of(scope), "chunk_ids": Uuids(chunk_ids)},
         lambda rows: [Chunk(*row) for row in rows],
     )

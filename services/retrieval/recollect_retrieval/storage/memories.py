@@ -8,6 +8,7 @@ from uuid import UUID
 
 from recollect_retrieval.storage.filters import LET_THROUGH, Filters
 from recollect_retrieval.storage.statement import Rows, Statement
+from recollect_shared.database.arrays import Uuids
 from recollect_shared.models import Memory, Scope, SourceRef
 
 SOURCES_AND_ENTITIES = """
@@ -184,7 +185,7 @@ LIMIT %(limit)s
 
 def by_ids(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[list[Memory]]:
     """Whole memories in the order of their ids; ids that are not the user's are left out."""
-    return Statement(_BY_IDS, {**_of(scope), "memory_ids": list(memory_ids)}, whole_memories)
+    return Statement(_BY_IDS, {**_of(scope), "memory_ids": Uuids(memory_ids)}, whole_memories)
 
 
 def exists(scope: Scope, memory_id: UUID) -> Statement[bool]:

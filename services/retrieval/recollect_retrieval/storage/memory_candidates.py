@@ -19,6 +19,7 @@ from pgvector import HalfVector
 from recollect_retrieval.storage.candidate import Candidate, text_rank_of
 from recollect_retrieval.storage.filters import LET_THROUGH, Filters
 from recollect_retrieval.storage.statement import Rows, Statement
+from recollect_shared.database.arrays import Integers, Uuids
 from recollect_shared.embeddings.protocol import Vector
 from recollect_shared.models import Scope
 from recollect_shared.text.bm25 import Scores
@@ -32,7 +33,7 @@ _LEAST_RANKED_AGAIN = 200
 # The nearest by vector among all current memories, by reading every vector of the user.
 _EXACT = """
 WITH nearest AS (
-    SELECT memory_id
+    SELECT memory_id, text_version, -(embedding <#> %(vector)s::halfvec) AS cosine
     FROM memory_embeddings
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND model = %(model)s
       AND status IN ('active', 'achieved')
@@ -52,7 +53,7 @@ WITH coarse AS MATERIALIZED (
     ORDER BY code <~> (SELECT binary_quantize(%(vector)s::halfvec))
     LIMIT %(ranked_again)s
 ), nearest AS (
-    SELECT e.memory_id
+    SELECT e.memory_id, e.text_version, -(e.embedding <#> %(vector)s::halfvec) AS cosine
     FROM coarse AS c
     JOIN memory_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
          AND e.memory_id = c.memory_id AND e.model = %(model)s
@@ -81,29 +82,34 @@ worded AS (
       AND em.entity_id = ANY(%(entity_ids)s)
       AND m.status IN ('active', 'achieved') AND (m.expires_at IS NULL OR m.expires_at > now())
     GROUP BY em.memory_id
-), pool AS (
-    SELECT memory_id FROM nearest
-    UNION
-    SELECT memory_id FROM worded
-    UNION
-    (SELECT memory_id FROM mentions ORDER BY entities DESC, memory_id DESC LIMIT %(wanted)s)
-    UNION
-    (SELECT memory_id FROM memories
+), brought AS (
+    SELECT memory_id, cosine, text_version FROM nearest
+    UNION ALL
+    SELECT memory_id, NULL, NULL FROM worded
+    UNION ALL
+    (SELECT memory_id, NULL, NULL FROM mentions
+     ORDER BY entities DESC, memory_id DESC LIMIT %(wanted)s)
+    UNION ALL
+    (SELECT memory_id, NULL, NULL FROM memories
      WHERE %(since)s::timestamptz IS NOT NULL
        AND tenant_id = %(tenant_id)s AND user_id = %(user_id)s
        AND status IN ('active', 'achieved') AND (expires_at IS NULL OR expires_at > now())
        AND valid_from >= %(since)s AND valid_from < %(until)s
      ORDER BY importance DESC, valid_from DESC
      LIMIT %(wanted)s)
-    UNION
-    (SELECT memory_id FROM memories
+    UNION ALL
+    (SELECT memory_id, NULL, NULL FROM memories
      WHERE %(newest)s > 0 AND tenant_id = %(tenant_id)s AND user_id = %(user_id)s
        AND status IN ('active', 'achieved') AND (expires_at IS NULL OR expires_at > now())
      ORDER BY valid_from DESC, memory_id DESC
      LIMIT %(newest)s)
+), pool AS (
+    SELECT memory_id, max(cosine) AS cosine, max(text_version) AS found_version
+    FROM brought
+    GROUP BY memory_id
 ), current AS (
     SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
-           m.text_version
+           m.text_version, p.cosine, p.found_version
     FROM pool AS p
     JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
          AND m.memory_id = p.memory_id
@@ -113,12 +119,14 @@ worded AS (
 
 # Cosines stand in sub-selects of their own: one row by its whole key, however many the planner
 # thinks there are. A join may read all vectors of the user for each of the memories.
-COSINE = """
+_OWN_COSINE = """
            (SELECT -(e.embedding <#> %(vector)s::halfvec)
             FROM memory_embeddings AS e
             WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
               AND e.memory_id = m.memory_id AND e.model = %(model)s
-              AND e.text_version = m.text_version) AS cosine"""
+              AND e.text_version = m.text_version)"""
+
+COSINE = f"{_OWN_COSINE} AS cosine"
 """The cosine of a row `m` of `memories`; null without a vector of its present words."""
 
 SOURCE_COSINE = """
@@ -194,34 +202,32 @@ FROM pool AS m
 """
 )
 
-# All features of what is in the pool. A vector of an older wording is none.
+# All features of what is in the pool, of the nearest as they were found. A vector of an older
+# wording is none.
 _FEATURES = (
     """
-SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,"""
-    + COSINE
-    + ","
+SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
+       CASE WHEN m.found_version IS NULL THEN"""
+    + _OWN_COSINE
+    + """
+            WHEN m.found_version = m.text_version THEN m.cosine END,"""
     + SOURCE_COSINE
     + """, coalesce(mentions.entities, 0)"""
 )
 
-_FROM_CURRENT = """
+# Whether it is one of the nearest with these words; how many nearest there are, and how many texts
+# with a word of the question are current. Where there are fewer than could be, others were pushed
+# out.
+_STANDING = """,
+       coalesce(m.found_version = m.text_version, false),
+       (SELECT count(*) FROM nearest),
+       (SELECT count(*) FROM worded)
 FROM current AS m
 LEFT JOIN mentions ON mentions.memory_id = m.memory_id
 """
 
-# Of the nearest, how many have a current memory with these words; and how many texts with a word of
-# the question are current. Where that is less than it could be, others were pushed out.
-_STANDING = """,
-       (SELECT count(*) FROM nearest) - (
-            SELECT count(*) FROM nearest
-            JOIN current USING (memory_id)
-            JOIN memory_embeddings AS held ON held.tenant_id = %(tenant_id)s
-                 AND held.user_id = %(user_id)s AND held.memory_id = nearest.memory_id
-                 AND held.model = %(model)s AND held.text_version = current.text_version),
-       (SELECT count(*) FROM worded)"""
-
-_EXACT_SEARCH = _EXACT + _OTHER_LEGS + _FEATURES + _STANDING + _FROM_CURRENT
-_CODED_SEARCH = _CODED + _OTHER_LEGS + _FEATURES + _STANDING + _FROM_CURRENT
+_EXACT_SEARCH = _EXACT + _OTHER_LEGS + _FEATURES + _STANDING
+_CODED_SEARCH = _CODED + _OTHER_LEGS + _FEATURES + _STANDING
 
 _FEATURE_COLUMNS = 9
 
@@ -292,13 +298,14 @@ def among_all(scope: Scope, sought: Sought, *, memories: int) -> Statement[Looke
 
     def read(rows: Rows) -> Looked:
         found = _candidates([row[:_FEATURE_COLUMNS] for row in rows], sought)
-        lost, worded = rows[0][_FEATURE_COLUMNS:] if rows else (0, 0)
+        nearest, worded = rows[0][_FEATURE_COLUMNS + 1 :] if rows else (0, 0)
+        lost = nearest - sum(row[_FEATURE_COLUMNS] for row in rows)
         enough = len(found) >= sought.wanted
         return Looked(found, enough and not lost and (all_numbers or worded >= sought.wanted))
 
     return Statement(
         _CODED_SEARCH if coded else _EXACT_SEARCH,
-        {**_parameters(scope, sought), "lexical_nos": numbers, "ranked_again": several},
+        {**_parameters(scope, sought), "lexical_nos": Integers(numbers), "ranked_again": several},
         read,
     )
 
@@ -310,7 +317,7 @@ def among_filtered(scope: Scope, sought: Sought, filters: Filters) -> Statement[
         {
             **_parameters(scope, sought),
             **filters.parameters(),
-            "places": sought.bm25.places(),
+            "places": Integers(sought.bm25.places()),
         },
         lambda rows: _candidates(rows, sought),
     )
@@ -326,7 +333,7 @@ def text_ranks(
             "tenant_id": scope.tenant_id,
             "user_id": scope.user_id,
             "query": query,
-            "memory_ids": list(memory_ids),
+            "memory_ids": Uuids(memory_ids),
         },
         lambda rows: {row[0]: text_rank_of(row[1]) for row in rows},
     )
@@ -339,7 +346,7 @@ def _parameters(scope: Scope, sought: Sought) -> dict[str, Any]:
         "user_id": scope.user_id,
         "vector": None if vector is None else HalfVector(np.asarray(vector)),
         "model": sought.model,
-        "entity_ids": list(sought.entity_ids),
+        "entity_ids": Uuids(sought.entity_ids),
         "since": sought.since,
         "until": sought.until,
         "newest": sought.newest,

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from recollect_retrieval.storage.passage_filters import of
 from recollect_retrieval.storage.statement import Rows, Statement
+from recollect_shared.database.arrays import Integers, Texts
 from recollect_shared.models import Message, Scope
 
 # Around a message stands what users and assistants said; a tool's output does not count as near.
@@ -83,8 +84,8 @@ def by_keys(
         _BY_KEYS,
         {
             **of(scope),
-            "conversation_ids": [conversation_id for conversation_id, _ in keys],
-            "message_nos": [message_no for _, message_no in keys],
+            "conversation_ids": Texts(conversation_id for conversation_id, _ in keys),
+            "message_nos": Integers(message_no for _, message_no in keys),
             "excerpt": excerpt,
             "said_before": said_before,
             "stored_by": stored_by,

@@ -13,6 +13,7 @@ from recollect_retrieval.storage import message_candidates
 from recollect_retrieval.storage.candidate import Candidate
 from recollect_retrieval.storage.passage_filters import compared, of
 from recollect_retrieval.storage.statement import Rows, Statement
+from recollect_shared.database.arrays import Integers, Texts, Uuids
 from recollect_shared.embeddings.protocol import Vector
 from recollect_shared.models import Scope
 from recollect_shared.text.bm25 import Scores
@@ -137,7 +138,7 @@ def sources_of(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[dict[UUID,
             found.setdefault(memory_id, []).append((conversation_id, message_no))
         return found
 
-    return Statement(_SOURCES, {**of(scope), "memory_ids": list(memory_ids)}, read)
+    return Statement(_SOURCES, {**of(scope), "memory_ids": Uuids(memory_ids)}, read)
 
 
 def facts_about(
@@ -153,6 +154,6 @@ def facts_about(
 
 def _columns(keys: Sequence[MessageKey]) -> dict[str, list[str] | list[int]]:
     return {
-        "conversation_ids": [conversation_id for conversation_id, _ in keys],
-        "message_nos": [message_no for _, message_no in keys],
+        "conversation_ids": Texts(conversation_id for conversation_id, _ in keys),
+        "message_nos": Integers(message_no for _, message_no in keys),
     }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from recollect_retrieval.storage.statement import Rows, Statement
+from recollect_shared.database.arrays import Texts
 from recollect_shared.models import Scope
 from recollect_shared.text.bm25 import Statistics, TermPostings
 
@@ -41,8 +42,8 @@ def postings(
         {
             "tenant_id": scope.tenant_id,
             "user_id": scope.user_id,
-            "corpora": list(corpora),
-            "terms": list(terms),
+            "corpora": Texts(corpora),
+            "terms": Texts(terms),
         },
         read,
     )

@@ -10,6 +10,7 @@ from recollect_retrieval.storage.filters import LET_THROUGH, Filters
 from recollect_retrieval.storage.memories import SOURCES_AND_ENTITIES, Page, whole_memories
 from recollect_retrieval.storage.moment import AMONG_THESE, AT_THE_MOMENT, Moment
 from recollect_retrieval.storage.statement import Rows, Statement
+from recollect_shared.database.arrays import Uuids
 from recollect_shared.models import Memory, Scope
 
 Answer = TypeVar("Answer")
@@ -127,7 +128,7 @@ def whole(scope: Scope, moment: Moment, memory_ids: Sequence[UUID]) -> Statement
     Ids that are not the user's, that were not known or did not hold then, and that are forgotten
     now are left out. `access_count`, `last_accessed_at`, sources and entities are those of now.
     """
-    return _statement(_BY_IDS, scope, moment, whole_memories, memory_ids=list(memory_ids))
+    return _statement(_BY_IDS, scope, moment, whole_memories, memory_ids=Uuids(memory_ids))
 
 
 def top(scope: Scope, moment: Moment, *, limit: int, newest_first: bool) -> Statement[list[Memory]]:

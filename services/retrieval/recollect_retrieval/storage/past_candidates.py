@@ -26,6 +26,7 @@ from recollect_retrieval.storage.memory_candidates import (
 )
 from recollect_retrieval.storage.moment import AT_THE_MOMENT, Moment
 from recollect_retrieval.storage.statement import Rows, Statement
+from recollect_shared.database.arrays import Integers, Uuids
 from recollect_shared.models import Scope
 
 OLD_WORDINGS = 1_000
@@ -111,8 +112,8 @@ def candidates(
             **filters.parameters(),
             "vector": None if vector is None else HalfVector(np.asarray(vector)),
             "model": sought.model,
-            "places": sought.bm25.places(),
-            "entity_ids": list(sought.entity_ids),
+            "places": Integers(sought.bm25.places()),
+            "entity_ids": Uuids(sought.entity_ids),
             "since": sought.since,
             "until": sought.until,
             "newest": sought.newest,

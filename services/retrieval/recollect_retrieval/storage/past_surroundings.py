@@ -12,6 +12,7 @@ from typing import Any
 
 from recollect_retrieval.storage.moment import Moment
 from recollect_retrieval.storage.statement import Statement
+from recollect_shared.database.arrays import Texts
 from recollect_shared.models import Entity, Profile, Scope, Summary
 
 _PROFILE = """
@@ -88,7 +89,7 @@ def entities(
     """The entities known by then, those named first, with the mentions of now."""
     return Statement(
         _ENTITIES,
-        {**_of(scope), "known_at": known_at, "named": list(named), "limit": limit},
+        {**_of(scope), "known_at": known_at, "named": Texts(named), "limit": limit},
         lambda rows: [Entity(*row) for row in rows],
         planned_anew=True,
     )

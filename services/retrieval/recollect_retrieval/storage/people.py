@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from recollect_retrieval.storage.statement import Rows, Statement
+from recollect_shared.database.arrays import Texts
 from recollect_shared.models import Entity, Preference, Profile, Scope
 from recollect_shared.text.bm25 import Statistics, TermPostings
 from recollect_shared.text.normalise import fold
@@ -33,7 +34,7 @@ SELECT u.user_id IS NOT NULL, u.memory_enabled, u.time_zone, u.erased_at IS NOT 
         FROM (SELECT entity_id, name, type, mention_count, aliases, metadata
               FROM entities
               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
-                AND (name_key = ANY(%(named)s) OR EXISTS (
+                AND (name_key = ANY(%(named)s) OR aliases <> '{}' AND EXISTS (
                       SELECT FROM unnest(aliases) AS alias WHERE lower(alias) = ANY(%(named)s)))
               ORDER BY mention_count DESC, name, entity_id
               LIMIT 20) AS named)
@@ -151,7 +152,7 @@ class Lookup:
 
 def lookup(scope: Scope, *, terms: Sequence[str], named: Sequence[str]) -> Statement[Lookup]:
     """All that a question's words and names lead to, with the state of the user."""
-    return Statement(_LOOKUP, {**_of(scope), "terms": list(terms), "named": list(named)}, _lookup)
+    return Statement(_LOOKUP, {**_of(scope), "terms": Texts(terms), "named": Texts(named)}, _lookup)
 
 
 def preferences(scope: Scope) -> Statement[list[Preference]]:
@@ -224,7 +225,7 @@ def find_entities(
 
 def known_entities(scope: Scope, *, named: Sequence[str], limit: int) -> Statement[list[Entity]]:
     """The entities mentioned most, after those that have one of the names."""
-    return Statement(_KNOWN, {**_of(scope), "named": list(named), "limit": limit}, _entities)
+    return Statement(_KNOWN, {**_of(scope), "named": Texts(named), "limit": limit}, _entities)
 
 
 def _lookup(rows: Rows) -> Lookup:

@@ -9,6 +9,7 @@ from uuid import UUID
 from recollect_retrieval.storage.candidate import Key, Kind
 from recollect_retrieval.storage.passage_filters import of
 from recollect_retrieval.storage.statement import Rows, Statement
+from recollect_shared.database.arrays import Texts, Uuids
 from recollect_shared.models import Scope
 
 _LAST_ANSWER = """
@@ -107,8 +108,8 @@ def known(scope: Scope, conversation_id: str, ids: Sequence[str]) -> Statement[d
         {
             **of(scope),
             "conversation_id": conversation_id,
-            "ids": list(ids),
-            "uuids": list(uuids.values()),
+            "ids": Texts(ids),
+            "uuids": Uuids(uuids.values()),
         },
         read,
     )

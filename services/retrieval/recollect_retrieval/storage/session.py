@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+from psycopg.types.json import set_json_loads
+
+from recollect_shared.database.arrays import register_arrays
 from recollect_shared.database.pool import Connection
 from recollect_shared.startup import configure_vectors
 
@@ -16,4 +22,11 @@ async def prepare_session(connection: Connection) -> None:
     on their parameters say so (`Statement.planned_anew`).
     """
     await configure_vectors(connection)
+    register_arrays(connection)
+    set_json_loads(_loads, connection)
     await connection.execute("SET plan_cache_mode = force_generic_plan")
+
+
+def _loads(data: str | bytes) -> Any:
+    """JSON read; every second value of a memory is an empty object."""
+    return {} if data == b"{}" else json.loads(data)

@@ -43,12 +43,15 @@ class Statement(Generic[Answer]):
         self.read = read
         self.planned_anew = planned_anew
         self._rows: Rows | None = None
+        self._answer: list[Answer] = []
 
     @property
     def answer(self) -> Answer:
-        """What the rows mean; asked for after `ask`."""
+        """What the rows mean, made out once; asked for after `ask`."""
         assert self._rows is not None, "the statement was not asked yet"
-        return self.read(self._rows)
+        if not self._answer:
+            self._answer.append(self.read(self._rows))
+        return self._answer[0]
 
     def meaning(self, further: Callable[[Answer], Other]) -> Statement[Other]:
         """The same question, with its answer put into another form."""
@@ -63,6 +66,7 @@ class Statement(Generic[Answer]):
     def answered(self, rows: Rows) -> None:
         """Take the rows; those of a repeated read replace the earlier ones."""
         self._rows = rows
+        self._answer.clear()
 
 
 async def ask(connection: Connection, *statements: Statement[Any]) -> None:

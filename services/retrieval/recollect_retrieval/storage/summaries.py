@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from recollect_retrieval.storage.passage_filters import of
 from recollect_retrieval.storage.statement import Statement
+from recollect_shared.database.arrays import Texts
 from recollect_shared.models import Scope, Summary
 
 _BY_CONVERSATIONS = """
@@ -28,6 +29,6 @@ def by_conversations(scope: Scope, conversation_ids: Sequence[str]) -> Statement
     """Summaries in the order of the ids; conversations without one are left out."""
     return Statement(
         _BY_CONVERSATIONS,
-        {**of(scope), "conversation_ids": list(conversation_ids)},
+        {**of(scope), "conversation_ids": Texts(conversation_ids)},
         lambda rows: [Summary(*row) for row in rows],
     )

@@ -14,6 +14,7 @@ from recollect_retrieval.storage.passage_filters import (
     of,
 )
 from recollect_retrieval.storage.statement import Rows, Statement
+from recollect_shared.database.arrays import Integers
 from recollect_shared.embeddings.protocol import Vector
 from recollect_shared.models import Scope
 from recollect_shared.text.bm25 import Scores
@@ -123,7 +124,7 @@ def find(
             **of(scope),
             **compared(vector, model),
             **({} if everything else filters.parameters()),
-            "lexical_nos": bm25.best(wanted if everything else len(bm25)),
+            "lexical_nos": Integers(bm25.best(wanted if everything else len(bm25))),
             "wanted": wanted,
             "with_words": with_words,
         },

@@ -62,6 +62,7 @@ def read_question_text(
     *,
     terms: Sequence[str] | None = None,
     names: Sequence[str] | None = None,
+    by_spelling: bool = False,
 ) -> Asked:
     """What `text` asks for.
 
@@ -72,6 +73,7 @@ def read_question_text(
         settings: The words by which wishes are recognised.
         terms: `query_terms(looked_up(text))`, by a caller who needed them before the time zone.
         names: `names_in(looked_up(text))`, likewise.
+        by_spelling: See `Light`.
 
     Raises:
         ValueError: `time_zone` is no known name.
@@ -90,5 +92,6 @@ def read_question_text(
         most_recent=bool(recency),
         topic=not recency or has_topic(wishes, spans),
         source_types=settings.content_types.named_in(wishes),
+        by_spelling=by_spelling,
     )
     return Asked(light, query_terms(beginning) if terms is None else terms)

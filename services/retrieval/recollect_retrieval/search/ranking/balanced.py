@@ -12,6 +12,9 @@ recent brought in, source by source, and below 0.4 for others; if the question i
 nothing. `entity`, `speaker` and `source_priority` are 1 where the question names something that is
 mentioned, who said it, or the kind of content.
 
+Vectors of the offline embedder compare spelling, which b/(b+8) does already and better: there
+`cosine` and `source` count half.
+
 What surrounds an answer is often a part of it: items lift each other within a conversation, and
 messages lift those right beside them (`neighbour` is 0.6 of the best one message away and 0.4 of
 the best two away). Cosines below 0 count as 0, so that a score lies in 0..1.
@@ -39,6 +42,11 @@ _WEIGHTS: Mapping[str, float] = {
     "source_priority": 0.2,
     "session": 0.5,
     "neighbour": 0.5,
+}
+_BY_SPELLING: Mapping[str, float] = {
+    **_WEIGHTS,
+    "semantic": _WEIGHTS["semantic"] / 2,
+    "source": _WEIGHTS["source"] / 2,
 }
 _NAMES = (
     "semantic",
@@ -77,7 +85,7 @@ class Balanced:
         self, candidates: Sequence[Candidate], light: Light, weights: Mapping[str, float]
     ) -> list[Ranked]:
         """See `Ranking.rank`; among equals importance decides, then the newest comes first."""
-        weight = {**_WEIGHTS, **weights}
+        weight = {**(_BY_SPELLING if light.by_spelling else _WEIGHTS), **weights}
         # The most that an item can have by itself: no kind has more than one of the last three. One
         # scale for all kinds and questions, so that their scores compare; a message has neighbours
         # besides.

@@ -23,6 +23,7 @@ class Light:
         most_recent: It asks for what came last ("last email").
         topic: It is about something; only a question for what came last may be about nothing.
         source_types: Sources of the kind of content it names (`gmail` for "email"), else empty.
+        by_spelling: Cosines compare how words are spelt, not what they mean.
     """
 
     now: datetime
@@ -32,6 +33,7 @@ class Light:
     most_recent: bool = False
     topic: bool = True
     source_types: frozenset[str] = frozenset()
+    by_spelling: bool = False
 
 
 # Not frozen for the same reason as candidates are not.
