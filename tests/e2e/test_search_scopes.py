@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -285,3 +287,49 @@ async def test_d7_an_alias_finds_what_mentions_the_entity(
     assert leg(found, "entity").candidates == 1
     only = await search(services, "What do they do?", entity="bob")
     assert [result.memory.content for result in only.results] == ["They climbed at dawn"]
+
+
+async def test_d3_what_is_of_the_time_asked_about_comes_up_among_many_that_match_better(
+    services: Services, superuser_conninfo: str
+) -> None:
+    """More than any leg brings in match the words; the few of that day match them less."""
+    day = datetime(2023, 5, 15, 12, tzinfo=UTC)
+    others = [day + timedelta(days=30 + n) for n in range(60)]
+    better = await turn("The work meeting about the work plan went on and on")
+    conversations = {
+        f"c{n}": [dataclasses.replace(better, said_at=moment)] for n, moment in enumerate(others)
+    }
+    await converse(
+        superuser_conninfo,
+        "ana",
+        {**conversations, "day": [await turn("Our plan is dropped", said_at=day)]},
+        model=MODEL,
+    )
+    outlines = [
+        Outline(name, better.content, said_at=turns[0].said_at, vector=better.vector)
+        for name, turns in conversations.items()
+    ]
+    dropped = Outline("day", "It was dropped", said_at=day, vector=await vector("It was dropped"))
+    await sum_up(superuser_conninfo, "ana", [*outlines, dropped], model=MODEL)
+    papers = [
+        Paper("gdrive", [better.content], title=f"{n}", made_at=moment, vectors=[better.vector])
+        for n, moment in enumerate(others)
+    ]
+    memo = Paper("gdrive", ["Dropped"], made_at=day, vectors=[await vector("Dropped")])
+    await hand_over(superuser_conninfo, "ana", [*papers, memo], model=MODEL)
+
+    shown_as: list[tuple[int, Callable[[search_pb2.SearchResult], bool]]] = [
+        (MESSAGES, lambda result: result.message.conversation_id == "day"),
+        (SUMMARIES, lambda result: result.summary.conversation_id == "day"),
+        (DOCUMENTS, lambda result: result.document_chunk.content == "Dropped"),
+    ]
+    for scope, shown in shown_as:
+        asked = "What came of the work meeting about the work plan on 15 May 2023?"
+        found = await search(services, asked, scopes=[scope], explain=True)
+        (of_that_day,) = [result for result in found.results if shown(result)]
+        assert of_that_day.breakdown["date"] > 0
+        assert "temporal" in of_that_day.matched_legs
+        without = await search(
+            services, "What came of the work meeting about the work plan?", scopes=[scope]
+        )
+        assert not [result for result in without.results if shown(result)]

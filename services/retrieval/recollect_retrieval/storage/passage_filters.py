@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from pgvector import HalfVector
@@ -53,6 +53,15 @@ class PassageFilters:
     content_types: Sequence[str] | None = None
     entity: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def within(self, since: datetime, until: datetime) -> Self:
+        """The same, of what happened from `since` on and before `until`."""
+        after, before = self.created_after, self.created_before
+        return replace(
+            self,
+            created_after=since if after is None else max(after, since),
+            created_before=until if before is None else min(before, until),
+        )
 
     def parameters(self) -> dict[str, Any]:
         """The filters as statement parameters."""

@@ -43,13 +43,14 @@ class Messages:
         self._found = [
             message_candidates.find(
                 looking.scope,
-                self._filters,
+                filters,
                 vector=looking.vector,
                 model=looking.model,
                 bm25=bm25,
                 wanted=looking.wanted,
                 with_words=looking.with_text_rank,
             )
+            for filters in _also_of_the_time(self._filters, looking)
         ]
         if looking.newest:
             self._found.append(
@@ -121,19 +122,23 @@ class Summaries:
 
     def __init__(self, filters: PassageFilters) -> None:
         self._filters = filters
+        self._found: list[Statement[list[Candidate]]] = []
 
     def first(self, looking: Looking, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
-        self._found = summary_candidates.find(
-            looking.scope,
-            self._filters,
-            vector=looking.vector,
-            model=looking.model,
-            bm25=bm25,
-            wanted=looking.wanted,
-            with_words=looking.with_text_rank,
-        )
-        return [self._found]
+        self._found = [
+            summary_candidates.find(
+                looking.scope,
+                filters,
+                vector=looking.vector,
+                model=looking.model,
+                bm25=bm25,
+                wanted=looking.wanted,
+                with_words=looking.with_text_rank,
+            )
+            for filters in _also_of_the_time(self._filters, looking)
+        ]
+        return list(self._found)
 
     def second(self) -> Sequence[Statement[Any]]:
         """See `Corpus.second`."""
@@ -141,7 +146,7 @@ class Summaries:
 
     def candidates(self) -> list[Candidate]:
         """See `Corpus.candidates`."""
-        return self._found.answer
+        return _each_once(self._found)
 
 
 class Documents:
@@ -163,7 +168,7 @@ class Documents:
         self._found = [
             chunk_candidates.find(
                 looking.scope,
-                self._filters,
+                filters,
                 vector=looking.vector,
                 model=looking.model,
                 bm25=bm25,
@@ -171,6 +176,7 @@ class Documents:
                 named=looking.entity_ids,
                 text_query=text,
             )
+            for filters in _also_of_the_time(self._filters, looking)
         ]
         sources = looking.light.source_types
         if looking.newest:
@@ -198,6 +204,15 @@ class Documents:
     def candidates(self) -> list[Candidate]:
         """See `Corpus.candidates`."""
         return _each_once(self._found)
+
+
+def _also_of_the_time(filters: PassageFilters, looking: Looking) -> list[PassageFilters]:
+    """Where to look: everywhere, and once more in the time that the question speaks of.
+
+    "What did I say about work yesterday?" is near to whatever was ever said about work.
+    """
+    window = looking.light.window
+    return [filters] if window is None else [filters, filters.within(window.start, window.end)]
 
 
 def _each_once(found: Sequence[Statement[list[Candidate]]]) -> list[Candidate]:
