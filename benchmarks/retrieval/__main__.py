@@ -22,7 +22,7 @@ from benchmarks.retrieval.stage import CallFailed
 from benchmarks.retrieval.table import print_tables
 from recollect_shared.database.embedded import EmbeddedPostgresError
 
-_QUICK = Options(sizes=(200,), seconds=1.5, extras=False, start=False, recall=10)
+_QUICK = Options(sizes=(200,), seconds=1.5, extras=False, start=False, walls=False, recall=10)
 
 
 def main() -> int:

@@ -11,6 +11,7 @@ TIMES_FLOOR = 2.0
 TIMES_STORE = 1.2
 TIMES_SELECT = 2.5
 TIMES_SEARCH = 1.3
+WALLS_MS = 0.4
 COLD_SECONDS, WARM_SECONDS = 15.0, 5.0
 EXACT_UP_TO = 2_000
 """Memories of a user up to which nothing may be missed."""
@@ -39,6 +40,7 @@ def bars(report: Report) -> list[Bar]:
         *_store(report),
         *_context(report),
         *_start(report),
+        _walls(report),
         *_recall(report),
     ]
 
@@ -103,6 +105,18 @@ def _start(report: Report) -> Iterator[Bar]:
             f"≤ {bar:g} s",
             None if seconds is None else seconds <= bar,
         )
+
+
+def _walls(report: Report) -> Bar:
+    walls = report.walls
+    added = walls.walled - walls.open if walls else None
+    return Bar(
+        "walls",
+        "SearchMemories with authentication and row-level security, p50 above that without",
+        "-" if walls is None else f"{added:.2f} ms ({walls.walled / walls.open:.2f} ×)",
+        f"≤ {WALLS_MS:g} ms",
+        None if added is None else round(added, 3) <= WALLS_MS,
+    )
 
 
 def _recall(report: Report) -> Iterator[Bar]:

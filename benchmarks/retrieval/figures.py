@@ -129,6 +129,21 @@ class Recall:
 
 
 @dataclass(frozen=True, slots=True)
+class Walls:
+    """Milliseconds of the median search of one caller.
+
+    Attributes:
+        size: Memories of each user.
+        walled: With authentication and row-level security.
+        open: Without both.
+    """
+
+    size: int
+    walled: float
+    open: float
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """All figures of one run.
 
@@ -138,6 +153,7 @@ class Report:
         start: None where it was not measured.
         recall: By size; empty where it was not measured.
         machine: Where this was, and how busy that was before and after.
+        walls: None where it was not measured.
     """
 
     rows: Sequence[Row]
@@ -145,6 +161,7 @@ class Report:
     start: Start | None
     recall: Sequence[Recall]
     machine: Mapping[str, Any]
+    walls: Walls | None = None
 
     def find(self, subject: str, **wanted: int) -> Row | None:
         """The row of a subject in such a place; of several, that of the fewest users."""

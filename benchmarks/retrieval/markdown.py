@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.retrieval.bars import bars
-from benchmarks.retrieval.figures import NO_SIZE, SUBJECTS, Place, Recall, Report, Row, Start
+from benchmarks.retrieval.figures import NO_SIZE, SUBJECTS, Place, Recall, Report, Row, Start, Walls
 
-_KNOWN = ("rows", "limit", "start", "recall", "machine")
+_KNOWN = ("rows", "limit", "start", "recall", "machine", "walls")
 
 
 def read_report(figures: Mapping[str, Any]) -> Report:
@@ -23,6 +23,7 @@ def read_report(figures: Mapping[str, Any]) -> Report:
     given["rows"] = [Row(**{**row, "place": Place(**row["place"])}) for row in figures["rows"]]
     given["recall"] = [Recall(**found) for found in figures["recall"]]
     given["start"] = Start(**figures["start"]) if figures["start"] else None
+    given["walls"] = Walls(**figures["walls"]) if figures["walls"] else None
     return Report(**given)
 
 

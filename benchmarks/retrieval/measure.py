@@ -14,7 +14,7 @@ from typing import Self
 from benchmarks.profiler import recorded
 from benchmarks.retrieval import loading
 from benchmarks.retrieval.components import components
-from benchmarks.retrieval.figures import Recall, Report, Row
+from benchmarks.retrieval.figures import Recall, Report, Row, Walls
 from benchmarks.retrieval.person import Person
 from benchmarks.retrieval.plan import (
     COPIES,
@@ -29,6 +29,7 @@ from benchmarks.retrieval.recall import measure_recall
 from benchmarks.retrieval.rows import SLICES, Measuring
 from benchmarks.retrieval.stage import Stage, database, machine, staged
 from benchmarks.retrieval.starting import measure_start
+from benchmarks.retrieval.walls import TURNS, measure_walls
 from benchmarks.retrieval.writing import Connection
 from recollect_shared.database.embedded import EmbeddedPostgres
 
@@ -59,6 +60,7 @@ async def measure(options: Options, progress: Progress) -> Report:
                 progress("starting the service", 0, 1)
                 async with staged(folder, postgres, options.settings) as stage:
                     rows, recall = await run.measure(stage)
+                    walls = await run.walls(stage) if options.walls else None
             finally:
                 run.close()
     return Report(
@@ -71,6 +73,7 @@ async def measure(options: Options, progress: Progress) -> Report:
             "load average before": load_before,
             "load average after": round(os.getloadavg()[0], 2),
         },
+        walls=walls,
     )
 
 
@@ -143,6 +146,20 @@ class Run:
             await asyncio.to_thread(self.enlarge)
             rows += await self.rows(stage, large_store(self.options))
         return rows, recall
+
+    async def walls(self, stage: Stage) -> Walls:
+        """What the walls cost those with the fewest memories, who feel it most."""
+        size = min(self.options.sizes)
+        return await measure_walls(
+            stage,
+            self.connection,
+            users_of(size),
+            size=size,
+            seconds=self.options.seconds,
+            limit=self.options.limit,
+            weights=await components(stage, self.people[0].user_id),
+            measured=lambda done: self.progress("walls", done, TURNS),
+        )
 
     async def rows(self, stage: Stage, groups: Iterable[Group]) -> list[Row]:
         """The rows of some groups."""

@@ -45,6 +45,7 @@ class Options:
             are measured too.
         full: Whether the large store is measured too.
         start: Whether the start is measured.
+        walls: Whether searches without authentication and row-level security are measured too.
         recall: How often each user searches when completeness and recall are; 0: not.
         settings: Environment variables of the service.
         profile: Where to write a profile of the service while rows are measured.
@@ -57,6 +58,7 @@ class Options:
     extras: bool = True
     full: bool = False
     start: bool = True
+    walls: bool = True
     recall: int = 50
     settings: Mapping[str, str] = field(default_factory=dict)
     profile: Path | None = None

@@ -12,7 +12,16 @@ import pytest
 from rich.console import Console
 
 from benchmarks.retrieval.bars import Bar, bars
-from benchmarks.retrieval.figures import NO_SIZE, Place, Recall, Report, Row, Start, percentile
+from benchmarks.retrieval.figures import (
+    NO_SIZE,
+    Place,
+    Recall,
+    Report,
+    Row,
+    Start,
+    Walls,
+    percentile,
+)
 from benchmarks.retrieval.markdown import read_report, tables
 from benchmarks.retrieval.plot import Axis, draw, lines_of
 from benchmarks.retrieval.table import print_tables
@@ -61,6 +70,7 @@ REPORT = Report(
         Recall(size=10_000, users=1, searches=50, complete=50, recall=0.98, unfiltered=0.99),
     ],
     machine={"python": "3.11"},
+    walls=Walls(size=200, walled=4.4, open=4.0),
 )
 
 
@@ -101,7 +111,7 @@ def test_a_run_at_its_bars_meets_them_all() -> None:
     found = bars(REPORT)
     assert [bar for bar in found if bar.met is not True] == []
     assert [bar.name for bar in found] == [
-        *("P1", "P2", "P3", "P3", "P4", "P4", "P6", "P6"),
+        *("P1", "P2", "P3", "P3", "P4", "P4", "P6", "P6", "walls"),
         *("Q2",) * 4,
     ]
 
@@ -116,6 +126,7 @@ def test_a_run_at_its_bars_meets_them_all() -> None:
         (with_row(row("context_query", 5.21)), "P4"),
         (replace(REPORT, start=Start(cold=15.1, warm=5.0)), "P6"),
         (replace(REPORT, start=Start(cold=15.0, warm=5.1)), "P6"),
+        (replace(REPORT, walls=Walls(size=200, walled=4.41, open=4.0)), "walls"),
         (replace(REPORT, recall=[replace(REPORT.recall[0], complete=149)]), "Q2"),
         (replace(REPORT, recall=[replace(REPORT.recall[0], unfiltered=0.9999)]), "Q2"),
         (replace(REPORT, recall=[replace(REPORT.recall[1], recall=0.9799)]), "Q2"),
@@ -128,10 +139,11 @@ def test_a_run_beyond_a_bar_says_so(worse: Report, name: str) -> None:
 
 def test_what_was_not_measured_is_not_judged() -> None:
     small = [r for r in REPORT.rows if r.place.store == SMALL and r.place.size != 2_000]
-    found = judged(replace(REPORT, rows=small, start=None, recall=[]))
+    found = judged(replace(REPORT, rows=small, start=None, recall=[], walls=None))
     assert len(found["P2", None]) == 1
     assert len(found["P3", None]) == 1
     assert len(found["P6", None]) == 2
+    assert len(found["walls", None]) == 1
     assert ("Q2", True) not in found
 
 

@@ -35,6 +35,9 @@ async def test_a_tiny_run_has_every_figure_and_no_fault() -> None:
     assert report.recall[0].complete == 100
     assert report.recall[0].unfiltered == report.recall[0].recall == 1.0
     assert report.start is None
+    assert report.walls is not None
+    assert report.walls.walled > 0 < report.walls.open
     assert ("loading", 4_000, 4_000) in told
-    assert told[-1][0] == "measuring"
-    assert told[-1][1] == told[-1][2]
+    for phase in ("measuring", "walls"):
+        last = [each for each in told if each[0] == phase][-1]
+        assert last[1] == last[2]
