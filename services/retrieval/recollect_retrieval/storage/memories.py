@@ -96,36 +96,47 @@ SELECT EXISTS (
 
 # The newest `fresh` memories of the last seven days have a place, so that what was just learnt is
 # seen; the other places go to the most important, then to those told last. One order for all.
-# Nobody below the importance of the last place needs to be looked at.
+# Nobody below the importance of the last place needs to be looked at: the index gives the best of
+# each status in order, and when a memory was told is looked up for those alone.
 _TOP = (
     """
 WITH least AS (
     SELECT min(importance) AS importance FROM (
-        SELECT m.importance FROM memories AS m
-        WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-          AND m.status IN ('active', 'achieved')
-          AND (m.expires_at IS NULL OR m.expires_at > now())
-        ORDER BY m.importance DESC LIMIT %(limit)s) AS best
+        SELECT importance FROM (
+            (SELECT importance FROM memories
+             WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'active'
+               AND (expires_at IS NULL OR expires_at > now())
+             ORDER BY importance DESC LIMIT %(limit)s)
+            UNION ALL
+            (SELECT importance FROM memories
+             WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'achieved'
+               AND (expires_at IS NULL OR expires_at > now())
+             ORDER BY importance DESC LIMIT %(limit)s)) AS either
+        ORDER BY importance DESC LIMIT %(limit)s) AS best
 ), fresh AS (
-    SELECT m.memory_id FROM memories AS m
-    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-      AND m.status IN ('active', 'achieved')
-      AND (m.expires_at IS NULL OR m.expires_at > now())
-      AND m.created_at > now() - interval '7 days'
-    ORDER BY m.created_at DESC, m.memory_id DESC
+    SELECT memory_id, importance, created_at FROM memories
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND status IN ('active', 'achieved')
+      AND (expires_at IS NULL OR expires_at > now())
+      AND created_at > now() - interval '7 days'
+    ORDER BY created_at DESC, memory_id DESC
     LIMIT %(fresh)s
+), eligible AS (
+    SELECT memory_id, importance, created_at, false AS is_fresh FROM memories
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND status IN ('active', 'achieved')
+      AND (expires_at IS NULL OR expires_at > now())
+      AND importance >= (SELECT importance FROM least)
+    UNION ALL
+    SELECT memory_id, importance, created_at, true FROM fresh
 ), placed AS (
-    SELECT m.memory_id, m.importance, coalesce(a.last_accessed_at, m.created_at) AS used_at
-    FROM memories AS m
-    LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
-         AND a.memory_id = m.memory_id
-    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-      AND m.status IN ('active', 'achieved')
-      AND (m.expires_at IS NULL OR m.expires_at > now())
-      AND (m.importance >= (SELECT importance FROM least)
-           OR m.memory_id IN (SELECT memory_id FROM fresh))
-    ORDER BY m.memory_id IN (SELECT memory_id FROM fresh) DESC,
-             m.importance DESC, used_at DESC, m.memory_id DESC
+    SELECT m.memory_id, m.importance,
+           coalesce((SELECT a.last_accessed_at FROM memory_access AS a
+                     WHERE a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s
+                       AND a.memory_id = m.memory_id), m.created_at) AS used_at
+    FROM (SELECT memory_id, importance, created_at, bool_or(is_fresh) AS is_fresh
+          FROM eligible GROUP BY memory_id, importance, created_at) AS m
+    ORDER BY m.is_fresh DESC, m.importance DESC, used_at DESC, m.memory_id DESC
     LIMIT %(limit)s
 ), wanted AS (
     SELECT memory_id, row_number() OVER (ORDER BY importance DESC, used_at DESC, memory_id DESC)

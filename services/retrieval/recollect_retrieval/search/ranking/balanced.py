@@ -114,10 +114,9 @@ class Balanced:
             lift = session * best.get(candidate.conversation_id or "", 0.0)
             near = beside * _beside(candidate, said) if said else 0.0
             of = longer if candidate.kind == "message" else scale
-            shares = [value / of for value in (*part, lift, near)]
-            ranked.append(
-                Ranked(candidate, sum(shares), _NAMES, shares, timely=part[_DATE] >= timely > 0)
-            )
+            parts_of = (*part, lift, near)
+            in_time = part[_DATE] >= timely > 0
+            ranked.append(Ranked(candidate, sum(parts_of) / of, _NAMES, parts_of, in_time, of))
         ranked.sort(key=_order, reverse=True)
         return ranked
 
@@ -129,22 +128,28 @@ def _parts(
     weight: Mapping[str, float],
 ) -> tuple[float, ...]:
     """All but the lifts, weighted, in the order of `_NAMES`."""
-    cosine = max(0.0, candidate.cosine or 0.0)
+    cosine = _above_0(candidate.cosine)
     words = _saturated(candidate.bm25)
-    # What the memories made of a message match better than the message itself.
-    learnt = weight["semantic"] * max(0.0, (candidate.fact_cosine or 0.0) - cosine)
-    learnt += weight["keyword"] * max(0.0, _saturated(candidate.fact_bm25) - words)
+    learnt = 0.0
+    if candidate.kind == "message":
+        # What the memories made of a message match better than the message itself.
+        learnt = weight["semantic"] * max(0.0, _above_0(candidate.fact_cosine) - cosine)
+        learnt += weight["keyword"] * max(0.0, _saturated(candidate.fact_bm25) - words)
     named = bool(candidate.speaker) and fold(candidate.speaker) in light.names
     return (
         weight["semantic"] * cosine,
         learnt,
-        weight["source"] * max(0.0, candidate.source_cosine or 0.0),
+        weight["source"] * _above_0(candidate.source_cosine),
         weight["keyword"] * words,
         weight["date"] * _timeliness(candidate, light, recent),
         weight["entity"] if candidate.entities else 0.0,
         weight["speaker"] if named else 0.0,
         weight["source_priority"] if candidate.source_type in light.source_types else 0.0,
     )
+
+
+def _above_0(cosine: float | None) -> float:
+    return cosine if cosine is not None and cosine > 0.0 else 0.0
 
 
 def _saturated(bm25: float) -> float:

@@ -43,10 +43,11 @@ class Ranked:
 
     Attributes:
         candidate: What was weighed.
-        score: The sum of `parts`.
+        score: The sum of `parts`, on the scale.
         names: Names of the components.
-        parts: What each of them adds to the score, in the order of `names`.
+        parts: What each of them adds, in the order of `names`.
         timely: Whether the item lies in the time the question names, or near it.
+        scale: What scores and parts are divided by.
     """
 
     candidate: Candidate
@@ -54,11 +55,14 @@ class Ranked:
     names: Sequence[str]
     parts: Sequence[float]
     timely: bool = False
+    scale: float = 1.0
 
     @property
     def breakdown(self) -> dict[str, float]:
-        """The parts by name."""
-        return dict(zip(self.names, self.parts, strict=True))
+        """What each component adds to the score, by name."""
+        return {
+            name: part / self.scale for name, part in zip(self.names, self.parts, strict=True)
+        }
 
 
 class Ranking(Protocol):
