@@ -60,9 +60,7 @@ class Ranked:
     @property
     def breakdown(self) -> dict[str, float]:
         """What each component adds to the score, by name."""
-        return {
-            name: part / self.scale for name, part in zip(self.names, self.parts, strict=True)
-        }
+        return {name: part / self.scale for name, part in zip(self.names, self.parts, strict=True)}
 
 
 class Ranking(Protocol):
