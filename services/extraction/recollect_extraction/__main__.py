@@ -81,6 +81,7 @@ from recollect_shared.consistency import ConsistencyTokens
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.embeddings.in_force import EmbedderInForce
 from recollect_shared.embeddings.protocol import Embedder
+from recollect_shared.encryption.user_keys import UserKeys
 from recollect_shared.paging import PageTokens
 from recollect_shared.processes import Spread, serve_in_processes
 from recollect_shared.rpc.server import Server
@@ -91,6 +92,7 @@ from recollect_shared.startup import (
     load_deployment_secret,
     load_hash_key,
     load_installation_signer,
+    load_user_keys,
     run_service,
 )
 from recollect_shared.telemetry import configure_logging
@@ -132,6 +134,7 @@ async def running(
         )
         secret = load_deployment_secret(settings)
         audit = await open_audit(stack, settings, databases)
+        keys = load_user_keys(settings, databases.hash_key)
         signals = JobSignals(maintenance.conninfo)
         money = build_money(settings, write, secret)
         limit = QueueLimit(settings.queue_limit)
@@ -265,8 +268,9 @@ async def running(
                         message_retention_days=keep.message_days,
                     ),
                     Clearing(write, removal, max_attempts=settings.max_attempts, trail=audit.trail),
+                    keys,
                 ),
-                build_leaving(settings, databases, audit.trail, secret),
+                build_leaving(settings, databases, audit.trail, secret, keys),
                 pages,
             ),
         )
@@ -394,11 +398,15 @@ async def open_audit(
 
 
 def build_leaving(
-    settings: ExtractionSettings, databases: Databases, trail: Trail, secret: bytes
+    settings: ExtractionSettings,
+    databases: Databases,
+    trail: Trail,
+    secret: bytes,
+    keys: UserKeys,
 ) -> Leaving:
     """What exports and erases users."""
     return Leaving(
-        Erasing(databases.removal, load_installation_signer(settings), trail),
+        Erasing(databases.removal, load_installation_signer(settings), trail, keys),
         Exporting(databases.exports, trail, UnusableReplies(secret)),
     )
 

@@ -57,6 +57,7 @@ CALLS = "idempotency_keys"
 
 # Numbers that a model made of a text which is exported itself.
 _DERIVED_TYPES = frozenset({"halfvec", "vector", "sparsevec", "bit", "bit varying"})
+_DERIVED = frozenset({("sealed_embeddings", "sealed")})
 # With these somebody could act as the user, or link what an erase is to unlink.
 _SECRETS = frozenset({("api_keys", "secret_hash"), ("users", "audit_key")})
 
@@ -106,7 +107,7 @@ async def rows(
     shown = [
         name
         for name, kind in holding.columns.items()
-        if kind not in _DERIVED_TYPES and (holding.name, name) not in _SECRETS
+        if kind not in _DERIVED_TYPES and (holding.name, name) not in _SECRETS | _DERIVED
     ]
     statement = sql.SQL(_ROWS).format(
         columns=sql.SQL(", ").join(map(sql.Identifier, shown)),

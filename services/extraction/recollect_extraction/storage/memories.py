@@ -103,11 +103,11 @@ VALUES (%(tenant_id)s, %(user_id)s, %(memory_id)s, %(type)s, %(content)s, %(deta
 _KEEP_VERSION = """
 INSERT INTO memory_versions (tenant_id, user_id, memory_id, version, type, content, detail,
     importance, confidence, origin, status, tags, keywords, context, metadata, valid_from,
-    valid_to, expires_at, superseded_by, sensitive, said_at, supersedes, job_id, known_from,
+    valid_to, expires_at, superseded_by, sensitive, said_at, supersedes, job_id, sealed, known_from,
     known_to)
 SELECT tenant_id, user_id, memory_id, version, type, content, detail, importance, confidence,
        origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
-       superseded_by, sensitive, said_at, supersedes, job_id, updated_at,
+       superseded_by, sensitive, said_at, supersedes, job_id, sealed, updated_at,
        greatest(updated_at, %(at)s)
 FROM memories
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s

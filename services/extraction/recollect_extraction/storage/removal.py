@@ -64,6 +64,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(
 _DELETE_ACCESS = _DELETE_FROM.format(table="memory_access")
 _DELETE_VECTORS = _DELETE_FROM.format(table="memory_embeddings")
 _DELETE_SOURCE_VECTORS = _DELETE_FROM.format(table="memory_source_embeddings")
+_DELETE_SEALED_VECTORS = _DELETE_FROM.format(table="sealed_embeddings")
 _DELETE_SOURCES = _DELETE_FROM.format(table="memory_sources")
 _DELETE_VERSIONS = _DELETE_FROM.format(table="memory_versions")
 
@@ -262,6 +263,7 @@ async def remove_memories(
     await connection.execute(_DELETE_SOURCES, values)
     vectors = (await connection.execute(_DELETE_VECTORS, values)).rowcount
     vectors += (await connection.execute(_DELETE_SOURCE_VECTORS, values)).rowcount
+    vectors += (await connection.execute(_DELETE_SEALED_VECTORS, values)).rowcount
     versions = (await connection.execute(_DELETE_VERSIONS, values)).rowcount
     await connection.execute(_DELETE_MEMORIES, values)
     await connection.execute(_EMPTY_HISTORY, values)

@@ -95,7 +95,7 @@ _FIND_LEFT = """
 SELECT s.tenant_id, s.user_id, s.conversation_id
 FROM conversation_summaries AS s
 JOIN users AS u ON u.tenant_id = s.tenant_id AND u.user_id = s.user_id AND u.erased_at IS NULL
-WHERE s.lexical_no IS NULL
+WHERE s.lexical_no IS NULL AND s.sealed IS NULL
 ORDER BY s.updated_at
 LIMIT %(limit)s
 """
@@ -106,6 +106,7 @@ SELECT tenant_id, user_id, conversation_id, text_version, title, summary, key_to
 FROM conversation_summaries
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = ANY(%(conversations)s) AND lexical_no IS NULL
+  AND sealed IS NULL
 """
 
 _NUMBER = """

@@ -54,6 +54,7 @@ from recollect_shared.convert import (
     summary_message,
     timestamp,
 )
+from recollect_shared.encryption.user_keys import UserKeys
 from recollect_shared.errors import NotFound
 from recollect_shared.models import Memory, Message, Summary
 from recollect_shared.paging import PageTokens
@@ -108,6 +109,7 @@ class RetrievalHandlers(
         defaults: Defaults,
         *,
         dimensions: int,
+        keys: UserKeys,
     ) -> None:
         super().__init__(readers, pages, audit, memory_enabled=defaults.memory_enabled)
         self._search = search
@@ -115,6 +117,7 @@ class RetrievalHandlers(
         self._accesses = accesses
         self._defaults = defaults
         self._dimensions = dimensions
+        self._keys = keys
 
     async def GetContext(
         self, request: pb.GetContextRequest, context: CallContext
