@@ -153,8 +153,9 @@ class PrivacyServiceServicer(object):
     def UpdateUserSettings(self, request, context):
         """UpdateUserSettings changes settings of a user, who need not be known yet. They hold from the reply on:
         a job that is at work discards what may no longer be learnt. Fails with INVALID_ARGUMENT
-        (`INVALID_FIELD`), FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, UNIMPLEMENTED
-        (`CAPABILITY_NOT_AVAILABLE`). Safe to retry.
+        (`INVALID_FIELD`), FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, with
+        FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`) where the service has no key-encryption key and
+        UNAVAILABLE (`KEY_SERVICE_UNAVAILABLE`). Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

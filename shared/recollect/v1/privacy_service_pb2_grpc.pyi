@@ -77,8 +77,9 @@ class PrivacyServiceStub:
     UpdateUserSettings: _grpc.UnaryUnaryMultiCallable[_privacy_service_pb2.UpdateUserSettingsRequest, _privacy_service_pb2.UpdateUserSettingsResponse]
     """UpdateUserSettings changes settings of a user, who need not be known yet. They hold from the reply on:
     a job that is at work discards what may no longer be learnt. Fails with INVALID_ARGUMENT
-    (`INVALID_FIELD`), FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, UNIMPLEMENTED
-    (`CAPABILITY_NOT_AVAILABLE`). Safe to retry.
+    (`INVALID_FIELD`), FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, with
+    FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`) where the service has no key-encryption key and
+    UNAVAILABLE (`KEY_SERVICE_UNAVAILABLE`). Safe to retry.
     """
     ListAuditEvents: _grpc.UnaryUnaryMultiCallable[_privacy_service_pb2.ListAuditEventsRequest, _privacy_service_pb2.ListAuditEventsResponse]
     """ListAuditEvents returns the tenant's audit log, newest first. Reads by services are counted for an
@@ -135,8 +136,9 @@ class PrivacyServiceAsyncStub(PrivacyServiceStub):
     UpdateUserSettings: _aio.UnaryUnaryMultiCallable[_privacy_service_pb2.UpdateUserSettingsRequest, _privacy_service_pb2.UpdateUserSettingsResponse]  # type: ignore[assignment]
     """UpdateUserSettings changes settings of a user, who need not be known yet. They hold from the reply on:
     a job that is at work discards what may no longer be learnt. Fails with INVALID_ARGUMENT
-    (`INVALID_FIELD`), FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, UNIMPLEMENTED
-    (`CAPABILITY_NOT_AVAILABLE`). Safe to retry.
+    (`INVALID_FIELD`), FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, with
+    FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`) where the service has no key-encryption key and
+    UNAVAILABLE (`KEY_SERVICE_UNAVAILABLE`). Safe to retry.
     """
     ListAuditEvents: _aio.UnaryUnaryMultiCallable[_privacy_service_pb2.ListAuditEventsRequest, _privacy_service_pb2.ListAuditEventsResponse]  # type: ignore[assignment]
     """ListAuditEvents returns the tenant's audit log, newest first. Reads by services are counted for an
@@ -232,8 +234,9 @@ class PrivacyServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_privacy_service_pb2.UpdateUserSettingsResponse, _abc.Awaitable[_privacy_service_pb2.UpdateUserSettingsResponse]]:
         """UpdateUserSettings changes settings of a user, who need not be known yet. They hold from the reply on:
         a job that is at work discards what may no longer be learnt. Fails with INVALID_ARGUMENT
-        (`INVALID_FIELD`), FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, UNIMPLEMENTED
-        (`CAPABILITY_NOT_AVAILABLE`). Safe to retry.
+        (`INVALID_FIELD`), FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, with
+        FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`) where the service has no key-encryption key and
+        UNAVAILABLE (`KEY_SERVICE_UNAVAILABLE`). Safe to retry.
         """
 
     @_abc_1.abstractmethod

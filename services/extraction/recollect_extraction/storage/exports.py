@@ -57,7 +57,8 @@ CALLS = "idempotency_keys"
 
 # Numbers that a model made of a text which is exported itself.
 _DERIVED_TYPES = frozenset({"halfvec", "vector", "sparsevec", "bit", "bit varying"})
-_DERIVED = frozenset({("sealed_embeddings", "sealed")})
+# Ciphertext: whoever takes the own data along is to have the text.
+_SEALED = "sealed"
 # With these somebody could act as the user, or link what an erase is to unlink.
 _SECRETS = frozenset({("api_keys", "secret_hash"), ("users", "audit_key")})
 
@@ -107,7 +108,7 @@ async def rows(
     shown = [
         name
         for name, kind in holding.columns.items()
-        if kind not in _DERIVED_TYPES and (holding.name, name) not in _SECRETS | _DERIVED
+        if kind not in _DERIVED_TYPES and name != _SEALED and (holding.name, name) not in _SECRETS
     ]
     statement = sql.SQL(_ROWS).format(
         columns=sql.SQL(", ").join(map(sql.Identifier, shown)),
