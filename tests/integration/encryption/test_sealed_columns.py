@@ -24,6 +24,13 @@ from recollect_shared.models import Scope
 
 SCOPE = Scope("t", "ana")
 SEALED = b"\x01sealed"
+_WAITING = """
+SELECT EXISTS (
+    SELECT FROM pg_locks AS waiting
+    JOIN pg_locks AS here USING (pid)
+    JOIN pg_database AS d ON d.oid = here.database AND d.datname = current_database()
+    WHERE NOT waiting.granted)
+"""
 _PATH = "SET search_path = recollect, public"
 
 _MEMORY = {
@@ -138,7 +145,7 @@ def test_h3_a_version_without_its_seal_is_refused(connection: Any, wrong: dict[s
     """A copy that forgot the column would lose the text for good."""
     memory = {**_MEMORY, "memory_id": uuid4()}
     insert(connection, "memories", memory)
-    version = {
+    version: dict[str, Any] = {
         **{
             name: memory[name]
             for name in ("memory_id", "type", "content", "confidence", "origin", "valid_from")
@@ -204,9 +211,7 @@ class TestTurningOn:
             return made
 
         async def waits(connection: Any) -> bool:
-            cursor = await connection.execute(
-                "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"
-            )
+            cursor = await connection.execute(_WAITING)
             return bool((await cursor.fetchone())[0])
 
         async def seen(connection: Any) -> tuple[bool, int]:
@@ -228,7 +233,7 @@ class TestTurningOn:
                 await entered.wait()
                 turning = asyncio.ensure_future(database.run(turn_on, timeout=60))
                 async with asyncio.timeout(30):
-                    while not await database.run(waits, timeout=30):
+                    while not await database.run(waits, timeout=30):  # noqa: ASYNC110
                         await asyncio.sleep(0.01)
                 go_on.set()
                 assert await accepting is False
