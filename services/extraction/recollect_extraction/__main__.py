@@ -222,7 +222,7 @@ async def running(
                 (HOURS_SECONDS, audit.digests.close_hours),
             ],
         )
-        answering = Answering(write, ConsistencyTokens(secret), audit.trail, audit.reads)
+        answering = Answering(write, ConsistencyTokens(secret), audit.trail, audit.reads, keys)
         pages = PageTokens(secret)
         handlers = Handlers(
             ExtractionHandlers(

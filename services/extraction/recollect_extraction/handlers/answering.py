@@ -13,6 +13,7 @@ from recollect_shared.audit.reads import AuditedReads
 from recollect_shared.audit.trail import NOBODY, Trail
 from recollect_shared.consistency import ConsistencyTokens, Position
 from recollect_shared.database.pool import Connection, Database
+from recollect_shared.encryption.user_keys import UserKeys
 from recollect_shared.rpc.call import Context, current_call, seconds_left
 
 CALL_SECONDS = 5.0
@@ -26,10 +27,16 @@ class Answering:
     """Answers calls on `database`, whose role is recollect_write unless a call says otherwise."""
 
     def __init__(
-        self, database: Database, tokens: ConsistencyTokens, trail: Trail, reads: AuditedReads
+        self,
+        database: Database,
+        tokens: ConsistencyTokens,
+        trail: Trail,
+        reads: AuditedReads,
+        keys: UserKeys,
     ) -> None:
         self.database = database
         self.trail = trail
+        self.keys = keys
         self._reads = reads
         self._tokens = tokens
 
