@@ -91,7 +91,9 @@ async def _seal_profile(connection: Connection, scope: Scope, key: UserKey) -> i
     emptied = {
         name: Jsonb(value) if isinstance(value, dict) else value for name, value in EMPTY.items()
     }
-    await connection.execute(_SEAL, {**_of(scope), **emptied, "sealed": seal_profile(learnt, key)})
+    await connection.execute(
+        _SEAL, {**_of(scope), **emptied, "sealed": seal_profile(learnt, scope, key)}
+    )
     return 1
 
 
@@ -101,7 +103,7 @@ async def _seal_versions(connection: Connection, scope: Scope, key: UserKey, lim
     for version, content in rows:
         await connection.execute(
             _SEAL_VERSION,
-            {**_of(scope), "version": version, "sealed": seal_profile(content, key)},
+            {**_of(scope), "version": version, "sealed": seal_profile(content, scope, key)},
         )
     return len(rows)
 
