@@ -34,9 +34,10 @@ from recollect_extraction.storage import (
     summaries,
     users,
 )
-from recollect_extraction.storage.ledger import Charge, Event
+from recollect_extraction.storage.ledger import Charge
 from recollect_extraction.storage.users import UserState
 from recollect_shared.database.pool import Connection, Database
+from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.models import Scope
 
 _SECONDS = 30.0
@@ -182,11 +183,16 @@ class Commit:
         return result, plan
 
     async def _write_profile(
-        self, connection: Connection, held: Claim, outcome: Outcome, result: Result
+        self,
+        connection: Connection,
+        held: Claim,
+        outcome: Outcome,
+        result: Result,
+        key: UserKey | None = None,
     ) -> Result:
         """Merge what the user said about themselves; nobody else's words change a profile."""
         scope = held.scope
-        profile, said_at = await profiles.read_profile(connection, scope)
+        profile, said_at = await profiles.read_profile(connection, scope, key)
         patch, suspect = trust.without_overrides(outcome.answer.profile)
         result = replace(result, dropped_items=result.dropped_items + suspect)
         evidence = outcome.witnesses.for_change(outcome.answer.profile_source_ids)
@@ -203,21 +209,21 @@ class Commit:
             evidence.said_at,
         )
         if change.changed:
-            await profiles.write_profile(
+            sealed = await profiles.write_profile(
                 connection,
                 scope,
                 change.profile,
                 change.said_at,
                 actor=ledger.ACTOR,
                 job_id=held.job_id,
+                key=key,
             )
-            event = Event(
-                "profile",
+            event = profiles.change_event(
                 "updated" if profile.version else "created",
-                change.profile.version,
-                ", ".join(change.changed)[:500],
-                before=profiles.profile_content(profile) if profile.version else None,
-                after=profiles.profile_content(change.profile),
+                change.profile,
+                before=profile if profile.version else None,
+                sealed=sealed,
+                changed=change.changed,
             )
             await ledger.record(connection, scope, held.job_id, [event])
         else:

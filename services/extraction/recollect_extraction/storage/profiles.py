@@ -15,9 +15,10 @@ from psycopg.types.json import Jsonb
 
 from recollect_extraction.storage import users
 from recollect_extraction.storage.ledger import Event
-from recollect_extraction.storage.sealed_rows import KeyNeeded, opened
+from recollect_extraction.storage.sealed_rows import opened
 from recollect_shared.database.pool import Connection
 from recollect_shared.encryption.failures import BrokenSeal, KeyNotOpened
+from recollect_shared.encryption.needed import KeyNeeded
 from recollect_shared.encryption.places import profile_place
 from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.identifiers import uuid7
@@ -167,7 +168,7 @@ async def read_profile(
         return Profile(scope.user_id), {}
     learnt = dict(zip(SEALED, (*row[1:5], *row[6:8], row[11]), strict=True))
     if row[12] is not None:
-        learnt = open_profile(row[12], scope, key)
+        learnt = open_profile(row[12], key)
     return Profile(
         user_id=scope.user_id,
         department=row[0],
@@ -197,7 +198,7 @@ async def read_version(
     row = await cursor.fetchone()
     if row is None:
         return {}
-    return dict(row[0]) if row[1] is None else open_profile(row[1], scope, key)
+    return dict(row[0]) if row[1] is None else open_profile(row[1], key)
 
 
 async def write_profile(
@@ -251,7 +252,7 @@ async def write_profile(
                 name: Jsonb(value) if isinstance(value, dict) else value
                 for name, value in shown.items()
             },
-            "sealed": seal_profile(learnt, scope, key) if sealed else None,
+            "sealed": seal_profile(learnt, key) if sealed else None,
             "version": profile.version,
         },
     )
@@ -261,7 +262,7 @@ async def write_profile(
             **_of(scope),
             "version": profile.version,
             "profile": Jsonb(kept),
-            "sealed": seal_profile(content, scope, key) if sealed else None,
+            "sealed": seal_profile(content, key) if sealed else None,
             "actor": actor,
             "job_id": job_id,
         },
@@ -269,18 +270,18 @@ async def write_profile(
     return sealed
 
 
-def seal_profile(values: Mapping[str, Any], scope: Scope, key: UserKey | None) -> bytes:
+def seal_profile(values: Mapping[str, Any], key: UserKey | None) -> bytes:
     """Values of a profile or the content of a version, sealed.
 
     Raises:
         KeyNeeded: There is no `key`.
     """
     if key is None:
-        raise KeyNeeded(scope)
+        raise KeyNeeded
     return key.seal(values, profile_place())
 
 
-def open_profile(sealed: bytes, scope: Scope, key: UserKey | None) -> dict[str, Any]:
+def open_profile(sealed: bytes, key: UserKey | None) -> dict[str, Any]:
     """What `seal_profile` sealed.
 
     Raises:
@@ -288,7 +289,7 @@ def open_profile(sealed: bytes, scope: Scope, key: UserKey | None) -> dict[str, 
         KeyUnavailable: It was sealed with another key.
     """
     try:
-        return opened(key, scope, sealed, profile_place())
+        return opened(key, sealed, profile_place())
     except BrokenSeal:
         raise KeyNotOpened("the profile was sealed with an earlier key") from None
 

@@ -91,9 +91,7 @@ async def _seal_profile(connection: Connection, scope: Scope, key: UserKey) -> i
     emptied = {
         name: Jsonb(value) if isinstance(value, dict) else value for name, value in EMPTY.items()
     }
-    await connection.execute(
-        _SEAL, {**_of(scope), **emptied, "sealed": seal_profile(learnt, scope, key)}
-    )
+    await connection.execute(_SEAL, {**_of(scope), **emptied, "sealed": seal_profile(learnt, key)})
     return 1
 
 
@@ -103,7 +101,7 @@ async def _seal_versions(connection: Connection, scope: Scope, key: UserKey, lim
     for version, content in rows:
         await connection.execute(
             _SEAL_VERSION,
-            {**_of(scope), "version": version, "sealed": seal_profile(content, scope, key)},
+            {**_of(scope), "version": version, "sealed": seal_profile(content, key)},
         )
     return len(rows)
 
