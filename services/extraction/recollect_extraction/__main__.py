@@ -136,7 +136,7 @@ async def running(
         audit = await open_audit(stack, settings, databases)
         keys = load_user_keys(settings, databases.hash_key)
         signals = JobSignals(maintenance.conninfo)
-        money = build_money(settings, write, secret)
+        money = build_money(settings, write, secret, keys)
         limit = QueueLimit(settings.queue_limit)
         intake = Intake(
             write,
@@ -148,19 +148,23 @@ async def running(
             ),
             limit,
             audit.trail,
+            keys,
         )
         decay = Decay(maintenance, max_memories=settings.max_memories)
         keep = KeepFor(settings.retention_days, settings.message_retention_days)
         retention = Retention(removal, keep)
         commit = build_commit(settings, write, embedder)
-        consolidation = build_consolidation(settings, maintenance, write, chat, embedder, money)
-        extraction = build_extraction(settings, write, chat, embedder, commit, money)
+        consolidation = build_consolidation(
+            settings, maintenance, write, chat, embedder, money, keys
+        )
+        extraction = build_extraction(settings, write, chat, embedder, commit, money, keys)
         preview = Preview(
             write,
             extraction,
             commit,
             memory_enabled=settings.memory_enabled,
             budget=money.budget,
+            keys=keys,
         )
         saving = Saving(
             embedder,
@@ -267,7 +271,13 @@ async def running(
                         retention_days=keep.memory_days,
                         message_retention_days=keep.message_days,
                     ),
-                    Clearing(write, removal, max_attempts=settings.max_attempts, trail=audit.trail),
+                    Clearing(
+                        write,
+                        removal,
+                        max_attempts=settings.max_attempts,
+                        trail=audit.trail,
+                        keys=keys,
+                    ),
                     keys,
                 ),
                 build_leaving(settings, databases, audit.trail, secret, keys),
@@ -407,7 +417,7 @@ def build_leaving(
     """What exports and erases users."""
     return Leaving(
         Erasing(databases.removal, load_installation_signer(settings), trail, keys),
-        Exporting(databases.exports, trail, UnusableReplies(secret)),
+        Exporting(databases.exports, trail, UnusableReplies(secret), keys),
     )
 
 
@@ -436,13 +446,15 @@ class Money:
     account: Account
 
 
-def build_money(settings: ExtractionSettings, write: Database, secret: bytes) -> Money:
+def build_money(
+    settings: ExtractionSettings, write: Database, secret: bytes, keys: UserKeys
+) -> Money:
     """Prices, budget and account of this installation."""
     prices = load_prices(settings.prices_file)
     return Money(
         prices,
         Budget(settings.daily_budget_usd),
-        Account(write, prices, UnusableReplies(secret)),
+        Account(write, prices, UnusableReplies(secret), keys),
     )
 
 
@@ -463,6 +475,7 @@ def build_consolidation(
     chat: ChatModel,
     embedder: Embedder,
     money: Money,
+    keys: UserKeys,
 ) -> Consolidation:
     """What is behind `consolidation` jobs."""
     return Consolidation(
@@ -480,6 +493,7 @@ def build_consolidation(
         ),
         money.account,
         money.budget,
+        keys,
     )
 
 
@@ -490,6 +504,7 @@ def build_extraction(
     embedder: Embedder,
     commit: Commit,
     money: Money,
+    keys: UserKeys,
 ) -> Extraction:
     """The pipeline behind `memory-extraction` jobs."""
     return Extraction(
@@ -507,6 +522,7 @@ def build_extraction(
         ),
         money.account,
         money.budget,
+        keys,
     )
 
 

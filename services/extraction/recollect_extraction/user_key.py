@@ -7,10 +7,10 @@ from contextlib import suppress
 from typing import TypeVar
 
 from recollect_extraction.storage import users
-from recollect_extraction.storage.sealed_rows import KeyNeeded
 from recollect_extraction.storage.users import UserState
 from recollect_shared.database.pool import Database
 from recollect_shared.encryption.failures import KeyGone
+from recollect_shared.encryption.needed import KeyNeeded
 from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.encryption.user_keys import UserKeys
 from recollect_shared.models import Scope
@@ -50,12 +50,11 @@ async def key_of(
     return await keys.open(scope.tenant_id, scope.user_id)
 
 
-def sealing_key(state: UserState | None, scope: Scope, key: UserKey | None) -> UserKey | None:
+def sealing_key(state: UserState | None, key: UserKey | None) -> UserKey | None:
     """What to seal with what is written of a user now; None for one who does not encrypt.
 
     Args:
         state: The user's, as read under the lock of the transaction that writes.
-        scope: Whose.
         key: The key that was opened before it, if any.
 
     Raises:
@@ -64,7 +63,7 @@ def sealing_key(state: UserState | None, scope: Scope, key: UserKey | None) -> U
     if state is None or not state.encrypts:
         return None
     if key is None:
-        raise KeyNeeded(scope)
+        raise KeyNeeded
     return key
 
 
@@ -84,13 +83,18 @@ async def with_keys(
     """
     try:
         return await work({})
-    except KeyNeeded as needed:
+    except KeyNeeded:
         if keys is None:
             raise
-        wanted = needed.scope
-    at_hand = {wanted: await keys.open(wanted.tenant_id, wanted.user_id)}
+    at_hand: dict[Scope, UserKey] = {}
+    missing: KeyGone | None = None
     for scope in scopes:
-        if scope != wanted:
-            with suppress(KeyGone):
-                at_hand[scope] = await keys.open(scope.tenant_id, scope.user_id)
-    return await work(at_hand)
+        try:
+            at_hand[scope] = await keys.open(scope.tenant_id, scope.user_id)
+        except KeyGone as gone:
+            # Of most users of a batch, who encrypt nothing, there is none.
+            missing = gone
+    try:
+        return await work(at_hand)
+    except KeyNeeded:
+        raise (missing or KeyNeeded()) from None

@@ -36,6 +36,7 @@ from recollect_extraction.storage import (
 )
 from recollect_extraction.storage.ledger import Charge
 from recollect_extraction.storage.users import UserState
+from recollect_extraction.user_key import sealing_key
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.models import Scope
@@ -82,12 +83,18 @@ class Commit:
         self._memory_enabled = memory_enabled
         self._threshold = dedupe_threshold
 
-    async def run(self, held: Claim, outcome: Outcome) -> Result:
+    async def run(self, held: Claim, outcome: Outcome, key: UserKey | None = None) -> Result:
         """Write an outcome in one transaction and return the job's result up to now.
+
+        Args:
+            held: The job.
+            outcome: What a call yielded.
+            key: The user's, as it was when the call was made; None for one who has none.
 
         Raises:
             ClaimLost: The job is no longer ours, or its user wants nothing learnt; nothing of the
                 outcome was written.
+            KeyNeeded: The user encrypts, or did, and there is no `key`; nothing was written.
         """
 
         async def work(connection: Connection) -> Result | None:
@@ -96,7 +103,8 @@ class Commit:
                 await claims.hold(connection, held)
                 if await self._discarded(connection, held, state):
                     return None
-                return await self._write(connection, held, outcome)
+                sealing = sealing_key(state, key)
+                return await self._write(connection, held, outcome, key, sealing)
 
         result = await self._database.run(work, timeout=_SECONDS)
         if result is None:
@@ -126,8 +134,15 @@ class Commit:
         await claims.discard(connection, held, error=f"{why}: {text}", reason=why)
         return True
 
-    async def _write(self, connection: Connection, held: Claim, outcome: Outcome) -> Result:
-        result, plan = await self.learn(connection, held, outcome)
+    async def _write(
+        self,
+        connection: Connection,
+        held: Claim,
+        outcome: Outcome,
+        key: UserKey | None,
+        sealing: UserKey | None,
+    ) -> Result:
+        result, plan = await self.learn(connection, held, outcome, key=key, sealing=sealing)
         if self._crowding is not None:
             await self._crowding.look(connection, held.scope, tags_touched(plan))
         await ledger.charge(connection, held.scope, held.job_id, held.kind, outcome.charges)
@@ -141,11 +156,25 @@ class Commit:
         return result
 
     async def learn(
-        self, connection: Connection, held: Claim, outcome: Outcome
+        self,
+        connection: Connection,
+        held: Claim,
+        outcome: Outcome,
+        *,
+        key: UserKey | None = None,
+        sealing: UserKey | None = None,
     ) -> tuple[Result, Plan]:
         """Write what an outcome teaches, without its cost and without the job's progress.
 
-        The caller holds the user's row in a transaction of its own.
+        Args:
+            connection: In a transaction of a caller who holds the user's row.
+            held: The job.
+            outcome: What its call yielded.
+            key: Opens what is held sealed of the user.
+            sealing: What is sealed with from now on; None for a user who does not encrypt.
+
+        Raises:
+            KeyNeeded: Something is sealed, and there is no key.
         """
         scope = held.scope
         known, neighbours = await look_around(
@@ -177,8 +206,8 @@ class Commit:
         occasion = Occasion(scope, held.job_id, held.conversation, at)
         await write_plan(connection, occasion, plan, outcome.vectors)
         result = outcome.result.with_plan(plan, outcome.answer.dropped)
-        result = await self._write_profile(connection, held, outcome, result)
-        await self._write_summary(connection, held, outcome)
+        result = await self._write_profile(connection, held, outcome, result, key)
+        await self._write_summary(connection, held, outcome, key, sealing)
         await self._write_behaviour(connection, scope, outcome, at)
         return result, plan
 
@@ -243,10 +272,17 @@ class Commit:
             known = await preferences.read_preferences(connection, scope)
             await preferences.write_preferences(connection, scope, behaviour.learn(known, seen, at))
 
-    async def _write_summary(self, connection: Connection, held: Claim, outcome: Outcome) -> None:
+    async def _write_summary(
+        self,
+        connection: Connection,
+        held: Claim,
+        outcome: Outcome,
+        key: UserKey | None,
+        sealing: UserKey | None,
+    ) -> None:
         """Merge the summary field by field; a conversation always has one once it was read."""
         scope = held.scope
-        held_summary = await summaries.read(connection, scope, held.conversation)
+        held_summary = await summaries.read(connection, scope, held.conversation, key=key)
         await concluding.write(
             connection,
             scope,
@@ -254,6 +290,9 @@ class Commit:
             concluding.conclude(held_summary, outcome.answer.summary, done_to=outcome.done_to),
             held=held_summary,
             done_to=outcome.done_to,
-            messages=outcome.witnesses.messages,
+            # What was said before encryption was turned on is about to be sealed too.
+            messages=outcome.witnesses.messages if sealing is None else (),
             vectors=outcome.passages,
+            # One that quotes what was sealed stays sealed.
+            sealing=key if held_summary.sealed else sealing,
         )

@@ -58,6 +58,7 @@ FROM unnest(%(tenants)s::text[], %(users)s::text[], %(conversations)s::text[],
 JOIN messages AS g ON g.tenant_id = new.tenant_id AND g.user_id = new.user_id
      AND g.conversation_id = new.conversation_id AND g.message_no = new.message_no
 JOIN embedding_models AS m ON m.model = %(model)s AND m.dimensions = %(dimensions)s
+WHERE g.sealed IS NULL
 ORDER BY g.tenant_id, g.user_id, g.conversation_id, g.message_no
 FOR KEY SHARE OF g
 ON CONFLICT (tenant_id, user_id, conversation_id, message_no, model) DO UPDATE
