@@ -19,6 +19,7 @@ from recollect_extraction.storage.editing import Edited
 from recollect_extraction.storage.ledger import Event
 from recollect_extraction.storage.rollback import Messages
 from recollect_shared.database.pool import Connection
+from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.errors import NotFound
 from recollect_shared.models import Scope
 
@@ -53,11 +54,17 @@ class _Taught:
 
 
 async def roll_back(
-    connection: Connection, scope: Scope, source: Source, *, actor: str
+    connection: Connection,
+    scope: Scope,
+    source: Source,
+    *,
+    actor: str,
+    key: UserKey | None = None,
 ) -> dict[str, int]:
     """Take a source back; what changed, by name.
 
     Raises:
+        KeyNeeded: Something of it is sealed, and there is no `key`.
         NotFound: The user has no such conversation, document or job.
         WrongState: The user was erased.
     """
@@ -74,7 +81,7 @@ async def roll_back(
         counts["sources_removed"] = await storage.drop_sources(
             connection, scope, sorted(taught.also), taught.messages
         )
-    counts["profile_fields"] = await _clean_profile(connection, scope, taught, actor)
+    counts["profile_fields"] = await _clean_profile(connection, scope, taught, actor, key)
     if source.conversation_id:
         counts["summaries_removed"] = await drop_summary(connection, scope, source.conversation_id)
     return counts
@@ -201,12 +208,14 @@ async def _write(
     await ledger.record(connection, scope, None, [event], actor=actor)
 
 
-async def _clean_profile(connection: Connection, scope: Scope, taught: _Taught, actor: str) -> int:
+async def _clean_profile(
+    connection: Connection, scope: Scope, taught: _Taught, actor: str, key: UserKey | None
+) -> int:
     """Undo what the source's jobs changed in the profile; how many values."""
-    events = await storage.profile_events(connection, scope, taught.job_ids)
+    events = await storage.profile_events(connection, scope, taught.job_ids, key)
     if not events:
         return 0
-    current, said_at = await profiles.read_profile(connection, scope)
+    current, said_at = await profiles.read_profile(connection, scope, key)
     content = profiles.profile_content(current)
     cleaned, paths = profile_rules.undo(content, events)
     if not paths:
@@ -215,21 +224,11 @@ async def _clean_profile(connection: Connection, scope: Scope, taught: _Taught, 
     fields = dict.fromkeys(path[0] for path in paths if path[0] in FIELDS)
     # The values go back with their own age: what is said later may still replace them.
     edit = edit_profile(current, said_at, cleaned, [(name,) for name in fields], at)
-    await profiles.write_profile(connection, scope, edit.profile, said_at, actor=actor, job_id=None)
-    await ledger.record(
-        connection,
-        scope,
-        None,
-        [
-            Event(
-                "profile",
-                "rolled_back",
-                edit.profile.version,
-                _REASON,
-                before=content,
-                after=profiles.profile_content(edit.profile),
-            )
-        ],
-        actor=actor,
+    sealed = await profiles.write_profile(
+        connection, scope, edit.profile, said_at, actor=actor, job_id=None, key=key
     )
+    event = profiles.change_event(
+        "rolled_back", edit.profile, before=current, sealed=sealed, reason=_REASON
+    )
+    await ledger.record(connection, scope, None, [event], actor=actor)
     return len(paths)

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from recollect_extraction.storage import profiles
 from recollect_shared.database.pool import Connection
+from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.models import Scope
 
 _JOBS_OF_CONVERSATION = """
@@ -139,10 +141,10 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(succ
 
 # Changes of the profile by these jobs, newest first.
 _PROFILE_EVENTS = """
-SELECT before, after
+SELECT version, before, after
 FROM history
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'profile'
-  AND job_id = ANY(%(job_ids)s) AND after IS NOT NULL
+  AND job_id = ANY(%(job_ids)s)
 ORDER BY recorded_at DESC, event_id DESC
 """
 
@@ -255,11 +257,22 @@ async def no_longer_supersedes(
 
 
 async def profile_events(
-    connection: Connection, scope: Scope, job_ids: Sequence[UUID]
+    connection: Connection, scope: Scope, job_ids: Sequence[UUID], key: UserKey | None = None
 ) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """What these jobs changed in the profile, newest first: before and after."""
+    """What these jobs changed in the profile, newest first: before and after.
+
+    Raises:
+        KeyNeeded: The versions are sealed, and there is no `key`.
+    """
     cursor = await connection.execute(_PROFILE_EVENTS, {**_of(scope), "job_ids": list(job_ids)})
-    return [(row[0] or {}, row[1]) for row in await cursor.fetchall()]
+    found: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
+    for version, before, after in await cursor.fetchall():
+        if after is None:
+            # Of a user who encrypts history keeps no contents.
+            before = await profiles.read_version(connection, scope, version - 1, key)  # noqa: PLW2901
+            after = await profiles.read_version(connection, scope, version, key)  # noqa: PLW2901
+        found.append((before or {}, after))
+    return found
 
 
 def _range(messages: Messages) -> dict[str, Any]:
