@@ -173,7 +173,7 @@ async def running(
             max_attempts=settings.max_attempts,
             crowding=Crowding(above=settings.consolidate_above, max_attempts=settings.max_attempts),
         )
-        check = Check(write, extraction, memory_enabled=settings.memory_enabled)
+        check = Check(write, extraction, memory_enabled=settings.memory_enabled, keys=keys)
         worker = Worker(
             maintenance,
             signals,

@@ -133,13 +133,14 @@ class ProfileCalls:
         principal = current_call().principal
         scope = principal.scope(user_id)
 
-        async def change(connection: Connection) -> Moved:
+        async def change(connection: Connection, key: UserKey | None) -> Moved:
             return await record_feedback(
                 connection,
                 scope,
                 feedback,
                 actor=principal.subject,
                 memory_enabled=self._curation.saving.memory_enabled,
+                key=key,
             )
 
         async def again(connection: Connection, ids: Sequence[str]) -> Moved:
@@ -154,10 +155,11 @@ class ProfileCalls:
                     moved.append(known[name[0], name[1]])
             return Moved(moved, memory_ids)
 
-        outcome = await self._answering.change(
+        outcome = await self._answering.change_with_key(
             self._answering.identity("RecordFeedback", key, request),
-            Work(
-                change,
+            scope,
+            lambda key: Work(
+                lambda connection: change(connection, key),
                 ids=_names,
                 again=again,
                 users=lambda _: [user_id],

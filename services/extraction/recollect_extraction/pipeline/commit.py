@@ -184,6 +184,7 @@ class Commit:
             outcome.vectors,
             also=outcome.local_memories.values(),
             threshold=self._threshold(),
+            key=key,
         )
         plan = make_plan(
             Situation(
@@ -203,7 +204,7 @@ class Commit:
             )
         )
         at = await users.database_now(connection)
-        occasion = Occasion(scope, held.job_id, held.conversation, at)
+        occasion = Occasion(scope, held.job_id, held.conversation, at, key=key, sealing=sealing)
         await write_plan(connection, occasion, plan, outcome.vectors)
         result = outcome.result.with_plan(plan, outcome.answer.dropped)
         result = await self._write_profile(connection, held, outcome, result, key)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from recollect_extraction.budget import Budget
-from recollect_extraction.pipeline import concluding, passages
+from recollect_extraction.pipeline import concluding, passages, sealed_memories
 from recollect_extraction.pipeline.account import Account
 from recollect_extraction.pipeline.answer import Answer
 from recollect_extraction.pipeline.ask import Reply, TooMuch, ask, halves
@@ -298,13 +298,18 @@ class Extraction:
         state = await users.read_user(connection, scope)
         profile, _ = await profiles.read_profile(connection, scope, key)
         known_summary = await summaries.read(connection, scope, conversation_id, key=key)
-        tags = await memories.tags_in_use(connection, scope, MAX_TAGS)
+        sealed = await sealed_memories.read_current(connection, scope, key)
+        tags = sealed_memories.tags_of(
+            await memories.tags_in_use(connection, scope, MAX_TAGS), list(sealed.values()), MAX_TAGS
+        )
         chosen = await select_memories(
             connection,
             scope,
             batch,
             limit=self._rules.prompt_memories,
             tags_in_use=tags,
+            sealed=sealed,
+            key=key,
         )
         shown = [known for known in chosen if known.memory_id not in without]
         local_memories = {f"e{i}": known for i, known in enumerate(shown, 1)}

@@ -346,7 +346,7 @@ async def _picture(connection: Connection, run: _Run, scene: _Scene) -> Lesson:
         for change in plan.rewrites
         if change.before.memory_id not in closed
     )
-    rows = await editing.read(connection, scope, [*created, *updated, *closed])
+    rows = await editing.read(connection, scope, [*created, *updated, *closed], scene.key)
     profile, _ = await profiles.read_profile(connection, scope, scene.key)
     summary = (await summaries.read(connection, scope, conversation_id, key=scene.key)).summary
     if summary is not None:

@@ -12,6 +12,7 @@ from recollect_shared.encryption.places import message_place
 from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.models import Scope, SourceRef
 
+# Of a user who encrypts what was said is sealed, or is about to be: no index gets its words.
 _READ = """
 SELECT memory_id, conversation_id, message_id, content, sealed
 FROM (
@@ -22,7 +23,7 @@ FROM (
     FROM memory_sources AS s
     JOIN messages AS m ON m.tenant_id = s.tenant_id AND m.user_id = s.user_id
          AND m.conversation_id = s.conversation_id AND md5(m.message_id) = md5(s.message_id)
-         AND m.message_id = s.message_id
+         AND m.message_id = s.message_id AND m.sealed IS NULL
     WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
       AND s.memory_id = ANY(%(memory_ids)s) AND (m.sealed IS NULL OR %(sealed_too)s)
 ) AS said
