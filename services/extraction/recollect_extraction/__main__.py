@@ -55,6 +55,8 @@ from recollect_extraction.reembedding.begin import move_to_configured
 from recollect_extraction.reembedding.fill import Fill
 from recollect_extraction.reembedding.phases import KIND as REEMBEDDING
 from recollect_extraction.scheduler import Scheduler
+from recollect_extraction.sealing.sweep import SealingSweep
+from recollect_extraction.sealing.vectors import SealedVectors
 from recollect_extraction.sessions.context import SessionRules
 from recollect_extraction.storage import erased
 from recollect_extraction.storage.retention import KeepFor
@@ -208,6 +210,7 @@ async def running(
                 message_vectors=settings.message_vectors,
             ),
             idle_minutes=settings.extract_idle_minutes,
+            sealing=build_sealing(databases, embedder, money.prices, secret, keys),
         )
         schedules = Schedules(
             maintenance,
@@ -455,6 +458,19 @@ def build_money(
         prices,
         Budget(settings.daily_budget_usd),
         Account(write, prices, UnusableReplies(secret), keys),
+    )
+
+
+def build_sealing(
+    databases: Databases, embedder: Embedder, prices: Prices, secret: bytes, keys: UserKeys
+) -> SealingSweep:
+    """What seals what stood in clear before encryption was turned on."""
+    return SealingSweep(
+        databases.maintenance,
+        databases.removal,
+        keys,
+        UnusableReplies(secret),
+        SealedVectors(databases.maintenance, databases.removal, embedder, prices),
     )
 
 
