@@ -62,8 +62,8 @@ CALLS = "idempotency_keys"
 
 # Numbers that a model made of a text which is exported itself.
 _DERIVED_TYPES = frozenset({"halfvec", "vector", "sparsevec", "bit", "bit varying"})
-# Such numbers, sealed.
-_DERIVED_TABLES = frozenset({"sealed_embeddings"})
+DERIVED_TABLES = frozenset({"sealed_embeddings"})
+"""Tables of which only such numbers are sealed."""
 # Ciphertext: whoever takes the own data along is to have the text.
 _SEALED = "sealed"
 # Says of a reply that the user's key sealed it.
@@ -113,7 +113,7 @@ async def read_standing(connection: Connection, scope: Scope) -> Standing:
 async def has_sealed(connection: Connection, scope: Scope, among: Sequence[Holding]) -> bool:
     """Whether anything that is exported of the user was sealed with the user's key."""
     for holding in among:
-        if _SEALED in holding.columns and holding.name not in _DERIVED_TABLES:
+        if _SEALED in holding.columns and holding.name not in DERIVED_TABLES:
             which: sql.Composable = sql.SQL("sealed IS NOT NULL")
         elif _OF_USER_KEY in holding.columns:
             which = sql.Identifier(_OF_USER_KEY)
@@ -138,7 +138,7 @@ async def rows(
         for name, kind in holding.columns.items()
         if kind not in _DERIVED_TYPES and name != _SEALED and (holding.name, name) not in _SECRETS
     ]
-    opens = _SEALED in holding.columns and holding.name not in _DERIVED_TABLES
+    opens = _SEALED in holding.columns and holding.name not in DERIVED_TABLES
     statement = sql.SQL(_ROWS).format(
         columns=sql.SQL(", ").join(sql.Identifier("held", name) for name in shown),
         sealed=sql.Identifier("held", _SEALED) if opens else sql.NULL,

@@ -17,7 +17,6 @@ from recollect_extraction.storage import users
 from recollect_extraction.storage.ledger import Event
 from recollect_extraction.storage.sealed_rows import opened
 from recollect_shared.database.pool import Connection
-from recollect_shared.encryption.failures import BrokenSeal, KeyNotOpened
 from recollect_shared.encryption.needed import KeyNeeded
 from recollect_shared.encryption.places import profile_place
 from recollect_shared.encryption.sealed import UserKey
@@ -288,10 +287,7 @@ def open_profile(sealed: bytes, key: UserKey | None) -> dict[str, Any]:
         KeyNeeded: There is no `key`.
         KeyUnavailable: It was sealed with another key.
     """
-    try:
-        return opened(key, sealed, profile_place())
-    except BrokenSeal:
-        raise KeyNotOpened("the profile was sealed with an earlier key") from None
+    return opened(key, sealed, profile_place())
 
 
 def change_event(
