@@ -65,14 +65,14 @@ async def record_feedback(
         key: The user's, for one who encrypts.
 
     Raises:
-        KeyNeeded: A memory that it moves is sealed, and there is no `key`.
+        KeyNeeded: The message, or a memory that it moves, is sealed, and there is no `key`.
         NotFound: The conversation has no such message of the assistant.
         WrongState: The user was erased.
     """
     state = await users.enter_user(connection, scope)
     await users.lock_user(connection, scope)
     items = await preferences.items_of_answer(
-        connection, scope, feedback.conversation_id, feedback.message_id
+        connection, scope, feedback.conversation_id, feedback.message_id, key=key
     )
     if items is None:
         raise NotFound(
