@@ -19,7 +19,6 @@ from recollect_extraction.pipeline.dedupe import CANDIDATE_STATUSES
 from recollect_extraction.storage import (
     editing,
     keyword_index,
-    profiles,
     sealed_memories,
     users,
 )
@@ -160,8 +159,8 @@ async def write_sealed(
 ) -> None:
     """Store the next version of a memory sealed, whether or not it was so before.
 
-    What stood in clear until now (words in the index, vectors, versions, history) is left to the
-    sweep; of it nothing is found any more. A sealed memory mentions no entity.
+    What stood in clear until now (words in the index, vectors, versions, history, mentions) is left
+    to the sweep.
 
     Args:
         connection: In the transaction of a caller who holds the user's row and sees to history.
@@ -206,7 +205,5 @@ async def write_sealed(
     for model, each in kept:
         await sealed_memories.write_vector(connection, scope, key, memory_id, each, model=model)
     unembedded = not kept and (reworded or not held.sealed)
-    if not held.sealed:
-        await profiles.replace_mentions(connection, scope, memory_id, [])
     if unembedded or not held.sealed:
         await users.leave_to_seal(connection, scope)

@@ -256,7 +256,8 @@ def _edited(row: tuple[Any, ...], key: UserKey | None) -> Edited:
     memory = _memory(row)
     if sealed is not None:
         words = open_words(key, memory.memory_id, sealed)
-        memory = replace(memory, **{name: words[name] for name in WORDS})
+        # What it mentioned before it was sealed is about to be swept out.
+        memory = replace(memory, entities=[], **{name: words[name] for name in WORDS})
     return Edited(memory, row[29], row[30], row[31], row[32], row[33], sealed is not None)
 
 

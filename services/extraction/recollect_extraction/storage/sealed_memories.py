@@ -10,6 +10,7 @@ from uuid import UUID
 import numpy as np
 
 from recollect_extraction.storage.memories import KNOWN, Known, known_of
+from recollect_extraction.storage.sealed_rows import opened_bytes
 from recollect_extraction.storage.sealed_words import open_words
 from recollect_shared.database.pool import Connection
 from recollect_shared.embeddings.protocol import Vector
@@ -176,8 +177,12 @@ async def write_vector(
 
 
 def open_vector(key: UserKey, memory_id: UUID, model: str, sealed: bytes) -> Vector:
-    """What `write_vector` stored."""
-    plain = key.open_bytes(sealed, vector_place(memory_id, model))
+    """What `write_vector` stored.
+
+    Raises:
+        KeyNotOpened: The key is another than it was sealed with, or the value was changed.
+    """
+    plain = opened_bytes(key, sealed, vector_place(memory_id, model))
     return np.frombuffer(plain, dtype=_HALF).astype(np.float32)
 
 

@@ -22,4 +22,20 @@ def opened(key: UserKey | None, sealed: bytes, place: Sequence[str]) -> dict[str
     try:
         return key.open(sealed, place)
     except BrokenSeal:
-        raise KeyNotOpened("what is stored was sealed with another key, or changed") from None
+        raise _broken() from None
+
+
+def opened_bytes(key: UserKey, sealed: bytes, place: Sequence[str]) -> bytes:
+    """The bytes, such as a vector's, that `sealed` holds.
+
+    Raises:
+        KeyNotOpened: The key is another than they were sealed with, or the value was changed.
+    """
+    try:
+        return key.open_bytes(sealed, place)
+    except BrokenSeal:
+        raise _broken() from None
+
+
+def _broken() -> KeyNotOpened:
+    return KeyNotOpened("what is stored was sealed with another key, or changed")
