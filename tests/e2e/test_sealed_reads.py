@@ -399,14 +399,14 @@ class TestWithoutTheKey:
                 await search(blind, "in March 2026", limit=20),
                 await search(blind, limit=20),
                 await context(blind, "lithium in Porto"),
-                await context(blind),
+                told := await context(blind),
             ):
                 assert set(contents(found)) == clear
                 assert leg(found).state == state
                 assert leg(found).reason
                 assert found.degraded == wrong
-            assert [c.summary for c in found.conversations] == ["clear"]
-            assert found.profile.summary == ""
+            assert [c.summary for c in told.conversations] == ["clear"]
+            assert told.profile.summary == ""
             assert set(contents(await listed(blind))) == clear
             assert contents(await listed(blind, tags=["health"])) == []
             read = blind.retrieval
