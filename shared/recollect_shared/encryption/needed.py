@@ -27,7 +27,8 @@ class KeyNeeded(KeyUnavailable):
 
     def __init__(self) -> None:
         super().__init__(
-            "this needs the key of a user who encrypts, and was done without; report it as a fault",
+            "this needs the key of a user who encrypts, and was begun without, as when encryption "
+            "was turned on meanwhile: try again",
             reason=REASON,
         )
 
