@@ -18,8 +18,7 @@ from psycopg import sql
 
 from recollect.v1 import extraction_service_pb2, job_pb2, memory_pb2, retrieval_service_pb2
 from recollect_shared.database.embedded import EmbeddedPostgres
-from recollect_shared.encryption.failures import KeyGone
-from recollect_shared.encryption.sealed import BrokenSeal
+from recollect_shared.encryption.failures import BrokenSeal, KeyGone
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import save, update
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
