@@ -25,8 +25,8 @@ from recollect_extraction.pipeline.answer import (
     fits_struct,
 )
 from recollect_extraction.pipeline.evidence import MAX_SOURCE_TEXT
+from recollect_extraction.pipeline.indexing import with_keywords
 from recollect_extraction.pipeline.sealed_memories import is_sensitive, write_sealed
-from recollect_extraction.pipeline.write import with_keywords
 from recollect_extraction.storage import (
     editing,
     keyword_index,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from recollect_extraction.pipeline.evidence import MAX_SOURCE_TEXT
-from recollect_extraction.pipeline.write import with_keywords
+from recollect_extraction.pipeline.indexing import with_keywords
 from recollect_extraction.storage import removal
 from recollect_shared.database.pool import Connection
 from recollect_shared.models import Scope

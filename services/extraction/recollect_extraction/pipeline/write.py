@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -10,17 +9,15 @@ from typing import Any
 from uuid import UUID
 
 from recollect_extraction.pipeline.events import events_of
-from recollect_extraction.pipeline.evidence import MAX_SOURCE_TEXT
+from recollect_extraction.pipeline.indexing import Indexed, index_plan, last_rewordings
 from recollect_extraction.pipeline.operations import Closure, Creation, Plan, Rewrite
 from recollect_extraction.pipeline.sealed_memories import is_sensitive, write_sealed
 from recollect_extraction.storage import (
     editing,
-    keyword_index,
     ledger,
     memories,
     profiles,
     sealed_memories,
-    sources,
     users,
 )
 from recollect_extraction.storage.sealed_words import seal_words
@@ -29,12 +26,6 @@ from recollect_shared.embeddings.active import active_model
 from recollect_shared.embeddings.protocol import Vector
 from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.models import Scope
-from recollect_shared.text.terms import count_terms
-
-MAX_WORDS = 2 * MAX_SOURCE_TEXT
-"""Characters of the words behind a reworded memory that are indexed with it, the newest first."""
-_EARLIER_SOURCES = 16
-_TEXTS_AT_ONCE = keyword_index.SEGMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +75,11 @@ async def write_plan(
     scope = occasion.scope
     vectors = await _of_active_model(connection, vectors)
     sealed = _to_seal(plan, occasion)
-    numbers = await _index(connection, occasion, plan, sealed)
+    numbers = await index_plan(
+        connection, scope, plan, sealed=sealed, heard=occasion.sealing is None
+    )
     await _create(connection, occasion, plan.creations, vectors, numbers, sealed)
-    reworded = _last_rewordings(plan)
+    reworded = last_rewordings(plan)
     for rewrite in plan.rewrites:
         if rewrite.after.memory_id in sealed:
             await _rewrite_sealed(connection, occasion, rewrite, vectors)
@@ -142,105 +135,12 @@ async def _of_active_model(connection: Connection, vectors: Vectors) -> Vectors:
     return vectors if active is not None and active[0] == vectors.model else Vectors("", {}, {})
 
 
-@dataclass(frozen=True, slots=True)
-class _Indexed:
-    lexical_no: int
-    length: int
-
-
-async def _index(
-    connection: Connection, occasion: Occasion, plan: Plan, sealed: frozenset[UUID]
-) -> dict[UUID, _Indexed]:
-    """Number and index the text of every memory that is new or gets new words, by its id.
-
-    One that is sealed has a number and no words. Of a user who encrypts the words that memories
-    came from are sealed, and so none of them is in the index.
-    """
-    scope = occasion.scope
-    heard = occasion.sealing is None
-    texts = {
-        made.memory_id: Counter[str]()
-        if made.memory_id in sealed
-        else count_terms(
-            made.item.content,
-            with_keywords(made.evidence.text if heard else "", made.item.keywords),
-        )
-        for made in plan.creations
-    }
-    growth = sum(terms.total() for terms in texts.values())
-    # Of several versions in a row only the last one is found by its words.
-    reworded = {
-        memory_id: change
-        for memory_id, change in _last_rewordings(plan).items()
-        if memory_id not in sealed
-    }
-    words = await _words(connection, scope, plan, list(reworded) if heard else [])
-    for memory_id, change in reworded.items():
-        texts[memory_id] = count_terms(
-            change.after.content, with_keywords(words.get(memory_id, ""), change.after.keywords)
-        )
-        growth += texts[memory_id].total() - change.before.lexical_length
-    if not texts:
-        return {}
-    first = 1 + await keyword_index.reserve_numbers(
-        connection, scope, texts=len(texts), documents=len(plan.creations), terms=growth
-    )
-    numbers = {
-        key: _Indexed(first + i, terms.total()) for i, (key, terms) in enumerate(texts.items())
-    }
-    keys = list(texts)
-    for start in range(0, len(keys), _TEXTS_AT_ONCE):
-        await keyword_index.append(
-            connection,
-            scope,
-            {numbers[key].lexical_no: texts[key] for key in keys[start : start + _TEXTS_AT_ONCE]},
-        )
-    return numbers
-
-
-def with_keywords(words: str, keywords: Sequence[str]) -> str:
-    """The words a memory is found by beside its content: those it came from, and its keywords."""
-    return "\n".join([words, *keywords])
-
-
-def _last_rewordings(plan: Plan) -> dict[UUID, Rewrite]:
-    """The change that leaves each reworded memory with the words and keywords it is found by."""
-    return {
-        change.after.memory_id: change
-        for change in plan.rewrites
-        if change.vector_of is not None
-        or list(change.after.keywords) != list(change.before.keywords)
-    }
-
-
-async def _words(
-    connection: Connection, scope: Scope, plan: Plan, memory_ids: Sequence[UUID]
-) -> dict[UUID, str]:
-    """The words behind memories: those of this reply first, then those of earlier sources."""
-    if not memory_ids:
-        return {}
-    earlier = await sources.read_words(
-        connection, scope, memory_ids, newest=_EARLIER_SOURCES, characters=MAX_SOURCE_TEXT
-    )
-    new = set(plan.sources)
-    found: dict[UUID, str] = {}
-    for memory_id in memory_ids:
-        texts = [c.source_text for c in reversed(plan.rewrites) if c.after.memory_id == memory_id]
-        texts += [
-            content
-            for source, content in earlier.get(memory_id, ())
-            if (memory_id, source) not in new
-        ]
-        found[memory_id] = "\n".join(filter(None, texts))[:MAX_WORDS]
-    return found
-
-
 async def _create(
     connection: Connection,
     occasion: Occasion,
     creations: Sequence[Creation],
     vectors: Vectors,
-    numbers: Mapping[UUID, _Indexed],
+    numbers: Mapping[UUID, Indexed],
     sealed: frozenset[UUID],
 ) -> None:
     scope = occasion.scope
@@ -300,7 +200,7 @@ async def _seal_vectors(
         )
 
 
-def _row(occasion: Occasion, made: Creation, vectors: Vectors, indexed: _Indexed) -> dict[str, Any]:
+def _row(occasion: Occasion, made: Creation, vectors: Vectors, indexed: Indexed) -> dict[str, Any]:
     item = made.item
     has_vector = ("new", made.position) in vectors.contents
     return {
@@ -340,7 +240,7 @@ async def _rewrite(
     occasion: Occasion,
     change: Rewrite,
     vectors: Vectors,
-    indexed: _Indexed | None,
+    indexed: Indexed | None,
 ) -> None:
     after = change.after
     vector = vectors.contents.get(change.vector_of) if change.vector_of is not None else None
