@@ -48,7 +48,10 @@ class PrivacyServiceStub:
     """ExportUser streams everything that is held about a user as JSON lines, one row a line with the name of
     its table: `{"table": "memories", "row": {...}}`. It closes with a manifest; a stream that breaks off without
     one is not complete. All of it is one moment. Vectors, hashes of secrets and keys are left out. Of an erased
-    user there is the manifest alone. It takes at most an hour. Safe to retry from the start.
+    user there is the manifest alone. What is encrypted comes in clear; a line of which something can be opened by
+    nobody any more has `"lost": true` beside its row. It takes at most an hour. Fails with FAILED_PRECONDITION
+    (`ENCRYPTION_NOT_CONFIGURED`) before its first line if there is no key to open it with. Safe to retry from
+    the start.
     """
     EraseUser: _grpc.UnaryUnaryMultiCallable[_privacy_service_pb2.EraseUserRequest, _privacy_service_pb2.EraseUserResponse]
     """EraseUser removes everything that is held about a user, for good, and returns a signed receipt. When it
@@ -107,7 +110,10 @@ class PrivacyServiceAsyncStub(PrivacyServiceStub):
     """ExportUser streams everything that is held about a user as JSON lines, one row a line with the name of
     its table: `{"table": "memories", "row": {...}}`. It closes with a manifest; a stream that breaks off without
     one is not complete. All of it is one moment. Vectors, hashes of secrets and keys are left out. Of an erased
-    user there is the manifest alone. It takes at most an hour. Safe to retry from the start.
+    user there is the manifest alone. What is encrypted comes in clear; a line of which something can be opened by
+    nobody any more has `"lost": true` beside its row. It takes at most an hour. Fails with FAILED_PRECONDITION
+    (`ENCRYPTION_NOT_CONFIGURED`) before its first line if there is no key to open it with. Safe to retry from
+    the start.
     """
     EraseUser: _aio.UnaryUnaryMultiCallable[_privacy_service_pb2.EraseUserRequest, _privacy_service_pb2.EraseUserResponse]  # type: ignore[assignment]
     """EraseUser removes everything that is held about a user, for good, and returns a signed receipt. When it
@@ -175,7 +181,10 @@ class PrivacyServiceServicer(metaclass=_abc_1.ABCMeta):
         """ExportUser streams everything that is held about a user as JSON lines, one row a line with the name of
         its table: `{"table": "memories", "row": {...}}`. It closes with a manifest; a stream that breaks off without
         one is not complete. All of it is one moment. Vectors, hashes of secrets and keys are left out. Of an erased
-        user there is the manifest alone. It takes at most an hour. Safe to retry from the start.
+        user there is the manifest alone. What is encrypted comes in clear; a line of which something can be opened by
+        nobody any more has `"lost": true` beside its row. It takes at most an hour. Fails with FAILED_PRECONDITION
+        (`ENCRYPTION_NOT_CONFIGURED`) before its first line if there is no key to open it with. Safe to retry from
+        the start.
         """
 
     @_abc_1.abstractmethod
