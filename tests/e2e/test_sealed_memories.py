@@ -260,7 +260,7 @@ async def test_h3_while_the_embedder_is_away_it_is_sealed_and_embedded_later(
     assert near.deduplicated
 
 
-async def test_h3_feedback_moves_a_sealed_memory(
+async def test_h3_the_history_tells_what_lies_beside_the_seal(
     sealing: Services, superuser_conninfo: str, tmp_path: Path
 ) -> None:
     """The importance lies beside the seal, and the words stay within."""
