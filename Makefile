@@ -24,7 +24,7 @@ TYPED := shared/recollect shared/recollect_shared shared/recollect_client \
 	$(patsubst %/,%,$(sort $(dir $(wildcard examples/*/*.py benchmarks/*.py))))
 
 .PHONY: help install lock demo run test faults lint format eval bench bench-extraction bench-retrieval \
-	bench-peers migrate docs compose-env clean
+	bench-encryption bench-peers migrate docs compose-env clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,9 @@ bench-extraction: install ## Measure what an extraction costs (BENCH_ARGS=--help
 
 bench-retrieval: install ## Measure what a search costs (BENCH_ARGS=--help: quick, full, plot)
 	$(BIN)/python -m benchmarks.retrieval $(BENCH_ARGS)
+
+bench-encryption: install ## Measure what encryption of sensitive text costs
+	$(BIN)/python -m benchmarks.encryption $(BENCH_ARGS)
 
 bench-peers: install ## Measure what the same search costs in other memory stores
 	$(BIN)/python -m benchmarks.peers $(BENCH_ARGS)

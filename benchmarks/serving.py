@@ -15,6 +15,7 @@ import grpc
 from recollect.v1 import (
     extraction_service_pb2_grpc,
     memory_service_pb2_grpc,
+    privacy_service_pb2_grpc,
     retrieval_service_pb2_grpc,
 )
 from recollect_extraction import __main__ as extraction
@@ -45,6 +46,7 @@ class Writing:
 
     transcripts: extraction_service_pb2_grpc.ExtractionServiceAsyncStub
     memories: memory_service_pb2_grpc.MemoryServiceAsyncStub
+    privacy: privacy_service_pb2_grpc.PrivacyServiceAsyncStub
 
 
 @asynccontextmanager
@@ -71,6 +73,7 @@ async def writing(place: Place, **given: Any) -> AsyncIterator[Writing]:
         yield Writing(
             extraction_service_pb2_grpc.ExtractionServiceStub(channel),
             memory_service_pb2_grpc.MemoryServiceStub(channel),
+            privacy_service_pb2_grpc.PrivacyServiceStub(channel),
         )
 
 

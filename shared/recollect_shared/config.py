@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
 from recollect_shared.auth.claims import DEFAULT_TENANT_CLAIM
 from recollect_shared.auth.principal import DEFAULT_TENANT
 from recollect_shared.auth.token_settings import check_token_settings
 from recollect_shared.database.embedded import default_data_dir
+from recollect_shared.encryption.settings import EncryptionSettings
 
 PREFIX = "RECOLLECT_"
 DEFAULT_EMBEDDING_MODEL = "text-embedding-3-small"
@@ -25,7 +26,7 @@ AuthMode = Literal["off", "api-key", "jwt"]
 """How callers prove who they are."""
 
 
-class SharedSettings(BaseSettings):
+class SharedSettings(EncryptionSettings):
     """Settings common to the two services; see the README's table for every variable."""
 
     model_config = SettingsConfigDict(

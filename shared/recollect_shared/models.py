@@ -2,6 +2,9 @@
 
 Enumerations are the lower-case words the schema stores (`preference`, `active`); the wire names
 (`MEMORY_TYPE_PREFERENCE`) exist only in `recollect_shared.convert`.
+
+`sealed` is what was read of a user who encrypts and is not opened yet: the fields that belong in it
+are empty then. Whoever opens it sets it to None.
 """
 
 from __future__ import annotations
@@ -83,6 +86,7 @@ class Memory:
     last_accessed_at: datetime | None = None
     version: int = 1
     job_id: UUID | None = None
+    sealed: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,7 @@ class Profile:
     version: int = 0
     last_extracted_at: datetime | None = None
     updated_at: datetime | None = None
+    sealed: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +124,7 @@ class Summary:
     technical_topics: Sequence[str] = ()
     followup_suggestions: Sequence[str] = ()
     last_said_at: datetime | None = None
+    sealed: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +140,7 @@ class Message:
     context_items: Sequence[Mapping[str, Any]] = ()
     pending_action_ids: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    sealed: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

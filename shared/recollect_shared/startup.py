@@ -32,6 +32,8 @@ from recollect_shared.database.pool import Connection, Reads
 from recollect_shared.embeddings.factory import build_embedder
 from recollect_shared.embeddings.protocol import Embedder
 from recollect_shared.embeddings.shelf import Embedders
+from recollect_shared.encryption.key_store import KeyStore
+from recollect_shared.encryption.user_keys import UserKeys
 from recollect_shared.rpc.server import ServerFailed, end_signal
 from recollect_shared.sealing import load_secret
 from recollect_shared.signing import Signer, load_signer
@@ -189,6 +191,20 @@ def signing_key_path(settings: SharedSettings) -> Path:
 def load_hash_key(settings: SharedSettings) -> bytes:
     """The key of `user_hash`, made on first use."""
     return load_secret(settings.hash_key_file or settings.data_dir / "hash_key")
+
+
+def user_keys_dir(settings: SharedSettings) -> Path:
+    """Where the wrapped keys of users lie."""
+    return settings.user_keys_dir or settings.data_dir / "user-keys"
+
+
+def load_user_keys(settings: SharedSettings, hash_key: bytes) -> UserKeys:
+    """The keys of users; without a key-encryption key it says that it is not configured.
+
+    Raises:
+        ValueError: The key-encryption key is wrong; the message names the variable or file.
+    """
+    return UserKeys(settings.load_key_wrapper(), KeyStore(user_keys_dir(settings)), hash_key)
 
 
 @asynccontextmanager

@@ -128,13 +128,19 @@ class TestWhatIsInForce:
         assert (refusal.reason, list(refusal.fields)) == ("INVALID_FIELD", [field])
         assert rows(superuser_conninfo, "SELECT 1 FROM recollect.users") == []
 
-    async def test_h3_encryption_is_refused_while_there_is_none(self, services: Services) -> None:
+    async def test_h3_encryption_is_refused_where_there_is_no_key(
+        self, services: Services, superuser_conninfo: str
+    ) -> None:
         """A wish that cannot be met is not taken down as if it were, nor is the rest."""
         refusal = await refusal_of(choose(services, encrypt_sensitive=True, learning_enabled=False))
-        assert refusal.code is grpc.StatusCode.UNIMPLEMENTED
-        assert refusal.reason == "CAPABILITY_NOT_AVAILABLE"
-        assert "encrypt_sensitive" in refusal.message
+        assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
+        assert refusal.reason == "ENCRYPTION_NOT_CONFIGURED"
+        assert "RECOLLECT_ENCRYPTION_KEY_FILE" in refusal.message
         assert plain(await settings(services)) == DEFAULTS
+        assert rows(superuser_conninfo, "SELECT 1 FROM recollect.users") == []
+        # To switch it off, or to follow the installation again, takes no key.
+        await choose(services, encrypt_sensitive=False)
+        await choose(services, mask=["encrypt_sensitive"])
 
     async def test_of_somebody_erased(self, services: Services, superuser_conninfo: str) -> None:
         """A write is refused; a read tells what holds for anybody."""

@@ -55,6 +55,8 @@ from recollect_extraction.reembedding.begin import move_to_configured
 from recollect_extraction.reembedding.fill import Fill
 from recollect_extraction.reembedding.phases import KIND as REEMBEDDING
 from recollect_extraction.scheduler import Scheduler
+from recollect_extraction.sealing.sweep import SealingSweep
+from recollect_extraction.sealing.vectors import SealedVectors
 from recollect_extraction.sessions.context import SessionRules
 from recollect_extraction.storage import erased
 from recollect_extraction.storage.retention import KeepFor
@@ -81,6 +83,7 @@ from recollect_shared.consistency import ConsistencyTokens
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.embeddings.in_force import EmbedderInForce
 from recollect_shared.embeddings.protocol import Embedder
+from recollect_shared.encryption.user_keys import UserKeys
 from recollect_shared.paging import PageTokens
 from recollect_shared.processes import Spread, serve_in_processes
 from recollect_shared.rpc.server import Server
@@ -91,6 +94,7 @@ from recollect_shared.startup import (
     load_deployment_secret,
     load_hash_key,
     load_installation_signer,
+    load_user_keys,
     run_service,
 )
 from recollect_shared.telemetry import configure_logging
@@ -132,8 +136,9 @@ async def running(
         )
         secret = load_deployment_secret(settings)
         audit = await open_audit(stack, settings, databases)
+        keys = load_user_keys(settings, databases.hash_key)
         signals = JobSignals(maintenance.conninfo)
-        money = build_money(settings, write, secret)
+        money = build_money(settings, write, secret, keys)
         limit = QueueLimit(settings.queue_limit)
         intake = Intake(
             write,
@@ -145,19 +150,23 @@ async def running(
             ),
             limit,
             audit.trail,
+            keys,
         )
         decay = Decay(maintenance, max_memories=settings.max_memories)
         keep = KeepFor(settings.retention_days, settings.message_retention_days)
         retention = Retention(removal, keep)
         commit = build_commit(settings, write, embedder)
-        consolidation = build_consolidation(settings, maintenance, write, chat, embedder, money)
-        extraction = build_extraction(settings, write, chat, embedder, commit, money)
+        consolidation = build_consolidation(
+            settings, maintenance, write, chat, embedder, money, keys
+        )
+        extraction = build_extraction(settings, write, chat, embedder, commit, money, keys)
         preview = Preview(
             write,
             extraction,
             commit,
             memory_enabled=settings.memory_enabled,
             budget=money.budget,
+            keys=keys,
         )
         saving = Saving(
             embedder,
@@ -166,7 +175,7 @@ async def running(
             max_attempts=settings.max_attempts,
             crowding=Crowding(above=settings.consolidate_above, max_attempts=settings.max_attempts),
         )
-        check = Check(write, extraction, memory_enabled=settings.memory_enabled)
+        check = Check(write, extraction, memory_enabled=settings.memory_enabled, keys=keys)
         worker = Worker(
             maintenance,
             signals,
@@ -201,6 +210,7 @@ async def running(
                 message_vectors=settings.message_vectors,
             ),
             idle_minutes=settings.extract_idle_minutes,
+            sealing=build_sealing(databases, embedder, money.prices, secret, keys),
         )
         schedules = Schedules(
             maintenance,
@@ -219,7 +229,7 @@ async def running(
                 (HOURS_SECONDS, audit.digests.close_hours),
             ],
         )
-        answering = Answering(write, ConsistencyTokens(secret), audit.trail, audit.reads)
+        answering = Answering(write, ConsistencyTokens(secret), audit.trail, audit.reads, keys)
         pages = PageTokens(secret)
         handlers = Handlers(
             ExtractionHandlers(
@@ -264,9 +274,16 @@ async def running(
                         retention_days=keep.memory_days,
                         message_retention_days=keep.message_days,
                     ),
-                    Clearing(write, removal, max_attempts=settings.max_attempts, trail=audit.trail),
+                    Clearing(
+                        write,
+                        removal,
+                        max_attempts=settings.max_attempts,
+                        trail=audit.trail,
+                        keys=keys,
+                    ),
+                    keys,
                 ),
-                build_leaving(settings, databases, audit.trail, secret),
+                build_leaving(settings, databases, audit.trail, secret, keys),
                 pages,
             ),
         )
@@ -394,12 +411,16 @@ async def open_audit(
 
 
 def build_leaving(
-    settings: ExtractionSettings, databases: Databases, trail: Trail, secret: bytes
+    settings: ExtractionSettings,
+    databases: Databases,
+    trail: Trail,
+    secret: bytes,
+    keys: UserKeys,
 ) -> Leaving:
     """What exports and erases users."""
     return Leaving(
-        Erasing(databases.removal, load_installation_signer(settings), trail),
-        Exporting(databases.exports, trail, UnusableReplies(secret)),
+        Erasing(databases.removal, load_installation_signer(settings), trail, keys),
+        Exporting(databases.exports, trail, UnusableReplies(secret), keys),
     )
 
 
@@ -428,13 +449,28 @@ class Money:
     account: Account
 
 
-def build_money(settings: ExtractionSettings, write: Database, secret: bytes) -> Money:
+def build_money(
+    settings: ExtractionSettings, write: Database, secret: bytes, keys: UserKeys
+) -> Money:
     """Prices, budget and account of this installation."""
     prices = load_prices(settings.prices_file)
     return Money(
         prices,
         Budget(settings.daily_budget_usd),
-        Account(write, prices, UnusableReplies(secret)),
+        Account(write, prices, UnusableReplies(secret), keys),
+    )
+
+
+def build_sealing(
+    databases: Databases, embedder: Embedder, prices: Prices, secret: bytes, keys: UserKeys
+) -> SealingSweep:
+    """What seals what stood in clear before encryption was turned on."""
+    return SealingSweep(
+        databases.maintenance,
+        databases.removal,
+        keys,
+        UnusableReplies(secret),
+        SealedVectors(databases.maintenance, databases.removal, embedder, prices),
     )
 
 
@@ -455,6 +491,7 @@ def build_consolidation(
     chat: ChatModel,
     embedder: Embedder,
     money: Money,
+    keys: UserKeys,
 ) -> Consolidation:
     """What is behind `consolidation` jobs."""
     return Consolidation(
@@ -472,6 +509,7 @@ def build_consolidation(
         ),
         money.account,
         money.budget,
+        keys,
     )
 
 
@@ -482,6 +520,7 @@ def build_extraction(
     embedder: Embedder,
     commit: Commit,
     money: Money,
+    keys: UserKeys,
 ) -> Extraction:
     """The pipeline behind `memory-extraction` jobs."""
     return Extraction(
@@ -499,6 +538,7 @@ def build_extraction(
         ),
         money.account,
         money.budget,
+        keys,
     )
 
 

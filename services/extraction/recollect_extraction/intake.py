@@ -6,7 +6,7 @@ an idempotency key replays the first answer.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -16,9 +16,12 @@ from recollect_extraction.queue import jobs
 from recollect_extraction.queue.limit import QueueLimit
 from recollect_extraction.storage import conversations, users
 from recollect_extraction.storage.conversations import Counters, IncomingMessage
+from recollect_extraction.user_key import sealing_key, with_keys
 from recollect_shared.audit.trail import NOBODY, Trail
 from recollect_shared.consistency import Position
 from recollect_shared.database.pool import Connection, Database
+from recollect_shared.encryption.sealed import UserKey
+from recollect_shared.encryption.user_keys import UserKeys
 from recollect_shared.errors import NotFound, WrongState
 from recollect_shared.models import Job, Scope
 
@@ -76,11 +79,13 @@ class Intake:
         rules: IntakeRules,
         limit: QueueLimit | None = None,
         trail: Trail | None = None,
+        keys: UserKeys | None = None,
     ) -> None:
         self._database = database
         self._rules = rules
         self._limit = limit or QueueLimit()
         self._trail = trail
+        self._keys = keys
 
     async def submit(
         self,
@@ -96,9 +101,11 @@ class Intake:
             WrongState: A user was erased, or a known message id came with other content.
             Exhausted: Too many jobs wait.
             AlreadyExists: The idempotency key was used for another body.
+            KeyUnavailable: A user encrypts and their key cannot be had; nothing was stored.
+            KeyServiceUnavailable: The same, for now.
         """
 
-        async def work(connection: Connection) -> list[Job]:
+        async def work(connection: Connection, keys: Mapping[Scope, UserKey]) -> list[Job]:
             await self._limit.require(connection, tenant_id, len(transcripts))
             # Locks are taken in one order, whatever the order of the batch.
             order = sorted(
@@ -107,11 +114,11 @@ class Intake:
             )
             made: dict[int, Job] = {}
             for i in order:
-                made[i] = await self._submit_one(connection, tenant_id, transcripts[i], i)
+                made[i] = await self._submit_one(connection, tenant_id, transcripts[i], i, keys)
             return [made[i] for i in range(len(transcripts))]
 
         user_ids = sorted({transcript.user_id for transcript in transcripts})
-        return await self.once(tenant_id, identity, user_ids, work, timeout)
+        return await self._once_sealed(tenant_id, identity, user_ids, work, timeout)
 
     async def append(
         self,
@@ -128,13 +135,15 @@ class Intake:
             WrongState: The user was erased, or a known message id came with other content.
             Exhausted: A job would be due and too many wait; nothing was stored.
             AlreadyExists: The idempotency key was used for another body.
+            KeyUnavailable: The user encrypts and their key cannot be had; nothing was stored.
+            KeyServiceUnavailable: The same, for now.
         """
         pending: int | None = None
 
         async def count(connection: Connection) -> int:
             return await conversations.count_pending(connection, scope, conversation_id)
 
-        async def work(connection: Connection) -> list[Job]:
+        async def work(connection: Connection, keys: Mapping[Scope, UserKey]) -> list[Job]:
             nonlocal pending
             state = await users.enter_user(connection, scope)
             if why := state.why_not_learning(self._rules.memory_enabled):
@@ -142,8 +151,16 @@ class Intake:
             counters = await conversations.open_conversation(
                 connection, scope, conversation_id, time_zone=None
             )
+            key = keys.get(scope)
             stored = await store_messages(
-                connection, scope, conversation_id, counters, messages, "messages"
+                connection,
+                scope,
+                conversation_id,
+                counters,
+                messages,
+                "messages",
+                key=key,
+                sealing=sealing_key(state, key),
             )
             await conversations.advance(
                 connection,
@@ -160,7 +177,9 @@ class Intake:
             await self._limit.require(connection, scope.tenant_id)
             return [await self._enqueue_open(connection, scope, conversation_id)]
 
-        accepted = await self.once(scope.tenant_id, identity, [scope.user_id], work, timeout)
+        accepted = await self._once_sealed(
+            scope.tenant_id, identity, [scope.user_id], work, timeout
+        )
         if pending is None:
             pending = await self._database.run(count, timeout=timeout, repeatable=True)
         return Accepted(accepted.jobs, accepted.position, pending)
@@ -231,13 +250,20 @@ class Intake:
         await self._database.run(work, timeout=10.0)
 
     async def _submit_one(
-        self, connection: Connection, tenant_id: str, transcript: IncomingTranscript, index: int
+        self,
+        connection: Connection,
+        tenant_id: str,
+        transcript: IncomingTranscript,
+        index: int,
+        keys: Mapping[Scope, UserKey],
     ) -> Job:
         scope = Scope(tenant_id, transcript.user_id)
         conversation_id = transcript.conversation_id
         state = await users.enter_user(connection, scope)
         if why := state.why_not_learning(self._rules.memory_enabled):
             return await self._refuse(connection, scope, conversation_id, why)
+        key = keys.get(scope)
+        sealing = sealing_key(state, key)
         before = await conversations.open_conversation(
             connection, scope, conversation_id, time_zone=transcript.time_zone
         )
@@ -248,6 +274,8 @@ class Intake:
             before,
             transcript.messages,
             f"transcripts[{index}].messages",
+            key=key,
+            sealing=sealing,
         )
         job = None
         watermark = before.watermark
@@ -316,6 +344,23 @@ class Intake:
             max_attempts=self._rules.max_attempts,
         )
 
+    async def _once_sealed(
+        self,
+        tenant_id: str,
+        identity: Identity | None,
+        user_ids: Sequence[str],
+        work: Callable[[Connection, Mapping[Scope, UserKey]], Awaitable[list[Job]]],
+        timeout: float,
+    ) -> Accepted:
+        """As `once`, with the keys of those users who encrypt."""
+        return await with_keys(
+            self._keys,
+            [Scope(tenant_id, user_id) for user_id in user_ids],
+            lambda keys: self.once(
+                tenant_id, identity, user_ids, lambda connection: work(connection, keys), timeout
+            ),
+        )
+
     async def once(
         self,
         tenant_id: str,
@@ -358,16 +403,30 @@ async def store_messages(
     counters: Counters,
     messages: Sequence[IncomingMessage],
     field: str,
+    *,
+    key: UserKey | None = None,
+    sealing: UserKey | None = None,
 ) -> Stored:
     """Number and insert the messages that are new; those already here must be the same.
 
     The caller has opened the conversation, whose `counters` these are.
 
+    Args:
+        connection: In the transaction of a caller who has entered the user.
+        scope: Whose.
+        conversation_id: Of which conversation.
+        counters: Where it stands.
+        messages: What came.
+        field: Names them in the request.
+        key: Opens those that are held sealed.
+        sealing: What new ones are sealed with; None: they are not.
+
     Raises:
         WrongState: A known id came with other content; `field` names the message in the request.
+        KeyNeeded: One that is held is sealed, and there is no key.
     """
     known = await conversations.find_known(
-        connection, scope, conversation_id, [message.message_id for message in messages]
+        connection, scope, conversation_id, [message.message_id for message in messages], key=key
     )
     new: list[IncomingMessage] = []
     numbers: list[int] = []
@@ -391,7 +450,12 @@ async def store_messages(
             numbers.append(held.message_no)
     if new:
         await conversations.insert_messages(
-            connection, scope, conversation_id, new, first_no=counters.last_message_no + 1
+            connection,
+            scope,
+            conversation_id,
+            new,
+            first_no=counters.last_message_no + 1,
+            key=sealing,
         )
     return Stored(counters.last_message_no + len(new), min(numbers), max(numbers))
 

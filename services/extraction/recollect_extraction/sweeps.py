@@ -3,7 +3,8 @@
 The idle sweep queues the rest of conversations that fell silent; at most one open job per
 conversation can wait, so that two replicas sweeping at once queue it once. What was stored during
 an outage of the embedder gets its vectors, and messages that no job has indexed are indexed.
-Expired idempotency keys, unusable replies and working memory that is over are dropped.
+What stood in clear before a user's sensitive text was to be encrypted is sealed. Expired
+idempotency keys, unusable replies and working memory that is over are dropped.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Awaitable, Callable
 
 from recollect_extraction.intake import Intake
 from recollect_extraction.pipeline.backfill import Backfill
+from recollect_extraction.sealing.sweep import SealingSweep
 from recollect_extraction.storage import (
     conversations,
     idempotency,
@@ -29,6 +31,7 @@ logger = logging.getLogger("recollect.sweeps")
 _BATCH = 200
 _SWEEP_SECONDS = 10.0
 _BACKFILL_SECONDS = 10.0
+_SEALING_SECONDS = 10.0
 _KEYS_SECONDS = 3600.0
 _SESSIONS_SECONDS = 600.0
 _SLOT_SECONDS = 60.0
@@ -47,10 +50,12 @@ class Sweeps:
         backfill: Backfill | None,
         *,
         idle_minutes: float,
+        sealing: SealingSweep | None = None,
     ) -> None:
         self._database = database
         self._intake = intake
         self._backfill = backfill
+        self._sealing = sealing
         self._idle_seconds = idle_minutes * 60
 
     def at_intervals(self, *, idle: bool) -> list[tuple[float, Duty]]:
@@ -65,6 +70,8 @@ class Sweeps:
         ]
         if self._backfill is not None:
             duties.append((_BACKFILL_SECONDS, self.fill_vectors))
+        if self._sealing is not None:
+            duties.append((_SEALING_SECONDS, self.seal))
         every = max(1.0, self._idle_seconds / 4)
         if idle and every < _SLOT_SECONDS:
             duties.append((every, self.queue_idle))
@@ -93,6 +100,14 @@ class Sweeps:
                 pass
         except Exception as error:
             _log_or_raise(error, "vector back-fill")
+
+    async def seal(self) -> None:
+        """Seal what of users who encrypt still stands in clear."""
+        assert self._sealing is not None
+        try:
+            await self._sealing.run()
+        except Exception as error:
+            _log_or_raise(error, "sealing")
 
     async def expire_keys(self) -> None:
         """Forget idempotency keys beyond their promised life, and unusable replies."""

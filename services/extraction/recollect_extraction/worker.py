@@ -236,8 +236,9 @@ class Worker:
         except Exception as error:
             told = _database_fault(error)
             if told is not None:
-                # The database's trouble is not the job's, however long it lasts.
-                logger.warning("the job waits for the database: %s", told.message)
+                # Trouble of the database, or with a user's key, is not the job's, however long it
+                # lasts.
+                logger.warning("the job waits: %s", told.message)
                 await self._wait_out(
                     held, told.reason, told.message, delay=self._backoff(1), counts=False
                 )

@@ -32,6 +32,7 @@ from recollect_shared.startup import (
     embedders_for,
     load_deployment_secret,
     load_hash_key,
+    load_user_keys,
     run_service,
 )
 from recollect_shared.telemetry import configure_logging
@@ -75,7 +76,9 @@ async def running(
         )
         stack.push_async_callback(queries.close)
         accesses = AccessCounter(counters)
-        audit = AuditedReads(audited, Trail(load_hash_key(settings)))
+        hash_key = load_hash_key(settings)
+        audit = AuditedReads(audited, Trail(hash_key))
+        keys = load_user_keys(settings, hash_key)
         handlers = RetrievalHandlers(
             readers,
             Search(
@@ -92,6 +95,7 @@ async def running(
                 max_tokens=settings.max_context_tokens,
             ),
             dimensions=embedders.configured.dimensions,
+            keys=keys,
         )
         server = Server(
             settings,

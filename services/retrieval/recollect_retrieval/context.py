@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
-from recollect_retrieval.previous import Previous, read_previous
+from recollect_retrieval.opening import Opener, any_sealed
+from recollect_retrieval.previous import Previous, named_by, read_previous
 from recollect_retrieval.render.block import render
 from recollect_retrieval.render.context import (
     Block,
@@ -20,10 +21,12 @@ from recollect_retrieval.render.context import (
 from recollect_retrieval.search.corpora.looking import Item
 from recollect_retrieval.search.legs import Leg, Legs, Stopwatch
 from recollect_retrieval.search.question import Found, Question
+from recollect_retrieval.search.sealed import report_sealed
 from recollect_retrieval.search.search import Search, Searching
 from recollect_retrieval.storage import conversations as conversations_of
 from recollect_retrieval.storage import memories, past, past_surroundings, people, previous_items
 from recollect_retrieval.storage.people import UserState
+from recollect_retrieval.storage.previous_items import LastAnswer
 from recollect_retrieval.storage.statement import Statement
 from recollect_shared.database.pool import Reads
 from recollect_shared.models import (
@@ -79,21 +82,27 @@ class ContextBuilder:
     def __init__(self, search: Search) -> None:
         self._search = search
 
-    def begin(self, scope: Scope, wanted: Wanted, *, deadline: float) -> Building:
+    def begin(self, scope: Scope, wanted: Wanted, *, deadline: float, opener: Opener) -> Building:
         """A context by the loop's time `deadline`; a context manager that ends what it began."""
         searching = None
         if wanted.question.text.strip() and wanted.question.kinds:
-            searching = self._search.begin(scope, wanted.question, deadline=deadline)
-        return Building(scope, wanted, searching, deadline)
+            searching = self._search.begin(scope, wanted.question, deadline=deadline, opener=opener)
+        return Building(scope, wanted, searching, deadline, opener)
 
 
 class Building:
     """One context on its way: `statements` are asked first, then `finish` answers."""
 
     def __init__(
-        self, scope: Scope, wanted: Wanted, searching: Searching | None, deadline: float
+        self,
+        scope: Scope,
+        wanted: Wanted,
+        searching: Searching | None,
+        deadline: float,
+        opener: Opener,
     ) -> None:
         self._deadline = deadline
+        self._opener = opener
         self._scope = scope
         self._wanted = wanted
         self._moment = wanted.question.moment
@@ -106,7 +115,7 @@ class Building:
         self._top = self._top_of() if wanted.max_memories else None
         self._conversations = self._conversations_of() if wanted.max_conversations else None
         self._entities = self._entities_of() if wanted.max_entities else None
-        self._previous: Statement[list[tuple[str, float]]] | None = None
+        self._previous: Statement[LastAnswer] | None = None
         if wanted.conversation_id and self._moment is None:
             self._previous = previous_items.context_items_of_last_answer(
                 scope, wanted.conversation_id
@@ -178,6 +187,18 @@ class Building:
         if self._searching is not None:
             found = await self._searching.finish(database, legs)
         previous = await self._read_previous(database)
+        sealed = [*top, *conversations, *(item.item for item in previous)]
+        if any_sealed(sealed) or (profile is not None and profile.sealed is not None):
+            opener = self._opener
+            profile = next(iter(await opener.whole([profile])), None)
+            top, conversations = await opener.whole(top), await opener.whole(conversations)
+            previous = [
+                replace(each, item=item)
+                for each in previous
+                for item in await opener.whole([each.item])
+            ]
+        if self._opener.asked:
+            report_sealed(self._opener, legs, seconds)
         conversations = self._in_order(conversations, found.conversations)
         block = render(
             PromptContext(
@@ -243,13 +264,14 @@ class Building:
         return people.known_entities(self._scope, named=names, limit=limit)
 
     async def _read_previous(self, database: Reads) -> list[Previous]:
-        named = self._previous.answer if self._previous else []
+        if self._previous is None:
+            return []
+        conversation_id = self._wanted.conversation_id or ""
+        named = await named_by(self._previous.answer, conversation_id, self._opener)
         if not named:
             return []
         return await database.run(
-            lambda connection: read_previous(
-                connection, self._scope, self._wanted.conversation_id or "", named
-            ),
+            lambda connection: read_previous(connection, self._scope, conversation_id, named),
             timeout=self._deadline - asyncio.get_running_loop().time(),
             repeatable=True,
         )

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from recollect_retrieval.opening import Opener
 from recollect_retrieval.search.corpora.looking import Item
 from recollect_retrieval.search.telling import read_whole
 from recollect_retrieval.storage import previous_items
+from recollect_retrieval.storage.previous_items import LastAnswer
 from recollect_retrieval.storage.statement import ask
 from recollect_shared.database.pool import Connection
+from recollect_shared.encryption.places import message_place
 from recollect_shared.models import Scope
 
 
@@ -19,6 +22,18 @@ class Previous:
 
     item: Item
     relevance: float
+
+
+async def named_by(
+    answer: LastAnswer, conversation_id: str, opener: Opener
+) -> Sequence[tuple[str, float]]:
+    """Ids and relevance of what an answer was based on; nothing if it does not open."""
+    if answer.sealed is None:
+        return answer.named
+    await opener.fetch()
+    values = opener.values(answer.sealed, message_place(conversation_id, answer.message_id))
+    items = values.get("context_items", ()) if values is not None else ()
+    return [(item["id"], float(item.get("relevance", 0.0))) for item in items]
 
 
 async def read_previous(
@@ -36,7 +51,7 @@ async def read_previous(
         connection: Where to read.
         scope: Whose.
         conversation_id: Where they were named.
-        named: `previous_items.context_items_of_last_answer`.
+        named: `named_by` that answer.
     """
     if not named:
         return []

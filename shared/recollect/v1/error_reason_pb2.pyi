@@ -279,6 +279,18 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
 
         {"reason": "INTERNAL", "domain": "recollect", "metadata": {"error_id": "5f0c7a91"}}
     """
+    ERROR_REASON_ENCRYPTION_NOT_CONFIGURED: _ErrorReason.ValueType  # 47
+    """FAILED_PRECONDITION: the key of the user for encryption cannot be had. The service has no key-encryption
+    key (RECOLLECT_ENCRYPTION_KEY_FILE, RECOLLECT_ENCRYPTION_KEY or RECOLLECT_KEY_WRAPPER) or another than
+    the one that wrapped it, or the user's key is missing or damaged. The message tells which.
+
+        {"reason": "ENCRYPTION_NOT_CONFIGURED", "domain": "recollect", "metadata": {}}
+    """
+    ERROR_REASON_KEY_SERVICE_UNAVAILABLE: _ErrorReason.ValueType  # 48
+    """UNAVAILABLE, with RetryInfo: the key-management service, or the folder of user keys, cannot be used.
+
+        {"reason": "KEY_SERVICE_UNAVAILABLE", "domain": "recollect", "metadata": {}}
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason is the machine-readable reason of an error.
@@ -552,5 +564,17 @@ ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 46
 in the service's log.
 
     {"reason": "INTERNAL", "domain": "recollect", "metadata": {"error_id": "5f0c7a91"}}
+"""
+ERROR_REASON_ENCRYPTION_NOT_CONFIGURED: ErrorReason.ValueType  # 47
+"""FAILED_PRECONDITION: the key of the user for encryption cannot be had. The service has no key-encryption
+key (RECOLLECT_ENCRYPTION_KEY_FILE, RECOLLECT_ENCRYPTION_KEY or RECOLLECT_KEY_WRAPPER) or another than
+the one that wrapped it, or the user's key is missing or damaged. The message tells which.
+
+    {"reason": "ENCRYPTION_NOT_CONFIGURED", "domain": "recollect", "metadata": {}}
+"""
+ERROR_REASON_KEY_SERVICE_UNAVAILABLE: ErrorReason.ValueType  # 48
+"""UNAVAILABLE, with RetryInfo: the key-management service, or the folder of user keys, cannot be used.
+
+    {"reason": "KEY_SERVICE_UNAVAILABLE", "domain": "recollect", "metadata": {}}
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -44,7 +44,10 @@ class UserSettings(_message.Message):
     message_retention_days: _builtins.int
     """message_retention_days, after how many days messages go. 0: never."""
     encrypt_sensitive: _builtins.bool
-    """encrypt_sensitive, true: sensitive memories and messages are stored encrypted with a key of the user."""
+    """encrypt_sensitive, true: messages, summaries of conversations, the profile and sensitive memories are
+    stored encrypted with a key of the user. What stood before is encrypted in the background. Switched off
+    again, what is encrypted stays so, and what comes later is stored in clear.
+    """
     time_zone: _builtins.str
     """time_zone, the IANA name in which relative dates are meant. `UTC` unless set."""
     def __init__(

@@ -104,7 +104,10 @@ class PrivacyServiceServicer(object):
         """ExportUser streams everything that is held about a user as JSON lines, one row a line with the name of
         its table: `{"table": "memories", "row": {...}}`. It closes with a manifest; a stream that breaks off without
         one is not complete. All of it is one moment. Vectors, hashes of secrets and keys are left out. Of an erased
-        user there is the manifest alone. It takes at most an hour. Safe to retry from the start.
+        user there is the manifest alone. What is encrypted comes in clear; a line of which something can be opened by
+        nobody any more has `"lost": true` beside its row. It takes at most an hour. Fails with FAILED_PRECONDITION
+        (`ENCRYPTION_NOT_CONFIGURED`) before its first line if there is no key to open it with. Safe to retry from
+        the start.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -153,8 +156,9 @@ class PrivacyServiceServicer(object):
     def UpdateUserSettings(self, request, context):
         """UpdateUserSettings changes settings of a user, who need not be known yet. They hold from the reply on:
         a job that is at work discards what may no longer be learnt. Fails with INVALID_ARGUMENT
-        (`INVALID_FIELD`), FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, UNIMPLEMENTED
-        (`CAPABILITY_NOT_AVAILABLE`). Safe to retry.
+        (`INVALID_FIELD`), FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, with
+        FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`) where the service has no key-encryption key and
+        UNAVAILABLE (`KEY_SERVICE_UNAVAILABLE`). Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

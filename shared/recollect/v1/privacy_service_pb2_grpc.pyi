@@ -48,7 +48,10 @@ class PrivacyServiceStub:
     """ExportUser streams everything that is held about a user as JSON lines, one row a line with the name of
     its table: `{"table": "memories", "row": {...}}`. It closes with a manifest; a stream that breaks off without
     one is not complete. All of it is one moment. Vectors, hashes of secrets and keys are left out. Of an erased
-    user there is the manifest alone. It takes at most an hour. Safe to retry from the start.
+    user there is the manifest alone. What is encrypted comes in clear; a line of which something can be opened by
+    nobody any more has `"lost": true` beside its row. It takes at most an hour. Fails with FAILED_PRECONDITION
+    (`ENCRYPTION_NOT_CONFIGURED`) before its first line if there is no key to open it with. Safe to retry from
+    the start.
     """
     EraseUser: _grpc.UnaryUnaryMultiCallable[_privacy_service_pb2.EraseUserRequest, _privacy_service_pb2.EraseUserResponse]
     """EraseUser removes everything that is held about a user, for good, and returns a signed receipt. When it
@@ -77,8 +80,9 @@ class PrivacyServiceStub:
     UpdateUserSettings: _grpc.UnaryUnaryMultiCallable[_privacy_service_pb2.UpdateUserSettingsRequest, _privacy_service_pb2.UpdateUserSettingsResponse]
     """UpdateUserSettings changes settings of a user, who need not be known yet. They hold from the reply on:
     a job that is at work discards what may no longer be learnt. Fails with INVALID_ARGUMENT
-    (`INVALID_FIELD`), FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, UNIMPLEMENTED
-    (`CAPABILITY_NOT_AVAILABLE`). Safe to retry.
+    (`INVALID_FIELD`), FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, with
+    FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`) where the service has no key-encryption key and
+    UNAVAILABLE (`KEY_SERVICE_UNAVAILABLE`). Safe to retry.
     """
     ListAuditEvents: _grpc.UnaryUnaryMultiCallable[_privacy_service_pb2.ListAuditEventsRequest, _privacy_service_pb2.ListAuditEventsResponse]
     """ListAuditEvents returns the tenant's audit log, newest first. Reads by services are counted for an
@@ -106,7 +110,10 @@ class PrivacyServiceAsyncStub(PrivacyServiceStub):
     """ExportUser streams everything that is held about a user as JSON lines, one row a line with the name of
     its table: `{"table": "memories", "row": {...}}`. It closes with a manifest; a stream that breaks off without
     one is not complete. All of it is one moment. Vectors, hashes of secrets and keys are left out. Of an erased
-    user there is the manifest alone. It takes at most an hour. Safe to retry from the start.
+    user there is the manifest alone. What is encrypted comes in clear; a line of which something can be opened by
+    nobody any more has `"lost": true` beside its row. It takes at most an hour. Fails with FAILED_PRECONDITION
+    (`ENCRYPTION_NOT_CONFIGURED`) before its first line if there is no key to open it with. Safe to retry from
+    the start.
     """
     EraseUser: _aio.UnaryUnaryMultiCallable[_privacy_service_pb2.EraseUserRequest, _privacy_service_pb2.EraseUserResponse]  # type: ignore[assignment]
     """EraseUser removes everything that is held about a user, for good, and returns a signed receipt. When it
@@ -135,8 +142,9 @@ class PrivacyServiceAsyncStub(PrivacyServiceStub):
     UpdateUserSettings: _aio.UnaryUnaryMultiCallable[_privacy_service_pb2.UpdateUserSettingsRequest, _privacy_service_pb2.UpdateUserSettingsResponse]  # type: ignore[assignment]
     """UpdateUserSettings changes settings of a user, who need not be known yet. They hold from the reply on:
     a job that is at work discards what may no longer be learnt. Fails with INVALID_ARGUMENT
-    (`INVALID_FIELD`), FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, UNIMPLEMENTED
-    (`CAPABILITY_NOT_AVAILABLE`). Safe to retry.
+    (`INVALID_FIELD`), FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, with
+    FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`) where the service has no key-encryption key and
+    UNAVAILABLE (`KEY_SERVICE_UNAVAILABLE`). Safe to retry.
     """
     ListAuditEvents: _aio.UnaryUnaryMultiCallable[_privacy_service_pb2.ListAuditEventsRequest, _privacy_service_pb2.ListAuditEventsResponse]  # type: ignore[assignment]
     """ListAuditEvents returns the tenant's audit log, newest first. Reads by services are counted for an
@@ -173,7 +181,10 @@ class PrivacyServiceServicer(metaclass=_abc_1.ABCMeta):
         """ExportUser streams everything that is held about a user as JSON lines, one row a line with the name of
         its table: `{"table": "memories", "row": {...}}`. It closes with a manifest; a stream that breaks off without
         one is not complete. All of it is one moment. Vectors, hashes of secrets and keys are left out. Of an erased
-        user there is the manifest alone. It takes at most an hour. Safe to retry from the start.
+        user there is the manifest alone. What is encrypted comes in clear; a line of which something can be opened by
+        nobody any more has `"lost": true` beside its row. It takes at most an hour. Fails with FAILED_PRECONDITION
+        (`ENCRYPTION_NOT_CONFIGURED`) before its first line if there is no key to open it with. Safe to retry from
+        the start.
         """
 
     @_abc_1.abstractmethod
@@ -232,8 +243,9 @@ class PrivacyServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_privacy_service_pb2.UpdateUserSettingsResponse, _abc.Awaitable[_privacy_service_pb2.UpdateUserSettingsResponse]]:
         """UpdateUserSettings changes settings of a user, who need not be known yet. They hold from the reply on:
         a job that is at work discards what may no longer be learnt. Fails with INVALID_ARGUMENT
-        (`INVALID_FIELD`), FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, UNIMPLEMENTED
-        (`CAPABILITY_NOT_AVAILABLE`). Safe to retry.
+        (`INVALID_FIELD`), FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, with
+        FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`) where the service has no key-encryption key and
+        UNAVAILABLE (`KEY_SERVICE_UNAVAILABLE`). Safe to retry.
         """
 
     @_abc_1.abstractmethod

@@ -33,6 +33,11 @@ class RetrievalServiceStub(object):
     to all calls, which are listed at ErrorReason. A user who is unknown, or was erased, reads as empty;
     only the calls for one named thing answer NOT_FOUND. With memory switched off for the user replies are
     empty too and say so in `reason`.
+
+    What is encrypted of a user (`encrypt_sensitive`) reads as everything else. Where the user's key cannot be
+    had it is left out of lists, searches and contexts, which say so in the leg `sealed`, and GetMemory,
+    GetProfile and GetConversation of such a thing fail with FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`)
+    or UNAVAILABLE (`KEY_SERVICE_UNAVAILABLE`).
     """
 
     def __init__(self, channel):
@@ -131,6 +136,11 @@ class RetrievalServiceServicer(object):
     to all calls, which are listed at ErrorReason. A user who is unknown, or was erased, reads as empty;
     only the calls for one named thing answer NOT_FOUND. With memory switched off for the user replies are
     empty too and say so in `reason`.
+
+    What is encrypted of a user (`encrypt_sensitive`) reads as everything else. Where the user's key cannot be
+    had it is left out of lists, searches and contexts, which say so in the leg `sealed`, and GetMemory,
+    GetProfile and GetConversation of such a thing fail with FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`)
+    or UNAVAILABLE (`KEY_SERVICE_UNAVAILABLE`).
     """
 
     def GetContext(self, request, context):
@@ -205,7 +215,8 @@ class RetrievalServiceServicer(object):
 
     def GetConversation(self, request, context):
         """GetConversation returns the summary and the last messages of a conversation. Fails with NOT_FOUND
-        (`CONVERSATION_NOT_FOUND`).
+        (`CONVERSATION_NOT_FOUND`), and with FAILED_PRECONDITION where one of these messages is encrypted and
+        cannot be opened.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -366,6 +377,11 @@ class RetrievalService(object):
     to all calls, which are listed at ErrorReason. A user who is unknown, or was erased, reads as empty;
     only the calls for one named thing answer NOT_FOUND. With memory switched off for the user replies are
     empty too and say so in `reason`.
+
+    What is encrypted of a user (`encrypt_sensitive`) reads as everything else. Where the user's key cannot be
+    had it is left out of lists, searches and contexts, which say so in the leg `sealed`, and GetMemory,
+    GetProfile and GetConversation of such a thing fail with FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`)
+    or UNAVAILABLE (`KEY_SERVICE_UNAVAILABLE`).
     """
 
     @staticmethod

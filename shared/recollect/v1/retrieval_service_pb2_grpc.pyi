@@ -34,6 +34,11 @@ class RetrievalServiceStub:
     to all calls, which are listed at ErrorReason. A user who is unknown, or was erased, reads as empty;
     only the calls for one named thing answer NOT_FOUND. With memory switched off for the user replies are
     empty too and say so in `reason`.
+
+    What is encrypted of a user (`encrypt_sensitive`) reads as everything else. Where the user's key cannot be
+    had it is left out of lists, searches and contexts, which say so in the leg `sealed`, and GetMemory,
+    GetProfile and GetConversation of such a thing fail with FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`)
+    or UNAVAILABLE (`KEY_SERVICE_UNAVAILABLE`).
     """
 
     @_typing.overload
@@ -79,7 +84,8 @@ class RetrievalServiceStub:
     """
     GetConversation: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetConversationRequest, _retrieval_service_pb2.GetConversationResponse]
     """GetConversation returns the summary and the last messages of a conversation. Fails with NOT_FOUND
-    (`CONVERSATION_NOT_FOUND`).
+    (`CONVERSATION_NOT_FOUND`), and with FAILED_PRECONDITION where one of these messages is encrypted and
+    cannot be opened.
     """
     ListDocuments: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.ListDocumentsRequest, _retrieval_service_pb2.ListDocumentsResponse]
     """ListDocuments returns a user's documents without their content, newest at the source first. Fails with
@@ -118,6 +124,11 @@ class RetrievalServiceAsyncStub(RetrievalServiceStub):
     to all calls, which are listed at ErrorReason. A user who is unknown, or was erased, reads as empty;
     only the calls for one named thing answer NOT_FOUND. With memory switched off for the user replies are
     empty too and say so in `reason`.
+
+    What is encrypted of a user (`encrypt_sensitive`) reads as everything else. Where the user's key cannot be
+    had it is left out of lists, searches and contexts, which say so in the leg `sealed`, and GetMemory,
+    GetProfile and GetConversation of such a thing fail with FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`)
+    or UNAVAILABLE (`KEY_SERVICE_UNAVAILABLE`).
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -160,7 +171,8 @@ class RetrievalServiceAsyncStub(RetrievalServiceStub):
     """
     GetConversation: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetConversationRequest, _retrieval_service_pb2.GetConversationResponse]  # type: ignore[assignment]
     """GetConversation returns the summary and the last messages of a conversation. Fails with NOT_FOUND
-    (`CONVERSATION_NOT_FOUND`).
+    (`CONVERSATION_NOT_FOUND`), and with FAILED_PRECONDITION where one of these messages is encrypted and
+    cannot be opened.
     """
     ListDocuments: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.ListDocumentsRequest, _retrieval_service_pb2.ListDocumentsResponse]  # type: ignore[assignment]
     """ListDocuments returns a user's documents without their content, newest at the source first. Fails with
@@ -198,6 +210,11 @@ class RetrievalServiceServicer(metaclass=_abc_1.ABCMeta):
     to all calls, which are listed at ErrorReason. A user who is unknown, or was erased, reads as empty;
     only the calls for one named thing answer NOT_FOUND. With memory switched off for the user replies are
     empty too and say so in `reason`.
+
+    What is encrypted of a user (`encrypt_sensitive`) reads as everything else. Where the user's key cannot be
+    had it is left out of lists, searches and contexts, which say so in the leg `sealed`, and GetMemory,
+    GetProfile and GetConversation of such a thing fail with FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`)
+    or UNAVAILABLE (`KEY_SERVICE_UNAVAILABLE`).
     """
 
     @_abc_1.abstractmethod
@@ -292,7 +309,8 @@ class RetrievalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_retrieval_service_pb2.GetConversationResponse, _abc.Awaitable[_retrieval_service_pb2.GetConversationResponse]]:
         """GetConversation returns the summary and the last messages of a conversation. Fails with NOT_FOUND
-        (`CONVERSATION_NOT_FOUND`).
+        (`CONVERSATION_NOT_FOUND`), and with FAILED_PRECONDITION where one of these messages is encrypted and
+        cannot be opened.
         """
 
     @_abc_1.abstractmethod

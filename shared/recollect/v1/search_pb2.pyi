@@ -259,15 +259,15 @@ class LegReport(_message.Message):
     CANDIDATES_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name, the leg: `semantic`, `fulltext`, `keyword`, `entity`, `temporal`, `recent`, `profile`, `episodic`
-    or `documents`.
+    """name, the leg: `semantic`, `fulltext`, `keyword`, `entity`, `temporal`, `recent`, `profile`, `episodic`,
+    `documents` or `sealed`.
     """
     state: Global___LegState.ValueType
     """state, how it ended."""
     candidates: _builtins.int
     """candidates, how many items it found."""
     reason: _builtins.str
-    """reason, why it did not run or did not finish. Empty if it ran."""
+    """reason, why it did not run or did not finish. Empty if it ran, unless something was left out."""
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
         """duration, how long it took."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from recollect_retrieval.storage import chunks, previous_items
@@ -38,10 +39,9 @@ async def test_the_items_of_the_last_answer(reader: Database, superuser_conninfo
     await converse(superuser_conninfo, "ana", {"c": turns, "silent": silent, "none": turns[2:]})
     await converse(superuser_conninfo, "minh", {"theirs": turns})
 
-    async def last(conversation_id: str) -> list[tuple[str, float]]:
-        return await answer(
-            reader, previous_items.context_items_of_last_answer(ANA, conversation_id)
-        )
+    async def last(conversation_id: str) -> Sequence[tuple[str, float]]:
+        asked = previous_items.context_items_of_last_answer(ANA, conversation_id)
+        return (await answer(reader, asked)).named
 
     for _ in range(12):
         assert await last("c") == [("b", 0.25), ("a", 0.0), ("c", 1.0)]

@@ -10,7 +10,9 @@ from recollect_extraction.consolidation.groups import Group, mark_of, plan_group
 from recollect_extraction.storage import consolidation, profiles
 from recollect_extraction.storage.consolidation import Crowded, Mark, Member
 from recollect_shared.database.pool import Connection
-from recollect_shared.models import Scope
+from recollect_shared.encryption.failures import KeyUnavailable
+from recollect_shared.encryption.sealed import UserKey
+from recollect_shared.models import Profile, Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +89,24 @@ class Board:
         return [mark_of(tag, self.members.values()) for tag in self.settled]
 
 
-async def read_board(connection: Connection, scope: Scope, wanted: Wanted) -> Board:
-    """What is to be looked at for a user."""
+async def read_board(
+    connection: Connection, scope: Scope, wanted: Wanted, key: UserKey | None = None
+) -> Board:
+    """What is to be looked at for a user.
+
+    Without the `key` that opens the profile the user's name is not known, and what names them by
+    it is taken for somebody else's: it is then not merged with what is the user's.
+    """
     tags = await consolidation.read_crowded(
         connection, scope, tag=wanted.tag, above=wanted.crowded_above
     )
     if not tags:
         return Board([], {}, [])
     members = await consolidation.read_members(connection, scope, [each.tag for each in tags])
-    profile, _ = await profiles.read_profile(connection, scope)
+    try:
+        profile, _ = await profiles.read_profile(connection, scope, key)
+    except KeyUnavailable:
+        profile = Profile(scope.user_id)
     personal = profile.facts.get("personal")
     name = personal.get("name") if isinstance(personal, dict) else None
     names = [name] if isinstance(name, str) and name.strip() else []

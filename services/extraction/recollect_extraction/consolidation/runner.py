@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from recollect_extraction.budget import Budget
@@ -29,6 +30,9 @@ from recollect_extraction.storage.consolidation import Member
 from recollect_extraction.storage.users import UserState
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.embeddings.active import active_model
+from recollect_shared.encryption.failures import KeyServiceUnavailable, KeyUnavailable
+from recollect_shared.encryption.sealed import UserKey
+from recollect_shared.encryption.user_keys import UserKeys
 from recollect_shared.model_api import ModelError, ModelMisbehaved, ModelRefused
 from recollect_shared.models import Scope
 
@@ -99,6 +103,7 @@ class Consolidation:
         rules: ConsolidationRules,
         account: Account,
         budget: Budget | None = None,
+        keys: UserKeys | None = None,
     ) -> None:
         self._maintenance = maintenance
         self._write = write
@@ -106,6 +111,7 @@ class Consolidation:
         self._rules = rules
         self._account = account
         self._budget = budget or Budget()
+        self._keys = keys
 
     def wanted(self, params: Mapping[str, object]) -> Wanted:
         """What a job's parameters ask for."""
@@ -126,7 +132,8 @@ class Consolidation:
             if after is not None:
                 page, after = await self._page(connection, tenant_id, wanted, after)
             for each in page:
-                board = await read_board(connection, Scope(tenant_id, each), wanted)
+                scope = Scope(tenant_id, each)
+                board = await read_board(connection, scope, wanted, await self._key(scope))
                 for crowded in board.tags:
                     if board.unchanged(crowded) and not wanted.again:
                         counts["skipped_unchanged"] += 1
@@ -214,11 +221,20 @@ class Consolidation:
             return "USER_ERASED"
         return state.why_not_learning(self._rules.memory_enabled)
 
+    async def _key(self, scope: Scope) -> UserKey | None:
+        """The key by which a sealed profile tells the user's name, if it can be had."""
+        if self._keys is not None and self._keys.configured:
+            with suppress(KeyUnavailable, KeyServiceUnavailable):
+                return await self._keys.open(scope.tenant_id, scope.user_id)
+        return None
+
     async def _user(self, run: _Run, scope: Scope) -> None:
+        key = await self._key(scope)
+
         async def look(connection: Connection) -> Board:
             if self._why_not(await users.read_user(connection, scope)) is not None:
                 raise _NotWanted
-            return await read_board(connection, scope, run.wanted)
+            return await read_board(connection, scope, run.wanted, key)
 
         board = await self._write.run(look, timeout=_SECONDS, repeatable=True)
         for crowded in board.tags:

@@ -12,6 +12,7 @@ from recollect_extraction.storage import consolidation, editing, ledger, users
 from recollect_extraction.storage.editing import Edited
 from recollect_extraction.storage.ledger import Event
 from recollect_shared.database.pool import Connection
+from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.errors import WrongState
 from recollect_shared.models import CURRENT_STATUSES, Memory, Scope
 
@@ -19,16 +20,21 @@ _UNDOABLE = (*CURRENT_STATUSES, "quarantined")
 _REASON = "the merge was undone"
 
 
-def undo(scope: Scope, memory_id: UUID, *, actor: str) -> Work[list[Memory]]:
-    """A call of UndoConsolidation; the outcome is the originals, the oldest first."""
+def undo(
+    scope: Scope, memory_id: UUID, *, actor: str, key: UserKey | None = None
+) -> Work[list[Memory]]:
+    """A call of UndoConsolidation; the outcome is the originals, the oldest first.
+
+    It raises `KeyNeeded` where one of the memories is sealed and there is no `key`.
+    """
 
     async def change(connection: Connection) -> list[Memory]:
         await users.hold_off_erase(connection, scope)
         await users.lock_user(connection, scope)
-        return await undo_merge(connection, scope, memory_id, actor=actor)
+        return await undo_merge(connection, scope, memory_id, actor=actor, key=key)
 
     async def again(connection: Connection, ids: Sequence[str]) -> list[Memory]:
-        found = await editing.read(connection, scope, [UUID(each) for each in ids])
+        found = await editing.read(connection, scope, [UUID(each) for each in ids], key)
         return _oldest_first(found.values())
 
     return Work(
@@ -40,7 +46,13 @@ def undo(scope: Scope, memory_id: UUID, *, actor: str) -> Work[list[Memory]]:
 
 
 async def undo_merge(
-    connection: Connection, scope: Scope, memory_id: UUID, *, actor: str, reason: str = _REASON
+    connection: Connection,
+    scope: Scope,
+    memory_id: UUID,
+    *,
+    actor: str,
+    reason: str = _REASON,
+    key: UserKey | None = None,
 ) -> list[Memory]:
     """Take a merged memory apart; the originals, ACTIVE again, the oldest first.
 
@@ -52,13 +64,14 @@ async def undo_merge(
     Raises:
         NotFound: The user has no such memory.
         WrongState: It was not made by consolidation, is not current, or replaces nothing any more.
+        KeyNeeded: One of the memories has been sealed since, and there is no `key`.
     """
-    merged = await editing.read_one(connection, scope, memory_id)
+    merged = await editing.read_one(connection, scope, memory_id, key)
     if merged.memory.source != "consolidation":
         raise _conflict(merged, "was not made by consolidation, so there is nothing to undo")
     if merged.memory.status not in _UNDOABLE:
         raise _conflict(merged, f"is {merged.memory.status.upper()}; only a current one is undone")
-    held = await editing.read(connection, scope, merged.memory.supersedes)
+    held = await editing.read(connection, scope, merged.memory.supersedes, key)
     originals = [
         each
         for each in held.values()
@@ -71,7 +84,7 @@ async def undo_merge(
     back = {each.memory.memory_id for each in originals}
     for each in originals:
         after = replace(each, memory=replace(each.memory, status="active", superseded_by=None))
-        await editing.write_version(connection, scope, after, at=at)
+        await editing.write_version(connection, scope, after, at=at, key=key)
         events.append(_event("restored", each, after, reason, related=memory_id))
     archived = replace(
         merged,
@@ -82,16 +95,17 @@ async def undo_merge(
         ),
         challenges=(),
     )
-    await editing.write_version(connection, scope, archived, at=at)
+    await editing.write_version(connection, scope, archived, at=at, key=key)
     events.append(_event("archived", merged, archived, reason))
     await ledger.record(connection, scope, None, events, actor=actor)
     await _mark(connection, scope, originals)
-    found = await editing.read(connection, scope, sorted(back))
+    found = await editing.read(connection, scope, sorted(back), key)
     return _oldest_first(found.values())
 
 
 async def _mark(connection: Connection, scope: Scope, originals: Sequence[Edited]) -> None:
-    tags = sorted({tag for each in originals for tag in each.memory.tags})
+    # A mark holds the tag in clear, and no sealed memory is ever merged by it.
+    tags = sorted({tag for each in originals if not each.sealed for tag in each.memory.tags})
     members = await consolidation.read_members(connection, scope, tags)
     await consolidation.mark(
         connection, scope, [mark_of(tag, members) for tag in tags], job_id=None
@@ -101,7 +115,7 @@ async def _mark(connection: Connection, scope: Scope, originals: Sequence[Edited
 def _event(
     action: str, before: Edited, after: Edited, reason: str, related: UUID | None = None
 ) -> Event:
-    old, new = editing.difference(before.memory, after.memory)
+    old, new = editing.difference(before.memory, after.memory, sealed=before.sealed)
     return Event(
         "memory",
         action,

@@ -17,6 +17,7 @@ from recollect_extraction.storage.editing import Edited
 from recollect_extraction.storage.ledger import Event
 from recollect_shared.database.pool import Connection
 from recollect_shared.embeddings.protocol import Vector
+from recollect_shared.encryption.needed import KeyNeeded
 from recollect_shared.identifiers import uuid7
 from recollect_shared.models import Scope
 from recollect_shared.text.terms import count_terms
@@ -53,7 +54,11 @@ async def write_merge(
     """
     merge = ready.merge
     ids = [each.memory_id for each in merge.originals]
-    found = await editing.read(connection, scope, ids)
+    try:
+        found = await editing.read(connection, scope, ids)
+    except KeyNeeded:
+        # One has been sealed since: what is sensitive is not merged.
+        return None
     if any(_changed(each, found.get(each.memory_id)) for each in merge.originals):
         return None
     originals = [found[memory_id] for memory_id in ids]
@@ -99,7 +104,12 @@ async def write_merge(
 
 
 def _changed(shown: Member, now: Edited | None) -> bool:
-    return now is None or now.memory.version != shown.version or now.memory.status != "active"
+    return (
+        now is None
+        or now.memory.version != shown.version
+        or now.memory.status != "active"
+        or now.memory.sensitive
+    )
 
 
 async def _index(connection: Connection, scope: Scope, content: str, words: str) -> dict[str, int]:

@@ -32,7 +32,10 @@ from recollect_extraction.storage.conversations import StoredMessage
 from recollect_extraction.storage.ledger import Charge
 from recollect_extraction.storage.memories import Known
 from recollect_extraction.storage.users import UserState
+from recollect_extraction.user_key import key_of, sealing_key
 from recollect_shared.database.pool import Connection, Database
+from recollect_shared.encryption.sealed import UserKey
+from recollect_shared.encryption.user_keys import UserKeys
 
 _SECONDS = 30.0
 _SAVED = 0
@@ -52,9 +55,17 @@ class _Question:
 class Check:
     """Runs extraction jobs that name a memory instead of messages; the role is recollect_write."""
 
-    def __init__(self, database: Database, extraction: Extraction, *, memory_enabled: bool) -> None:
+    def __init__(
+        self,
+        database: Database,
+        extraction: Extraction,
+        *,
+        memory_enabled: bool,
+        keys: UserKeys | None = None,
+    ) -> None:
         """Work on `database`; `memory_enabled` holds for users who did not choose."""
         self._database = database
+        self._keys = keys
         self._extraction = extraction
         self._memory_enabled = memory_enabled
 
@@ -64,9 +75,12 @@ class Check:
         Raises:
             ClaimLost: Somebody else has the job; nothing was written after that.
             ModelError: The model gave no usable answer.
+            KeyUnavailable: The user encrypts, and their key cannot be had.
+            KeyServiceUnavailable: The same, for now.
         """
+        key = await key_of(self._database, self._keys, held.scope)
         question = await self._database.run(
-            lambda connection: self._open(connection, held), timeout=_SECONDS
+            lambda connection: self._open(connection, held, key), timeout=_SECONDS
         )
         if question is None:
             return
@@ -75,26 +89,28 @@ class Check:
             outcome = await self._extraction.answer(question.asked, "", result, closing_only=True)
             charges = list(outcome.charges)
             await self._database.run(
-                lambda connection: self._commit(connection, held, question.saved, outcome),
+                lambda connection: self._commit(connection, held, question.saved, outcome, key),
                 timeout=_SECONDS,
             )
         except Exception as error:
             await self._extraction.account.settle(held, result, charges, error)
             raise
 
-    async def _open(self, connection: Connection, held: Claim) -> _Question | None:
+    async def _open(
+        self, connection: Connection, held: Claim, key: UserKey | None
+    ) -> _Question | None:
         """What to ask; None if there is nothing to ask, and then the job has ended."""
         async with connection.transaction():
             state = await users.read_user(connection, held.scope)
             if await self._discarded(connection, held, state):
                 return None
             memory_id = UUID(str(held.params["memory_id"]))
-            saved = await _current(connection, held, memory_id)
+            saved = await _current(connection, held, memory_id, key)
             if saved is not None:
                 role = _SPEAKERS.get(saved.origin, saved.origin)
                 said = StoredMessage(1, "", role, "", saved.content, saved.said_at)
                 asked = await self._extraction.prompt(
-                    connection, held.scope, "", [said], without={memory_id}
+                    connection, held.scope, "", [said], without={memory_id}, key=key
                 )
                 if asked.local_memories:
                     return _Question(saved, asked)
@@ -116,7 +132,12 @@ class Check:
         return True
 
     async def _commit(
-        self, connection: Connection, held: Claim, asked_about: Known, outcome: Outcome
+        self,
+        connection: Connection,
+        held: Claim,
+        asked_about: Known,
+        outcome: Outcome,
+        key: UserKey | None,
     ) -> None:
         scope = held.scope
         async with connection.transaction():
@@ -124,25 +145,30 @@ class Check:
             await claims.hold(connection, held)
             if await self._discarded(connection, held, state):
                 return
+            sealing = sealing_key(state, key)
             result = outcome.result
-            saved = await _current(connection, held, asked_about.memory_id)
+            saved = await _current(connection, held, asked_about.memory_id, key)
             if saved is not None and saved.content == asked_about.content:
-                plan = await _plan(connection, held, saved, outcome)
+                plan = await _plan(connection, held, saved, outcome, key)
                 at = await users.database_now(connection)
-                occasion = Occasion(scope, held.job_id, None, at)
+                occasion = Occasion(scope, held.job_id, None, at, key=key, sealing=sealing)
                 await write_plan(connection, occasion, plan, Vectors("", {}, {}))
                 result = result.with_plan(plan, outcome.answer.dropped)
             await ledger.charge(connection, scope, held.job_id, held.kind, outcome.charges)
             await _finish(connection, held, result)
 
 
-async def _current(connection: Connection, held: Claim, memory_id: UUID) -> Known | None:
-    known = await memories.read_known(connection, held.scope, [memory_id])
+async def _current(
+    connection: Connection, held: Claim, memory_id: UUID, key: UserKey | None
+) -> Known | None:
+    known = await memories.read_known(connection, held.scope, [memory_id], key)
     found = known.get(memory_id)
     return found if found is not None and found.status == "active" else None
 
 
-async def _plan(connection: Connection, held: Claim, saved: Known, outcome: Outcome) -> Plan:
+async def _plan(
+    connection: Connection, held: Claim, saved: Known, outcome: Outcome, key: UserKey | None
+) -> Plan:
     """What ceases to hold because of the saved memory."""
     scope = held.scope
     said = StoredMessage(1, "", saved.origin, "", saved.content, saved.said_at)
@@ -156,7 +182,7 @@ async def _plan(connection: Connection, held: Claim, saved: Known, outcome: Outc
             witnesses=Witnesses("", {"m1": said}),
             local_memories=outcome.local_memories,
             known=await memories.read_known(
-                connection, scope, [saved.memory_id, *outcome.local_memories.values()]
+                connection, scope, [saved.memory_id, *outcome.local_memories.values()], key
             ),
             neighbours={},
             vectors={},

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
@@ -23,8 +23,11 @@ from recollect_extraction.curation.profiles import update_profile
 from recollect_extraction.once import Identity, Outcome, Work, once
 from recollect_extraction.queue.jobs import announce
 from recollect_extraction.storage import clearing, idempotency, profiles, users
+from recollect_extraction.user_key import with_keys
 from recollect_shared.audit.trail import Trail
 from recollect_shared.database.pool import Connection, Database
+from recollect_shared.encryption.sealed import UserKey
+from recollect_shared.encryption.user_keys import UserKeys
 from recollect_shared.errors import NotFound
 from recollect_shared.models import Scope
 
@@ -62,15 +65,23 @@ class Clearing:
         removal: The database in the role recollect_removal.
         max_attempts: What jobs get that are made only to own messages.
         trail: Where the call is written down.
+        keys: What opens a profile that is sealed.
     """
 
     def __init__(
-        self, write: Database, removal: Database, *, max_attempts: int, trail: Trail | None = None
+        self,
+        write: Database,
+        removal: Database,
+        *,
+        max_attempts: int,
+        trail: Trail | None = None,
+        keys: UserKeys | None = None,
     ) -> None:
         self._write = write
         self._removal = removal
         self._trail = trail
         self._max_attempts = max_attempts
+        self._keys = keys
 
     async def run(
         self, identity: Identity | None, wanted: ToClear, *, timeout: float
@@ -117,25 +128,29 @@ class Clearing:
                 )
                 counts.update(removed)
 
-        async def change(connection: Connection) -> Counts:
-            return await _finish(connection, wanted, counts)
+        async def change(connection: Connection, key: UserKey | None) -> Counts:
+            return await _finish(connection, wanted, counts, key)
 
         async def again(_connection: Connection, ids: Sequence[str]) -> Counts:
             first: Counts = json.loads(ids[0]) if ids else {}
             return first
 
-        return await once(
-            self._removal,
-            identity,
-            Work(
-                change,
-                ids=lambda made: [json.dumps(made)],
-                again=again,
-                users=lambda _: [wanted.scope.user_id],
-            ),
-            timeout=left(),
-            trail=self._trail,
-        )
+        async def finish(opened: Mapping[Scope, UserKey]) -> Outcome[Counts]:
+            key = opened.get(wanted.scope)
+            return await once(
+                self._removal,
+                identity,
+                Work(
+                    lambda connection: change(connection, key),
+                    ids=lambda made: [json.dumps(made)],
+                    again=again,
+                    users=lambda _: [wanted.scope.user_id],
+                ),
+                timeout=left(),
+                trail=self._trail,
+            )
+
+        return await with_keys(self._keys, [wanted.scope], finish)
 
     async def _begin(
         self, connection: Connection, identity: Identity | None, wanted: ToClear
@@ -188,7 +203,9 @@ async def _remove(connection: Connection, scope: Scope, conversation_id: str) ->
     return {"conversations": 1, "messages": counts["messages"]}
 
 
-async def _finish(connection: Connection, wanted: ToClear, counts: Counter[str]) -> Counts:
+async def _finish(
+    connection: Connection, wanted: ToClear, counts: Counter[str], key: UserKey | None
+) -> Counts:
     """What takes one transaction, and the counts by name; every name is there."""
     scope = wanted.scope
     await users.enter_user(connection, scope)
@@ -196,7 +213,7 @@ async def _finish(connection: Connection, wanted: ToClear, counts: Counter[str])
     await clearing.drop_groups(connection, scope)
     emptied = 0
     if wanted.profile:
-        emptied = await _empty_profile(connection, wanted)
+        emptied = await _empty_profile(connection, wanted, key)
     if wanted.conversations:
         await clearing.drop_working_memory(connection, scope)
     return {
@@ -207,12 +224,12 @@ async def _finish(connection: Connection, wanted: ToClear, counts: Counter[str])
     }
 
 
-async def _empty_profile(connection: Connection, wanted: ToClear) -> int:
+async def _empty_profile(connection: Connection, wanted: ToClear, key: UserKey | None) -> int:
     """Take away what the profile says and what was learnt from behaviour; 1 if there was any.
 
     Department and access level stay: a credential that manages profiles decides about these.
     """
-    held, _ = await profiles.read_profile(connection, wanted.scope)
+    held, _ = await profiles.read_profile(connection, wanted.scope, key)
     emptied = await update_profile(
         connection,
         wanted.scope,
@@ -220,6 +237,7 @@ async def _empty_profile(connection: Connection, wanted: ToClear) -> int:
         [(name,) for name in CLEARABLE],
         version=0,
         actor=wanted.actor,
+        key=key,
     )
     ways = await clearing.drop_preferences(connection, wanted.scope)
     return int(emptied.version != held.version or ways > 0)

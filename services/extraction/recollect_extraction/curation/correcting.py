@@ -25,14 +25,26 @@ from recollect_extraction.pipeline.answer import (
     fits_struct,
 )
 from recollect_extraction.pipeline.evidence import MAX_SOURCE_TEXT
-from recollect_extraction.pipeline.write import with_keywords
-from recollect_extraction.storage import editing, keyword_index, ledger, memories, sources, users
+from recollect_extraction.pipeline.indexing import with_keywords
+from recollect_extraction.pipeline.sealed_memories import is_sensitive, write_sealed
+from recollect_extraction.storage import (
+    editing,
+    keyword_index,
+    ledger,
+    memories,
+    sealed_memories,
+    sources,
+    users,
+)
 from recollect_extraction.storage import profiles as people
 from recollect_extraction.storage.editing import Edited
 from recollect_extraction.storage.ledger import Event
+from recollect_extraction.storage.sealed_words import SENSITIVE_TYPES
+from recollect_extraction.user_key import sealing_key
 from recollect_shared.database.pool import Connection
 from recollect_shared.embeddings.active import active_model
 from recollect_shared.embeddings.protocol import Embedder, Vector
+from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.errors import Conflict, WrongState, invalid
 from recollect_shared.model_api import ModelError
 from recollect_shared.models import CURRENT_STATUSES, Memory, Scope
@@ -58,9 +70,6 @@ FIELDS = (
     "sensitive",
 )
 STRUCTS = ("context", "metadata")
-SENSITIVE_TYPES = ("personal",)
-"""Types whose memories are sensitive whatever the caller says."""
-
 _CORRECTABLE = (*CURRENT_STATUSES, "archived", "quarantined")
 _SOURCES = 20
 _CLEARED: Mapping[str, Any] = {
@@ -129,18 +138,22 @@ async def correct(
     vector: NewVector | None,
     *,
     actor: str,
+    key: UserKey | None = None,
 ) -> Memory:
     """Correct a memory in the caller's transaction.
 
+    Of a user who encrypts, one that is sensitive is sealed, and one that is so no longer opened.
+
     Raises:
+        KeyNeeded: The memory is sealed, or is to be, and there is no `key`.
         NotFound: The user has no such memory.
         Conflict: It has another version by now.
         WrongState: The user was erased, or the memory was replaced or forgotten.
         InvalidRequest: The values do not fit together.
     """
     await users.enter_user(connection, scope)
-    await users.lock_user(connection, scope)
-    held = await editing.read_one(connection, scope, memory_id)
+    sealing = sealing_key(await users.lock_user(connection, scope), key)
+    held = await editing.read_one(connection, scope, memory_id, key)
     before = held.memory
     if correction.version and correction.version != before.version:
         raise Conflict(
@@ -159,22 +172,53 @@ async def correct(
     if after == before:
         return before
     at = await users.database_now(connection)
-    edited = await _indexed(connection, scope, replace(held, memory=after, said_at=at), before)
+    edited = replace(held, memory=after, said_at=at)
+    if is_sensitive(after.type, after.sensitive) and (held.sealed or sealing is not None):
+        if after.entities and tuple(after.entities) != tuple(before.entities):
+            raise invalid(
+                "memory.entities", "must be empty: what is stored encrypted names no entities"
+            )
+        made = (vector.model, vector.vector) if vector and vector.vector is not None else None
+        await write_sealed(connection, scope, key, held, edited, at=at, vector=made)
+    else:
+        await _write_clear(connection, scope, held, edited, vector, at=at, key=key)
+    stored = await editing.read_one(connection, scope, memory_id, key)
+    sealed = held.sealed or stored.sealed
+    await _record(connection, scope, before, after, actor, sealed=sealed)
+    return stored.memory
+
+
+async def _write_clear(
+    connection: Connection,
+    scope: Scope,
+    held: Edited,
+    edited: Edited,
+    vector: NewVector | None,
+    *,
+    at: datetime,
+    key: UserKey | None,
+) -> None:
+    """Store the next version in clear; one that was sealed is indexed like a new one."""
+    before, after = held.memory, edited.memory
+    memory_id = after.memory_id
+    edited = await _indexed(connection, scope, replace(edited, sealed=False), held)
+    active = await active_model(connection)
     reworded = after.content != before.content
-    stored = reworded and vector is not None and vector.vector is not None
-    if reworded:
-        active = await active_model(connection)
-        stored = stored and active is not None and vector is not None and active[0] == vector.model
+    vectors: list[tuple[str, Vector]] = []
+    if reworded and vector is not None and vector.vector is not None:
+        vectors = [(vector.model, vector.vector)]
+    elif held.sealed and not reworded and key is not None:
+        vectors = await sealed_memories.sealed_vectors(connection, scope, key, memory_id)
+    stored = active is not None and active[0] in {model for model, _ in vectors}
+    if reworded or held.sealed:
         edited = replace(edited, embedding_state="stored" if stored else "pending")
     await editing.write_version(connection, scope, edited, at=at)
-    if stored and vector is not None and vector.vector is not None:
+    for model, each in vectors if stored else ():
         await memories.write_vectors(
-            connection, scope, [(memory_id, after.status, vector.vector)], model=vector.model
+            connection, scope, [(memory_id, after.status, each)], model=model
         )
     if tuple(after.entities) != tuple(before.entities):
         await people.replace_mentions(connection, scope, memory_id, list(after.entities))
-    await _record(connection, scope, before, after, actor)
-    return (await editing.read_one(connection, scope, memory_id)).memory
 
 
 def corrected(before: Memory, correction: Correction) -> Memory:
@@ -253,10 +297,11 @@ def _put(held: dict[str, Any], path: Path, value: Any) -> None:
         inner[path[-1]] = value
 
 
-async def _indexed(connection: Connection, scope: Scope, edited: Edited, before: Memory) -> Edited:
+async def _indexed(connection: Connection, scope: Scope, edited: Edited, held: Edited) -> Edited:
     """The memory with a new place in the keyword index, where its words have changed."""
-    after = edited.memory
-    if (after.content, list(after.keywords)) == (before.content, list(before.keywords)):
+    after, before = edited.memory, held.memory
+    same = (after.content, list(after.keywords)) == (before.content, list(before.keywords))
+    if same and not held.sealed:
         return edited
     words = await sources.read_words(
         connection, scope, [after.memory_id], newest=_SOURCES, characters=MAX_SOURCE_TEXT
@@ -271,10 +316,16 @@ async def _indexed(connection: Connection, scope: Scope, edited: Edited, before:
 
 
 async def _record(
-    connection: Connection, scope: Scope, before: Memory, after: Memory, actor: str
+    connection: Connection,
+    scope: Scope,
+    before: Memory,
+    after: Memory,
+    actor: str,
+    *,
+    sealed: bool,
 ) -> None:
-    old, new = editing.difference(before, after)
-    for name in ("entities", "sensitive"):
+    old, new = editing.difference(before, after, sealed=sealed)
+    for name in ("sensitive",) if sealed else ("entities", "sensitive"):
         if getattr(before, name) != getattr(after, name):
             old[name], new[name] = _plain(getattr(before, name)), _plain(getattr(after, name))
     held_back = after.status != before.status

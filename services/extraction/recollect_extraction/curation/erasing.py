@@ -3,9 +3,10 @@
 The fence is `users.erased_at`, set under the user's lock together with the mark by a keyed hash:
 from then on writers are refused and reads are empty. Jobs go first, then every table that the
 catalogue names, in bounded transactions that count on the receipt what they remove. The last step
-removes the user's row and signs. A call that is cut off leaves the fence and its counts, and the
-next one goes on. The profile stays until the last step: it says in which department the user is,
-and so who may go on.
+removes the user's row and signs. Then the user's key for encryption goes, which makes unreadable
+what backups still hold of sealed text. A call that is cut off leaves the fence and its counts, and
+the next one goes on. The profile stays until the last step: it says in which department the user
+is, and so who may go on.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from recollect_extraction.storage import (
 from recollect_extraction.storage.erasure import Receipt, StillHeld
 from recollect_shared.audit.trail import Trail
 from recollect_shared.database.pool import Connection, Database
+from recollect_shared.encryption.user_keys import UserKeys
 from recollect_shared.errors import AlreadyExists, Conflict, WrongState
 from recollect_shared.identifiers import uuid7
 from recollect_shared.models import Scope
@@ -59,9 +61,16 @@ class Erasing:
     """Erases and reinstates. `removal` is the database in the role recollect_removal."""
 
     def __init__(
-        self, removal: Database, signer: Signer, trail: Trail, *, batch: int = BATCH
+        self,
+        removal: Database,
+        signer: Signer,
+        trail: Trail,
+        keys: UserKeys,
+        *,
+        batch: int = BATCH,
     ) -> None:
         self._removal = removal
+        self._keys = keys
         self._signer = signer
         self._trail = trail
         self._hash_key = trail.key
@@ -101,6 +110,8 @@ class Erasing:
             receipt = await step(lambda connection: self._begin(connection, scope, identity))
             if receipt.erased_at is None:
                 await self._empty(step, scope, receipt.receipt_id)
+            # Asked for once more, the erasure may have been cut off between its end and this.
+            await step(lambda connection: self._erase_key(connection, scope, receipt.receipt_id))
             return await once(
                 self._removal,
                 identity,
@@ -130,6 +141,8 @@ class Erasing:
                     reason="USER_ERASED",
                     metadata={"user_id": scope.user_id},
                 )
+            # Nothing of before is to be opened with the key of whoever comes back.
+            await self._keys.erase(scope.tenant_id, scope.user_id)
             await erasure.reinstate(connection, scope.tenant_id, receipt.receipt_id)
             return True
 
@@ -270,6 +283,12 @@ class Erasing:
             key_id=self._signer.key_id,
         )
         return True
+
+    async def _erase_key(self, connection: Connection, scope: Scope, receipt_id: UUID) -> None:
+        """Erase the user's key, unless somebody has reinstated the user, whose key may be new."""
+        held = await erasure.hold(connection, scope.tenant_id, receipt_id)
+        if held.erased_at is not None and held.reinstated_at is None:
+            await self._keys.erase(scope.tenant_id, scope.user_id)
 
     def _hash_of(self, scope: Scope) -> str:
         return user_hash(self._hash_key, scope.tenant_id, scope.user_id)

@@ -6,28 +6,35 @@ memory than a few rows and pieces.
 
 The snapshot does not see an erase that begins meanwhile. So before each piece another connection is
 asked whether the user still stands as the snapshot has it.
+
+What is sealed with the user's key is opened: the line is as if it had never been sealed. Where the
+key is gone for good, or the row was sealed with an earlier one, nobody can open it any more. What
+is left of the row is exported then, and the line says `"lost":true`, so that the rest can still be
+had. A key that an administrator can bring back ends the export before its first line.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from uuid import UUID
 from weakref import WeakValueDictionary
 
+from recollect_extraction.curation.export_lines import Opening
 from recollect_extraction.pipeline.account import UnusableReplies
 from recollect_extraction.storage import erased, exports, holdings
 from recollect_extraction.storage.exports import Standing
+from recollect_extraction.storage.holdings import Holding
 from recollect_shared.audit.trail import Trail
 from recollect_shared.database.pool import Connection, Database
+from recollect_shared.encryption.failures import KeyGone, KeyServiceUnavailable, KeyUnavailable
+from recollect_shared.encryption.sealed import UserKey
+from recollect_shared.encryption.user_keys import UserKeys
 from recollect_shared.errors import Exhausted, TooLate
 from recollect_shared.models import Scope
-from recollect_shared.sealing import BrokenToken
 
 PIECE_BYTES = 256 * 1024
 """The most that one piece holds."""
@@ -38,7 +45,6 @@ PATIENCE_SECONDS = 30.0
 TURN_SECONDS = 3.0
 """How long an export waits for another one of the same user, which may be ending."""
 _FENCE_SECONDS = 5.0
-_REPLIES = "unusable_replies"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +85,13 @@ class _Going:
 class Exporting:
     """Exports. The database's role is recollect_write."""
 
-    def __init__(self, database: Database, trail: Trail, replies: UnusableReplies) -> None:
+    def __init__(
+        self, database: Database, trail: Trail, replies: UnusableReplies, keys: UserKeys
+    ) -> None:
         self._database = database
         self._trail = trail
         self._replies = replies
+        self._keys = keys
         # A turn lasts as long as somebody has it or waits for it.
         self._turns: WeakValueDictionary[Scope, asyncio.Lock] = WeakValueDictionary()
 
@@ -101,14 +110,17 @@ class Exporting:
             Exhausted: Another export of this user goes on here.
             TooLate: A piece was not taken in time.
             WrongState: The user was erased after the export began.
+            KeyUnavailable: Something is sealed, and an administrator can make that it opens.
+            KeyServiceUnavailable: Something is sealed, and cannot be opened at the moment.
         """
+        key = await self._key(scope)
         going = _Going(scope)
 
         async def work(connection: Connection) -> None:
             # Before anything is told: an export that breaks off has told something too.
             await self._trail.note_call(connection, {scope.user_id: []})
             async with connection.transaction():
-                await self._read(connection, going)
+                await self._read(connection, going, key)
 
         async def read() -> None:
             # Given back when the reading ends, and not when the caller notices.
@@ -165,7 +177,19 @@ class Exporting:
         if going.begun.ended_by(now):
             raise erased.was_erased(going.scope)
 
-    async def _read(self, connection: Connection, going: _Going) -> None:
+    async def _key(self, scope: Scope) -> UserKey | KeyUnavailable | KeyServiceUnavailable:
+        """The user's key, or why it cannot be had, which matters only if something is sealed."""
+        try:
+            return await self._keys.open(scope.tenant_id, scope.user_id)
+        except (KeyUnavailable, KeyServiceUnavailable) as why:
+            return why
+
+    async def _read(
+        self,
+        connection: Connection,
+        going: _Going,
+        key: UserKey | KeyUnavailable | KeyServiceUnavailable,
+    ) -> None:
         scope = going.scope
         created_at = await exports.take_snapshot(connection)
         going.begun = await exports.read_standing(connection, scope)
@@ -183,7 +207,15 @@ class Exporting:
             await going.put(piece)
 
         if going.begun.may_be_read:
-            async with aclosing(self._lines(connection, scope, counts)) as lines:
+            tables = await holdings.find_holdings(connection)
+            if (
+                not isinstance(key, UserKey)
+                and not isinstance(key, KeyGone)
+                and await exports.has_sealed(connection, scope, tables)
+            ):
+                raise key
+            opening = Opening(scope, key if isinstance(key, UserKey) else None, self._replies)
+            async with aclosing(self._lines(connection, opening, tables, counts)) as lines:
                 async for line in lines:
                     held += line
                     while len(held) >= PIECE_BYTES:
@@ -193,32 +225,21 @@ class Exporting:
         await going.put(Manifest(created_at, counts, total, digest.hexdigest()))
 
     async def _lines(
-        self, connection: Connection, scope: Scope, counts: dict[str, int]
+        self,
+        connection: Connection,
+        opening: Opening,
+        tables: Sequence[Holding],
+        counts: dict[str, int],
     ) -> AsyncGenerator[bytes]:
         """Every line, counted by table."""
+        scope = opening.scope
         hashed = self._trail.hash(scope.tenant_id, scope.user_id)
-        for holding in await holdings.find_holdings(connection):
+        for holding in tables:
             counts[holding.name] = 0
-            async for row in exports.rows(connection, scope, holding, hashed):
+            async for row, sealed in exports.rows(connection, scope, holding, hashed):
                 counts[holding.name] += 1
-                yield _line(
-                    holding.name, self._opened(scope, row) if holding.name == _REPLIES else row
-                )
+                yield opening.line(holding.name, row, sealed)
         counts[exports.CALLS] = 0
         async for row in exports.calls(connection, scope):
             counts[exports.CALLS] += 1
-            yield _line(exports.CALLS, row)
-
-    def _opened(self, scope: Scope, row: str) -> str:
-        """The row of a reply that was of no use, with what the model said in clear."""
-        found = json.loads(row)
-        try:
-            found["reply"] = self._replies.open(scope, UUID(found["job_id"]), found["sealed_reply"])
-        except BrokenToken:
-            # It was sealed under a secret that this installation no longer has.
-            return row
-        return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
-
-
-def _line(table: str, row: str) -> bytes:
-    return f'{{"table":{json.dumps(table)},"row":{row}}}\n'.encode()
+            yield opening.line(exports.CALLS, row, None)

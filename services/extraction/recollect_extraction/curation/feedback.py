@@ -15,6 +15,7 @@ from recollect_extraction.pipeline import behaviour
 from recollect_extraction.storage import editing, ledger, preferences, users
 from recollect_extraction.storage.ledger import Event
 from recollect_shared.database.pool import Connection
+from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.errors import NotFound
 from recollect_shared.identifiers import parse_uuid, uuid7
 from recollect_shared.models import CURRENT_STATUSES, Preference, Scope
@@ -45,7 +46,13 @@ class Moved:
 
 
 async def record_feedback(
-    connection: Connection, scope: Scope, feedback: Feedback, *, actor: str, memory_enabled: bool
+    connection: Connection,
+    scope: Scope,
+    feedback: Feedback,
+    *,
+    actor: str,
+    memory_enabled: bool,
+    key: UserKey | None = None,
 ) -> Moved:
     """Keep a feedback and let it count, unless the user wants nothing learnt.
 
@@ -55,15 +62,17 @@ async def record_feedback(
         feedback: The rating or the edit.
         actor: Who tells it, for the history.
         memory_enabled: Whether memory is on for users who did not choose.
+        key: The user's, for one who encrypts.
 
     Raises:
+        KeyNeeded: The message, or a memory that it moves, is sealed, and there is no `key`.
         NotFound: The conversation has no such message of the assistant.
         WrongState: The user was erased.
     """
     state = await users.enter_user(connection, scope)
     await users.lock_user(connection, scope)
     items = await preferences.items_of_answer(
-        connection, scope, feedback.conversation_id, feedback.message_id
+        connection, scope, feedback.conversation_id, feedback.message_id, key=key
     )
     if items is None:
         raise NotFound(
@@ -84,7 +93,8 @@ async def record_feedback(
             moved = Moved(changed, [])
         elif (step := _step(feedback.rating)) != 0:
             changed = behaviour.shift(known.values(), step, at)
-            moved = Moved(changed, await _shift_memories(connection, scope, items, step, actor))
+            shifted = await _shift_memories(connection, scope, items, step, actor, key)
+            moved = Moved(changed, shifted)
         await preferences.write_preferences(connection, scope, moved.preferences)
     await preferences.add_feedback(
         connection,
@@ -107,11 +117,16 @@ def _step(rating: int) -> float:
 
 
 async def _shift_memories(
-    connection: Connection, scope: Scope, items: Sequence[str], step: float, actor: str
+    connection: Connection,
+    scope: Scope,
+    items: Sequence[str],
+    step: float,
+    actor: str,
+    key: UserKey | None,
 ) -> list[UUID]:
     """Make the memories among the items of an answer more, or less, important."""
     wanted = [found for item in items if (found := parse_uuid(item)) is not None]
-    known = await editing.read(connection, scope, wanted)
+    known = await editing.read(connection, scope, wanted, key)
     at = await users.database_now(connection)
     events: list[Event] = []
     for held in known.values():
@@ -120,8 +135,8 @@ async def _shift_memories(
         if before.status not in CURRENT_STATUSES or importance == before.importance:
             continue
         after = replace(before, importance=importance)
-        await editing.write_version(connection, scope, replace(held, memory=after), at=at)
-        old, new = editing.difference(before, after)
+        await editing.write_version(connection, scope, replace(held, memory=after), at=at, key=key)
+        old, new = editing.difference(before, after, sealed=held.sealed)
         events.append(
             Event(
                 "memory",

@@ -7,8 +7,8 @@ from typing import Any
 
 from recollect_extraction.curation.profile_edit import Path, ProfileTooLarge, edit_profile
 from recollect_extraction.storage import ledger, profiles, users
-from recollect_extraction.storage.ledger import Event
 from recollect_shared.database.pool import Connection
+from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.errors import Conflict, invalid
 from recollect_shared.models import Profile, Scope
 
@@ -22,6 +22,7 @@ async def update_profile(
     version: int,
     actor: str,
     permit: Callable[[Profile], None] | None = None,
+    key: UserKey | None = None,
 ) -> Profile:
     """Change a profile, or make one.
 
@@ -34,8 +35,10 @@ async def update_profile(
         actor: Who changes it, for the history.
         permit: Raises if the caller may not change the profile as it stands; None if the caller's
             rights have nothing to do with what is in it.
+        key: The user's, for one who encrypts.
 
     Raises:
+        KeyNeeded: The profile is or is to be sealed, and there is no `key`.
         NotPermitted: `permit` raised it.
         WrongState: The user was erased.
         Conflict: The profile has another version by now.
@@ -43,7 +46,7 @@ async def update_profile(
     """
     await users.enter_user(connection, scope)
     await users.lock_user(connection, scope)
-    current, said_at = await profiles.read_profile(connection, scope)
+    current, said_at = await profiles.read_profile(connection, scope, key)
     if permit is not None:
         permit(current)
     if version and version != current.version:
@@ -58,24 +61,16 @@ async def update_profile(
         raise invalid("profile", "would have more than 65536 bytes with this change") from error
     if not edit.changed:
         return current
-    await profiles.write_profile(
-        connection, scope, edit.profile, edit.said_at, actor=actor, job_id=None
+    sealed = await profiles.write_profile(
+        connection, scope, edit.profile, edit.said_at, actor=actor, job_id=None, key=key
     )
-    await ledger.record(
-        connection,
-        scope,
-        None,
-        [
-            Event(
-                "profile",
-                "updated" if current.version else "created",
-                edit.profile.version,
-                ", ".join(edit.changed)[:500],
-                before=profiles.profile_content(current) if current.version else None,
-                after=profiles.profile_content(edit.profile),
-            )
-        ],
-        actor=actor,
+    event = profiles.change_event(
+        "updated" if current.version else "created",
+        edit.profile,
+        before=current if current.version else None,
+        sealed=sealed,
+        changed=edit.changed,
     )
-    changed, _ = await profiles.read_profile(connection, scope)
+    await ledger.record(connection, scope, None, [event], actor=actor)
+    changed, _ = await profiles.read_profile(connection, scope, key)
     return changed

@@ -24,6 +24,7 @@ from recollect_extraction.pipeline.dedupe import find_duplicate
 from recollect_extraction.pipeline.evidence import Witnesses
 from recollect_extraction.pipeline.operations import Plan
 from recollect_extraction.pipeline.plan import Situation, make_plan
+from recollect_extraction.pipeline.sealed_memories import write_sealed
 from recollect_extraction.pipeline.surroundings import look_around
 from recollect_extraction.pipeline.trust import outranks
 from recollect_extraction.pipeline.write import Occasion, Vectors, write_plan
@@ -32,8 +33,10 @@ from recollect_extraction.storage import editing, ledger, memories, users
 from recollect_extraction.storage.conversations import StoredMessage
 from recollect_extraction.storage.editing import Edited
 from recollect_extraction.storage.ledger import Event
+from recollect_extraction.user_key import sealing_key
 from recollect_shared.database.pool import Connection
 from recollect_shared.embeddings.protocol import Embedder
+from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.errors import WrongState, invalid
 from recollect_shared.model_api import ModelError
 from recollect_shared.models import Memory, Scope
@@ -127,10 +130,12 @@ class Saving:
         vectors: Vectors,
         *,
         actor: str,
+        key: UserKey | None = None,
     ) -> Saved:
         """Save a statement in the caller's transaction.
 
         Raises:
+            KeyNeeded: Something of the user is sealed, or this is to be, and there is no `key`.
             WrongState: Memory is switched off for the user, or the user was erased.
             InvalidRequest: The memory that says it already has no room for more free JSON.
         """
@@ -141,9 +146,9 @@ class Saving:
                 reason="MEMORY_DISABLED",
                 metadata={"user_id": scope.user_id},
             )
-        await users.lock_user(connection, scope)
+        sealing = sealing_key(await users.lock_user(connection, scope), key)
         at = await users.database_now(connection)
-        plan, known_id = await self._plan(connection, scope, statement, vectors, at)
+        plan, known_id = await self._plan(connection, scope, statement, vectors, at, key)
         occasion = Occasion(
             scope,
             None,
@@ -157,14 +162,16 @@ class Saving:
                 "expires_at": statement.expires_at,
                 "sensitive": statement.sensitive,
             },
+            key=key,
+            sealing=sealing,
         )
         await write_plan(connection, occasion, plan, vectors)
         memory_id = plan.stated.get(_ONLY, known_id)
         assert memory_id is not None
         created = bool(plan.creations)
         if not created and _ONLY in plan.stated:
-            await _join(connection, scope, memory_id, statement, plan, at, actor)
-        found = (await editing.read_one(connection, scope, memory_id)).memory
+            await _join(connection, occasion, memory_id, statement, plan)
+        found = (await editing.read_one(connection, scope, memory_id, key)).memory
         if self._crowding is not None:
             await self._crowding.look(connection, scope, tags_touched(plan))
         if found.status == "active" and found.valid_from <= at and _says_something_new(plan):
@@ -185,6 +192,7 @@ class Saving:
         statement: Statement,
         vectors: Vectors,
         at: datetime,
+        key: UserKey | None,
     ) -> tuple[Plan, UUID | None]:
         """What the statement changes, and the memory that says it already, if there is one."""
         item = NewItem(
@@ -203,7 +211,7 @@ class Saving:
             origin=None,
         )
         known, neighbours = await look_around(
-            connection, scope, [item], vectors, also=(), threshold=self._threshold()
+            connection, scope, [item], vectors, also=(), threshold=self._threshold(), key=key
         )
         said = StoredMessage(1, "", statement.origin, "", statement.content, at)
         plan = make_plan(
@@ -248,18 +256,17 @@ def _joined(
 
 async def _join(
     connection: Connection,
-    scope: Scope,
+    occasion: Occasion,
     memory_id: UUID,
     statement: Statement,
     plan: Plan,
-    at: datetime,
-    actor: str,
 ) -> None:
     """Give a memory that was known what only the caller can say of it.
 
     A statement of the lower level of trust adds nothing to one of the higher.
     """
-    held = await editing.read_one(connection, scope, memory_id)
+    scope, key = occasion.scope, occasion.key
+    held = await editing.read_one(connection, scope, memory_id, key)
     if outranks(held.memory.origin, statement.origin):
         return
     before = held.memory
@@ -274,21 +281,20 @@ async def _join(
         return
     if plan.rewrites:
         # The new version is being made in this transaction: it holds these too.
-        await editing.complete_version(connection, scope, replace(held, memory=after))
+        await editing.complete_version(connection, scope, replace(held, memory=after), key=key)
         return
-    await _record(connection, scope, held, after, at, actor)
+    await _record(connection, occasion, held, after)
 
 
-async def _record(
-    connection: Connection,
-    scope: Scope,
-    held: Edited,
-    after: Memory,
-    at: datetime,
-    actor: str,
-) -> None:
-    await editing.write_version(connection, scope, replace(held, memory=after), at=at)
-    old, new = editing.difference(held.memory, after)
+async def _record(connection: Connection, occasion: Occasion, held: Edited, after: Memory) -> None:
+    scope, key, at = occasion.scope, occasion.key, occasion.at
+    edited = replace(held, memory=after)
+    sealed = held.sealed or occasion.seals(after.type, after.sensitive)
+    if sealed:
+        await write_sealed(connection, scope, key, held, edited, at=at)
+    else:
+        await editing.write_version(connection, scope, edited, at=at)
+    old, new = editing.difference(held.memory, after, sealed=sealed)
     event = Event(
         "memory",
         "updated",
@@ -298,4 +304,4 @@ async def _record(
         before=old,
         after=new,
     )
-    await ledger.record(connection, scope, None, [event], actor=actor)
+    await ledger.record(connection, scope, None, [event], actor=occasion.actor)

@@ -16,32 +16,46 @@ from recollect_extraction.storage import editing, lapsed, ledger, memories, prof
 from recollect_extraction.storage.editing import Edited
 from recollect_extraction.storage.ledger import Event
 from recollect_shared.database.pool import Connection
+from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.errors import WrongState
 from recollect_shared.models import CURRENT_STATUSES, Memory, Scope
 
 
 async def forget(
-    connection: Connection, scope: Scope, memory_id: UUID, *, reason: str, actor: str
+    connection: Connection,
+    scope: Scope,
+    memory_id: UUID,
+    *,
+    reason: str,
+    actor: str,
+    key: UserKey | None = None,
 ) -> Memory:
     """Make a memory FORGOTTEN; one that is forgotten stays as it is.
 
     Raises:
         NotFound: The user has no such memory.
         WrongState: The user was erased.
+        KeyNeeded: The memory is sealed, and there is no `key`.
     """
-    held = await _open(connection, scope, memory_id)
+    held = await _open(connection, scope, memory_id, key)
     if held.memory.status == "forgotten":
         return held.memory
     after = replace(held.memory, status="forgotten", superseded_by=None)
     if held.memory.superseded_by is not None:
         await memories.remove_superseded(connection, scope, memory_id, by=held.memory.superseded_by)
     return await _write(
-        connection, scope, held, after, "forgotten", reason or "forgotten by hand", actor
+        connection, scope, held, after, "forgotten", (reason, "forgotten by hand"), actor, key
     )
 
 
 async def restore(
-    connection: Connection, scope: Scope, memory_id: UUID, *, reason: str, actor: str
+    connection: Connection,
+    scope: Scope,
+    memory_id: UUID,
+    *,
+    reason: str,
+    actor: str,
+    key: UserKey | None = None,
 ) -> Memory:
     """Bring a FORGOTTEN or ARCHIVED memory back; an active one stays as it is.
 
@@ -52,7 +66,7 @@ async def restore(
         NotFound: The user has no such memory.
         WrongState: The user was erased, or the memory is neither.
     """
-    held = await _open(connection, scope, memory_id)
+    held = await _open(connection, scope, memory_id, key)
     before = held.memory
     if before.status in CURRENT_STATUSES:
         return before
@@ -75,7 +89,7 @@ async def restore(
         expires_at=was.expires_at if was.expires_at and was.expires_at > at else None,
     )
     return await _write(
-        connection, scope, held, after, "restored", reason or "restored by hand", actor
+        connection, scope, held, after, "restored", (reason, "restored by hand"), actor, key
     )
 
 
@@ -87,6 +101,7 @@ async def review(
     approve: bool,
     reason: str,
     actor: str,
+    key: UserKey | None = None,
 ) -> Memory:
     """Decide about a QUARANTINED memory.
 
@@ -96,7 +111,7 @@ async def review(
         NotFound: The user has no such memory.
         WrongState: The user was erased, or the memory is not quarantined.
     """
-    held = await _open(connection, scope, memory_id)
+    held = await _open(connection, scope, memory_id, key)
     if held.memory.status != "quarantined":
         raise _conflict(held.memory, "is not QUARANTINED: there is nothing to review")
     if not approve:
@@ -107,8 +122,9 @@ async def review(
             replace(held, challenges=()),
             after,
             "rejected",
-            reason or "rejected in review",
+            (reason, "rejected in review"),
             actor,
+            key,
         )
     challenged = list(held.challenges)
     after = replace(held.memory, status="active")
@@ -118,19 +134,25 @@ async def review(
         replace(held, challenges=()),
         after,
         "approved",
-        reason or "approved in review",
+        (reason, "approved in review"),
         actor,
+        key,
     )
-    await _close_challenged(connection, scope, approved, challenged, actor)
-    return (await editing.read_one(connection, scope, memory_id)).memory
+    await _close_challenged(connection, scope, approved, challenged, actor, key)
+    return (await editing.read_one(connection, scope, memory_id, key)).memory
 
 
 async def _close_challenged(
-    connection: Connection, scope: Scope, approved: Memory, challenged: Sequence[UUID], actor: str
+    connection: Connection,
+    scope: Scope,
+    approved: Memory,
+    challenged: Sequence[UUID],
+    actor: str,
+    key: UserKey | None,
 ) -> None:
     """Carry out what a memory would have contradicted, had it been believed at once."""
     at = await users.database_now(connection)
-    known = await editing.read(connection, scope, challenged)
+    known = await editing.read(connection, scope, challenged, key)
     events: list[Event] = []
     for held in known.values():
         before = held.memory
@@ -164,10 +186,12 @@ async def _close_challenged(
     await ledger.record(connection, scope, None, events, actor=actor)
 
 
-async def _open(connection: Connection, scope: Scope, memory_id: UUID) -> Edited:
+async def _open(
+    connection: Connection, scope: Scope, memory_id: UUID, key: UserKey | None
+) -> Edited:
     await users.enter_user(connection, scope)
     await users.lock_user(connection, scope)
-    return await editing.read_one(connection, scope, memory_id)
+    return await editing.read_one(connection, scope, memory_id, key)
 
 
 async def _write(
@@ -176,12 +200,20 @@ async def _write(
     held: Edited,
     after: Memory,
     action: str,
-    reason: str,
+    reasons: tuple[str, str],
     actor: str,
+    key: UserKey | None,
 ) -> Memory:
+    """Write a version and its history; of the reasons the given one counts, if there is one.
+
+    Of a sealed memory it does not: it may quote what is sealed.
+    """
+    given, reason = reasons
+    if given and not held.sealed:
+        reason = given
     at: datetime = await users.database_now(connection)
-    await editing.write_version(connection, scope, replace(held, memory=after), at=at)
-    old, new = editing.difference(held.memory, after)
+    await editing.write_version(connection, scope, replace(held, memory=after), at=at, key=key)
+    old, new = editing.difference(held.memory, after, sealed=held.sealed)
     event = Event(
         "memory",
         action,
@@ -193,7 +225,7 @@ async def _write(
     )
     await ledger.record(connection, scope, None, [event], actor=actor)
     await profiles.recount_mentions(connection, scope, [after.memory_id])
-    return (await editing.read_one(connection, scope, after.memory_id)).memory
+    return (await editing.read_one(connection, scope, after.memory_id, key)).memory
 
 
 def _conflict(memory: Memory, why: str) -> WrongState:

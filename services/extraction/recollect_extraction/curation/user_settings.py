@@ -7,7 +7,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from recollect_extraction.storage import user_settings, users
-from recollect_shared.database.pool import Connection
+from recollect_shared.database.pool import Connection, Database
+from recollect_shared.encryption.failures import EncryptionNotConfigured
+from recollect_shared.encryption.sealed import UserKey
+from recollect_shared.encryption.user_keys import UserKeys
+from recollect_shared.errors import Conflict
 from recollect_shared.models import Scope
 
 
@@ -35,6 +39,39 @@ class UserSettings:
 NAMES = tuple(field.name for field in fields(UserSettings))
 
 
+@dataclass(frozen=True, slots=True)
+class Sealing:
+    """A user's key, which is on the disk, and what tells whether it still is."""
+
+    keys: UserKeys
+    key: UserKey
+
+
+async def prepare_sealing(
+    database: Database, scope: Scope, keys: UserKeys, *, seconds: float
+) -> Sealing:
+    """Make the key of a user whose sensitive text is to be encrypted from now on.
+
+    Before the transaction that turns it on, since a key-management service may be slow.
+
+    Args:
+        database: Where to ask whether the user was erased.
+        scope: Whose key.
+        keys: What makes it.
+        seconds: How long asking may take.
+
+    Raises:
+        EncryptionNotConfigured: There is no key-encryption key.
+        KeyUnavailable: There is a key already, which does not open.
+        KeyServiceUnavailable: A key-management service did not answer.
+        WrongState: The user was erased: such a one gets no key.
+    """
+    if not keys.configured:
+        raise EncryptionNotConfigured
+    await database.run(lambda connection: users.refuse_erased(connection, scope), timeout=seconds)
+    return Sealing(keys, await keys.make(scope.tenant_id, scope.user_id))
+
+
 async def read_settings(
     connection: Connection, scope: Scope, installation: UserSettings
 ) -> UserSettings:
@@ -51,16 +88,37 @@ async def change_settings(
     values: Mapping[str, Any],
     names: Collection[str],
     installation: UserSettings,
+    sealing: Sealing | None = None,
 ) -> UserSettings:
     """Change the settings `names` to their `values`, and return what is in force then.
 
     One that `values` lacks goes back to the installation's. It holds from the commit on: each
     worker asks again, under the lock that is taken here, before it writes what it learnt.
 
+    Args:
+        connection: In a transaction of its own.
+        scope: Whose.
+        values: The new values by name.
+        names: What to change.
+        installation: What holds for users who chose nothing.
+        sealing: What encryption is turned on with; None if it is not.
+
     Raises:
         WrongState: The user was erased.
+        Conflict: The user's key was erased meanwhile.
     """
-    await users.enter_user(connection, scope)
-    await users.lock_user(connection, scope)
+    if sealing is None:
+        await users.enter_user(connection, scope)
+        await users.lock_user(connection, scope)
+    else:
+        # Who has read that nothing is to be sealed must have committed, for the sweep to see it.
+        await users.lock_alone(connection, scope)
+        if not await sealing.keys.stands(sealing.key):
+            raise Conflict(
+                "the user's key was erased while encryption was turned on: send the call again",
+                reason="WRITE_CONFLICT",
+                retry_after=1.0,
+            )
+        await users.leave_to_seal(connection, scope)
     await user_settings.write(connection, scope, values, names)
     return await read_settings(connection, scope, installation)

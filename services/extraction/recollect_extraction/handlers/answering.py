@@ -9,10 +9,14 @@ from typing import TypeVar
 from google.protobuf.message import Message
 
 from recollect_extraction.once import Identity, Outcome, Work, once
+from recollect_extraction.user_key import with_keys
 from recollect_shared.audit.reads import AuditedReads
 from recollect_shared.audit.trail import NOBODY, Trail
 from recollect_shared.consistency import ConsistencyTokens, Position
 from recollect_shared.database.pool import Connection, Database
+from recollect_shared.encryption.sealed import UserKey
+from recollect_shared.encryption.user_keys import UserKeys
+from recollect_shared.models import Scope
 from recollect_shared.rpc.call import Context, current_call, seconds_left
 
 CALL_SECONDS = 5.0
@@ -26,10 +30,16 @@ class Answering:
     """Answers calls on `database`, whose role is recollect_write unless a call says otherwise."""
 
     def __init__(
-        self, database: Database, tokens: ConsistencyTokens, trail: Trail, reads: AuditedReads
+        self,
+        database: Database,
+        tokens: ConsistencyTokens,
+        trail: Trail,
+        reads: AuditedReads,
+        keys: UserKeys,
     ) -> None:
         self.database = database
         self.trail = trail
+        self.keys = keys
         self._reads = reads
         self._tokens = tokens
 
@@ -55,6 +65,25 @@ class Answering:
             work,
             timeout=seconds_left(context, seconds),
             trail=self.trail,
+        )
+
+    async def change_with_key(
+        self,
+        identity: Identity | None,
+        scope: Scope,
+        work: Callable[[UserKey | None], Work[Made]],
+        context: Context,
+    ) -> Outcome[Made]:
+        """Make a change, with the user's key if something of it is sealed or is to be.
+
+        Raises:
+            KeyUnavailable: It needs the key, and that cannot be had; nothing was changed.
+            KeyServiceUnavailable: The same, for now.
+        """
+        return await with_keys(
+            self.keys,
+            [scope],
+            lambda opened: self.change(identity, work(opened.get(scope)), context),
         )
 
     async def read(

@@ -59,9 +59,11 @@ class ConsolidationCalls:
         key = checks.idempotency_key(request.idempotency_key)
         checks.done()
         principal = current_call().principal
-        outcome = await self._answering.change(
+        scope = Scope(principal.tenant_id, user_id)
+        outcome = await self._answering.change_with_key(
             self._answering.identity("UndoConsolidation", key, request),
-            undo(Scope(principal.tenant_id, user_id), memory_id, actor=principal.subject),
+            scope,
+            lambda key: undo(scope, memory_id, actor=principal.subject, key=key),
             context,
         )
         return pb.UndoConsolidationResponse(

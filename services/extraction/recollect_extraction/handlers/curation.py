@@ -23,6 +23,7 @@ from recollect_shared.consistency import Position
 from recollect_shared.convert import memory_message
 from recollect_shared.database.pool import Connection
 from recollect_shared.embeddings.protocol import Embedder
+from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.errors import RecollectError
 from recollect_shared.models import Memory, Scope
 from recollect_shared.rpc.call import Context, current_call, seconds_left
@@ -138,9 +139,9 @@ class CurationCalls:
             seconds=seconds_left(context, 2 * _EMBEDDING_SECONDS) / 2,
         )
 
-        async def change(connection: Connection) -> Memory:
+        async def change(connection: Connection, key: UserKey | None) -> Memory:
             return await correcting.correct(
-                connection, scope, memory_id, correction, vector, actor=principal.subject
+                connection, scope, memory_id, correction, vector, actor=principal.subject, key=key
             )
 
         outcome = await self._change(
@@ -161,7 +162,9 @@ class CurationCalls:
         outcome = await self._change(
             self._answering.identity("ForgetMemory", key, request),
             scope(),
-            lambda c: statuses.forget(c, scope(), memory_id, reason=reason, actor=actor),
+            lambda connection, key: statuses.forget(
+                connection, scope(), memory_id, reason=reason, actor=actor, key=key
+            ),
             context,
         )
         return pb.ForgetMemoryResponse(
@@ -179,7 +182,9 @@ class CurationCalls:
         outcome = await self._change(
             self._answering.identity("RestoreMemory", key, request),
             scope(),
-            lambda c: statuses.restore(c, scope(), memory_id, reason=reason, actor=actor),
+            lambda connection, key: statuses.restore(
+                connection, scope(), memory_id, reason=reason, actor=actor, key=key
+            ),
             context,
         )
         return pb.RestoreMemoryResponse(
@@ -200,8 +205,14 @@ class CurationCalls:
         outcome = await self._change(
             self._answering.identity("ReviewMemory", key, request),
             scope(),
-            lambda c: statuses.review(
-                c, scope(), memory_id, approve=decision == "approve", reason=reason, actor=actor
+            lambda connection, key: statuses.review(
+                connection,
+                scope(),
+                memory_id,
+                approve=decision == "approve",
+                reason=reason,
+                actor=actor,
+                key=key,
             ),
             context,
         )
@@ -235,22 +246,23 @@ class CurationCalls:
     async def _store(self, wanted: ToSave, vectors: Vectors, context: Context) -> Outcome[Saved]:
         saving, scope = self._curation.saving, wanted.scope
 
-        async def change(connection: Connection) -> Saved:
+        async def change(connection: Connection, key: UserKey | None) -> Saved:
             return await saving.save(
-                connection, scope, wanted.statement, vectors, actor=wanted.actor
+                connection, scope, wanted.statement, vectors, actor=wanted.actor, key=key
             )
 
-        async def again(connection: Connection, ids: Sequence[str]) -> Saved:
+        async def again(connection: Connection, ids: Sequence[str], key: UserKey | None) -> Saved:
             memory_id, deduplicated = json.loads(ids[0])
-            held = await editing.read_one(connection, scope, UUID(memory_id))
+            held = await editing.read_one(connection, scope, UUID(memory_id), key)
             return Saved(held.memory, deduplicated)
 
-        outcome = await self._answering.change(
+        outcome = await self._answering.change_with_key(
             wanted.identity,
-            Work(
-                change,
+            scope,
+            lambda key: Work(
+                lambda connection: change(connection, key),
                 ids=lambda saved: [json.dumps([str(saved.memory.memory_id), saved.deduplicated])],
-                again=again,
+                again=lambda connection, ids: again(connection, ids, key),
                 users=lambda _: [scope.user_id],
                 touched=lambda saved: {scope.user_id: [str(saved.memory.memory_id)]},
             ),
@@ -263,18 +275,19 @@ class CurationCalls:
         self,
         identity: Identity | None,
         scope: Scope,
-        change: Callable[[Connection], Awaitable[Memory]],
+        change: Callable[[Connection, UserKey | None], Awaitable[Memory]],
         context: Context,
     ) -> Outcome[Memory]:
-        async def again(connection: Connection, ids: Sequence[str]) -> Memory:
-            return (await editing.read_one(connection, scope, UUID(ids[0]))).memory
+        async def again(connection: Connection, ids: Sequence[str], key: UserKey | None) -> Memory:
+            return (await editing.read_one(connection, scope, UUID(ids[0]), key)).memory
 
-        return await self._answering.change(
+        return await self._answering.change_with_key(
             identity,
-            Work(
-                change,
+            scope,
+            lambda key: Work(
+                lambda connection: change(connection, key),
                 ids=lambda memory: [str(memory.memory_id)],
-                again=again,
+                again=lambda connection, ids: again(connection, ids, key),
                 users=lambda _: [scope.user_id],
             ),
             context,

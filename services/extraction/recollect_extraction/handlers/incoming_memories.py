@@ -9,7 +9,6 @@ from recollect.v1 import memory_pb2
 from recollect.v1 import memory_service_pb2 as pb
 from recollect_extraction.curation.correcting import (
     FIELDS,
-    SENSITIVE_TYPES,
     STRUCTS,
     Correction,
     Path,
@@ -23,6 +22,7 @@ from recollect_extraction.pipeline.answer import (
     labels,
 )
 from recollect_extraction.pipeline.merge import MAX_LABELS
+from recollect_extraction.storage.sealed_words import SENSITIVE_TYPES
 from recollect_shared.convert import CONFIDENCE, MEMORY_SOURCE, MEMORY_TYPE, ORIGIN
 from recollect_shared.text.normalise import nfc
 from recollect_shared.validation import Checks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -14,12 +14,14 @@ from recollect_extraction.curation.profile_edit import FIELDS, LISTS, RESERVED, 
 from recollect_extraction.curation.profiles import update_profile
 from recollect_extraction.handlers.answering import Answering
 from recollect_extraction.handlers.curation import Curation
-from recollect_extraction.once import Work
+from recollect_extraction.once import Outcome, Work
 from recollect_extraction.storage import preferences, profiles
+from recollect_extraction.user_key import with_keys
 from recollect_shared.auth.principal import PROFILES_MANAGE
 from recollect_shared.convert import preference_message, profile_message
 from recollect_shared.database.pool import Connection
-from recollect_shared.models import Preference, Profile
+from recollect_shared.encryption.sealed import UserKey
+from recollect_shared.models import Preference, Profile, Scope
 from recollect_shared.rpc.call import Context, current_call
 from recollect_shared.validation import Checks
 
@@ -56,8 +58,9 @@ class ProfileCalls:
         if ("department",) in paths:
             principal.check_department("profile.department", values.get("department", ""))
         scope = principal.scope(user_id)
+        identity = self._answering.identity("UpdateProfile", key, request)
 
-        async def change(connection: Connection) -> Profile:
+        async def change(connection: Connection, key: UserKey | None) -> Profile:
             return await update_profile(
                 connection,
                 scope,
@@ -66,17 +69,27 @@ class ProfileCalls:
                 version=request.version,
                 actor=principal.subject,
                 permit=lambda held: principal.check_reaches(user_id, held.department),
+                key=key,
             )
 
-        async def again(connection: Connection, ids: Sequence[str]) -> Profile:
-            found, _ = await profiles.read_profile(connection, scope)
+        async def again(connection: Connection, key: UserKey | None) -> Profile:
+            found, _ = await profiles.read_profile(connection, scope, key)
             return found
 
-        outcome = await self._answering.change(
-            self._answering.identity("UpdateProfile", key, request),
-            Work(change, ids=lambda _: [], again=again, users=lambda _: [user_id]),
-            context,
-        )
+        async def attempt(opened: Mapping[Scope, UserKey]) -> Outcome[Profile]:
+            key = opened.get(scope)
+            return await self._answering.change(
+                identity,
+                Work(
+                    lambda connection: change(connection, key),
+                    ids=lambda _: [],
+                    again=lambda connection, _: again(connection, key),
+                    users=lambda _: [user_id],
+                ),
+                context,
+            )
+
+        outcome = await with_keys(self._answering.keys, [scope], attempt)
         return pb.UpdateProfileResponse(
             profile=profile_message(outcome.made),
             consistency_token=self._answering.token(outcome.position),
@@ -120,13 +133,14 @@ class ProfileCalls:
         principal = current_call().principal
         scope = principal.scope(user_id)
 
-        async def change(connection: Connection) -> Moved:
+        async def change(connection: Connection, key: UserKey | None) -> Moved:
             return await record_feedback(
                 connection,
                 scope,
                 feedback,
                 actor=principal.subject,
                 memory_enabled=self._curation.saving.memory_enabled,
+                key=key,
             )
 
         async def again(connection: Connection, ids: Sequence[str]) -> Moved:
@@ -141,10 +155,11 @@ class ProfileCalls:
                     moved.append(known[name[0], name[1]])
             return Moved(moved, memory_ids)
 
-        outcome = await self._answering.change(
+        outcome = await self._answering.change_with_key(
             self._answering.identity("RecordFeedback", key, request),
-            Work(
-                change,
+            scope,
+            lambda key: Work(
+                lambda connection: change(connection, key),
                 ids=_names,
                 again=again,
                 users=lambda _: [user_id],

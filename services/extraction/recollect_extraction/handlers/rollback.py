@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from recollect.v1 import maintenance_service_pb2 as pb
 from recollect_extraction.handlers.answering import Answering
-from recollect_extraction.once import Work
+from recollect_extraction.once import Outcome, Work
 from recollect_extraction.rollback.source import Source, roll_back
+from recollect_extraction.user_key import with_keys
 from recollect_shared.consistency import current_position
 from recollect_shared.database.pool import Connection, Database
+from recollect_shared.encryption.sealed import UserKey
+from recollect_shared.models import Scope
 from recollect_shared.rpc.call import Context, current_call, seconds_left
 from recollect_shared.validation import Checks
 
@@ -47,39 +50,45 @@ class RollbackCalls:
         principal = current_call().principal
         scope = principal.scope(user_id)
 
-        async def change(connection: Connection) -> dict[str, int]:
-            return await roll_back(connection, scope, source, actor=principal.subject)
+        async def change(connection: Connection, key: UserKey | None) -> dict[str, int]:
+            return await roll_back(connection, scope, source, actor=principal.subject, key=key)
 
         if request.dry_run:
 
-            async def work(connection: Connection) -> pb.RollbackSourceResponse:
-                # Done for real and taken back, so that the counts are those of the real thing.
-                async with connection.transaction(force_rollback=True):
-                    counts = await change(connection)
-                position = await current_position(connection)
-                return pb.RollbackSourceResponse(
-                    counts=counts, consistency_token=self._answering.token(position)
-                )
+            async def rehearse(opened: Mapping[Scope, UserKey]) -> pb.RollbackSourceResponse:
+                async def work(connection: Connection) -> pb.RollbackSourceResponse:
+                    # Done for real and taken back, so that the counts are those of the real thing.
+                    async with connection.transaction(force_rollback=True):
+                        counts = await change(connection, opened.get(scope))
+                    position = await current_position(connection)
+                    return pb.RollbackSourceResponse(
+                        counts=counts, consistency_token=self._answering.token(position)
+                    )
 
-            return await self._removal.run(work, timeout=seconds_left(context, _SECONDS))
+                return await self._removal.run(work, timeout=seconds_left(context, _SECONDS))
+
+            return await with_keys(self._answering.keys, [scope], rehearse)
 
         async def again(_connection: Connection, ids: Sequence[str]) -> dict[str, int]:
             counts: dict[str, int] = json.loads(ids[0]) if ids else {}
             return counts
 
-        outcome = await self._answering.change(
-            self._answering.identity("RollbackSource", key, request),
-            Work(
-                change,
-                ids=lambda counts: [json.dumps(counts)],
-                again=again,
-                users=lambda _: [user_id],
-                touched=lambda _: {user_id: [str(source.document_id or source.job_id or "")]},
-            ),
-            context,
-            database=self._removal,
-            seconds=_SECONDS,
-        )
+        async def attempt(opened: Mapping[Scope, UserKey]) -> Outcome[dict[str, int]]:
+            return await self._answering.change(
+                self._answering.identity("RollbackSource", key, request),
+                Work(
+                    lambda connection: change(connection, opened.get(scope)),
+                    ids=lambda counts: [json.dumps(counts)],
+                    again=again,
+                    users=lambda _: [user_id],
+                    touched=lambda _: {user_id: [str(source.document_id or source.job_id or "")]},
+                ),
+                context,
+                database=self._removal,
+                seconds=_SECONDS,
+            )
+
+        outcome = await with_keys(self._answering.keys, [scope], attempt)
         return pb.RollbackSourceResponse(
             counts=outcome.made,
             consistency_token=self._answering.token(outcome.position),

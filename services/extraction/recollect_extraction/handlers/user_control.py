@@ -13,12 +13,13 @@ from recollect_extraction.curation.user_settings import (
     NAMES,
     UserSettings,
     change_settings,
+    prepare_sealing,
     read_settings,
 )
-from recollect_extraction.handlers.answering import Answering
+from recollect_extraction.handlers.answering import CALL_SECONDS, Answering
 from recollect_extraction.once import Work
 from recollect_shared.database.pool import Connection
-from recollect_shared.errors import NotYetAvailable
+from recollect_shared.encryption.user_keys import UserKeys
 from recollect_shared.rpc.call import Context, current_call, seconds_left
 from recollect_shared.validation import Checks
 
@@ -31,10 +32,11 @@ _DAYS = ("retention_days", "message_retention_days")
 
 @dataclass(frozen=True, slots=True)
 class UserControl:
-    """What the calls work with: settings of the installation, and what clears."""
+    """What the calls work with: settings of the installation, what clears, users' keys."""
 
     installation: UserSettings
     clearing: Clearing
+    keys: UserKeys
 
 
 class UserControlCalls:
@@ -69,18 +71,19 @@ class UserControlCalls:
         names = _names(checks, request, values)
         key = checks.idempotency_key(request.idempotency_key)
         checks.done()
-        if "encrypt_sensitive" in names and values.get("encrypt_sensitive"):
-            raise NotYetAvailable(
-                "user_settings.encrypt_sensitive: this version stores nothing encrypted by itself; "
-                "leave it out or set it to false, and encrypt the disk of the database",
-                reason="CAPABILITY_NOT_AVAILABLE",
-                metadata={"method": f"/{pb.DESCRIPTOR.package}.PrivacyService/UpdateUserSettings"},
-            )
         scope = current_call().principal.scope(user_id)
         installation = self._control.installation
+        sealing = None
+        if "encrypt_sensitive" in names and values.get("encrypt_sensitive"):
+            sealing = await prepare_sealing(
+                self._answering.database,
+                scope,
+                self._control.keys,
+                seconds=seconds_left(context, CALL_SECONDS),
+            )
 
         async def change(connection: Connection) -> UserSettings:
-            return await change_settings(connection, scope, values, names, installation)
+            return await change_settings(connection, scope, values, names, installation, sealing)
 
         async def again(connection: Connection, _ids: Sequence[str]) -> UserSettings:
             return await read_settings(connection, scope, installation)

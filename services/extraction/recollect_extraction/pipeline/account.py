@@ -8,8 +8,9 @@ it was answered. Nor is one whose commit ended without telling how.
 
 from __future__ import annotations
 
+import base64
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -18,10 +19,16 @@ from recollect_extraction.pipeline.result import Result
 from recollect_extraction.prices import Prices
 from recollect_extraction.queue import claims
 from recollect_extraction.queue.claims import Claim
-from recollect_extraction.storage import ledger, unusable_replies
+from recollect_extraction.storage import ledger, unusable_replies, users
 from recollect_extraction.storage.ledger import Charge
+from recollect_extraction.storage.sealed_rows import opened
+from recollect_extraction.user_key import key_of
 from recollect_shared.database import faults
 from recollect_shared.database.pool import Connection, Database
+from recollect_shared.encryption.failures import KeyServiceUnavailable
+from recollect_shared.encryption.places import reply_place
+from recollect_shared.encryption.sealed import UserKey
+from recollect_shared.encryption.user_keys import UserKeys
 from recollect_shared.errors import RecollectError, TooLate, Unavailable
 from recollect_shared.model_api import ModelError, ModelMisbehaved
 from recollect_shared.models import Scope
@@ -43,15 +50,17 @@ class KeptReply:
 
 
 class UnusableReplies:
-    """Seals and opens replies under the installation's secret, each for one job of one user."""
+    """Seals and opens replies, each for one job of one user.
+
+    Under the installation's secret, or with the key of a user who encrypts.
+    """
 
     def __init__(self, secret: bytes) -> None:
         self._sealer = Sealer(secret, "unusable-reply")
 
     def seal(self, scope: Scope, job_id: UUID, reply: str) -> str:
         """The reply, cut to `MAX_REPLY_BYTES`, as the database keeps it."""
-        cut = reply.encode("utf-8", "replace")[:MAX_REPLY_BYTES].decode("utf-8", "ignore")
-        return self._sealer.seal({"reply": cut}, _bound_to(scope, job_id))
+        return self._sealer.seal({"reply": _cut(reply)}, _bound_to(scope, job_id))
 
     def open(self, scope: Scope, job_id: UUID, sealed: str) -> str:
         """What `seal` sealed.
@@ -61,29 +70,71 @@ class UnusableReplies:
         """
         return str(self._sealer.open(sealed, _bound_to(scope, job_id))["reply"])
 
-    async def read(self, connection: Connection, tenant_id: str, job_id: UUID) -> list[KeptReply]:
+    async def read(
+        self,
+        connection: Connection,
+        tenant_id: str,
+        job_id: UUID,
+        keys: Mapping[str, UserKey] | None = None,
+    ) -> list[KeptReply]:
         """What is kept of a job's attempts, the first one first.
+
+        Args:
+            connection: To read on.
+            tenant_id: Whose job.
+            job_id: The job.
+            keys: The keys of users, for the replies about those who encrypt.
 
         Raises:
             BrokenToken: It was sealed under another secret (RECOLLECT_SECRET_FILE), or moved.
+            KeyNeeded: It was sealed with the key of a user that is not in `keys`.
         """
-        return [
-            KeptReply(
-                each.claim_no,
-                self.open(Scope(tenant_id, each.user_id), job_id, each.sealed),
-                each.recorded_at,
-            )
-            for each in await unusable_replies.find(connection, tenant_id, job_id)
-        ]
+        found = []
+        for each in await unusable_replies.find(connection, tenant_id, job_id):
+            if each.of_user_key:
+                key = (keys or {}).get(each.user_id)
+                reply = open_with_user_key(key, job_id, each.claim_no, each.sealed)
+            else:
+                reply = self.open(Scope(tenant_id, each.user_id), job_id, each.sealed)
+            found.append(KeptReply(each.claim_no, reply, each.recorded_at))
+        return found
+
+
+def seal_with_user_key(key: UserKey, job_id: UUID, claim_no: int, reply: str) -> str:
+    """The reply, cut to `MAX_REPLY_BYTES`, as the database keeps it of a user who encrypts."""
+    sealed = key.seal({"reply": _cut(reply)}, reply_place(job_id, claim_no))
+    return base64.b64encode(sealed).decode()
+
+
+def open_with_user_key(key: UserKey | None, job_id: UUID, claim_no: int, sealed: str) -> str:
+    """What `seal_with_user_key` sealed.
+
+    Raises:
+        KeyNeeded: There is no `key`.
+        KeyNotOpened: It was sealed with another key, or moved.
+    """
+    values = opened(key, base64.b64decode(sealed), reply_place(job_id, claim_no))
+    return str(values["reply"])
+
+
+def _cut(reply: str) -> str:
+    return reply.encode("utf-8", "replace")[:MAX_REPLY_BYTES].decode("utf-8", "ignore")
 
 
 class Account:
     """Settles attempts that failed. The database's role is recollect_write."""
 
-    def __init__(self, database: Database, prices: Prices, replies: UnusableReplies) -> None:
+    def __init__(
+        self,
+        database: Database,
+        prices: Prices,
+        replies: UnusableReplies,
+        keys: UserKeys | None = None,
+    ) -> None:
         self._database = database
         self._prices = prices
         self._replies = replies
+        self._keys = keys
 
     async def settle(
         self,
@@ -113,20 +164,22 @@ class Account:
         reply = error.reply if isinstance(error, ModelMisbehaved) else ""
         charges = [*charges, *self._wasted(held, error)]
         told = error if isinstance(error, RecollectError) else faults.translate(error)
-        if isinstance(told, TooLate | Unavailable) or not (charges or reply):
+        # No commit has begun where a key could not be had.
+        in_doubt = isinstance(told, TooLate | Unavailable) and not isinstance(
+            told, KeyServiceUnavailable
+        )
+        if in_doubt or not (charges or reply):
             # In doubt the commit went through, and with it the charges.
             return result
         spent = result.with_charges(charges)
+        key = await self._key(about) if reply else None
 
         async def work(connection: Connection) -> None:
             async with connection.transaction():
                 payer = await ledger.payer(connection, about)
                 await ledger.charge(connection, payer, held.job_id, held.kind, charges)
                 if reply and payer == about:
-                    sealed = self._replies.seal(payer, held.job_id, reply)
-                    await unusable_replies.keep(
-                        connection, payer, held.job_id, held.claim_no, sealed
-                    )
+                    await self._keep(connection, held, about, reply, key)
                 await claims.record_spending(connection, held, spent.stored())
 
         try:
@@ -137,6 +190,30 @@ class Account:
             logger.warning("what an attempt cost is not on the bill: %s", type(failure).__name__)
             return result
         return spent
+
+    async def _key(self, scope: Scope) -> UserKey | None:
+        try:
+            return await key_of(self._database, self._keys, scope)
+        except RecollectError as error:
+            logger.warning("no key for the reply of a model: %s", error.reason)
+            return None
+
+    async def _keep(
+        self, connection: Connection, held: Claim, scope: Scope, reply: str, key: UserKey | None
+    ) -> None:
+        """Keep a reply sealed; of a user who encrypts and has no key at hand, not at all."""
+        state = await users.read_user(connection, scope)
+        encrypts = state is not None and state.encrypts
+        if encrypts and key is None:
+            return
+        sealed = (
+            seal_with_user_key(key, held.job_id, held.claim_no, reply)
+            if encrypts and key is not None
+            else self._replies.seal(scope, held.job_id, reply)
+        )
+        await unusable_replies.keep(
+            connection, scope, held.job_id, held.claim_no, sealed, of_user_key=encrypts
+        )
 
     def _wasted(self, held: Claim, error: Exception) -> list[Charge]:
         stage = "consolidation" if held.kind == "consolidation" else "extraction"

@@ -21,6 +21,7 @@ from recollect_extraction.storage import (
     pending_vectors,
     reembedding,
     summaries,
+    users,
 )
 from recollect_extraction.storage.chunks import PendingChunk
 from recollect_extraction.storage.ledger import Charge
@@ -234,7 +235,9 @@ class Backfill:
         await memories.write_vectors(
             connection, scope, [(item.memory_id, item.status, vectors[0])], model=model
         )
-        if len(vectors) > 1:
+        state = await users.read_user(connection, scope)
+        # The words it came from may have been sealed since they were read.
+        if len(vectors) > 1 and not (state is not None and state.encrypts):
             await memories.write_source_vectors(
                 connection, scope, [(item.memory_id, vectors[1])], model=model
             )

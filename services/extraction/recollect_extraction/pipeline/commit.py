@@ -34,9 +34,11 @@ from recollect_extraction.storage import (
     summaries,
     users,
 )
-from recollect_extraction.storage.ledger import Charge, Event
+from recollect_extraction.storage.ledger import Charge
 from recollect_extraction.storage.users import UserState
+from recollect_extraction.user_key import sealing_key
 from recollect_shared.database.pool import Connection, Database
+from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.models import Scope
 
 _SECONDS = 30.0
@@ -81,12 +83,18 @@ class Commit:
         self._memory_enabled = memory_enabled
         self._threshold = dedupe_threshold
 
-    async def run(self, held: Claim, outcome: Outcome) -> Result:
+    async def run(self, held: Claim, outcome: Outcome, key: UserKey | None = None) -> Result:
         """Write an outcome in one transaction and return the job's result up to now.
+
+        Args:
+            held: The job.
+            outcome: What a call yielded.
+            key: The user's, as it was when the call was made; None for one who has none.
 
         Raises:
             ClaimLost: The job is no longer ours, or its user wants nothing learnt; nothing of the
                 outcome was written.
+            KeyNeeded: The user encrypts, or did, and there is no `key`; nothing was written.
         """
 
         async def work(connection: Connection) -> Result | None:
@@ -95,7 +103,8 @@ class Commit:
                 await claims.hold(connection, held)
                 if await self._discarded(connection, held, state):
                     return None
-                return await self._write(connection, held, outcome)
+                sealing = sealing_key(state, key)
+                return await self._write(connection, held, outcome, key, sealing)
 
         result = await self._database.run(work, timeout=_SECONDS)
         if result is None:
@@ -125,8 +134,15 @@ class Commit:
         await claims.discard(connection, held, error=f"{why}: {text}", reason=why)
         return True
 
-    async def _write(self, connection: Connection, held: Claim, outcome: Outcome) -> Result:
-        result, plan = await self.learn(connection, held, outcome)
+    async def _write(
+        self,
+        connection: Connection,
+        held: Claim,
+        outcome: Outcome,
+        key: UserKey | None,
+        sealing: UserKey | None,
+    ) -> Result:
+        result, plan = await self.learn(connection, held, outcome, key=key, sealing=sealing)
         if self._crowding is not None:
             await self._crowding.look(connection, held.scope, tags_touched(plan))
         await ledger.charge(connection, held.scope, held.job_id, held.kind, outcome.charges)
@@ -140,11 +156,25 @@ class Commit:
         return result
 
     async def learn(
-        self, connection: Connection, held: Claim, outcome: Outcome
+        self,
+        connection: Connection,
+        held: Claim,
+        outcome: Outcome,
+        *,
+        key: UserKey | None = None,
+        sealing: UserKey | None = None,
     ) -> tuple[Result, Plan]:
         """Write what an outcome teaches, without its cost and without the job's progress.
 
-        The caller holds the user's row in a transaction of its own.
+        Args:
+            connection: In a transaction of a caller who holds the user's row.
+            held: The job.
+            outcome: What its call yielded.
+            key: Opens what is held sealed of the user.
+            sealing: What is sealed with from now on; None for a user who does not encrypt.
+
+        Raises:
+            KeyNeeded: Something is sealed, and there is no key.
         """
         scope = held.scope
         known, neighbours = await look_around(
@@ -154,6 +184,7 @@ class Commit:
             outcome.vectors,
             also=outcome.local_memories.values(),
             threshold=self._threshold(),
+            key=key,
         )
         plan = make_plan(
             Situation(
@@ -173,20 +204,25 @@ class Commit:
             )
         )
         at = await users.database_now(connection)
-        occasion = Occasion(scope, held.job_id, held.conversation, at)
+        occasion = Occasion(scope, held.job_id, held.conversation, at, key=key, sealing=sealing)
         await write_plan(connection, occasion, plan, outcome.vectors)
         result = outcome.result.with_plan(plan, outcome.answer.dropped)
-        result = await self._write_profile(connection, held, outcome, result)
-        await self._write_summary(connection, held, outcome)
+        result = await self._write_profile(connection, held, outcome, result, key)
+        await self._write_summary(connection, held, outcome, key, sealing)
         await self._write_behaviour(connection, scope, outcome, at)
         return result, plan
 
     async def _write_profile(
-        self, connection: Connection, held: Claim, outcome: Outcome, result: Result
+        self,
+        connection: Connection,
+        held: Claim,
+        outcome: Outcome,
+        result: Result,
+        key: UserKey | None = None,
     ) -> Result:
         """Merge what the user said about themselves; nobody else's words change a profile."""
         scope = held.scope
-        profile, said_at = await profiles.read_profile(connection, scope)
+        profile, said_at = await profiles.read_profile(connection, scope, key)
         patch, suspect = trust.without_overrides(outcome.answer.profile)
         result = replace(result, dropped_items=result.dropped_items + suspect)
         evidence = outcome.witnesses.for_change(outcome.answer.profile_source_ids)
@@ -203,21 +239,21 @@ class Commit:
             evidence.said_at,
         )
         if change.changed:
-            await profiles.write_profile(
+            sealed = await profiles.write_profile(
                 connection,
                 scope,
                 change.profile,
                 change.said_at,
                 actor=ledger.ACTOR,
                 job_id=held.job_id,
+                key=key,
             )
-            event = Event(
-                "profile",
+            event = profiles.change_event(
                 "updated" if profile.version else "created",
-                change.profile.version,
-                ", ".join(change.changed)[:500],
-                before=profiles.profile_content(profile) if profile.version else None,
-                after=profiles.profile_content(change.profile),
+                change.profile,
+                before=profile if profile.version else None,
+                sealed=sealed,
+                changed=change.changed,
             )
             await ledger.record(connection, scope, held.job_id, [event])
         else:
@@ -237,10 +273,17 @@ class Commit:
             known = await preferences.read_preferences(connection, scope)
             await preferences.write_preferences(connection, scope, behaviour.learn(known, seen, at))
 
-    async def _write_summary(self, connection: Connection, held: Claim, outcome: Outcome) -> None:
+    async def _write_summary(
+        self,
+        connection: Connection,
+        held: Claim,
+        outcome: Outcome,
+        key: UserKey | None,
+        sealing: UserKey | None,
+    ) -> None:
         """Merge the summary field by field; a conversation always has one once it was read."""
         scope = held.scope
-        held_summary = await summaries.read(connection, scope, held.conversation)
+        held_summary = await summaries.read(connection, scope, held.conversation, key=key)
         await concluding.write(
             connection,
             scope,
@@ -248,6 +291,9 @@ class Commit:
             concluding.conclude(held_summary, outcome.answer.summary, done_to=outcome.done_to),
             held=held_summary,
             done_to=outcome.done_to,
-            messages=outcome.witnesses.messages,
+            # What was said before encryption was turned on is about to be sealed too.
+            messages=outcome.witnesses.messages if sealing is None else (),
             vectors=outcome.passages,
+            # One that quotes what was sealed stays sealed.
+            sealing=key if held_summary.sealed else sealing,
         )

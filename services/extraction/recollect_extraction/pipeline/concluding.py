@@ -16,10 +16,11 @@ from recollect_extraction.pipeline.passages import (
     number_messages,
 )
 from recollect_extraction.pipeline.summarise import SummaryFields, SummaryPatch, merge_summary
-from recollect_extraction.storage import message_passages, passages, summaries
+from recollect_extraction.storage import message_passages, passages, summaries, users
 from recollect_extraction.storage.conversations import StoredMessage
 from recollect_extraction.storage.summaries import HeldSummary
 from recollect_shared.database.pool import Connection
+from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.models import Scope, Summary
 from recollect_shared.text.passages import MAX_EMBEDDED, message_text, summary_text
 from recollect_shared.text.terms import count_terms
@@ -38,8 +39,10 @@ def conclude(held: HeldSummary, given: Mapping[str, Any] | None, *, done_to: int
     )
 
 
-def new_words(held: HeldSummary, fields: SummaryFields) -> str | None:
-    """What a summary is found by from now on; None if it is so already."""
+def new_words(held: HeldSummary, fields: SummaryFields, *, sealed: bool) -> str | None:
+    """What a summary is found by from now on; None if it is so already, or is to be `sealed`."""
+    if sealed:
+        return None
     if held.lexical_no is not None and not _reworded(held, fields):
         return None
     return _text(fields)
@@ -55,6 +58,7 @@ async def write(
     done_to: int,
     messages: Sequence[StoredMessage] = (),
     vectors: PassageVectors | None = None,
+    sealing: UserKey | None = None,
 ) -> None:
     """Store a summary, and index it and the messages it was made of, all at once.
 
@@ -65,13 +69,19 @@ async def write(
         fields: What the summary is to be.
         held: What is held of it now. Where its words change, the old ones leave the index.
         done_to: The highest message it answers for.
-        messages: What was read; those that are indexed already are passed over.
+        messages: What is to be indexed of what was read; what is there already, or is held sealed,
+            is passed over.
         vectors: What is here needs not be waited for. None: nothing is indexed, as in a rehearsal.
+        sealing: What the summary is sealed with, and then it is not indexed; None: it is not. One
+            that was in clear leaves the index, and its vector is left to the sweep.
     """
-    text = new_words(held, fields) if vectors is not None else None
+    text = new_words(held, fields, sealed=sealing is not None) if vectors is not None else None
     fresh = [message for message in messages if vectors is not None and is_passage(message)]
-    if text is not None:
-        await _remove_words(connection, scope, held)
+    if text is not None or sealing is not None:
+        await unindex_summary(connection, scope, conversation_id)
+    if sealing is not None and held.summary is not None and not held.sealed:
+        # It may have a vector, which this role cannot remove.
+        await users.leave_to_seal(connection, scope)
     counted = [count_terms(message_text(message.name, message.content)) for message in fresh]
     of_summary = [count_terms(text)] if text is not None else []
     numbers = await passages.add_to_each(
@@ -81,11 +91,12 @@ async def write(
         connection,
         scope,
         conversation_id,
-        {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(fields).items()},
+        _columns(fields),
         covers_to=done_to,
         reworded=_reworded(held, fields),
         lexical_no=numbers[passages.SUMMARIES][0] if of_summary else None,
         lexical_length=of_summary[0].total() if of_summary else None,
+        key=sealing,
     )
     if vectors is None:
         return
@@ -105,9 +116,21 @@ async def drop_summary(connection: Connection, scope: Scope, conversation_id: st
 
     The role is recollect_removal.
     """
-    held = await summaries.read(connection, scope, conversation_id)
-    await _remove_words(connection, scope, held)
+    await unindex_summary(connection, scope, conversation_id)
     return await summaries.delete(connection, scope, conversation_id)
+
+
+async def unindex_summary(connection: Connection, scope: Scope, conversation_id: str) -> None:
+    """Take the words of a summary, if it has any there, out of the keyword index."""
+    held = await summaries.read_indexed(connection, scope, conversation_id)
+    if held is not None and held.lexical_no is not None:
+        await passages.remove(
+            connection,
+            scope,
+            passages.SUMMARIES,
+            {held.lexical_no: held.lexical_length},
+            count_terms(held.text),
+        )
 
 
 def embedded_text(words: str) -> str:
@@ -115,15 +138,8 @@ def embedded_text(words: str) -> str:
     return words[:MAX_EMBEDDED]
 
 
-async def _remove_words(connection: Connection, scope: Scope, held: HeldSummary) -> None:
-    if held.summary is not None and held.lexical_no is not None:
-        await passages.remove(
-            connection,
-            scope,
-            passages.SUMMARIES,
-            {held.lexical_no: held.lexical_length},
-            count_terms(_text(held.summary)),
-        )
+def _columns(fields: SummaryFields) -> dict[str, Any]:
+    return {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(fields).items()}
 
 
 def _reworded(held: HeldSummary, fields: SummaryFields) -> bool:

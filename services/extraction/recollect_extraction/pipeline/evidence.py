@@ -82,5 +82,6 @@ class Witnesses:
             origin=max(origins, key=_FALLING.index),
             said_at=latest,
             sources=tuple(SourceRef(self._conversation_id, m.message_id) for m in named),
-            text="\n".join(m.content for m in named)[:MAX_SOURCE_TEXT],
+            # What is held sealed belongs into no index, whatever it taught.
+            text="\n".join(m.content for m in named if not m.sealed)[:MAX_SOURCE_TEXT],
         )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from recollect_extraction.budget import Budget
-from recollect_extraction.pipeline import concluding, passages
+from recollect_extraction.pipeline import concluding, passages, sealed_memories
 from recollect_extraction.pipeline.account import Account
 from recollect_extraction.pipeline.answer import Answer
 from recollect_extraction.pipeline.ask import Reply, TooMuch, ask, halves
@@ -35,12 +35,15 @@ from recollect_extraction.provider.protocol import (
 )
 from recollect_extraction.queue import claims
 from recollect_extraction.queue.claims import Claim, ClaimLost
-from recollect_extraction.storage import conversations, memories, profiles, summaries
+from recollect_extraction.storage import conversations, memories, profiles, summaries, users
 from recollect_extraction.storage.conversations import StoredMessage
 from recollect_extraction.storage.ledger import Charge
 from recollect_extraction.storage.summaries import HeldSummary
+from recollect_extraction.user_key import key_of
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
+from recollect_shared.encryption.sealed import UserKey
+from recollect_shared.encryption.user_keys import UserKeys
 from recollect_shared.model_api import ModelError, Spent
 from recollect_shared.models import Scope
 
@@ -64,13 +67,15 @@ class ExtractionRules:
 class Asked:
     """A prompt, which memory and message each of its local ids stands for, and the summary so far.
 
-    The summary is that of the conversation when the prompt was made.
+    The summary is that of the conversation when the prompt was made. Of a user who `encrypts`
+    neither it nor the messages are embedded.
     """
 
     prompt: Prompt
     local_memories: Mapping[str, UUID]
     messages: Mapping[str, StoredMessage]
     summary: HeldSummary
+    encrypts: bool = False
 
 
 @dataclass(slots=True)
@@ -103,8 +108,10 @@ class Extraction:
         rules: ExtractionRules,
         account: Account,
         budget: Budget | None = None,
+        keys: UserKeys | None = None,
     ) -> None:
         self._database = database
+        self._keys = keys
         self._chat = chat
         self._embedder = embedder
         self._commit = commit
@@ -125,18 +132,28 @@ class Extraction:
             ClaimLost: Somebody else has the job; nothing was written after that.
             ModelError: The model gave no usable answer.
             BudgetSpent: The tenant's budget does not allow for the next call.
+            KeyUnavailable: What is to be read is sealed, or what is written is to be, and the
+                user's key cannot be had.
+            KeyServiceUnavailable: The same, for now.
         """
+        key = await key_of(self._database, self._keys, held.scope)
         held, messages = await self._database.run(
-            lambda connection: self._open(connection, held), timeout=_READ_SECONDS
+            lambda connection: self._open(connection, held, key), timeout=_READ_SECONDS
         )
         tab = Tab(Result.of(held.result))
         try:
-            await self._read(held, self.batches(messages), tab)
+            await self._read(held, self.batches(messages), tab, key)
         except Exception as error:
             await self.account.settle(held, tab.result, tab.charges, error)
             raise
 
-    async def _read(self, held: Claim, pending: deque[list[StoredMessage]], tab: Tab) -> None:
+    async def _read(
+        self,
+        held: Claim,
+        pending: deque[list[StoredMessage]],
+        tab: Tab,
+        key: UserKey | None,
+    ) -> None:
         """Extract batch by batch; one that is too much for one call is cut in two."""
         while pending:
             batch = pending.popleft()
@@ -148,13 +165,15 @@ class Extraction:
                 )
             tab.calls += 1
             try:
-                await self._extract(held, batch, tab, last=not pending)
+                await self._extract(held, batch, tab, key, last=not pending)
             except TooMuch as error:
                 logger.info("%s; asking about halves of the batch", error)
                 tab.charges += self.wasted(error.spent)
                 pending.extendleft(reversed(halves(batch)))
 
-    async def _open(self, connection: Connection, held: Claim) -> tuple[Claim, list[StoredMessage]]:
+    async def _open(
+        self, connection: Connection, held: Claim, key: UserKey | None
+    ) -> tuple[Claim, list[StoredMessage]]:
         """Fix the range of a job for appended messages, and read what is left of the range."""
         async with connection.transaction():
             if held.range_to is None:
@@ -165,7 +184,7 @@ class Extraction:
                 return held, []
             done_to = max(held.done_to or 0, held.range_from - 1)
             found = await conversations.read_messages(
-                connection, held.scope, held.conversation, done_to + 1, held.range_to
+                connection, held.scope, held.conversation, done_to + 1, held.range_to, key=key
             )
             if not found:
                 await claims.record_progress(
@@ -190,18 +209,26 @@ class Extraction:
         return replace(held, range_from=range_from, range_to=range_to, done_to=range_from - 1)
 
     async def _extract(
-        self, held: Claim, batch: Sequence[StoredMessage], tab: Tab, *, last: bool
+        self,
+        held: Claim,
+        batch: Sequence[StoredMessage],
+        tab: Tab,
+        key: UserKey | None,
+        *,
+        last: bool,
     ) -> None:
         """One model call and the transaction of its effects, which also settles the tab."""
         asked = await self._database.run(
-            lambda connection: self.prompt(connection, held.scope, held.conversation, batch),
+            lambda connection: self.prompt(
+                connection, held.scope, held.conversation, batch, key=key
+            ),
             timeout=_READ_SECONDS,
         )
         outcome = await self.answer(
             asked, held.conversation, tab.result, tab.charges, findable=True
         )
         tab.charges = list(outcome.charges)
-        tab.result = await self._commit.run(held, replace(outcome, last=last))
+        tab.result = await self._commit.run(held, replace(outcome, last=last), key)
         tab.charges = []
 
     async def answer(
@@ -260,18 +287,29 @@ class Extraction:
         batch: Sequence[StoredMessage],
         *,
         without: Collection[UUID] = (),
+        key: UserKey | None = None,
     ) -> Asked:
-        """What the model is asked about some messages; memories `without` are not shown to it."""
+        """What the model is asked about some messages; memories `without` are not shown to it.
+
+        Raises:
+            KeyNeeded: Something of the user is sealed, and there is no `key` to open it with.
+        """
         messages = {f"m{i}": message for i, message in enumerate(batch, 1)}
-        profile, _ = await profiles.read_profile(connection, scope)
-        known_summary = await summaries.read(connection, scope, conversation_id)
-        tags = await memories.tags_in_use(connection, scope, MAX_TAGS)
+        state = await users.read_user(connection, scope)
+        profile, _ = await profiles.read_profile(connection, scope, key)
+        known_summary = await summaries.read(connection, scope, conversation_id, key=key)
+        sealed = await sealed_memories.read_current(connection, scope, key)
+        tags = sealed_memories.tags_of(
+            await memories.tags_in_use(connection, scope, MAX_TAGS), list(sealed.values()), MAX_TAGS
+        )
         chosen = await select_memories(
             connection,
             scope,
             batch,
             limit=self._rules.prompt_memories,
             tags_in_use=tags,
+            sealed=sealed,
+            key=key,
         )
         shown = [known for known in chosen if known.memory_id not in without]
         local_memories = {f"e{i}": known for i, known in enumerate(shown, 1)}
@@ -299,6 +337,7 @@ class Extraction:
             {key: known.memory_id for key, known in local_memories.items()},
             messages,
             known_summary,
+            encrypts=state is not None and state.encrypts,
         )
 
     def _said(self, asked: Asked, answer: Answer, done_to: int) -> _Said:
@@ -307,12 +346,14 @@ class Extraction:
             message.message_no: passages.embedded_text(message)
             for message in asked.messages.values()
             if self._rules.message_vectors
+            and not asked.encrypts
             and passages.is_passage(message)
             and passages.has_vector(message.content)
         }
         # As it will be unless it changes meanwhile; then its vector is not used.
         fields = concluding.conclude(asked.summary, answer.summary, done_to=done_to)
-        return _Said(messages, concluding.new_words(asked.summary, fields))
+        sealed = asked.encrypts or asked.summary.sealed
+        return _Said(messages, concluding.new_words(asked.summary, fields, sealed=sealed))
 
     async def _embed(
         self, answer: Answer, witnesses: Witnesses, said: _Said

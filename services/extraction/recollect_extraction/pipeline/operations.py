@@ -64,6 +64,8 @@ class Plan:
     """Operations in the order in which they must be written.
 
     `challenges` are pairs of a known memory in quarantine and one that it would contradict.
+    `sealed` and `sensitive` are known memories that are stored sealed, and that a user who encrypts
+    wants sealed.
     """
 
     creations: list[Creation] = field(default_factory=list)
@@ -74,5 +76,7 @@ class Plan:
     mentions: list[tuple[UUID, NewItem]] = field(default_factory=list)
     challenges: list[tuple[UUID, UUID]] = field(default_factory=list)
     stated: dict[int, UUID] = field(default_factory=dict)
+    sealed: frozenset[UUID] = frozenset()
+    sensitive: frozenset[UUID] = frozenset()
     dropped: int = 0
     forgotten_again: int = 0

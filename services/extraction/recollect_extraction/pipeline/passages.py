@@ -46,7 +46,7 @@ class PassageVectors:
 
 def is_passage(message: StoredMessage) -> bool:
     """Whether a message belongs into the indexes and is not there yet."""
-    return message.role in _ROLES and not message.indexed
+    return message.role in _ROLES and not (message.indexed or message.sealed)
 
 
 def has_vector(content: str) -> bool:

@@ -34,6 +34,7 @@ from recollect_extraction.pipeline.merge import (
     merge_update,
 )
 from recollect_extraction.pipeline.operations import Creation, Plan
+from recollect_extraction.pipeline.sealed_memories import is_sensitive
 from recollect_extraction.pipeline.situation import Draft, Situation, may_change
 from recollect_extraction.storage.memories import Known
 from recollect_shared.identifiers import uuid7
@@ -52,6 +53,11 @@ def make_plan(situation: Situation) -> Plan:
         _update(draft, position, update)
     close_all(draft)
     draft.plan.stated = draft.stated_by
+    known = situation.known.values()
+    draft.plan.sealed = frozenset(each.memory_id for each in known if each.sealed)
+    draft.plan.sensitive = frozenset(
+        each.memory_id for each in known if is_sensitive(each.type, each.sensitive)
+    )
     return draft.plan
 
 

@@ -37,7 +37,10 @@ from recollect_extraction.storage import (
 )
 from recollect_extraction.storage.conversations import StoredMessage
 from recollect_extraction.storage.ledger import Charge
+from recollect_extraction.user_key import sealing_key, with_keys
 from recollect_shared.database.pool import Connection, Database
+from recollect_shared.encryption.sealed import UserKey
+from recollect_shared.encryption.user_keys import UserKeys
 from recollect_shared.errors import Exhausted, TooLate, Unavailable, WrongState
 from recollect_shared.identifiers import uuid7
 from recollect_shared.model_api import (
@@ -93,6 +96,7 @@ class _Scene:
     plans: list[Plan]
     profile_version: int
     result: Result
+    key: UserKey | None
 
 
 @dataclass(slots=True)
@@ -139,7 +143,9 @@ class Preview:
         *,
         memory_enabled: bool,
         budget: Budget | None = None,
+        keys: UserKeys | None = None,
     ) -> None:
+        self._keys = keys
         self._budget = budget or Budget()
         self._database = database
         self._extraction = extraction
@@ -158,6 +164,8 @@ class Preview:
             Exhausted: The tenant's budget for today does not allow for it.
             Unavailable: The model is out of reach.
             TooLate: Not even the first part could be read in time.
+            KeyUnavailable: The user encrypts and their key cannot be had.
+            KeyServiceUnavailable: The same, for now.
         """
         run = _Run(scope, transcript)
         try:
@@ -209,7 +217,11 @@ class Preview:
             if not run.pending or not await self._may_spend(connection, run):
                 return None
             return await self._extraction.prompt(
-                connection, run.scope, run.transcript.conversation_id, run.pending[0]
+                connection,
+                run.scope,
+                run.transcript.conversation_id,
+                run.pending[0],
+                key=scene.key,
             )
 
         return build
@@ -253,20 +265,28 @@ class Preview:
     ) -> Found:
         """Write everything heard so far, look at it, and take it back."""
 
-        async def work(connection: Connection) -> Found:
+        async def work(connection: Connection, key: UserKey | None) -> Found:
             async with connection.transaction(force_rollback=True):
-                scene = await self._play(connection, run)
+                scene = await self._play(connection, run, key)
                 return await look(connection, scene)
 
-        return await self._database.run(work, timeout=_STATEMENT_SECONDS)
+        return await with_keys(
+            self._keys,
+            [run.scope],
+            lambda keys: self._database.run(
+                lambda connection: work(connection, keys.get(run.scope)),
+                timeout=_STATEMENT_SECONDS,
+            ),
+        )
 
-    async def _play(self, connection: Connection, run: _Run) -> _Scene:
+    async def _play(self, connection: Connection, run: _Run, key: UserKey | None) -> _Scene:
         scope, transcript = run.scope, run.transcript
         state = await users.enter_user(connection, scope)
         if why := state.why_not_learning(self._memory_enabled):
             raise WrongState(WHY_NOT[why], reason=why, metadata={"user_id": scope.user_id})
         await users.lock_user(connection, scope)
-        profile, _ = await profiles.read_profile(connection, scope)
+        sealing = sealing_key(state, key)
+        profile, _ = await profiles.read_profile(connection, scope, key)
         before = await conversations.open_conversation(
             connection, scope, transcript.conversation_id, time_zone=transcript.time_zone
         )
@@ -277,6 +297,8 @@ class Preview:
             before,
             transcript.messages,
             "transcript.messages",
+            key=key,
+            sealing=sealing,
         )
         messages = await conversations.read_messages(
             connection,
@@ -284,12 +306,15 @@ class Preview:
             transcript.conversation_id,
             before.last_message_no + 1,
             stored.last_message_no,
+            key=key,
         )
         result, plans = Result(), []
         for outcome in run.outcomes:
-            result, plan = await self._commit.learn(connection, run.claim, outcome)
+            result, plan = await self._commit.learn(
+                connection, run.claim, outcome, key=key, sealing=sealing
+            )
             plans.append(plan)
-        return _Scene(messages, plans, profile.version, result)
+        return _Scene(messages, plans, profile.version, result, key)
 
     async def _charge(self, run: _Run) -> None:
         """Put on the bill what was asked, also of a preview that came to nothing."""
@@ -321,9 +346,9 @@ async def _picture(connection: Connection, run: _Run, scene: _Scene) -> Lesson:
         for change in plan.rewrites
         if change.before.memory_id not in closed
     )
-    rows = await editing.read(connection, scope, [*created, *updated, *closed])
-    profile, _ = await profiles.read_profile(connection, scope)
-    summary = (await summaries.read(connection, scope, conversation_id)).summary
+    rows = await editing.read(connection, scope, [*created, *updated, *closed], scene.key)
+    profile, _ = await profiles.read_profile(connection, scope, scene.key)
+    summary = (await summaries.read(connection, scope, conversation_id, key=scene.key)).summary
     if summary is not None:
         count = await rehearsal.count_messages(connection, scope, conversation_id)
         summary = replace(summary, message_count=count)

@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from recollect_extraction.pipeline.evidence import MAX_SOURCE_TEXT
-from recollect_extraction.pipeline.write import with_keywords
+from recollect_extraction.pipeline.indexing import with_keywords
 from recollect_extraction.storage import removal
 from recollect_shared.database.pool import Connection
 from recollect_shared.models import Scope
 from recollect_shared.text.terms import count_terms
 
 
-async def reindex(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> int:
+async def reindex(
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID], *, sweep: bool = True
+) -> int:
     """Index memories anew, and sweep out the words they had before; how many were indexed.
+
+    Without `sweep` those stay, under numbers that nothing has, until the next sweep.
 
     Runs on the role recollect_removal, in the transaction that holds the user's row. A memory that
     never was in the index stays out of it.
@@ -37,5 +41,6 @@ async def reindex(connection: Connection, scope: Scope, memory_ids: Sequence[UUI
             scope,
             texts,
             growth=growth - sum(memory.lexical_length for memory in indexed),
+            sweep=sweep,
         )
     return len(texts)

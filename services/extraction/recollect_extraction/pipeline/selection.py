@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from recollect_extraction.pipeline.batches import estimate_tokens
+from recollect_extraction.pipeline.sealed_memories import postings_of
 from recollect_extraction.storage import keyword_index, memories, mentioned
 from recollect_extraction.storage.conversations import StoredMessage
 from recollect_extraction.storage.memories import Known
 from recollect_extraction.storage.mentioned import Names
 from recollect_shared.database.pool import Connection
+from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.models import Scope
 from recollect_shared.text.bm25 import score
 from recollect_shared.text.normalise import fold
@@ -52,13 +54,29 @@ async def select_memories(
     *,
     limit: int,
     tags_in_use: Sequence[str] = (),
+    sealed: Mapping[UUID, Known] | None = None,
+    key: UserKey | None = None,
 ) -> list[Known]:
-    """At most `limit` current memories that the new messages may repeat, refine or contradict."""
+    """At most `limit` current memories that the new messages may repeat, refine or contradict.
+
+    Args:
+        connection: The caller's.
+        scope: Whose memories.
+        messages: What was said.
+        limit: The most.
+        tags_in_use: Tags to look for in the messages.
+        sealed: The user's sealed memories, opened: they are in no index.
+        key: Opens those that are chosen for their importance.
+
+    Raises:
+        KeyNeeded: One of them is sealed, and there is no `key`.
+    """
     if limit == 0:
         return []
     texts = [message.content for message in messages if message.role != "system"]
     terms = list(dict.fromkeys(term for text in texts for term in query_terms(text)))
-    by_words = await _by_words(connection, scope, terms, limit)
+    hidden = sealed or {}
+    by_words = await _by_words(connection, scope, terms, limit, hidden, key)
     by_entities = await _by_entities(connection, scope, "\n".join(texts), limit)
     named_tags = tags_named(terms, tags_in_use)
     by_tags = (
@@ -66,13 +84,14 @@ async def select_memories(
         if named_tags
         else []
     )
+    by_tags += _of_tags(list(hidden.values()), named_tags)[: max(limit - len(by_tags), 0)]
     ranked = joined([[known.memory_id for known in by_words], by_entities, by_tags])
     rows = {known.memory_id: known for known in by_words}
     missing = [memory_id for memory_id in ranked[:limit] if memory_id not in rows]
     if missing:
-        rows |= await memories.read_known(connection, scope, missing)
+        rows |= await memories.read_known(connection, scope, missing, key)
     chosen = {m: rows[m] for m in ranked[: limit - limit // 5] if m in rows}
-    for known in await memories.read_top(connection, scope, limit):
+    for known in await memories.read_top(connection, scope, limit, key):
         if len(chosen) >= limit:
             break
         chosen.setdefault(known.memory_id, known)
@@ -80,24 +99,38 @@ async def select_memories(
 
 
 async def _by_words(
-    connection: Connection, scope: Scope, terms: Sequence[str], limit: int
+    connection: Connection,
+    scope: Scope,
+    terms: Sequence[str],
+    limit: int,
+    sealed: Mapping[UUID, Known],
+    key: UserKey | None,
 ) -> list[Known]:
     """The current memories that answer the terms best, the best first."""
     postings, statistics = await keyword_index.read_postings(
         connection, scope, terms, most=MAX_TERMS
     )
+    if sealed:
+        more, statistics = postings_of(list(sealed.values()), terms, statistics)
+        postings += more
     scores = score(postings, statistics.documents, statistics.terms)
     best = sorted(scores, key=lambda number: (-scores[number], number))
     found: list[Known] = []
     # Numbers of earlier wordings and of memories that are closed are no rows to show.
     for start in range(0, min(len(best), _LOOKS * 4 * limit), 4 * limit):
         found += await memories.read_by_lexical_no(
-            connection, scope, best[start : start + 4 * limit]
+            connection, scope, best[start : start + 4 * limit], key
         )
         if len(found) >= limit:
             break
     found.sort(key=lambda known: -scores[known.lexical_no])
     return found[:limit]
+
+
+def _of_tags(known: Sequence[Known], tags: Sequence[str]) -> list[UUID]:
+    """Those that carry one of the tags, the most important first."""
+    found = [each for each in known if not set(tags).isdisjoint(each.tags)]
+    return [each.memory_id for each in sorted(found, key=lambda each: -each.importance)]
 
 
 async def _by_entities(connection: Connection, scope: Scope, text: str, limit: int) -> list[UUID]:

@@ -6,12 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
+from recollect_extraction.pipeline import sealed_memories
 from recollect_extraction.pipeline.answer import NewItem
 from recollect_extraction.pipeline.dedupe import Neighbour
 from recollect_extraction.pipeline.write import Vectors
 from recollect_extraction.storage import consolidation, memories
 from recollect_extraction.storage.memories import Known
 from recollect_shared.database.pool import Connection
+from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.models import Scope
 
 _NEIGHBOURS = 8
@@ -26,13 +28,22 @@ async def look_around(
     *,
     also: Iterable[UUID],
     threshold: float,
+    key: UserKey | None = None,
 ) -> tuple[dict[UUID, Known], dict[int, list[Neighbour]]]:
     """Current rows of what items may repeat and of the memories `also` named.
 
     Returns:
         The rows by id, and for each item's index the known memories near it. A memory that was
         merged stands there as the one that replaced it.
+
+    Raises:
+        KeyNeeded: The user has sealed memories, and there is no `key`.
     """
+    wanted = {
+        item.index: vectors.contents["new", item.index]
+        for item in items
+        if ("new", item.index) in vectors.contents
+    }
     near: dict[tuple[int, UUID], float | None] = dict.fromkeys(
         await memories.find_same_words(
             connection, scope, {item.index: (item.type, item.content) for item in items}
@@ -41,20 +52,27 @@ async def look_around(
     for position, memory_id, cosine in await memories.find_neighbours(
         connection,
         scope,
-        {
-            item.index: (item.type, vectors.contents["new", item.index])
-            for item in items
-            if ("new", item.index) in vectors.contents
-        },
+        {item.index: (item.type, wanted[item.index]) for item in items if item.index in wanted},
         model=vectors.model,
         at_least=threshold,
         limit=_NEIGHBOURS,
     ):
         near[position, memory_id] = cosine
+    if items:
+        near |= await sealed_memories.find_near(
+            connection,
+            scope,
+            key,
+            items,
+            wanted,
+            model=vectors.model,
+            at_least=threshold,
+            limit=_NEIGHBOURS,
+        )
     known = await memories.read_known(
-        connection, scope, list({memory_id for _, memory_id in near} | set(also))
+        connection, scope, list({memory_id for _, memory_id in near} | set(also)), key
     )
-    successors = await _successors(connection, scope, known)
+    successors = await _successors(connection, scope, known, key)
     neighbours: defaultdict[int, list[Neighbour]] = defaultdict(list)
     for (position, memory_id), found in near.items():
         said = row = known[memory_id]
@@ -79,7 +97,7 @@ async def look_around(
 
 
 async def _successors(
-    connection: Connection, scope: Scope, known: dict[UUID, Known]
+    connection: Connection, scope: Scope, known: dict[UUID, Known], key: UserKey | None
 ) -> dict[UUID, UUID]:
     """For each of the known memories that was merged what says it now, which becomes known too."""
     merged = [row.memory_id for row in known.values() if row.status == _MERGED]
@@ -87,5 +105,5 @@ async def _successors(
         return {}
     found = await consolidation.find_successors(connection, scope, merged)
     new = sorted(set(found.values()) - known.keys())
-    known |= await memories.read_known(connection, scope, new)
+    known |= await memories.read_known(connection, scope, new, key)
     return found

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from recollect_extraction.pipeline.closing import CHALLENGES
-from recollect_extraction.pipeline.evidence import MAX_SOURCE_TEXT
+from recollect_extraction.pipeline.events import events_of
+from recollect_extraction.pipeline.indexing import Indexed, index_plan, last_rewordings
 from recollect_extraction.pipeline.operations import Closure, Creation, Plan, Rewrite
-from recollect_extraction.storage import keyword_index, ledger, memories, profiles, sources
-from recollect_extraction.storage.ledger import Event
-from recollect_extraction.storage.memories import Known
+from recollect_extraction.pipeline.sealed_memories import is_sensitive, write_sealed
+from recollect_extraction.storage import (
+    editing,
+    ledger,
+    memories,
+    profiles,
+    sealed_memories,
+    users,
+)
+from recollect_extraction.storage.sealed_words import seal_words
 from recollect_shared.database.pool import Connection
 from recollect_shared.embeddings.active import active_model
 from recollect_shared.embeddings.protocol import Vector
+from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.models import Scope
-from recollect_shared.text.terms import count_terms
-
-MAX_WORDS = 2 * MAX_SOURCE_TEXT
-"""Characters of the words behind a reworded memory that are indexed with it, the newest first."""
-_EARLIER_SOURCES = 16
-_TEXTS_AT_ONCE = keyword_index.SEGMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Occasion:
     """For whom, on whose account, in which job and conversation, and when rows are written.
 
     `kept` are columns of a new memory that only a caller can give: metadata, expires_at, sensitive.
+    `key` opens what is sealed of the user, `sealing` is the same key for a user who encrypts.
     """
 
     scope: Scope
@@ -53,18 +56,34 @@ class Occasion:
     source: str = "conversation"
     reason: str = "learnt from a conversation"
     kept: Mapping[str, Any] = field(default_factory=dict)
+    key: UserKey | None = None
+    sealing: UserKey | None = None
+
+    def seals(self, kind: str, marked: bool) -> bool:
+        """Whether a memory of this type, marked as sensitive or not, is to be sealed now."""
+        return self.sealing is not None and is_sensitive(kind, marked)
 
 
 async def write_plan(
     connection: Connection, occasion: Occasion, plan: Plan, vectors: Vectors
 ) -> None:
-    """Write everything `plan` holds, with its history and its place in the indexes."""
+    """Write everything `plan` holds, with its history and its place in the indexes.
+
+    Raises:
+        KeyNeeded: A sealed memory gets another wording, and there is no key.
+    """
     scope = occasion.scope
     vectors = await _of_active_model(connection, vectors)
-    numbers = await _index(connection, scope, plan)
-    await _create(connection, occasion, plan.creations, vectors, numbers)
-    reworded = _last_rewordings(plan)
+    sealed = _to_seal(plan, occasion)
+    numbers = await index_plan(
+        connection, scope, plan, sealed=sealed, heard=occasion.sealing is None
+    )
+    await _create(connection, occasion, plan.creations, vectors, numbers, sealed)
+    reworded = last_rewordings(plan)
     for rewrite in plan.rewrites:
+        if rewrite.after.memory_id in sealed:
+            await _rewrite_sealed(connection, occasion, rewrite, vectors)
+            continue
         last = reworded.get(rewrite.after.memory_id) is rewrite
         indexed = numbers[rewrite.after.memory_id] if last else None
         await _rewrite(connection, occasion, rewrite, vectors, indexed)
@@ -82,11 +101,32 @@ async def write_plan(
             (memory_id, entity.name, entity.type)
             for memory_id, item in plan.mentions
             for entity in item.entities
+            if memory_id not in sealed
         ],
     )
     await ledger.record(
-        connection, scope, occasion.job_id, list(_events(plan, occasion)), actor=occasion.actor
+        connection,
+        scope,
+        occasion.job_id,
+        events_of(
+            plan,
+            reason=occasion.reason,
+            sealed=sealed,
+            encrypts=occasion.sealing is not None,
+        ),
+        actor=occasion.actor,
     )
+
+
+def _to_seal(plan: Plan, occasion: Occasion) -> frozenset[UUID]:
+    """The memories of a plan whose words are nowhere in clear once it is written."""
+    if occasion.sealing is None:
+        # Who has stopped to encrypt: what is sealed stays so.
+        return plan.sealed
+    marked = bool(occasion.kept.get("sensitive", False))
+    new = {made.memory_id for made in plan.creations if occasion.seals(made.item.type, marked)}
+    known = {change.after.memory_id for change in plan.rewrites if occasion.seals("", marked)}
+    return plan.sealed | plan.sensitive | new | known
 
 
 async def _of_active_model(connection: Connection, vectors: Vectors) -> Vectors:
@@ -95,97 +135,23 @@ async def _of_active_model(connection: Connection, vectors: Vectors) -> Vectors:
     return vectors if active is not None and active[0] == vectors.model else Vectors("", {}, {})
 
 
-@dataclass(frozen=True, slots=True)
-class _Indexed:
-    lexical_no: int
-    length: int
-
-
-async def _index(connection: Connection, scope: Scope, plan: Plan) -> dict[UUID, _Indexed]:
-    """Number and index the text of every memory that is new or gets new words, by its id."""
-    texts = {
-        made.memory_id: count_terms(
-            made.item.content, with_keywords(made.evidence.text, made.item.keywords)
-        )
-        for made in plan.creations
-    }
-    growth = sum(terms.total() for terms in texts.values())
-    # Of several versions in a row only the last one is found by its words.
-    reworded = _last_rewordings(plan)
-    words = await _words(connection, scope, plan, list(reworded))
-    for memory_id, change in reworded.items():
-        texts[memory_id] = count_terms(
-            change.after.content, with_keywords(words[memory_id], change.after.keywords)
-        )
-        growth += texts[memory_id].total() - change.before.lexical_length
-    if not texts:
-        return {}
-    first = 1 + await keyword_index.reserve_numbers(
-        connection, scope, texts=len(texts), documents=len(plan.creations), terms=growth
-    )
-    numbers = {
-        key: _Indexed(first + i, terms.total()) for i, (key, terms) in enumerate(texts.items())
-    }
-    keys = list(texts)
-    for start in range(0, len(keys), _TEXTS_AT_ONCE):
-        await keyword_index.append(
-            connection,
-            scope,
-            {numbers[key].lexical_no: texts[key] for key in keys[start : start + _TEXTS_AT_ONCE]},
-        )
-    return numbers
-
-
-def with_keywords(words: str, keywords: Sequence[str]) -> str:
-    """The words a memory is found by beside its content: those it came from, and its keywords."""
-    return "\n".join([words, *keywords])
-
-
-def _last_rewordings(plan: Plan) -> dict[UUID, Rewrite]:
-    """The change that leaves each reworded memory with the words and keywords it is found by."""
-    return {
-        change.after.memory_id: change
-        for change in plan.rewrites
-        if change.vector_of is not None
-        or list(change.after.keywords) != list(change.before.keywords)
-    }
-
-
-async def _words(
-    connection: Connection, scope: Scope, plan: Plan, memory_ids: Sequence[UUID]
-) -> dict[UUID, str]:
-    """The words behind memories: those of this reply first, then those of earlier sources."""
-    if not memory_ids:
-        return {}
-    earlier = await sources.read_words(
-        connection, scope, memory_ids, newest=_EARLIER_SOURCES, characters=MAX_SOURCE_TEXT
-    )
-    new = set(plan.sources)
-    found: dict[UUID, str] = {}
-    for memory_id in memory_ids:
-        texts = [c.source_text for c in reversed(plan.rewrites) if c.after.memory_id == memory_id]
-        texts += [
-            content
-            for source, content in earlier.get(memory_id, ())
-            if (memory_id, source) not in new
-        ]
-        found[memory_id] = "\n".join(filter(None, texts))[:MAX_WORDS]
-    return found
-
-
 async def _create(
     connection: Connection,
     occasion: Occasion,
     creations: Sequence[Creation],
     vectors: Vectors,
-    numbers: Mapping[UUID, _Indexed],
+    numbers: Mapping[UUID, Indexed],
+    sealed: frozenset[UUID],
 ) -> None:
     scope = occasion.scope
-    await memories.insert(
-        connection,
-        scope,
-        [_row(occasion, made, vectors, numbers[made.memory_id]) for made in creations],
-    )
+    rows = [_row(occasion, made, vectors, numbers[made.memory_id]) for made in creations]
+    key = occasion.sealing
+    if key is not None:
+        rows = [
+            row | seal_words(key, row["memory_id"], row) if row["memory_id"] in sealed else row
+            for row in rows
+        ]
+    await memories.insert(connection, scope, rows)
     for made in creations:
         if made.superseded_by is not None:
             await memories.add_superseded(connection, scope, made.memory_id, by=made.superseded_by)
@@ -196,10 +162,14 @@ async def _create(
         [
             (made.memory_id, made.status, contents["new", made.position])
             for made in creations
-            if ("new", made.position) in contents
+            if ("new", made.position) in contents and made.memory_id not in sealed
         ],
         model=vectors.model,
     )
+    if key is not None:
+        hidden = [made for made in creations if made.memory_id in sealed]
+        await _seal_vectors(connection, scope, key, hidden, vectors)
+        return
     await memories.write_source_vectors(
         connection,
         scope,
@@ -212,7 +182,25 @@ async def _create(
     )
 
 
-def _row(occasion: Occasion, made: Creation, vectors: Vectors, indexed: _Indexed) -> dict[str, Any]:
+async def _seal_vectors(
+    connection: Connection,
+    scope: Scope,
+    key: UserKey,
+    creations: Sequence[Creation],
+    vectors: Vectors,
+) -> None:
+    for made in creations:
+        vector = vectors.contents.get(("new", made.position))
+        if vector is None:
+            # The sweep makes it.
+            await users.leave_to_seal(connection, scope)
+            continue
+        await sealed_memories.write_vector(
+            connection, scope, key, made.memory_id, vector, model=vectors.model
+        )
+
+
+def _row(occasion: Occasion, made: Creation, vectors: Vectors, indexed: Indexed) -> dict[str, Any]:
     item = made.item
     has_vector = ("new", made.position) in vectors.contents
     return {
@@ -243,6 +231,7 @@ def _row(occasion: Occasion, made: Creation, vectors: Vectors, indexed: _Indexed
         "metadata": dict(occasion.kept.get("metadata", {})),
         "expires_at": occasion.kept.get("expires_at"),
         "sensitive": bool(occasion.kept.get("sensitive", False)),
+        "sealed": None,
     }
 
 
@@ -251,7 +240,7 @@ async def _rewrite(
     occasion: Occasion,
     change: Rewrite,
     vectors: Vectors,
-    indexed: _Indexed | None,
+    indexed: Indexed | None,
 ) -> None:
     after = change.after
     vector = vectors.contents.get(change.vector_of) if change.vector_of is not None else None
@@ -281,8 +270,43 @@ async def _rewrite(
     )
     if change.vector_of is not None:
         await _write_vectors(
-            connection, occasion.scope, after.memory_id, after.status, vectors, change.vector_of
+            connection, occasion, after.memory_id, after.status, vectors, change.vector_of
         )
+
+
+async def _rewrite_sealed(
+    connection: Connection, occasion: Occasion, change: Rewrite, vectors: Vectors
+) -> None:
+    """The same for a memory that is sealed, or is to be from now on."""
+    scope, after = occasion.scope, change.after
+    held = await editing.read_one(connection, scope, after.memory_id, occasion.key)
+    vector = vectors.contents.get(change.vector_of) if change.vector_of is not None else None
+    memory = replace(
+        held.memory,
+        content=after.content,
+        detail=after.detail,
+        importance=after.importance,
+        confidence=after.confidence,
+        origin=after.origin,
+        status=after.status,
+        tags=list(after.tags),
+        keywords=list(after.keywords),
+    )
+    await write_sealed(
+        connection,
+        scope,
+        occasion.key,
+        held,
+        replace(
+            held,
+            memory=memory,
+            said_at=after.said_at,
+            challenges=held.challenges if after.status == "quarantined" else (),
+        ),
+        at=occasion.at,
+        vector=None if vector is None else (vectors.model, vector),
+        job_id=occasion.job_id,
+    )
 
 
 async def _close(connection: Connection, occasion: Occasion, closure: Closure) -> None:
@@ -303,92 +327,20 @@ async def _close(connection: Connection, occasion: Occasion, closure: Closure) -
 
 async def _write_vectors(
     connection: Connection,
-    scope: Scope,
+    occasion: Occasion,
     memory_id: UUID,
     status: str,
     vectors: Vectors,
     which: tuple[str, int],
 ) -> None:
+    scope = occasion.scope
     content = vectors.contents.get(which)
     if content is not None:
         await memories.write_vectors(
             connection, scope, [(memory_id, status, content)], model=vectors.model
         )
     source = vectors.sources.get(which[1]) if which[0] == "new" else None
-    if source is not None:
+    if source is not None and occasion.sealing is None:
         await memories.write_source_vectors(
             connection, scope, [(memory_id, source)], model=vectors.model
         )
-
-
-def _events(plan: Plan, occasion: Occasion) -> Sequence[Event]:
-    created = [
-        Event(
-            "memory",
-            "created",
-            1,
-            occasion.reason,
-            made.memory_id,
-            after={"type": made.item.type, "content": made.item.content, "status": made.status},
-        )
-        for made in plan.creations
-    ]
-    rewritten = [
-        Event(
-            "memory",
-            change.action,
-            change.after.version,
-            change.reason,
-            change.before.memory_id,
-            before=_shown(change.before),
-            after=_shown(change.after),
-            related=_challenged(plan, change) if change.action == "quarantined" else None,
-        )
-        for change in plan.rewrites
-    ]
-    quarantined = [
-        Event(
-            "memory",
-            "quarantined",
-            1,
-            CHALLENGES if made.challenges else "reads as an instruction to the assistant",
-            made.memory_id,
-            after={"status": made.status},
-            related=next(iter(made.challenges), None),
-        )
-        for made in plan.creations
-        if made.status == "quarantined"
-    ]
-    closed = [
-        Event(
-            "memory",
-            closure.status,
-            closure.before.version + 1,
-            closure.reason,
-            closure.before.memory_id,
-            before=_shown(closure.before),
-            after={
-                **_shown(closure.before),
-                "status": closure.status,
-                "importance": closure.importance,
-                "superseded_by": str(closure.superseded_by) if closure.superseded_by else None,
-            },
-            related=closure.superseded_by,
-        )
-        for closure in plan.closures
-    ]
-    return [*created, *quarantined, *rewritten, *closed]
-
-
-def _challenged(plan: Plan, change: Rewrite) -> UUID | None:
-    return next((other for m, other in plan.challenges if m == change.after.memory_id), None)
-
-
-def _shown(known: Known) -> dict[str, Any]:
-    return {
-        "content": known.content,
-        "importance": known.importance,
-        "confidence": known.confidence,
-        "status": known.status,
-        "tags": list(known.tags),
-    }

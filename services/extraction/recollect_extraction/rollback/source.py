@@ -11,6 +11,7 @@ from recollect_extraction.consolidation.undo import undo_merge
 from recollect_extraction.curation.profile_edit import FIELDS, edit_profile
 from recollect_extraction.pipeline.concluding import drop_summary
 from recollect_extraction.pipeline.reindex import reindex
+from recollect_extraction.pipeline.sealed_memories import write_sealed
 from recollect_extraction.queue import jobs
 from recollect_extraction.rollback import profile as profile_rules
 from recollect_extraction.storage import editing, ledger, profiles, users
@@ -19,6 +20,7 @@ from recollect_extraction.storage.editing import Edited
 from recollect_extraction.storage.ledger import Event
 from recollect_extraction.storage.rollback import Messages
 from recollect_shared.database.pool import Connection
+from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.errors import NotFound
 from recollect_shared.models import Scope
 
@@ -53,34 +55,42 @@ class _Taught:
 
 
 async def roll_back(
-    connection: Connection, scope: Scope, source: Source, *, actor: str
+    connection: Connection,
+    scope: Scope,
+    source: Source,
+    *,
+    actor: str,
+    key: UserKey | None = None,
 ) -> dict[str, int]:
     """Take a source back; what changed, by name.
 
     Raises:
+        KeyNeeded: Something of it is sealed, and there is no `key`.
         NotFound: The user has no such conversation, document or job.
         WrongState: The user was erased.
     """
     await users.enter_user(connection, scope)
     await users.lock_user(connection, scope)
-    taught = await _taught(connection, scope, source)
-    counts = {"consolidations_undone": await _undo_merges(connection, scope, taught, actor)}
+    taught = await _taught(connection, scope, source, key)
+    counts = {"consolidations_undone": await _undo_merges(connection, scope, taught, actor, key)}
     # A merge that was undone may have brought back memories that only the source states.
-    taught = await _taught(connection, scope, source)
-    counts["memories_forgotten"] = await _forget(connection, scope, taught.only, actor)
-    counts["memories_restored"] = await _restore(connection, scope, taught, actor)
+    taught = await _taught(connection, scope, source, key)
+    counts["memories_forgotten"] = await _forget(connection, scope, taught.only, actor, key)
+    counts["memories_restored"] = await _restore(connection, scope, taught, actor, key)
     counts["sources_removed"] = 0
     if taught.messages is not None and taught.also:
         counts["sources_removed"] = await storage.drop_sources(
             connection, scope, sorted(taught.also), taught.messages
         )
-    counts["profile_fields"] = await _clean_profile(connection, scope, taught, actor)
+    counts["profile_fields"] = await _clean_profile(connection, scope, taught, actor, key)
     if source.conversation_id:
         counts["summaries_removed"] = await drop_summary(connection, scope, source.conversation_id)
     return counts
 
 
-async def _taught(connection: Connection, scope: Scope, source: Source) -> _Taught:
+async def _taught(
+    connection: Connection, scope: Scope, source: Source, key: UserKey | None
+) -> _Taught:
     if source.document_id is not None:
         if not await storage.document_exists(connection, scope, source.document_id):
             raise NotFound(
@@ -88,7 +98,9 @@ async def _taught(connection: Connection, scope: Scope, source: Source) -> _Taug
                 reason="DOCUMENT_NOT_FOUND",
                 metadata={"document_id": str(source.document_id)},
             )
-        return _Taught(only=set(await storage.of_document(connection, scope, source.document_id)))
+        return _Taught(
+            only=set(await storage.of_document(connection, scope, source.document_id, key))
+        )
     if source.job_id is not None:
         job = await jobs.get_job(
             connection, scope.tenant_id, source.job_id, only_user=scope.user_id
@@ -120,34 +132,45 @@ async def _of_jobs(
     )
 
 
-async def _undo_merges(connection: Connection, scope: Scope, taught: _Taught, actor: str) -> int:
+async def _undo_merges(
+    connection: Connection, scope: Scope, taught: _Taught, actor: str, key: UserKey | None
+) -> int:
     """Take merged memories apart that the source made or that something of it went into."""
     merged = {
         *await storage.merged_by(connection, scope, taught.job_ids),
         *await storage.merged_from(connection, scope, sorted(taught.only | taught.also)),
     }
     for memory_id in sorted(merged):
-        await undo_merge(connection, scope, memory_id, actor=actor, reason=_REASON)
+        await undo_merge(connection, scope, memory_id, actor=actor, reason=_REASON, key=key)
     return len(merged)
 
 
-async def _forget(connection: Connection, scope: Scope, memory_ids: set[UUID], actor: str) -> int:
-    known = await editing.read(connection, scope, sorted(memory_ids))
+async def _forget(
+    connection: Connection, scope: Scope, memory_ids: set[UUID], actor: str, key: UserKey | None
+) -> int:
+    known = await editing.read(connection, scope, sorted(memory_ids), key)
     forgotten = [held for held in known.values() if held.memory.status in _FORGETTABLE]
     for held in forgotten:
         after = replace(held.memory, status="forgotten", superseded_by=None, expires_at=None)
-        await _write(connection, scope, held, replace(held, memory=after, challenges=()), actor)
+        await _write(
+            connection, scope, held, replace(held, memory=after, challenges=()), actor, key
+        )
     await profiles.recount_mentions(
         connection, scope, [held.memory.memory_id for held in forgotten]
     )
     return len(forgotten)
 
 
-async def _restore(connection: Connection, scope: Scope, taught: _Taught, actor: str) -> int:
+async def _restore(
+    connection: Connection, scope: Scope, taught: _Taught, actor: str, key: UserKey | None
+) -> int:
     """Give memories that the source's jobs changed the version from before them."""
     rewritten = await storage.rewritten_by(connection, scope, taught.job_ids)
     known = await editing.read(
-        connection, scope, [memory_id for memory_id in rewritten if memory_id not in taught.only]
+        connection,
+        scope,
+        [memory_id for memory_id in rewritten if memory_id not in taught.only],
+        key,
     )
     reworded: list[UUID] = []
     restored = 0
@@ -155,7 +178,7 @@ async def _restore(connection: Connection, scope: Scope, taught: _Taught, actor:
         version = rewritten[memory_id]
         if version is None:
             continue
-        earlier = await storage.read_version(connection, scope, memory_id, version)
+        earlier = await storage.read_version(connection, scope, memory_id, version, key)
         after = _as_before(held, earlier)
         if after.memory.content != held.memory.content:
             reworded.append(memory_id)
@@ -163,7 +186,7 @@ async def _restore(connection: Connection, scope: Scope, taught: _Taught, actor:
             await storage.no_longer_supersedes(
                 connection, scope, memory_id, held.memory.superseded_by
             )
-        await _write(connection, scope, held, after, actor)
+        await _write(connection, scope, held, after, actor, key)
         restored += 1
     await reindex(connection, scope, reworded)
     return restored
@@ -171,8 +194,11 @@ async def _restore(connection: Connection, scope: Scope, taught: _Taught, actor:
 
 def _as_before(held: Edited, earlier: Mapping[str, Any]) -> Edited:
     said_at = earlier["said_at"] or held.said_at
-    fields = {name: value for name, value in earlier.items() if name != "said_at"}
+    apart = ("said_at", "sealed")
+    fields = {name: value for name, value in earlier.items() if name not in apart}
     memory = replace(held.memory, **fields)
+    # What was sealed at any time is not brought back in clear.
+    sealed = held.sealed or earlier["sealed"]
     same = memory.content == held.memory.content
     return replace(
         held,
@@ -180,15 +206,24 @@ def _as_before(held: Edited, earlier: Mapping[str, Any]) -> Edited:
         said_at=said_at,
         challenges=(),
         embedding_state=held.embedding_state if same else "pending",
+        sealed=sealed,
     )
 
 
 async def _write(
-    connection: Connection, scope: Scope, held: Edited, after: Edited, actor: str
+    connection: Connection,
+    scope: Scope,
+    held: Edited,
+    after: Edited,
+    actor: str,
+    key: UserKey | None,
 ) -> None:
     at = await users.database_now(connection)
-    await editing.write_version(connection, scope, after, at=at)
-    before, changed = editing.difference(held.memory, after.memory)
+    if after.sealed:
+        await write_sealed(connection, scope, key, held, after, at=at)
+    else:
+        await editing.write_version(connection, scope, after, at=at)
+    before, changed = editing.difference(held.memory, after.memory, sealed=after.sealed)
     event = Event(
         "memory",
         "rolled_back",
@@ -201,12 +236,14 @@ async def _write(
     await ledger.record(connection, scope, None, [event], actor=actor)
 
 
-async def _clean_profile(connection: Connection, scope: Scope, taught: _Taught, actor: str) -> int:
+async def _clean_profile(
+    connection: Connection, scope: Scope, taught: _Taught, actor: str, key: UserKey | None
+) -> int:
     """Undo what the source's jobs changed in the profile; how many values."""
-    events = await storage.profile_events(connection, scope, taught.job_ids)
+    events = await storage.profile_events(connection, scope, taught.job_ids, key)
     if not events:
         return 0
-    current, said_at = await profiles.read_profile(connection, scope)
+    current, said_at = await profiles.read_profile(connection, scope, key)
     content = profiles.profile_content(current)
     cleaned, paths = profile_rules.undo(content, events)
     if not paths:
@@ -215,21 +252,11 @@ async def _clean_profile(connection: Connection, scope: Scope, taught: _Taught, 
     fields = dict.fromkeys(path[0] for path in paths if path[0] in FIELDS)
     # The values go back with their own age: what is said later may still replace them.
     edit = edit_profile(current, said_at, cleaned, [(name,) for name in fields], at)
-    await profiles.write_profile(connection, scope, edit.profile, said_at, actor=actor, job_id=None)
-    await ledger.record(
-        connection,
-        scope,
-        None,
-        [
-            Event(
-                "profile",
-                "rolled_back",
-                edit.profile.version,
-                _REASON,
-                before=content,
-                after=profiles.profile_content(edit.profile),
-            )
-        ],
-        actor=actor,
+    sealed = await profiles.write_profile(
+        connection, scope, edit.profile, said_at, actor=actor, job_id=None, key=key
     )
+    event = profiles.change_event(
+        "rolled_back", edit.profile, before=current, sealed=sealed, reason=_REASON
+    )
+    await ledger.record(connection, scope, None, [event], actor=actor)
     return len(paths)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from psycopg.types.json import Jsonb
 
+from recollect_extraction.storage.sealed_rows import opened
 from recollect_shared.database.pool import Connection
+from recollect_shared.encryption.places import message_place
+from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.models import Scope
 
 # Creates the conversation if it is new and locks its row either way: whoever accepts messages next
@@ -38,7 +41,7 @@ FOR UPDATE
 """
 
 _KNOWN = """
-SELECT message_id, role, content, message_no
+SELECT message_id, role, content, message_no, sealed
 FROM messages
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s
@@ -48,15 +51,15 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 
 _INSERT_MESSAGES = """
 INSERT INTO messages (tenant_id, user_id, conversation_id, message_no, message_id, role, name,
-                      content, said_at, context_items, pending_action_ids, metadata)
+                      content, said_at, context_items, pending_action_ids, metadata, sealed)
 SELECT %(tenant_id)s, %(user_id)s, %(conversation_id)s, m.message_no, m.message_id, m.role, m.name,
        m.content, coalesce(m.said_at, now()), m.context_items,
-       ARRAY(SELECT jsonb_array_elements_text(m.pending_action_ids)), m.metadata
+       ARRAY(SELECT jsonb_array_elements_text(m.pending_action_ids)), m.metadata, m.sealed
 FROM unnest(%(message_nos)s::int[], %(message_ids)s::text[], %(roles)s::text[], %(names)s::text[],
             %(contents)s::text[], %(said_ats)s::timestamptz[], %(context_items)s::jsonb[],
-            %(pending_action_ids)s::jsonb[], %(metadatas)s::jsonb[])
+            %(pending_action_ids)s::jsonb[], %(metadatas)s::jsonb[], %(sealed)s::bytea[])
      AS m (message_no, message_id, role, name, content, said_at, context_items,
-           pending_action_ids, metadata)
+           pending_action_ids, metadata, sealed)
 """
 
 _ADVANCE = """
@@ -94,7 +97,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 _READ_RANGE = """
-SELECT message_no, message_id, role, name, content, said_at, lexical_no IS NOT NULL
+SELECT message_no, message_id, role, name, content, said_at, lexical_no IS NOT NULL, sealed
 FROM messages
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s
@@ -116,6 +119,9 @@ WHERE watermark < last_message_no
 ORDER BY updated_at
 LIMIT %(limit)s
 """
+
+# What of a message is sealed, as its clear columns have it then.
+_EMPTY: dict[str, Any] = {"name": "", "content": "", "context_items": (), "metadata": {}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +148,12 @@ class IncomingMessage:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message as a job reads it; `indexed` says that it is in the keyword index already."""
+    """A message as a job reads it.
+
+    Attributes:
+        indexed: Whether it is in the keyword index already.
+        sealed: Whether it is held sealed, and so belongs into no index.
+    """
 
     message_no: int
     message_id: str
@@ -151,6 +162,7 @@ class StoredMessage:
     content: str
     said_at: datetime
     indexed: bool = False
+    sealed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,13 +200,28 @@ async def lock_conversation(
 
 
 async def find_known(
-    connection: Connection, scope: Scope, conversation_id: str, message_ids: Sequence[str]
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    message_ids: Sequence[str],
+    *,
+    key: UserKey | None = None,
 ) -> dict[str, KnownMessage]:
-    """The messages of the conversation that already carry one of these ids."""
+    """The messages of the conversation that already carry one of these ids.
+
+    Raises:
+        KeyNeeded: One of them is sealed, and there is no `key` to open it with.
+    """
     cursor = await connection.execute(
         _KNOWN, {**_key(scope, conversation_id), "message_ids": list(message_ids)}
     )
-    return {row[0]: KnownMessage(*row[1:]) for row in await cursor.fetchall()}
+    known = {}
+    for message_id, role, content, message_no, sealed in await cursor.fetchall():
+        said = content
+        if sealed is not None:
+            said = _opened(key, sealed, conversation_id, message_id)["content"]
+        known[message_id] = KnownMessage(role, said, message_no)
+    return known
 
 
 async def insert_messages(
@@ -204,8 +231,14 @@ async def insert_messages(
     messages: Sequence[IncomingMessage],
     *,
     first_no: int,
+    key: UserKey | None = None,
 ) -> None:
-    """Store messages, numbered from `first_no` in their order."""
+    """Store messages, numbered from `first_no` in their order; sealed where there is a `key`."""
+    sealed = [
+        None if key is None else key.seal(_words(m), message_place(conversation_id, m.message_id))
+        for m in messages
+    ]
+    clear = [replace(m, **_EMPTY) for m in messages] if key is not None else messages
     await connection.execute(
         _INSERT_MESSAGES,
         {
@@ -213,12 +246,13 @@ async def insert_messages(
             "message_nos": list(range(first_no, first_no + len(messages))),
             "message_ids": [m.message_id for m in messages],
             "roles": [m.role for m in messages],
-            "names": [m.name for m in messages],
-            "contents": [m.content for m in messages],
+            "names": [m.name for m in clear],
+            "contents": [m.content for m in clear],
             "said_ats": [m.said_at for m in messages],
-            "context_items": [Jsonb(list(m.context_items)) for m in messages],
+            "context_items": [Jsonb(list(m.context_items)) for m in clear],
             "pending_action_ids": [Jsonb(list(m.pending_action_ids)) for m in messages],
-            "metadatas": [Jsonb(dict(m.metadata)) for m in messages],
+            "metadatas": [Jsonb(dict(m.metadata)) for m in clear],
+            "sealed": sealed,
         },
     )
 
@@ -266,14 +300,27 @@ async def count_pending(connection: Connection, scope: Scope, conversation_id: s
 
 
 async def read_messages(
-    connection: Connection, scope: Scope, conversation_id: str, range_from: int, range_to: int
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    range_from: int,
+    range_to: int,
+    *,
+    key: UserKey | None = None,
 ) -> list[StoredMessage]:
-    """The messages of a range, in order."""
+    """The messages of a range, in order.
+
+    Raises:
+        KeyNeeded: One of them is sealed, and there is no `key` to open it with.
+    """
     cursor = await connection.execute(
         _READ_RANGE,
         {**_key(scope, conversation_id), "range_from": range_from, "range_to": range_to},
     )
-    return [StoredMessage(*row) for row in await cursor.fetchall()]
+    return [
+        _stored(StoredMessage(*row[:7]), row[7], conversation_id, key)
+        for row in await cursor.fetchall()
+    ]
 
 
 async def find_idle(
@@ -282,6 +329,30 @@ async def find_idle(
     """Conversations that have been silent for `idle_seconds` with messages nobody extracted."""
     cursor = await connection.execute(_IDLE, {"idle_seconds": idle_seconds, "limit": limit})
     return [(Scope(row[0], row[1]), row[2]) for row in await cursor.fetchall()]
+
+
+def _stored(
+    message: StoredMessage, sealed: bytes | None, conversation_id: str, key: UserKey | None
+) -> StoredMessage:
+    if sealed is None:
+        return message
+    words = _opened(key, sealed, conversation_id, message.message_id)
+    return replace(message, name=words["name"], content=words["content"], sealed=True)
+
+
+def _opened(
+    key: UserKey | None, sealed: bytes, conversation_id: str, message_id: str
+) -> dict[str, Any]:
+    return opened(key, sealed, message_place(conversation_id, message_id))
+
+
+def _words(message: IncomingMessage) -> dict[str, Any]:
+    return {
+        "content": message.content,
+        "name": message.name,
+        "context_items": list(message.context_items),
+        "metadata": dict(message.metadata),
+    }
 
 
 def _key(scope: Scope, conversation_id: str) -> dict[str, Any]:

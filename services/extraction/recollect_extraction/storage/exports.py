@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,16 +20,21 @@ _FETCHED_AT_ONCE = 50
 _SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 _ROWS = """
-SELECT row_to_json(held)::text
-FROM (SELECT {columns} FROM {table}
-      WHERE tenant_id = %(tenant_id)s AND {by} = %(user)s
-      ORDER BY {key}) AS held
+SELECT row_to_json(shown)::text, {sealed}
+FROM {table} AS held CROSS JOIN LATERAL (SELECT {columns}) AS shown
+WHERE held.tenant_id = %(tenant_id)s AND held.{by} = %(user)s
+ORDER BY {key}
+"""
+
+_HAS_SEALED = """
+SELECT EXISTS (SELECT FROM {table}
+               WHERE tenant_id = %(tenant_id)s AND user_id = %(user)s AND {which})
 """
 
 # Calls are kept under the keys of callers and name their users in a list. Of a call about several
 # users the others' jobs are left out; not every id is a UUID, as a job's is.
 _CALLS = """
-SELECT row_to_json(held)::text
+SELECT row_to_json(held)::text, NULL
 FROM (SELECT k.tenant_id, k.rpc, k.key, ARRAY[%(user)s::text] AS user_ids,
              ARRAY(SELECT made.id
                    FROM unnest(k.resource_ids) WITH ORDINALITY AS made (id, place)
@@ -57,6 +62,12 @@ CALLS = "idempotency_keys"
 
 # Numbers that a model made of a text which is exported itself.
 _DERIVED_TYPES = frozenset({"halfvec", "vector", "sparsevec", "bit", "bit varying"})
+DERIVED_TABLES = frozenset({"sealed_embeddings"})
+"""Tables of which only such numbers are sealed."""
+# Ciphertext: whoever takes the own data along is to have the text.
+_SEALED = "sealed"
+# Says of a reply that the user's key sealed it.
+_OF_USER_KEY = "of_user_key"
 # With these somebody could act as the user, or link what an erase is to unlink.
 _SECRETS = frozenset({("api_keys", "secret_hash"), ("users", "audit_key")})
 
@@ -99,20 +110,41 @@ async def read_standing(connection: Connection, scope: Scope) -> Standing:
     return Standing(True, None)
 
 
+async def has_sealed(connection: Connection, scope: Scope, among: Sequence[Holding]) -> bool:
+    """Whether anything that is exported of the user was sealed with the user's key."""
+    for holding in among:
+        if _SEALED in holding.columns and holding.name not in DERIVED_TABLES:
+            which: sql.Composable = sql.SQL("sealed IS NOT NULL")
+        elif _OF_USER_KEY in holding.columns:
+            which = sql.Identifier(_OF_USER_KEY)
+        else:
+            continue
+        cursor = await connection.execute(
+            sql.SQL(_HAS_SEALED).format(table=sql.Identifier(holding.name), which=which),
+            {"tenant_id": scope.tenant_id, "user": scope.user_id},
+        )
+        row = await cursor.fetchone()
+        if row is not None and row[0]:
+            return True
+    return False
+
+
 async def rows(
     connection: Connection, scope: Scope, holding: Holding, user_hash: str
-) -> AsyncGenerator[str]:
-    """Every row of the user in a table, each as a JSON object on one line."""
+) -> AsyncGenerator[tuple[str, bytes | None]]:
+    """Every row of the user in a table: a JSON object on one line, and what is sealed of it."""
     shown = [
         name
         for name, kind in holding.columns.items()
-        if kind not in _DERIVED_TYPES and (holding.name, name) not in _SECRETS
+        if kind not in _DERIVED_TYPES and name != _SEALED and (holding.name, name) not in _SECRETS
     ]
+    opens = _SEALED in holding.columns and holding.name not in DERIVED_TABLES
     statement = sql.SQL(_ROWS).format(
-        columns=sql.SQL(", ").join(map(sql.Identifier, shown)),
+        columns=sql.SQL(", ").join(sql.Identifier("held", name) for name in shown),
+        sealed=sql.Identifier("held", _SEALED) if opens else sql.NULL,
         table=sql.Identifier(holding.name),
         by=sql.Identifier(holding.by),
-        key=sql.SQL(", ").join(map(sql.Identifier, holding.key)),
+        key=sql.SQL(", ").join(sql.Identifier("held", name) for name in holding.key),
     )
     user = scope.user_id if holding.by == "user_id" else user_hash
     async for row in _fetched(connection, statement, scope, user):
@@ -121,15 +153,15 @@ async def rows(
 
 async def calls(connection: Connection, scope: Scope) -> AsyncGenerator[str]:
     """What is kept of calls about the user, the user's part of each."""
-    async for row in _fetched(connection, sql.SQL(_CALLS).format(), scope, scope.user_id):
+    async for row, _ in _fetched(connection, sql.SQL(_CALLS).format(), scope, scope.user_id):
         yield row
 
 
 async def _fetched(
     connection: Connection, statement: sql.Composed, scope: Scope, user: str
-) -> AsyncGenerator[str]:
+) -> AsyncGenerator[tuple[str, bytes | None]]:
     async with connection.cursor(name="recollect_export") as cursor:
         cursor.itersize = _FETCHED_AT_ONCE
         await cursor.execute(statement, {"tenant_id": scope.tenant_id, "user": user})
         async for row in cursor:
-            yield row[0]
+            yield row[0], row[1]

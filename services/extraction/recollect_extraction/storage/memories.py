@@ -3,39 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from pgvector import HalfVector
-from psycopg.types.json import Jsonb
 
+from recollect_extraction.storage.sealed_words import clear_words, open_words
 from recollect_shared.database.pool import Connection
 from recollect_shared.embeddings.protocol import Vector
+from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.models import Scope, SourceRef
 
-_READ = """
-SELECT memory_id, version, type, content, importance, confidence, origin, status, tags, keywords,
-       valid_from, valid_to, updated_at, lexical_no, lexical_length, said_at, detail
-FROM memories
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+_KNOWN_WORDS = ("content", "detail", "tags", "keywords")
+
+KNOWN = """m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
+       m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
+       m.lexical_length, m.said_at, m.detail, m.sensitive, m.sealed"""
+"""The columns of memories AS m that `known_of` reads."""
+
+_READ = f"""
+SELECT {KNOWN}
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
 """
 
-_TOP = """
-SELECT memory_id, version, type, content, importance, confidence, origin, status, tags, keywords,
-       valid_from, valid_to, updated_at, lexical_no, lexical_length, said_at, detail
-FROM memories
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status IN ('active', 'achieved')
+_TOP = f"""
+SELECT {KNOWN}
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND status IN ('active', 'achieved')
 ORDER BY importance DESC, created_at DESC
 LIMIT %(limit)s
 """
 
-_BY_LEXICAL_NO = """
-SELECT memory_id, version, type, content, importance, confidence, origin, status, tags, keywords,
-       valid_from, valid_to, updated_at, lexical_no, lexical_length, said_at, detail
-FROM memories
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+_BY_LEXICAL_NO = f"""
+SELECT {KNOWN}
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND lexical_no = ANY(%(lexical_nos)s) AND status IN ('active', 'achieved')
 """
 
@@ -91,23 +96,23 @@ _INSERT = """
 INSERT INTO memories (tenant_id, user_id, memory_id, type, content, detail, importance, confidence,
     source, origin, status, tags, keywords, context, conversation_id, valid_from, valid_to, said_at,
     superseded_by, supersedes, challenges, created_at, updated_at, job_id, lexical_no,
-    lexical_length, embedding_state, metadata, expires_at, sensitive)
+    lexical_length, embedding_state, metadata, expires_at, sensitive, sealed)
 VALUES (%(tenant_id)s, %(user_id)s, %(memory_id)s, %(type)s, %(content)s, %(detail)s,
     %(importance)s, %(confidence)s, %(source)s, %(origin)s, %(status)s, %(tags)s, %(keywords)s,
     %(context)s, %(conversation_id)s, %(valid_from)s, %(valid_to)s, %(said_at)s, %(superseded_by)s,
     %(supersedes)s, %(challenges)s, %(at)s, %(at)s, %(job_id)s, %(lexical_no)s, %(lexical_length)s,
-    %(embedding_state)s, %(metadata)s, %(expires_at)s, %(sensitive)s)
+    %(embedding_state)s, %(metadata)s, %(expires_at)s, %(sensitive)s, %(sealed)s)
 """
 
 # The version that is about to be replaced, kept with the time for which it was what we knew.
 _KEEP_VERSION = """
 INSERT INTO memory_versions (tenant_id, user_id, memory_id, version, type, content, detail,
     importance, confidence, origin, status, tags, keywords, context, metadata, valid_from,
-    valid_to, expires_at, superseded_by, sensitive, said_at, supersedes, job_id, known_from,
+    valid_to, expires_at, superseded_by, sensitive, said_at, supersedes, job_id, sealed, known_from,
     known_to)
 SELECT tenant_id, user_id, memory_id, version, type, content, detail, importance, confidence,
        origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
-       superseded_by, sensitive, said_at, supersedes, job_id, updated_at,
+       superseded_by, sensitive, said_at, supersedes, job_id, sealed, updated_at,
        greatest(updated_at, %(at)s)
 FROM memories
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
@@ -177,21 +182,33 @@ SELECT m.tenant_id, m.user_id, m.memory_id, %(model)s, %(dimensions)s, %(status)
        m.text_version
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = %(memory_id)s
+  AND m.sealed IS NULL
 ON CONFLICT (tenant_id, user_id, memory_id, model) DO UPDATE
 SET embedding = EXCLUDED.embedding, status = EXCLUDED.status,
     text_version = EXCLUDED.text_version
 """
 
+# Of a user who encrypts what was said is sealed: it has no vector in clear.
 _WRITE_SOURCE_VECTOR = """
 INSERT INTO memory_source_embeddings (tenant_id, user_id, memory_id, model, dimensions, embedding)
-VALUES (%(tenant_id)s, %(user_id)s, %(memory_id)s, %(model)s, %(dimensions)s, %(vector)s)
+SELECT m.tenant_id, m.user_id, m.memory_id, %(model)s, %(dimensions)s, %(vector)s
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = %(memory_id)s
+  AND m.sealed IS NULL
+  AND NOT EXISTS (
+      SELECT FROM users AS u
+      WHERE u.tenant_id = m.tenant_id AND u.user_id = m.user_id AND u.encrypt_sensitive)
+FOR KEY SHARE OF m
 ON CONFLICT (tenant_id, user_id, memory_id, model) DO UPDATE SET embedding = EXCLUDED.embedding
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A memory as the rules see it: its current version without what they do not need."""
+    """A memory as the rules see it: its current version without what they do not need.
+
+    Of one that is `sealed` the words are those that were sealed.
+    """
 
     memory_id: UUID
     version: int
@@ -210,30 +227,68 @@ class Known:
     lexical_length: int
     said_at: datetime
     detail: str
+    sensitive: bool = False
+    sealed: bool = False
+
+
+def known_of(row: Sequence[Any], key: UserKey | None) -> Known:
+    """The memory in a row of the columns `KNOWN`.
+
+    Raises:
+        KeyNeeded: It is sealed, and there is no key.
+    """
+    *columns, sealed = row
+    known = Known(*columns)
+    if sealed is None:
+        return known
+    words = open_words(key, known.memory_id, sealed)
+    return replace(known, sealed=True, **{name: words[name] for name in _KNOWN_WORDS})
 
 
 async def read_known(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
+    connection: Connection,
+    scope: Scope,
+    memory_ids: Sequence[UUID],
+    key: UserKey | None = None,
 ) -> dict[UUID, Known]:
-    """The current versions of these memories, by id."""
-    cursor = await connection.execute(_READ, {**_of(scope), "memory_ids": list(memory_ids)})
-    return {row[0]: Known(*row) for row in await cursor.fetchall()}
+    """The current versions of these memories, by id.
+
+    Raises:
+        KeyNeeded: One of them is sealed, and there is no key.
+    """
+    cursor = await connection.execute(
+        _READ.encode(), {**_of(scope), "memory_ids": list(memory_ids)}
+    )
+    return {row[0]: known_of(row, key) for row in await cursor.fetchall()}
 
 
-async def read_top(connection: Connection, scope: Scope, limit: int) -> list[Known]:
-    """The most important current memories."""
-    cursor = await connection.execute(_TOP, {**_of(scope), "limit": limit})
-    return [Known(*row) for row in await cursor.fetchall()]
+async def read_top(
+    connection: Connection, scope: Scope, limit: int, key: UserKey | None = None
+) -> list[Known]:
+    """The most important current memories.
+
+    Raises:
+        KeyNeeded: One of them is sealed, and there is no key.
+    """
+    cursor = await connection.execute(_TOP.encode(), {**_of(scope), "limit": limit})
+    return [known_of(row, key) for row in await cursor.fetchall()]
 
 
 async def read_by_lexical_no(
-    connection: Connection, scope: Scope, lexical_nos: Sequence[int]
+    connection: Connection,
+    scope: Scope,
+    lexical_nos: Sequence[int],
+    key: UserKey | None = None,
 ) -> list[Known]:
-    """Current memories by their numbers in the keyword index."""
+    """Current memories by their numbers in the keyword index.
+
+    Raises:
+        KeyNeeded: One of them is sealed, and there is no key.
+    """
     cursor = await connection.execute(
-        _BY_LEXICAL_NO, {**_of(scope), "lexical_nos": list(lexical_nos)}
+        _BY_LEXICAL_NO.encode(), {**_of(scope), "lexical_nos": list(lexical_nos)}
     )
-    return [Known(*row) for row in await cursor.fetchall()]
+    return [known_of(row, key) for row in await cursor.fetchall()]
 
 
 async def tags_in_use(connection: Connection, scope: Scope, limit: int) -> list[str]:
@@ -298,24 +353,22 @@ async def find_same_words(
 
 
 async def insert(connection: Connection, scope: Scope, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Store new memories; a row holds the columns, `at` the moment of writing."""
+    """Store new memories; a row holds the columns, `at` the moment of writing.
+
+    The words of a row are stored as they are, unless it has been through `seal_words`.
+    """
     async with connection.cursor() as cursor:
         await cursor.executemany(
             _INSERT,
             [
-                {
-                    **_of(scope),
-                    **row,
-                    "context": Jsonb(row["context"]),
-                    "metadata": Jsonb(row["metadata"]),
-                }
+                {**_of(scope), **row, **({} if row.get("sealed") else clear_words(row))}
                 for row in rows
             ],
         )
 
 
 async def rewrite(connection: Connection, scope: Scope, fields: Mapping[str, Any]) -> None:
-    """Write the next version of a memory and keep the one before.
+    """Write the next version of a memory that is not sealed, and keep the one before.
 
     `lexical_no`, `lexical_length` and `embedding_state` None leave them as they are.
     """

@@ -26,7 +26,7 @@ FROM unnest(%(conversations)s::text[], %(message_nos)s::int[])
     AS wanted (conversation_id, message_no)
 JOIN messages AS g ON g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
      AND g.conversation_id = wanted.conversation_id AND g.message_no = wanted.message_no
-WHERE g.lexical_no IS NULL AND g.role IN ('user', 'assistant')
+WHERE g.lexical_no IS NULL AND g.role IN ('user', 'assistant') AND g.sealed IS NULL
 """
 
 # A vector counts as stored only if its model is the active one: asked once the vectors are in,
@@ -43,7 +43,7 @@ FROM unnest(%(conversations)s::text[], %(message_nos)s::int[], %(lexical_nos)s::
     AS new (conversation_id, message_no, lexical_no, lexical_length, state)
 WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
   AND g.conversation_id = new.conversation_id AND g.message_no = new.message_no
-  AND g.lexical_no IS NULL
+  AND g.lexical_no IS NULL AND g.sealed IS NULL
 RETURNING g.conversation_id, g.message_no
 """
 
@@ -58,6 +58,7 @@ FROM unnest(%(tenants)s::text[], %(users)s::text[], %(conversations)s::text[],
 JOIN messages AS g ON g.tenant_id = new.tenant_id AND g.user_id = new.user_id
      AND g.conversation_id = new.conversation_id AND g.message_no = new.message_no
 JOIN embedding_models AS m ON m.model = %(model)s AND m.dimensions = %(dimensions)s
+WHERE g.sealed IS NULL
 ORDER BY g.tenant_id, g.user_id, g.conversation_id, g.message_no
 FOR KEY SHARE OF g
 ON CONFLICT (tenant_id, user_id, conversation_id, message_no, model) DO UPDATE
@@ -79,7 +80,7 @@ _FIND_LEFT = """
 SELECT g.tenant_id, g.user_id, g.conversation_id, g.message_no, g.name, g.content
 FROM messages AS g
 JOIN users AS u ON u.tenant_id = g.tenant_id AND u.user_id = g.user_id AND u.erased_at IS NULL
-WHERE g.lexical_no IS NULL AND g.role IN ('user', 'assistant')
+WHERE g.lexical_no IS NULL AND g.role IN ('user', 'assistant') AND g.sealed IS NULL
   AND g.accepted_at < now() - make_interval(secs => %(seconds)s)
 ORDER BY g.accepted_at
 LIMIT %(limit)s

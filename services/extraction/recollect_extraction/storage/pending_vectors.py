@@ -14,6 +14,7 @@ SELECT m.tenant_id, m.user_id, m.memory_id, m.version, m.status, m.content,
                  FROM memory_sources AS s
                  JOIN messages AS g ON g.tenant_id = s.tenant_id AND g.user_id = s.user_id
                       AND g.conversation_id = s.conversation_id AND g.message_id = s.message_id
+                      AND g.sealed IS NULL
                  WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
                    AND s.memory_id = m.memory_id), '')
 FROM memories AS m

@@ -8,7 +8,10 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from recollect_extraction.storage.sealed_rows import opened
 from recollect_shared.database.pool import Connection
+from recollect_shared.encryption.places import message_place
+from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.models import Preference, Scope
 
 _READ = """
@@ -40,7 +43,7 @@ VALUES (%(tenant_id)s, %(user_id)s, %(feedback_id)s, %(conversation_id)s, %(mess
 
 # What an answer used, by the ids the assistant sent with it; None if there is no such message.
 _ITEMS_OF_MESSAGE = """
-SELECT ARRAY(SELECT item ->> 'id' FROM jsonb_array_elements(context_items) AS item)
+SELECT ARRAY(SELECT item ->> 'id' FROM jsonb_array_elements(context_items) AS item), sealed
 FROM messages
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s AND role = 'assistant'
@@ -77,15 +80,29 @@ async def write_preferences(
 
 
 async def items_of_answer(
-    connection: Connection, scope: Scope, conversation_id: str, message_id: str
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    message_id: str,
+    *,
+    key: UserKey | None = None,
 ) -> list[str] | None:
-    """Ids of what an assistant's message used; None if the conversation has no such message."""
+    """Ids of what an assistant's message used; None if the conversation has no such message.
+
+    Raises:
+        KeyNeeded: The message is sealed, and there is no `key`.
+    """
     cursor = await connection.execute(
         _ITEMS_OF_MESSAGE,
         {**_of(scope), "conversation_id": conversation_id, "message_id": message_id},
     )
     row = await cursor.fetchone()
-    return None if row is None else list(row[0])
+    if row is None:
+        return None
+    if row[1] is None:
+        return list(row[0])
+    words = opened(key, row[1], message_place(conversation_id, message_id))
+    return [item["id"] for item in words["context_items"]]
 
 
 async def add_feedback(

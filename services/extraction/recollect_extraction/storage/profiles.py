@@ -1,4 +1,9 @@
-"""Profiles and their versions, and the entities a user speaks of."""
+"""Profiles and their versions, and the entities a user speaks of.
+
+Of a user who encrypts, what was learnt is sealed: `profiles.sealed` holds the values of `SEALED`,
+`profile_versions.sealed` the whole content. Department and access level stay clear in the profile,
+because they decide who may read it.
+"""
 
 from __future__ import annotations
 
@@ -8,36 +13,60 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from recollect_extraction.storage import users
+from recollect_extraction.storage.ledger import Event
+from recollect_extraction.storage.sealed_rows import opened
 from recollect_shared.database.pool import Connection
+from recollect_shared.encryption.needed import KeyNeeded
+from recollect_shared.encryption.places import profile_place
+from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.identifiers import uuid7
 from recollect_shared.models import Profile, Scope
 from recollect_shared.text.normalise import fold
 
+EMPTY: Mapping[str, Any] = {
+    "summary": "",
+    "current_projects": [],
+    "preferences": {},
+    "frequent_intents": [],
+    "facts": {},
+    "metadata": {},
+    "said_at": {},
+}
+"""What the columns hold whose values are sealed."""
+SEALED = tuple(EMPTY)
+
 _READ = """
 SELECT department, summary, current_projects, preferences, frequent_intents, access_level, facts,
-       metadata, version, last_extracted_at, updated_at, said_at
+       metadata, version, last_extracted_at, updated_at, said_at, sealed
 FROM profiles
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 _WRITE = """
 INSERT INTO profiles (tenant_id, user_id, department, summary, current_projects, preferences,
-    frequent_intents, access_level, facts, metadata, said_at, version, last_extracted_at)
+    frequent_intents, access_level, facts, metadata, said_at, sealed, version, last_extracted_at)
 VALUES (%(tenant_id)s, %(user_id)s, %(department)s, %(summary)s, %(current_projects)s,
     %(preferences)s, %(frequent_intents)s, %(access_level)s, %(facts)s, %(metadata)s, %(said_at)s,
-    %(version)s, CASE WHEN %(extracted)s THEN now() END)
+    %(sealed)s, %(version)s, CASE WHEN %(extracted)s THEN now() END)
 ON CONFLICT (tenant_id, user_id) DO UPDATE
 SET department = EXCLUDED.department, summary = EXCLUDED.summary,
     current_projects = EXCLUDED.current_projects, preferences = EXCLUDED.preferences,
     frequent_intents = EXCLUDED.frequent_intents, access_level = EXCLUDED.access_level,
     facts = EXCLUDED.facts, metadata = EXCLUDED.metadata, said_at = EXCLUDED.said_at,
-    version = EXCLUDED.version, updated_at = now(),
+    sealed = EXCLUDED.sealed, version = EXCLUDED.version, updated_at = now(),
     last_extracted_at = coalesce(EXCLUDED.last_extracted_at, profiles.last_extracted_at)
 """
 
 _KEEP_VERSION = """
-INSERT INTO profile_versions (tenant_id, user_id, version, profile, actor, job_id)
-VALUES (%(tenant_id)s, %(user_id)s, %(version)s, %(profile)s, %(actor)s, %(job_id)s)
+INSERT INTO profile_versions (tenant_id, user_id, version, profile, sealed, actor, job_id)
+VALUES (%(tenant_id)s, %(user_id)s, %(version)s, %(profile)s, %(sealed)s, %(actor)s, %(job_id)s)
+"""
+
+_READ_VERSION = """
+SELECT profile, sealed
+FROM profile_versions
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND version = %(version)s
 """
 
 _LOOKED = """
@@ -118,26 +147,57 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
 """
 
 
-async def read_profile(connection: Connection, scope: Scope) -> tuple[Profile, dict[str, str]]:
-    """The profile (version 0 if there is none) and when each of its single values was said."""
+async def read_profile(
+    connection: Connection, scope: Scope, key: UserKey | None = None
+) -> tuple[Profile, dict[str, str]]:
+    """The profile (version 0 if there is none) and when each of its single values was said.
+
+    Args:
+        connection: To read on.
+        scope: Whose.
+        key: The user's, for a profile that is sealed.
+
+    Raises:
+        KeyNeeded: It is sealed, and there is no `key`.
+        KeyUnavailable: It was sealed with another key.
+    """
     cursor = await connection.execute(_READ, _of(scope))
     row = await cursor.fetchone()
     if row is None:
         return Profile(scope.user_id), {}
+    learnt = dict(zip(SEALED, (*row[1:5], *row[6:8], row[11]), strict=True))
+    if row[12] is not None:
+        learnt = open_profile(row[12], key)
     return Profile(
         user_id=scope.user_id,
         department=row[0],
-        summary=row[1],
-        current_projects=row[2],
-        preferences=row[3],
-        frequent_intents=row[4],
+        summary=learnt["summary"],
+        current_projects=learnt["current_projects"],
+        preferences=learnt["preferences"],
+        frequent_intents=learnt["frequent_intents"],
         access_level=row[5],
-        facts=row[6],
-        metadata=row[7],
+        facts=learnt["facts"],
+        metadata=learnt["metadata"],
         version=row[8],
         last_extracted_at=row[9],
         updated_at=row[10],
-    ), dict(row[11])
+    ), dict(learnt["said_at"])
+
+
+async def read_version(
+    connection: Connection, scope: Scope, version: int, key: UserKey | None = None
+) -> dict[str, Any]:
+    """A profile's content as one version had it; empty if there is no such version.
+
+    Raises:
+        KeyNeeded: It is sealed, and there is no `key`.
+        KeyUnavailable: It was sealed with another key.
+    """
+    cursor = await connection.execute(_READ_VERSION, {**_of(scope), "version": version})
+    row = await cursor.fetchone()
+    if row is None:
+        return {}
+    return dict(row[0]) if row[1] is None else open_profile(row[1], key)
 
 
 async def write_profile(
@@ -148,9 +208,38 @@ async def write_profile(
     *,
     actor: str,
     job_id: UUID | None,
-) -> None:
-    """Store a new version of the profile, made by a job's extraction or, without one, by hand."""
+    key: UserKey | None = None,
+) -> bool:
+    """Store a new version of the profile, made by a job's extraction or, without one, by hand.
+
+    Args:
+        connection: In a transaction that holds the user's row.
+        scope: Whose.
+        profile: The new version.
+        said_at: When each of its single values was said.
+        actor: Who made it.
+        job_id: The job that made it; None: a hand.
+        key: The user's, for one who encrypts.
+
+    Returns:
+        Whether it was sealed: then its history must not tell what is in it either.
+
+    Raises:
+        KeyNeeded: The user encrypts, and there is no `key`.
+    """
+    state = await users.read_user(connection, scope)
+    sealed = state is not None and state.encrypts
+    learnt: dict[str, Any] = {
+        "summary": profile.summary,
+        "current_projects": list(profile.current_projects),
+        "preferences": dict(profile.preferences),
+        "frequent_intents": list(profile.frequent_intents),
+        "facts": dict(profile.facts),
+        "metadata": dict(profile.metadata),
+        "said_at": dict(said_at),
+    }
     content = profile_content(profile)
+    shown, kept = (EMPTY, {}) if sealed else (learnt, content)
     await connection.execute(
         _WRITE,
         {
@@ -158,13 +247,11 @@ async def write_profile(
             "department": profile.department,
             "access_level": profile.access_level,
             "extracted": job_id is not None,
-            "summary": profile.summary,
-            "current_projects": list(profile.current_projects),
-            "preferences": Jsonb(profile.preferences),
-            "frequent_intents": list(profile.frequent_intents),
-            "facts": Jsonb(profile.facts),
-            "metadata": Jsonb(profile.metadata),
-            "said_at": Jsonb(said_at),
+            **{
+                name: Jsonb(value) if isinstance(value, dict) else value
+                for name, value in shown.items()
+            },
+            "sealed": seal_profile(learnt, key) if sealed else None,
             "version": profile.version,
         },
     )
@@ -173,10 +260,66 @@ async def write_profile(
         {
             **_of(scope),
             "version": profile.version,
-            "profile": Jsonb(content),
+            "profile": Jsonb(kept),
+            "sealed": seal_profile(content, key) if sealed else None,
             "actor": actor,
             "job_id": job_id,
         },
+    )
+    return sealed
+
+
+def seal_profile(values: Mapping[str, Any], key: UserKey | None) -> bytes:
+    """Values of a profile or the content of a version, sealed.
+
+    Raises:
+        KeyNeeded: There is no `key`.
+    """
+    if key is None:
+        raise KeyNeeded
+    return key.seal(values, profile_place())
+
+
+def open_profile(sealed: bytes, key: UserKey | None) -> dict[str, Any]:
+    """What `seal_profile` sealed.
+
+    Raises:
+        KeyNeeded: There is no `key`.
+        KeyUnavailable: It was sealed with another key.
+    """
+    return opened(key, sealed, profile_place())
+
+
+def change_event(
+    action: str,
+    after: Profile,
+    *,
+    before: Profile | None,
+    sealed: bool,
+    changed: Sequence[str] = (),
+    reason: str = "",
+) -> Event:
+    """What history keeps of a change of the profile.
+
+    Of one that is sealed it keeps no contents, and of `changed` no more than the fields: the keys
+    below them are words of the user's too. The versions tell the rest.
+
+    Args:
+        action: What was done.
+        after: The new version.
+        before: The one before; None if there was none.
+        sealed: Whether `write_profile` sealed it.
+        changed: Paths of what changed, as the reason.
+        reason: Why, where it is not what changed.
+    """
+    paths = dict.fromkeys(path.partition(".")[0] for path in changed) if sealed else changed
+    return Event(
+        "profile",
+        action,
+        after.version,
+        reason or ", ".join(paths)[:500],
+        before=None if sealed or before is None else profile_content(before),
+        after=None if sealed else profile_content(after),
     )
 
 

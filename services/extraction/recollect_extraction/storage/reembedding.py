@@ -64,7 +64,7 @@ SET embedding_state = CASE WHEN EXISTS (
         WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id AND e.memory_id = m.memory_id
           AND e.model = %(model)s AND e.text_version = m.text_version)
     THEN 'stored' ELSE 'pending' END
-WHERE (m.embedding_state = 'stored') IS DISTINCT FROM EXISTS (
+WHERE m.sealed IS NULL AND (m.embedding_state = 'stored') IS DISTINCT FROM EXISTS (
         SELECT FROM memory_embeddings AS e
         WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id AND e.memory_id = m.memory_id
           AND e.model = %(model)s AND e.text_version = m.text_version)
@@ -104,6 +104,7 @@ FROM (
         WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id AND e.memory_id = m.memory_id
           AND e.model = %(model)s AND e.text_version = m.text_version) AS has
     FROM memories AS m
+    WHERE m.sealed IS NULL
     UNION ALL
     SELECT EXISTS (
         SELECT FROM document_chunk_embeddings AS e
@@ -121,11 +122,13 @@ SELECT m.tenant_id, m.user_id, m.memory_id, m.text_version, m.content,
                  JOIN messages AS g ON g.tenant_id = s.tenant_id AND g.user_id = s.user_id
                       AND g.conversation_id = s.conversation_id
                       AND md5(g.message_id) = md5(s.message_id) AND g.message_id = s.message_id
+                      AND g.sealed IS NULL
                  WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
                    AND s.memory_id = m.memory_id), '')
 FROM memories AS m
 WHERE (m.tenant_id, m.user_id, m.memory_id)
       > (%(tenant_id)s::text, %(user_id)s::text, %(text_id)s::uuid)
+  AND m.sealed IS NULL
   AND NOT EXISTS (
       SELECT FROM memory_embeddings AS e
       WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id AND e.memory_id = m.memory_id
@@ -159,18 +162,23 @@ SELECT m.tenant_id, m.user_id, m.memory_id, %(model)s, %(dimensions)s, m.status,
        m.text_version
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = %(text_id)s
-  AND m.text_version = %(text_version)s
+  AND m.text_version = %(text_version)s AND m.sealed IS NULL
 FOR KEY SHARE
 ON CONFLICT (tenant_id, user_id, memory_id, model) DO UPDATE
 SET embedding = EXCLUDED.embedding, status = EXCLUDED.status,
     text_version = EXCLUDED.text_version
 """
 
+# Of a user who encrypts the words a memory came from are sealed, and have no vector in clear.
 _WRITE_SOURCE = """
 INSERT INTO memory_source_embeddings (tenant_id, user_id, memory_id, model, dimensions, embedding)
 SELECT m.tenant_id, m.user_id, m.memory_id, %(model)s, %(dimensions)s, %(vector)s
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = %(text_id)s
+  AND NOT EXISTS (
+      SELECT FROM users AS u
+      WHERE u.tenant_id = m.tenant_id AND u.user_id = m.user_id AND u.encrypt_sensitive)
+FOR KEY SHARE OF m
 ON CONFLICT (tenant_id, user_id, memory_id, model) DO UPDATE SET embedding = EXCLUDED.embedding
 """
 

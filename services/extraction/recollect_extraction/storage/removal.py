@@ -64,6 +64,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(
 _DELETE_ACCESS = _DELETE_FROM.format(table="memory_access")
 _DELETE_VECTORS = _DELETE_FROM.format(table="memory_embeddings")
 _DELETE_SOURCE_VECTORS = _DELETE_FROM.format(table="memory_source_embeddings")
+_DELETE_SEALED_VECTORS = _DELETE_FROM.format(table="sealed_embeddings")
 _DELETE_SOURCES = _DELETE_FROM.format(table="memory_sources")
 _DELETE_VERSIONS = _DELETE_FROM.format(table="memory_versions")
 
@@ -255,19 +256,38 @@ async def remove_memories(
         _RECORD_EXPIRY,
         {**values, "event_ids": [uuid7() for _ in memory_ids], "job_id": job_id},
     )
-    cursor = await connection.execute(_FORGET_MENTIONS, values)
-    entities = [row[0] for row in await cursor.fetchall()]
-    await connection.execute(_DROP_UNMENTIONED, {**values, "entity_ids": entities})
+    await forget_mentions(connection, scope, memory_ids)
     await connection.execute(_DELETE_ACCESS, values)
     await connection.execute(_DELETE_SOURCES, values)
-    vectors = (await connection.execute(_DELETE_VECTORS, values)).rowcount
-    vectors += (await connection.execute(_DELETE_SOURCE_VECTORS, values)).rowcount
+    vectors = await delete_vectors(connection, scope, memory_ids)
+    vectors += (await connection.execute(_DELETE_SEALED_VECTORS, values)).rowcount
     versions = (await connection.execute(_DELETE_VERSIONS, values)).rowcount
     await connection.execute(_DELETE_MEMORIES, values)
     await connection.execute(_EMPTY_HISTORY, values)
-    await connection.execute(_DROP_UNUSED_TAGS, values)
+    await drop_unused_tags(connection, scope)
     await sweep_postings(connection, scope)
     return {"memories": len(memory_ids), "versions": versions, "vectors": vectors}
+
+
+async def forget_mentions(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> int:
+    """Let memories mention nothing, and drop entities that only they did; how many they named."""
+    values = _named(scope, memory_ids)
+    cursor = await connection.execute(_FORGET_MENTIONS, values)
+    entities = [row[0] for row in await cursor.fetchall()]
+    await connection.execute(_DROP_UNMENTIONED, {**values, "entity_ids": entities})
+    return len(entities)
+
+
+async def delete_vectors(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> int:
+    """Remove the vectors of memories that stand in clear, those of their sources too; how many."""
+    values = _named(scope, memory_ids)
+    vectors = (await connection.execute(_DELETE_VECTORS, values)).rowcount
+    return vectors + (await connection.execute(_DELETE_SOURCE_VECTORS, values)).rowcount
+
+
+async def drop_unused_tags(connection: Connection, scope: Scope) -> None:
+    """Forget what consolidation has looked at under tags that no memory has any more."""
+    await connection.execute(_DROP_UNUSED_TAGS, _of(scope))
 
 
 async def sweep_postings(connection: Connection, scope: Scope) -> None:
@@ -321,7 +341,12 @@ async def read_indexed(
 
 
 async def index_anew(
-    connection: Connection, scope: Scope, texts: Mapping[UUID, Counter[str]], *, growth: int
+    connection: Connection,
+    scope: Scope,
+    texts: Mapping[UUID, Counter[str]],
+    *,
+    growth: int,
+    sweep: bool = True,
 ) -> None:
     """Give memories a new place in the keyword index; their old words are swept out by then.
 
@@ -330,6 +355,7 @@ async def index_anew(
         scope: Whose.
         texts: The terms of each memory.
         growth: By how many terms the index grows, usually negative.
+        sweep: False: the old words stay, under numbers that nothing has, until the next sweep.
     """
     first = 1 + await keyword_index.reserve_numbers(
         connection, scope, texts=len(texts), documents=0, terms=growth
@@ -348,7 +374,8 @@ async def index_anew(
     for start in range(0, len(numbers), keyword_index.SEGMENT):
         chunk = numbers[start : start + keyword_index.SEGMENT]
         await keyword_index.append(connection, scope, {no: numbered[no][1] for no in chunk})
-    await sweep_postings(connection, scope)
+    if sweep:
+        await sweep_postings(connection, scope)
 
 
 def _named(scope: Scope, memory_ids: Sequence[UUID]) -> dict[str, Any]:

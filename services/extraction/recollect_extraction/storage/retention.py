@@ -107,7 +107,9 @@ SELECT (SELECT count(*) FROM expired),
        (SELECT count(*) FROM expired JOIN memory_versions USING (tenant_id, user_id, memory_id)),
        (SELECT count(*) FROM expired JOIN memory_embeddings USING (tenant_id, user_id, memory_id))
        + (SELECT count(*) FROM expired
-          JOIN memory_source_embeddings USING (tenant_id, user_id, memory_id)),
+          JOIN memory_source_embeddings USING (tenant_id, user_id, memory_id))
+       + (SELECT count(*) FROM expired
+          JOIN sealed_embeddings USING (tenant_id, user_id, memory_id)),
        (SELECT count(*) FROM l JOIN {_MESSAGES_OF} WHERE {_OUTLIVED})
 """
 _COUNT_OF_ONE = _COUNT.replace("/* of */", "AND u.user_id = %(user_id)s")

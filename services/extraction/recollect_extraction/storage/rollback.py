@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from recollect_extraction.storage import profiles, sealed_memories
+from recollect_extraction.storage.sealed_words import open_words
 from recollect_shared.database.pool import Connection
+from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.models import Scope
 
 _JOBS_OF_CONVERSATION = """
@@ -91,7 +94,7 @@ ORDER BY m.memory_id
 
 _VERSION = """
 SELECT type, content, detail, importance, confidence, origin, status, tags, keywords, context,
-       metadata, valid_from, valid_to, expires_at, superseded_by, sensitive, said_at
+       metadata, valid_from, valid_to, expires_at, superseded_by, sensitive, said_at, sealed
 FROM memory_versions
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
   AND version = %(version)s
@@ -139,10 +142,10 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(succ
 
 # Changes of the profile by these jobs, newest first.
 _PROFILE_EVENTS = """
-SELECT before, after
+SELECT version, before, after
 FROM history
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'profile'
-  AND job_id = ANY(%(job_ids)s) AND after IS NOT NULL
+  AND job_id = ANY(%(job_ids)s)
 ORDER BY recorded_at DESC, event_id DESC
 """
 
@@ -194,10 +197,23 @@ async def sourceless(connection: Connection, scope: Scope, job_ids: Sequence[UUI
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def of_document(connection: Connection, scope: Scope, document_id: UUID) -> list[UUID]:
-    """Memories that name a document in their metadata or context, by `document_id`."""
-    cursor = await connection.execute(_OF_DOCUMENT, {**_of(scope), "document_id": str(document_id)})
-    return [row[0] for row in await cursor.fetchall()]
+async def of_document(
+    connection: Connection, scope: Scope, document_id: UUID, key: UserKey | None = None
+) -> list[UUID]:
+    """Memories that name a document in their metadata or context, by `document_id`.
+
+    Raises:
+        KeyNeeded: The user has sealed memories, and there is no `key`.
+    """
+    name = str(document_id)
+    cursor = await connection.execute(_OF_DOCUMENT, {**_of(scope), "document_id": name})
+    found = [row[0] for row in await cursor.fetchall()]
+    sealed = await sealed_memories.read_words(connection, scope, key)
+    return found + [
+        memory_id
+        for memory_id, words in sealed.items()
+        if name in (words["metadata"].get("document_id"), words["context"].get("document_id"))
+    ]
 
 
 async def rewritten_by(
@@ -209,16 +225,27 @@ async def rewritten_by(
 
 
 async def read_version(
-    connection: Connection, scope: Scope, memory_id: UUID, version: int
+    connection: Connection,
+    scope: Scope,
+    memory_id: UUID,
+    version: int,
+    key: UserKey | None = None,
 ) -> Mapping[str, Any]:
-    """An earlier version of a memory, by column."""
+    """An earlier version of a memory, by column; `sealed` tells whether it was stored sealed.
+
+    Raises:
+        KeyNeeded: It was, and there is no `key`.
+    """
     cursor = await connection.execute(
         _VERSION, {**_of(scope), "memory_id": memory_id, "version": version}
     )
     row = await cursor.fetchone()
     assert row is not None
     assert cursor.description is not None
-    return {column.name: value for column, value in zip(cursor.description, row, strict=True)}
+    found = {column.name: value for column, value in zip(cursor.description, row, strict=True)}
+    sealed = found["sealed"]
+    words = {} if sealed is None else open_words(key, memory_id, sealed)
+    return {**found, **words, "sealed": sealed is not None}
 
 
 async def merged_from(
@@ -255,11 +282,22 @@ async def no_longer_supersedes(
 
 
 async def profile_events(
-    connection: Connection, scope: Scope, job_ids: Sequence[UUID]
+    connection: Connection, scope: Scope, job_ids: Sequence[UUID], key: UserKey | None = None
 ) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """What these jobs changed in the profile, newest first: before and after."""
+    """What these jobs changed in the profile, newest first: before and after.
+
+    Raises:
+        KeyNeeded: The versions are sealed, and there is no `key`.
+    """
     cursor = await connection.execute(_PROFILE_EVENTS, {**_of(scope), "job_ids": list(job_ids)})
-    return [(row[0] or {}, row[1]) for row in await cursor.fetchall()]
+    found: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
+    for version, before, after in await cursor.fetchall():
+        if after is None:
+            # Of a user who encrypts history keeps no contents.
+            before = await profiles.read_version(connection, scope, version - 1, key)  # noqa: PLW2901
+            after = await profiles.read_version(connection, scope, version, key)  # noqa: PLW2901
+        found.append((before or {}, after))
+    return found
 
 
 def _range(messages: Messages) -> dict[str, Any]:

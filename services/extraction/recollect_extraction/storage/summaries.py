@@ -11,22 +11,28 @@ from typing import Any
 
 from pgvector import HalfVector
 
+from recollect_extraction.storage.sealed_rows import opened
 from recollect_shared.database.pool import Connection
 from recollect_shared.embeddings.protocol import Vector
+from recollect_shared.encryption.places import message_place, summary_place
+from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.models import Scope, Summary
 from recollect_shared.text.passages import MAX_EMBEDDED, summary_text
 
 _READ = """
 SELECT c.time_zone, coalesce(s.covers_to, 0), s.lexical_no, coalesce(s.lexical_length, 0),
-       coalesce((SELECT left(g.content, 400)
-                 FROM messages AS g
-                 WHERE g.tenant_id = c.tenant_id AND g.user_id = c.user_id
-                   AND g.conversation_id = c.conversation_id AND g.role = 'user'
-                 ORDER BY g.message_no
-                 LIMIT 1), ''),
        s.title, s.summary, s.outcome, s.key_topics, s.technical_topics,
-       s.followup_suggestions, s.created_at, s.updated_at
+       s.followup_suggestions, s.created_at, s.updated_at, s.sealed,
+       coalesce(left(f.content, 400), ''), f.message_id, f.sealed
 FROM conversations AS c
+LEFT JOIN LATERAL (
+    SELECT g.content, g.message_id, g.sealed
+    FROM messages AS g
+    WHERE g.tenant_id = c.tenant_id AND g.user_id = c.user_id
+      AND g.conversation_id = c.conversation_id AND g.role = 'user'
+    ORDER BY g.message_no
+    LIMIT 1
+) AS f ON true
 LEFT JOIN conversation_summaries AS s
     ON s.tenant_id = c.tenant_id AND s.user_id = c.user_id
    AND s.conversation_id = c.conversation_id
@@ -38,10 +44,11 @@ WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
 _WRITE = """
 INSERT INTO conversation_summaries AS held (tenant_id, user_id, conversation_id, title, summary,
     key_topics, technical_topics, outcome, followup_suggestions, covers_to, created_at, lexical_no,
-    lexical_length, embedding_state)
+    lexical_length, embedding_state, sealed)
 SELECT tenant_id, user_id, conversation_id, %(title)s, %(summary)s, %(key_topics)s,
        %(technical_topics)s, %(outcome)s, %(followup_suggestions)s, %(covers_to)s, created_at,
-       %(lexical_no)s, coalesce(%(lexical_length)s::int, 0), 'pending'
+       %(lexical_no)s, coalesce(%(lexical_length)s::int, 0),
+       CASE WHEN %(sealed)s::bytea IS NULL THEN 'pending' ELSE 'none' END, %(sealed)s::bytea
 FROM conversations
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s
@@ -51,12 +58,14 @@ SET title = EXCLUDED.title, summary = EXCLUDED.summary, key_topics = EXCLUDED.ke
     followup_suggestions = EXCLUDED.followup_suggestions,
     covers_to = greatest(held.covers_to, EXCLUDED.covers_to),
     text_version = held.text_version + CASE WHEN %(reworded)s THEN 1 ELSE 0 END,
-    lexical_no = coalesce(EXCLUDED.lexical_no, held.lexical_no),
-    lexical_length = CASE WHEN EXCLUDED.lexical_no IS NULL THEN held.lexical_length
-                          ELSE EXCLUDED.lexical_length END,
-    embedding_state = CASE WHEN EXCLUDED.lexical_no IS NULL THEN held.embedding_state
+    lexical_no = CASE WHEN EXCLUDED.sealed IS NULL
+                      THEN coalesce(EXCLUDED.lexical_no, held.lexical_no) END,
+    lexical_length = CASE WHEN EXCLUDED.lexical_no IS NULL AND EXCLUDED.sealed IS NULL
+                          THEN held.lexical_length ELSE EXCLUDED.lexical_length END,
+    embedding_state = CASE WHEN EXCLUDED.sealed IS NOT NULL THEN 'none'
+                           WHEN EXCLUDED.lexical_no IS NULL THEN held.embedding_state
                            ELSE 'pending' END,
-    updated_at = now()
+    sealed = EXCLUDED.sealed, updated_at = now()
 RETURNING text_version
 """
 
@@ -72,6 +81,7 @@ FROM unnest(%(tenants)s::text[], %(users)s::text[], %(conversations)s::text[],
 JOIN conversation_summaries AS s ON s.tenant_id = new.tenant_id AND s.user_id = new.user_id
      AND s.conversation_id = new.conversation_id AND s.text_version = new.text_version
 JOIN embedding_models AS m ON m.model = %(model)s AND m.dimensions = %(dimensions)s
+WHERE s.sealed IS NULL
 ORDER BY s.tenant_id, s.user_id, s.conversation_id
 FOR KEY SHARE OF s
 ON CONFLICT (tenant_id, user_id, conversation_id, model) DO UPDATE
@@ -95,7 +105,7 @@ _FIND_LEFT = """
 SELECT s.tenant_id, s.user_id, s.conversation_id
 FROM conversation_summaries AS s
 JOIN users AS u ON u.tenant_id = s.tenant_id AND u.user_id = s.user_id AND u.erased_at IS NULL
-WHERE s.lexical_no IS NULL
+WHERE s.lexical_no IS NULL AND s.sealed IS NULL
 ORDER BY s.updated_at
 LIMIT %(limit)s
 """
@@ -106,6 +116,7 @@ SELECT tenant_id, user_id, conversation_id, text_version, title, summary, key_to
 FROM conversation_summaries
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = ANY(%(conversations)s) AND lexical_no IS NULL
+  AND sealed IS NULL
 """
 
 _NUMBER = """
@@ -125,6 +136,14 @@ FROM conversation_summaries
 WHERE embedding_state = 'pending'
 ORDER BY updated_at
 LIMIT %(limit)s
+"""
+
+_INDEXED = """
+SELECT tenant_id, user_id, conversation_id, text_version, title, summary, key_topics,
+       technical_topics, lexical_no, lexical_length
+FROM conversation_summaries
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s AND lexical_no IS NOT NULL
 """
 
 # So that nobody stores a vector of a summary that is about to go.
@@ -148,6 +167,26 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 
+# In the order of _READ.
+_COLUMNS = (
+    "title",
+    "summary",
+    "outcome",
+    "key_topics",
+    "technical_topics",
+    "followup_suggestions",
+)
+_EMPTY: Mapping[str, Any] = {
+    "title": "",
+    "summary": "",
+    "key_topics": [],
+    "technical_topics": [],
+    "followup_suggestions": [],
+}
+_SEALED = tuple(_EMPTY)
+_FIRST_CHARACTERS = 400
+
+
 @dataclass(frozen=True, slots=True)
 class HeldSummary:
     """What is held of a conversation when more of it has been read.
@@ -159,6 +198,7 @@ class HeldSummary:
         lexical_length: How many terms it has there.
         first_user_words: How the user began, for a title nobody gave.
         summary: None if there is none yet.
+        sealed: Whether the summary is held sealed, and so in no index.
     """
 
     time_zone: str = "UTC"
@@ -167,6 +207,7 @@ class HeldSummary:
     lexical_length: int = 0
     first_user_words: str = ""
     summary: Summary | None = None
+    sealed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +222,8 @@ class SummaryWords:
     summary: str
     key_topics: Sequence[str]
     technical_topics: Sequence[str]
+    lexical_no: int | None = None
+    lexical_length: int = 0
 
     @property
     def text_id(self) -> tuple[str, str, str, int]:
@@ -198,28 +241,52 @@ class SummaryWords:
         return [self.text[:MAX_EMBEDDED]]
 
 
-async def read(connection: Connection, scope: Scope, conversation_id: str) -> HeldSummary:
-    """What is held of a conversation; the defaults if there is none of that name."""
+async def read(
+    connection: Connection, scope: Scope, conversation_id: str, *, key: UserKey | None = None
+) -> HeldSummary:
+    """What is held of a conversation; the defaults if there is none of that name.
+
+    Raises:
+        KeyNeeded: Its summary or its first message is sealed, and there is no `key`.
+    """
     cursor = await connection.execute(_READ, _key(scope, conversation_id))
     row = await cursor.fetchone()
     if row is None:
         return HeldSummary()
+    time_zone, covers_to, lexical_no, lexical_length, *columns = row
+    first_words, message_id, sealed_message = columns[9:]
+    if sealed_message is not None:
+        message = opened(key, sealed_message, message_place(conversation_id, message_id))
+        first_words = message["content"][:_FIRST_CHARACTERS]
+    sealed = columns[8]
+    words = dict(zip(_COLUMNS, columns[:6], strict=True))
+    if sealed is not None:
+        words |= opened(key, sealed, summary_place(conversation_id))
     summary = None
-    if row[5] is not None:
+    if words["title"] is not None:
         summary = Summary(
             conversation_id=conversation_id,
             user_id=scope.user_id,
-            title=row[5],
-            summary=row[6],
-            outcome=row[7],
             message_count=0,
-            key_topics=row[8],
-            technical_topics=row[9],
-            followup_suggestions=row[10],
-            created_at=row[11],
-            updated_at=row[12],
+            created_at=columns[6],
+            updated_at=columns[7],
+            **words,
         )
-    return HeldSummary(row[0], row[1], row[2], row[3], row[4], summary)
+    return HeldSummary(
+        time_zone, covers_to, lexical_no, lexical_length, first_words, summary, sealed is not None
+    )
+
+
+async def read_indexed(
+    connection: Connection, scope: Scope, conversation_id: str
+) -> SummaryWords | None:
+    """The summary of a conversation with its words, if it is in the keyword index.
+
+    What is sealed is in none, so that no key is needed.
+    """
+    cursor = await connection.execute(_INDEXED, _key(scope, conversation_id))
+    row = await cursor.fetchone()
+    return None if row is None else SummaryWords(*row)
 
 
 def summary_content(summary: Summary) -> dict[str, Any]:
@@ -244,6 +311,7 @@ async def write(
     reworded: bool,
     lexical_no: int | None,
     lexical_length: int | None,
+    key: UserKey | None = None,
 ) -> int:
     """Store the summary of a conversation; the version of its words.
 
@@ -257,7 +325,13 @@ async def write(
         lexical_no: Its new number in the keyword index, after which it waits for its vector; None
             leaves number and vector as they are.
         lexical_length: How many terms it has there.
+        key: What it is sealed with, and then neither number nor vector is left; None: it is not.
     """
+    sealed = None
+    if key is not None:
+        words = {name: fields[name] for name in _SEALED}
+        sealed = key.seal(words, summary_place(conversation_id))
+        fields = {**fields, **_EMPTY}
     cursor = await connection.execute(
         _WRITE,
         {
@@ -267,6 +341,7 @@ async def write(
             "reworded": reworded,
             "lexical_no": lexical_no,
             "lexical_length": lexical_length,
+            "sealed": sealed,
         },
     )
     row = await cursor.fetchone()
@@ -353,13 +428,23 @@ async def find_pending(connection: Connection, *, limit: int) -> list[SummaryWor
     return [SummaryWords(*row) for row in await cursor.fetchall()]
 
 
+async def lock(connection: Connection, scope: Scope, conversation_id: str) -> None:
+    """Keep everybody from storing a vector of the summary. The role is recollect_removal."""
+    await connection.execute(_LOCK, _key(scope, conversation_id))
+
+
+async def delete_vectors(connection: Connection, scope: Scope, conversation_id: str) -> None:
+    """Remove the vectors of a summary, of every model. The role is recollect_removal."""
+    await connection.execute(_DELETE_VECTORS, _key(scope, conversation_id))
+
+
 async def delete(connection: Connection, scope: Scope, conversation_id: str) -> int:
     """Remove the summary of a conversation with its vectors, not its words; 1 if it had one.
 
     The role is recollect_removal.
     """
-    await connection.execute(_LOCK, _key(scope, conversation_id))
-    await connection.execute(_DELETE_VECTORS, _key(scope, conversation_id))
+    await lock(connection, scope, conversation_id)
+    await delete_vectors(connection, scope, conversation_id)
     return (await connection.execute(_DELETE, _key(scope, conversation_id))).rowcount
 
 

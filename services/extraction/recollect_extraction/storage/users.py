@@ -18,7 +18,7 @@ ON CONFLICT (tenant_id, user_id) DO NOTHING
 
 # Shared with other writers, exclusive against an erase.
 _ENTER = """
-SELECT erased_at, memory_enabled, learning_enabled
+SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 FOR KEY SHARE
@@ -26,15 +26,28 @@ FOR KEY SHARE
 
 # Exclusive among writers of this user's memories and profile; readers and FK checks pass.
 _LOCK = """
-SELECT erased_at, memory_enabled, learning_enabled
+SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 FOR NO KEY UPDATE
 """
 
-_READ = """
-SELECT erased_at, memory_enabled, learning_enabled
+# Exclusive: it waits for everybody who has entered, also for those who only accept messages.
+_LOCK_ALONE = """
+SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive
 FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+FOR UPDATE
+"""
+
+_READ = """
+SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive
+FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+_LEAVE_TO_SEAL = """
+UPDATE users SET to_seal = to_seal + 1
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
@@ -49,6 +62,12 @@ class UserState:
     erased: bool
     memory_enabled: bool | None
     learning_enabled: bool | None
+    encrypt_sensitive: bool | None = None
+
+    @property
+    def encrypts(self) -> bool:
+        """Whether sensitive text of this user is to be sealed from now on."""
+        return bool(self.encrypt_sensitive)
 
     def why_not_learning(self, memory_enabled_by_default: bool) -> str | None:
         """The reason for which nothing may be learnt about this user, or None."""
@@ -104,9 +123,47 @@ async def lock_user(connection: Connection, scope: Scope) -> UserState | None:
     return await _state(connection, scope, _LOCK)
 
 
+async def lock_alone(connection: Connection, scope: Scope) -> UserState:
+    """Become the only one who is about this user at all, until the transaction ends.
+
+    The first statement about the user in its transaction. Whoever entered before has committed by
+    then, and whoever enters later sees what this transaction changes.
+
+    Raises:
+        WrongState: The user was erased.
+    """
+    state = await _state(connection, scope, _LOCK_ALONE)
+    if state is None:
+        await enter_user(connection, scope)
+        state = await _state(connection, scope, _LOCK_ALONE)
+    if state is None or state.erased:
+        raise erased.was_erased(scope)
+    return state
+
+
+async def leave_to_seal(connection: Connection, scope: Scope) -> None:
+    """Let the sweep look for what of this user is still in clear. The caller holds the row."""
+    await connection.execute(
+        _LEAVE_TO_SEAL, {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
+    )
+
+
 async def read_user(connection: Connection, scope: Scope) -> UserState | None:
     """The user's state as it is now, without a lock: for what a later lock confirms."""
     return await _state(connection, scope, _READ)
+
+
+async def refuse_erased(connection: Connection, scope: Scope) -> None:
+    """Go on only if the user, known or not, is neither erased nor being erased; without a lock.
+
+    Raises:
+        WrongState: The user was erased.
+    """
+    state = await read_user(connection, scope)
+    if state is None:
+        await erased.refuse_erased(connection, scope)
+    elif state.erased:
+        raise erased.was_erased(scope)
 
 
 async def database_now(connection: Connection) -> datetime:
@@ -125,4 +182,4 @@ async def _state(connection: Connection, scope: Scope, statement: str) -> UserSt
     row = await cursor.fetchone()
     if row is None:
         return None
-    return UserState(row[0] is not None, row[1], row[2])
+    return UserState(row[0] is not None, *row[1:])

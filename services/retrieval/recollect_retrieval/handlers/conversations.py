@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from recollect.v1 import conversation_pb2
 from recollect.v1 import retrieval_service_pb2 as pb
 from recollect_retrieval.handlers.incoming import MAX_LIMIT
 from recollect_retrieval.handlers.reading import Calls
+from recollect_retrieval.opening import any_sealed
 from recollect_retrieval.storage import conversations
 from recollect_retrieval.storage.conversations import Wanted
 from recollect_retrieval.suggestions import CONVERSATIONS, recent_topics, suggest
@@ -37,9 +40,12 @@ class ConversationCalls(Calls):
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.empty:
             return pb.ListConversationsResponse(reason=reading.reason)
+        wanted = replace(wanted, with_sealed=await reading.may_show_sealed())
         found, following, total = await reading.run(
             lambda c: conversations.page(c, reading.scope, wanted, after=after, limit=size)
         )
+        if any_sealed(found):
+            found = await reading.opener.whole(found)
         return pb.ListConversationsResponse(
             conversations=[summary_message(summary) for summary in found],
             next_page_token=page.seal(following),
@@ -70,9 +76,14 @@ class ConversationCalls(Calls):
         messages = await reading.run(
             lambda c: conversations.last_messages(c, reading.scope, [conversation_id], limit=limit)
         )
+        said = messages.get(conversation_id, [])
+        if summary.sealed is not None:
+            summary = await reading.opener.one(summary)
+        if any_sealed(said):
+            said = [await reading.opener.one(message) for message in said]
         return pb.GetConversationResponse(
             summary=summary_message(summary),
-            messages=[message_message(message) for message in messages.get(conversation_id, [])],
+            messages=[message_message(message) for message in said],
         )
 
     async def GetRecentConversations(
@@ -87,13 +98,22 @@ class ConversationCalls(Calls):
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.empty:
             return pb.GetRecentConversationsResponse(reason=reading.reason)
-        found = await reading.answer(conversations.recent(reading.scope, first=None, limit=limit))
+        with_sealed = await reading.may_show_sealed()
+        found = await reading.answer(
+            conversations.recent(reading.scope, first=None, limit=limit, with_sealed=with_sealed)
+        )
+        if any_sealed(found):
+            found = await reading.opener.whole(found)
         ids = [summary.conversation_id for summary in found]
         messages = {}
         if request.include_messages and ids:
             messages = await reading.run(
                 lambda c: conversations.last_messages(c, reading.scope, ids, limit=most)
             )
+        messages = {
+            conversation_id: await reading.opener.whole(said) if any_sealed(said) else said
+            for conversation_id, said in messages.items()
+        }
         return pb.GetRecentConversationsResponse(
             conversations=[
                 conversation_pb2.Conversation(
@@ -118,9 +138,14 @@ class ConversationCalls(Calls):
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.empty:
             return pb.GetSuggestionsResponse(reason=reading.reason)
+        with_sealed = await reading.may_show_sealed()
         found = await reading.answer(
-            conversations.recent(reading.scope, first=None, limit=CONVERSATIONS)
+            conversations.recent(
+                reading.scope, first=None, limit=CONVERSATIONS, with_sealed=with_sealed
+            )
         )
+        if any_sealed(found):
+            found = await reading.opener.whole(found)
         return pb.GetSuggestionsResponse(
             suggestions=suggest(found, limit),
             recent_topics=recent_topics(found),

@@ -8,6 +8,10 @@ from recollect.v1 import history_pb2
 from recollect.v1 import retrieval_service_pb2 as pb
 from recollect_retrieval.handlers.incoming import MAX_LIMIT
 from recollect_retrieval.handlers.reading import Calls
+from recollect_retrieval.handlers.sealed_history import (
+    told_sealed_of_memory,
+    told_sealed_of_profile,
+)
 from recollect_retrieval.storage import history, memories
 from recollect_retrieval.storage.history import Event
 from recollect_shared.convert import struct, timestamp
@@ -51,6 +55,8 @@ class HistoryCalls(Calls):
         found, following = await reading.run(
             lambda c: history.of_memory(c, reading.scope, memory_id, after=after, limit=size)
         )
+        if reading.user.may_be_sealed:
+            found = await told_sealed_of_memory(reading, memory_id, found)
         return pb.GetMemoryHistoryResponse(
             events=_events(found), next_page_token=page.seal(following)
         )
@@ -71,6 +77,8 @@ class HistoryCalls(Calls):
         found, following = await reading.run(
             lambda c: history.of_profile(c, reading.scope, after=after, limit=size)
         )
+        if reading.user.may_be_sealed:
+            found = await told_sealed_of_profile(reading, found)
         return pb.GetProfileHistoryResponse(
             events=_events(found), next_page_token=page.seal(following)
         )

@@ -7,12 +7,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from recollect_retrieval.opening import Opener
 from recollect_retrieval.readers import Readers
 from recollect_retrieval.storage import people
 from recollect_retrieval.storage.people import UserState
 from recollect_retrieval.storage.statement import Statement, ask
 from recollect_shared.audit.reads import AuditedReads
 from recollect_shared.database.pool import Connection, Reads
+from recollect_shared.encryption.user_keys import UserKeys
 from recollect_shared.models import Scope
 from recollect_shared.paging import PageTokens
 from recollect_shared.rpc.call import Context as CallContext
@@ -26,11 +28,12 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Where one call reads, about whom, and until when (the loop's time)."""
+    """Where one call reads, about whom, until when (the loop's time), and what opens the sealed."""
 
     scope: Scope
     database: Reads
     deadline: float
+    opener: Opener
 
     async def ask(self, *statements: Statement[Any]) -> None:
         """Put statements in one round trip, within what is left of the deadline.
@@ -61,6 +64,10 @@ class Reading(Opened):
         """Why a reply is empty on purpose."""
         return _MEMORY_DISABLED if self.disabled else ""
 
+    async def may_show_sealed(self) -> bool:
+        """Whether a list may hold what is sealed: nothing is, or the key is at hand."""
+        return not self.user.may_be_sealed or await self.opener.fetch() is not None
+
     async def answer(self, statement: Statement[Found]) -> Found:
         """The answer to one statement."""
         await self.ask(statement)
@@ -79,9 +86,16 @@ class Calls:
     """What the groups of calls of RetrievalService have in common."""
 
     def __init__(
-        self, readers: Readers, pages: PageTokens, audit: AuditedReads, *, memory_enabled: bool
+        self,
+        readers: Readers,
+        pages: PageTokens,
+        audit: AuditedReads,
+        *,
+        memory_enabled: bool,
+        keys: UserKeys,
     ) -> None:
         self._readers = readers
+        self._keys = keys
         self._audit = audit
         self._pages = pages
         self._memory_enabled = memory_enabled
@@ -94,11 +108,18 @@ class Calls:
         deadline = asyncio.get_running_loop().time() + seconds
         database = await self._readers.choose(token, principal.tenant_id, timeout=seconds)
         await self._audit.note([user_id], timeout=seconds)
-        return Opened(scope, database, deadline)
+        return Opened(scope, database, deadline, Opener(self._keys, scope, deadline=deadline))
 
     def _reading(self, opened: Opened, user: UserState) -> Reading:
         enabled = self._memory_enabled if user.memory_enabled is None else user.memory_enabled
-        return Reading(opened.scope, opened.database, opened.deadline, user, disabled=not enabled)
+        return Reading(
+            opened.scope,
+            opened.database,
+            opened.deadline,
+            opened.opener,
+            user,
+            disabled=not enabled,
+        )
 
     async def _begin(self, user_id: str, token: str, context: CallContext) -> Reading:
         """Choose the database, and learn whether there is anything to read at all."""

@@ -31,12 +31,14 @@ from recollect_retrieval.handlers.incoming import (
 )
 from recollect_retrieval.handlers.people import PeopleCalls
 from recollect_retrieval.handlers.sessions import SessionCalls
+from recollect_retrieval.opening import any_sealed
 from recollect_retrieval.previous import Previous
 from recollect_retrieval.readers import Readers
 from recollect_retrieval.render.custom import check_custom_template
 from recollect_retrieval.search.corpora.looking import Item
 from recollect_retrieval.search.legs import Legs
 from recollect_retrieval.search.question import Hit, Question
+from recollect_retrieval.search.sealed import for_a_list
 from recollect_retrieval.search.search import Search
 from recollect_retrieval.storage import memories, past
 from recollect_retrieval.storage.candidate import Kind
@@ -54,6 +56,7 @@ from recollect_shared.convert import (
     summary_message,
     timestamp,
 )
+from recollect_shared.encryption.user_keys import UserKeys
 from recollect_shared.errors import NotFound
 from recollect_shared.models import Memory, Message, Summary
 from recollect_shared.paging import PageTokens
@@ -108,8 +111,9 @@ class RetrievalHandlers(
         defaults: Defaults,
         *,
         dimensions: int,
+        keys: UserKeys,
     ) -> None:
-        super().__init__(readers, pages, audit, memory_enabled=defaults.memory_enabled)
+        super().__init__(readers, pages, audit, memory_enabled=defaults.memory_enabled, keys=keys)
         self._search = search
         self._context = ContextBuilder(search)
         self._accesses = accesses
@@ -126,7 +130,9 @@ class RetrievalHandlers(
         checks.done()
         opened = await self._open(user_id, request.consistency_token, context)
         legs = Legs()
-        with self._context.begin(opened.scope, wanted, deadline=opened.deadline) as building:
+        with self._context.begin(
+            opened.scope, wanted, deadline=opened.deadline, opener=opened.opener
+        ) as building:
             await opened.ask(*building.statements)
             reading = self._reading(opened, building.user)
             if reading.empty:
@@ -158,7 +164,9 @@ class RetrievalHandlers(
         checks.done()
         opened = await self._open(user_id, request.consistency_token, context)
         legs = Legs()
-        with self._search.begin(opened.scope, question, deadline=opened.deadline) as searching:
+        with self._search.begin(
+            opened.scope, question, deadline=opened.deadline, opener=opened.opener
+        ) as searching:
             await opened.ask(*searching.statements)
             reading = self._reading(opened, searching.user)
             active = reading.user.active_model
@@ -194,7 +202,10 @@ class RetrievalHandlers(
                 reason="MEMORY_NOT_FOUND",
                 metadata={"memory_id": request.memory_id},
             )
-        return pb.GetMemoryResponse(memory=memory_message(found[0]))
+        memory = found[0]
+        if memory.sealed is not None:
+            memory = await reading.opener.one(memory)
+        return pb.GetMemoryResponse(memory=memory_message(memory))
 
     async def ListMemories(
         self, request: pb.ListMemoriesRequest, context: CallContext
@@ -212,6 +223,8 @@ class RetrievalHandlers(
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.empty:
             return pb.ListMemoriesResponse(reason=reading.reason)
+        if reading.user.may_be_sealed:
+            filters = await for_a_list(reading.scope, filters, moment, reading.opener, reading.ask)
         if moment is None:
             listed = await reading.answer(
                 memories.page(reading.scope, filters, order_by=order_by, after=after, limit=size)
@@ -224,6 +237,8 @@ class RetrievalHandlers(
                 )
             )
             found = await reading.answer(past.whole(reading.scope, moment, listed.ids))
+        if any_sealed(found):
+            found = await reading.opener.whole(found)
         return pb.ListMemoriesResponse(
             memories=[memory_message(memory) for memory in found],
             next_page_token=page.seal(listed.following),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -11,7 +12,8 @@ from recollect_shared.text.bm25 import Statistics, TermPostings, score
 from recollect_shared.text.terms import count_terms, occurrences
 
 # Above every number that the index gives, so that old wordings stand beside the present ones.
-_FIRST = 1 << 40
+FIRST = 1 << 40
+"""The first number of texts that are counted beside those of the index."""
 
 
 def with_old_words(
@@ -39,11 +41,14 @@ def with_old_words(
     if not terms or not old:
         return [item.candidate for item in found if item.chosen]
     scores = score(
-        [*postings, *_postings(terms, old)],
+        [
+            *postings,
+            *postings_of(terms, {FIRST + place: count_terms(text) for place, text in old.items()}),
+        ],
         statistics.documents,
         statistics.terms,
     )
-    earned = {place: scores.get(_FIRST + place, 0.0) for place in old}
+    earned = {place: scores.get(FIRST + place, 0.0) for place in old}
     by_words = [place for place in old if earned[place] > 0 and not found[place].chosen]
     by_words.sort(key=lambda place: -earned[place])
     admitted = set(by_words[:wanted])
@@ -54,9 +59,8 @@ def with_old_words(
     ]
 
 
-def _postings(terms: Sequence[str], texts: Mapping[int, str]) -> list[TermPostings]:
-    """What an index of these texts, by their places, would hold of the terms."""
-    counted = {_FIRST + place: count_terms(text) for place, text in texts.items()}
+def postings_of(terms: Sequence[str], counted: Mapping[int, Counter[str]]) -> list[TermPostings]:
+    """What an index of texts would hold of the terms, by the texts' numbers and their counts."""
     lengths = {number: counts.total() for number, counts in counted.items()}
     found = []
     for term in terms:

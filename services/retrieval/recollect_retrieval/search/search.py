@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from recollect_retrieval.opening import Opener
 from recollect_retrieval.search.asked.question import Wording, looked_up, read_question_text
 from recollect_retrieval.search.corpora.looking import Corpus, Looking
 from recollect_retrieval.search.corpora.memories import Memories
@@ -25,6 +26,7 @@ from recollect_retrieval.search.query import QueryEmbedders, QueryVector
 from recollect_retrieval.search.question import Found, Hit, Question
 from recollect_retrieval.search.ranking.light import Light, Ranked
 from recollect_retrieval.search.reporting import EPISODIC, report
+from recollect_retrieval.search.sealed import Sealed, for_a_list, opened, report_sealed
 from recollect_retrieval.search.telling import read_whole, tell
 from recollect_retrieval.storage import memories, passages, past, people
 from recollect_retrieval.storage.candidate import Candidate, Key, Kind
@@ -72,9 +74,11 @@ class Search:
         self.wording = wording
         self._readers: OrderedDict[Scope, None] = OrderedDict()
 
-    def begin(self, scope: Scope, question: Question, *, deadline: float) -> Searching:
+    def begin(
+        self, scope: Scope, question: Question, *, deadline: float, opener: Opener
+    ) -> Searching:
         """A search by the loop's time `deadline`; a context manager that ends what it began."""
-        return Searching(self, scope, question, deadline)
+        return Searching(self, scope, question, deadline, opener)
 
     def may_read(self, scope: Scope) -> bool:
         """Whether this user had a memory to read the last time somebody asked."""
@@ -97,11 +101,15 @@ class Searching:
     to a model for somebody without memory.
     """
 
-    def __init__(self, search: Search, scope: Scope, question: Question, deadline: float) -> None:
+    def __init__(
+        self, search: Search, scope: Scope, question: Question, deadline: float, opener: Opener
+    ) -> None:
         self._search = search
         self._scope = scope
         self._question = question
         self._deadline = deadline
+        self._opener = opener
+        self._sealed: Sealed | None = None
         beginning = looked_up(question.text)
         self.names: Sequence[str] = names_in(beginning) if beginning else ()
         self._terms = query_terms(beginning)
@@ -154,11 +162,15 @@ class Searching:
         user, self._entities = looked_up.user, looked_up.entities
         self._postings = self._lone.counted(looked_up.postings, "memories")
         self._search.remember_reader(self._scope, reads=True)
-        if self._question.empty:
-            return await self._run(database, lambda connection: self._list(connection, legs))
         watch = Stopwatch.start()
         if user.active_model is not None:
             self._embed(user.active_model)
+        if user.may_be_sealed:
+            self._sealed = Sealed(self._opener, self._question)
+            await self._opener.fetch()
+        if self._question.empty:
+            found = await self._run(database, lambda connection: self._list(connection, legs))
+            return found if self._sealed is None else await self._told(found, legs)
         scores = self._words(user, legs)
         light = read_question_text(
             self._question.text,
@@ -185,9 +197,10 @@ class Searching:
             with_text_rank=self._question.ranking.needs_text_rank,
         )
         corpora = self._corpora(user, light, legs)
-        return await self._run(
+        found = await self._run(
             database, lambda connection: self._answer(connection, corpora, scores, looking, legs)
         )
+        return found if self._sealed is None else await self._told(found, legs)
 
     async def _run(self, database: Reads, work: Any) -> Found:
         found: Found = await database.run(
@@ -196,6 +209,13 @@ class Searching:
             repeatable=True,
         )
         return found
+
+    async def _told(self, found: Found, legs: Legs) -> Found:
+        """An answer with what is sealed in it opened."""
+        watch = Stopwatch.start()
+        told = await opened(found, self._opener)
+        report_sealed(self._opener, legs, watch.seconds)
+        return told
 
     def _embed(self, model: tuple[str, int]) -> None:
         """Begin to embed the question, unless that is under way."""
@@ -245,16 +265,17 @@ class Searching:
         """What is searched: not what was said, where documents are meant and there are some."""
         question = self._question
         without_episodes = bool(light.source_types) and self._holds("document")
+        sealed = self._sealed
         made: list[Corpus] = []
         for kind in question.kinds:
             if kind == "memory" and question.moment is not None:
-                indexed = Indexed(self._terms, self._postings, user.statistics)
+                indexed = self._indexed(kind, user)
                 made.append(PastMemories(question.filters, question.moment, indexed))
             elif kind == "memory":
                 made.append(Memories(question.filters, user.statistics.documents))
             elif kind in EPISODIC and without_episodes:
                 legs.add(Leg("episodic", "skipped", reason=_CONTENT))
-            elif not self._holds(kind):
+            elif not self._holds(kind) and (sealed is None or kind == "document"):
                 legs.add(Leg("episodic" if kind in EPISODIC else "documents", "ran"))
             elif kind == "document":
                 made.append(Documents(question.passages))
@@ -262,7 +283,18 @@ class Searching:
                 made.append(Messages(question.passages))
             else:
                 made.append(Summaries(question.passages))
-        return made
+        if sealed is None:
+            return made
+        return [sealed.beside(corpus, self._indexed(corpus.kind, user)) for corpus in made]
+
+    def _indexed(self, kind: Kind, user: UserState) -> Indexed:
+        """What the index of a kind holds of the question's words."""
+        if kind == "memory":
+            return Indexed(self._terms, self._postings, user.statistics)
+        index = _INDEXES[kind]
+        held = self._statistics.answer.get(index, Statistics(0, 0))
+        postings = self._lone.counted(self._passages.answer[index], index) if self._terms else ()
+        return Indexed(self._terms, postings, held)
 
     def _holds(self, kind: Kind) -> bool:
         """Whether there is anything of a kind: nothing is asked of an empty index."""
@@ -278,16 +310,20 @@ class Searching:
             legs.add(Leg(name, "skipped", reason=_NO_QUERY))
         if "memory" not in question.kinds:
             return Found()
-        moment = question.moment
+        moment, filters = question.moment, question.filters
+        if self._sealed is not None:
+            filters = await for_a_list(
+                self._scope, filters, moment, self._opener, lambda s: ask(connection, s)
+            )
         order: Mapping[str, Any] = {
             "order_by": "usefulness",
             "after": None,
             "limit": question.limit,
         }
         listed = (
-            past.page(self._scope, moment, question.filters, **order)
+            past.page(self._scope, moment, filters, **order)
             if moment
-            else memories.page(self._scope, question.filters, **order)
+            else memories.page(self._scope, filters, **order)
         )
         await ask(connection, listed)
         ids = listed.answer.ids
@@ -314,6 +350,8 @@ class Searching:
             connection,
             *(s for c in corpora for s in c.first(looking, scores.get(c.kind, NO_SCORES))),
         )
+        if self._sealed is not None:
+            await self._sealed.compare()
         await ask(connection, *(s for c in corpora for s in c.second()))
         found = {corpus.kind: corpus.candidates() for corpus in corpora}
         candidates = [candidate for kind in found.values() for candidate in kind]

@@ -18,11 +18,12 @@ SELECT s.conversation_id, s.user_id, s.title, s.summary, s.outcome,
         WHERE m.tenant_id = s.tenant_id AND m.user_id = s.user_id
           AND m.conversation_id = s.conversation_id),
        s.created_at, s.updated_at, s.key_topics, s.technical_topics, s.followup_suggestions,
-       c.last_said_at
+       c.last_said_at, s.sealed
 FROM conversation_summaries AS s
 JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
      AND c.conversation_id = s.conversation_id
 WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+  AND (%(with_sealed)s OR s.sealed IS NULL)
 ORDER BY (s.conversation_id = %(first)s) DESC, c.last_said_at DESC NULLS LAST,
          s.conversation_id DESC
 LIMIT %(limit)s
@@ -37,7 +38,7 @@ SELECT c.conversation_id, c.user_id, coalesce(s.title, ''), coalesce(s.summary, 
           AND m.conversation_id = c.conversation_id),
        coalesce(s.created_at, c.created_at), coalesce(s.updated_at, c.updated_at),
        coalesce(s.key_topics, '{}'), coalesce(s.technical_topics, '{}'),
-       coalesce(s.followup_suggestions, '{}'), c.last_said_at
+       coalesce(s.followup_suggestions, '{}'), c.last_said_at, s.sealed
 FROM conversations AS c
 LEFT JOIN conversation_summaries AS s ON s.tenant_id = c.tenant_id AND s.user_id = c.user_id
      AND s.conversation_id = c.conversation_id
@@ -48,11 +49,11 @@ WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
 # The last messages of each conversation, in the order they were said.
 _MESSAGES = """
 SELECT named.conversation_id, m.message_id, m.role, m.name, m.content, m.said_at, m.context_items,
-       m.pending_action_ids, m.metadata
+       m.pending_action_ids, m.metadata, m.sealed
 FROM unnest(%(conversation_ids)s::text[]) AS named (conversation_id)
 CROSS JOIN LATERAL (
     SELECT g.message_id, g.role, g.name, g.content, g.said_at, g.context_items,
-           g.pending_action_ids, g.metadata, g.message_no
+           g.pending_action_ids, g.metadata, g.message_no, g.sealed
     FROM messages AS g
     WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
       AND g.conversation_id = named.conversation_id
@@ -68,11 +69,12 @@ SELECT s.conversation_id, s.user_id, s.title, s.summary, s.outcome,
         WHERE m.tenant_id = s.tenant_id AND m.user_id = s.user_id
           AND m.conversation_id = s.conversation_id),
        s.created_at, s.updated_at, s.key_topics, s.technical_topics, s.followup_suggestions,
-       c.last_said_at
+       c.last_said_at, s.sealed
 FROM conversation_summaries AS s
 JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
      AND c.conversation_id = s.conversation_id
 WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+  AND (%(with_sealed)s OR s.sealed IS NULL)
   AND (%(outcomes)s::text[] IS NULL OR s.outcome = ANY(%(outcomes)s))
   AND (%(created_after)s::timestamptz IS NULL OR s.created_at >= %(created_after)s)
   AND (%(created_before)s::timestamptz IS NULL OR s.created_at < %(created_before)s)
@@ -86,6 +88,7 @@ _COUNT = """
 SELECT count(*)
 FROM conversation_summaries AS s
 WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+  AND (%(with_sealed)s OR s.sealed IS NULL)
   AND (%(outcomes)s::text[] IS NULL OR s.outcome = ANY(%(outcomes)s))
   AND (%(created_after)s::timestamptz IS NULL OR s.created_at >= %(created_after)s)
   AND (%(created_before)s::timestamptz IS NULL OR s.created_at < %(created_before)s)
@@ -94,18 +97,24 @@ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which conversations a page shows; None means all."""
+    """Which conversations a page shows; None means all.
+
+    Without `with_sealed` those are left out whose summaries are sealed.
+    """
 
     outcomes: Sequence[str] | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
+    with_sealed: bool = True
 
 
-def recent(scope: Scope, *, first: str | None, limit: int) -> Statement[list[Summary]]:
+def recent(
+    scope: Scope, *, first: str | None, limit: int, with_sealed: bool = True
+) -> Statement[list[Summary]]:
     """The latest conversations in short; `first` names one that leads the list."""
     return Statement(
         _RECENT,
-        {**_of(scope), "first": first, "limit": limit},
+        {**_of(scope), "first": first, "limit": limit, "with_sealed": with_sealed},
         lambda rows: [Summary(*row) for row in rows],
     )
 
@@ -144,6 +153,7 @@ async def page(
         "outcomes": list(wanted.outcomes) if wanted.outcomes else None,
         "created_after": wanted.created_after,
         "created_before": wanted.created_before,
+        "with_sealed": wanted.with_sealed,
         "after_said": after[0] if after else None,
         "after_id": after[1] if after else None,
         "limit": limit + 1,

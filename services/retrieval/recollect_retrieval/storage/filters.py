@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
@@ -18,7 +19,8 @@ LET_THROUGH = """
       AND m.status = ANY(%(statuses)s)
       AND (m.expires_at IS NULL OR m.expires_at > now() OR NOT %(only_current)s)
       AND (%(types)s::text[] IS NULL OR m.type = ANY(%(types)s))
-      AND (%(tags)s::text[] IS NULL OR m.tags && %(tags)s)
+      AND (%(sealed_ids)s::uuid[] IS NULL OR m.sealed IS NULL OR m.memory_id = ANY(%(sealed_ids)s))
+      AND (%(tags)s::text[] IS NULL OR m.tags && %(tags)s OR m.memory_id = ANY(%(sealed_ids)s))
       AND (%(sources)s::text[] IS NULL OR m.source = ANY(%(sources)s))
       AND (%(confidences)s::text[] IS NULL OR m.confidence = ANY(%(confidences)s))
       AND (%(created_after)s::timestamptz IS NULL OR m.created_at >= %(created_after)s)
@@ -27,7 +29,7 @@ LET_THROUGH = """
            OR m.memory_id IN (SELECT ms.memory_id FROM memory_sources AS ms
                               WHERE ms.tenant_id = %(tenant_id)s AND ms.user_id = %(user_id)s
                                 AND ms.conversation_id = %(conversation_id)s))
-      AND (%(metadata)s::jsonb IS NULL OR NOT EXISTS (
+      AND (%(metadata)s::jsonb IS NULL OR m.memory_id = ANY(%(sealed_ids)s) OR NOT EXISTS (
             SELECT FROM jsonb_each(%(metadata)s) AS wanted
             WHERE m.metadata -> wanted.key IS DISTINCT FROM wanted.value))
       AND (%(entity_names)s::text[] IS NULL OR m.memory_id IN (
@@ -47,7 +49,11 @@ What other tables say is asked once for the user and looked up by hash, not row 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which memories count; None lets everything through. `entity` is a name or an alias."""
+    """Which memories count; None lets everything through. `entity` is a name or an alias.
+
+    Tags and metadata of a sealed memory cannot be seen here: `sealed_ids` says which sealed ones
+    have them, or may be read at all. Without it a sealed memory has no tags and no metadata.
+    """
 
     statuses: Sequence[str] = CURRENT_STATUSES
     only_current: bool = True
@@ -60,6 +66,7 @@ class Filters:
     created_before: datetime | None = None
     entity: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    sealed_ids: Sequence[UUID] | None = None
 
     def parameters(self) -> dict[str, Any]:
         """The filters as statement parameters."""
@@ -75,6 +82,7 @@ class Filters:
             "created_before": self.created_before,
             "entity_names": forms(self.entity) if self.entity else None,
             "metadata": Jsonb(dict(self.metadata)) if self.metadata else None,
+            "sealed_ids": None if self.sealed_ids is None else list(self.sealed_ids),
         }
 
     @property

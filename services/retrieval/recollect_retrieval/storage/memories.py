@@ -35,7 +35,7 @@ SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.
        m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
        m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
        m.superseded_by, m.supersedes, m.version, m.job_id,
-       coalesce(a.access_count, 0), a.last_accessed_at,
+       coalesce(a.access_count, 0), a.last_accessed_at, m.sealed,
 """
     + SOURCES_AND_ENTITIES
     + """FROM wanted AS w
@@ -75,6 +75,7 @@ _COLUMNS = (
     "job_id",
     "access_count",
     "last_accessed_at",
+    "sealed",
 )
 """What a row of a whole memory begins with; sources and entities follow."""
 

@@ -15,7 +15,7 @@ from recollect_shared.models import Message, Scope
 _BY_KEYS = """
 SELECT k.place, m.message_no = k.message_no, k.message_no,
        m.conversation_id, m.message_id, m.role, m.name, m.content, m.said_at, m.context_items,
-       m.pending_action_ids, m.metadata
+       m.pending_action_ids, m.metadata, m.sealed
 FROM unnest(%(conversation_ids)s::text[], %(message_nos)s::int[]) WITH ORDINALITY
     AS k (conversation_id, message_no, place)
 CROSS JOIN LATERAL (

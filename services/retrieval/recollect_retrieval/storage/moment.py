@@ -51,7 +51,7 @@ WITH RECURSIVE unsaid AS (
 ), known AS MATERIALIZED (
     SELECT m.memory_id, m.version, m.text_version, m.lexical_no, m.type, m.importance, m.confidence,
            m.source, m.status, m.tags, m.metadata, m.conversation_id, m.valid_from, m.valid_to,
-           m.expires_at, m.superseded_by, m.supersedes, m.created_at
+           m.expires_at, m.superseded_by, m.supersedes, m.created_at, m.sealed
     FROM memories AS m
     WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s /* among */
       AND m.status <> 'forgotten' AND m.memory_id NOT IN (SELECT memory_id FROM unsaid)
@@ -59,7 +59,7 @@ WITH RECURSIVE unsaid AS (
     UNION ALL
     SELECT v.memory_id, v.version, m.text_version, m.lexical_no, v.type, v.importance, v.confidence,
            m.source, v.status, v.tags, v.metadata, m.conversation_id, v.valid_from, v.valid_to,
-           v.expires_at, v.superseded_by, v.supersedes, m.created_at
+           v.expires_at, v.superseded_by, v.supersedes, m.created_at, v.sealed
     FROM memories AS m
     JOIN memory_versions AS v ON v.tenant_id = m.tenant_id AND v.user_id = m.user_id
          AND v.memory_id = m.memory_id
@@ -128,7 +128,7 @@ stood AS (
            CASE WHEN stated IN ('contradicted', 'achieved') AND valid_to > %(as_of)s THEN 'active'
                 WHEN stated = 'superseded' AND merged_from > %(as_of)s THEN 'active'
                 ELSE stated END AS status,
-           tags, metadata, conversation_id, valid_from, created_at, expiry,
+           tags, metadata, conversation_id, valid_from, created_at, expiry, sealed,
            CASE WHEN expiry <= coalesce(%(as_of)s, %(known_at)s, now())
                 THEN '-infinity'::timestamptz END AS expires_at
     FROM stood
@@ -140,8 +140,8 @@ stood AS (
 AT_THE_MOMENT = (_KNOWN + _JUDGED + _SEEN).replace("/* among */", "")
 """Tables that end with `seen`, the memories of a user as they stood at a `Moment`.
 
-Its columns are those of `memories` that the filters know, with `version`, `text_version` and
-`lexical_no`; `expiry` is what `expires_at` was.
+Its columns are those of `memories` that the filters know, with `version`, `text_version`,
+`lexical_no` and `sealed`; `expiry` is what `expires_at` was.
 """
 AMONG_THESE = (_KNOWN + _JUDGED + _SEEN).replace(
     "/* among */", "AND m.memory_id = ANY(%(memory_ids)s::uuid[])"

@@ -17,7 +17,8 @@ from recollect_shared.models import Entity, Profile, Scope, Summary
 
 _PROFILE = """
 SELECT v.profile, v.version, v.recorded_at,
-       CASE WHEN p.last_extracted_at <= %(known_at)s THEN p.last_extracted_at END
+       CASE WHEN p.last_extracted_at <= %(known_at)s THEN p.last_extracted_at END,
+       v.sealed
 FROM profile_versions AS v
 JOIN profiles AS p USING (tenant_id, user_id)
 WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s AND v.recorded_at <= %(known_at)s
@@ -31,7 +32,7 @@ SELECT s.conversation_id, s.user_id, s.title, s.summary, s.outcome,
         WHERE m.tenant_id = s.tenant_id AND m.user_id = s.user_id
           AND m.conversation_id = s.conversation_id),
        s.created_at, s.updated_at, s.key_topics, s.technical_topics, s.followup_suggestions,
-       c.last_said_at
+       c.last_said_at, s.sealed
 FROM conversation_summaries AS s
 JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
      AND c.conversation_id = s.conversation_id
@@ -110,6 +111,7 @@ def _profile(user_id: str, row: tuple[Any, ...]) -> Profile:
         version=row[1],
         updated_at=row[2],
         last_extracted_at=row[3],
+        sealed=row[4],
     )
 
 

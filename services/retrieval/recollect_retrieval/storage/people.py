@@ -16,7 +16,8 @@ from recollect_shared.text.normalise import fold
 # One row always: the model in force counts for people nobody has heard of as well.
 _USER = """
 SELECT u.user_id IS NOT NULL, u.memory_enabled, u.time_zone, u.erased_at IS NOT NULL,
-       coalesce(u.lexical_documents, 0), coalesce(u.lexical_terms, 0), e.model, e.dimensions
+       coalesce(u.lexical_documents, 0), coalesce(u.lexical_terms, 0), e.model, e.dimensions,
+       u.encrypt_sensitive IS NOT NULL
 FROM (SELECT %(tenant_id)s::text AS tenant_id, %(user_id)s::text AS user_id) AS asked
 LEFT JOIN users AS u ON u.tenant_id = asked.tenant_id AND u.user_id = asked.user_id
 LEFT JOIN embedding_models AS e ON e.active
@@ -27,6 +28,7 @@ LEFT JOIN embedding_models AS e ON e.active
 _LOOKUP = """
 SELECT u.user_id IS NOT NULL, u.memory_enabled, u.time_zone, u.erased_at IS NOT NULL,
        coalesce(u.lexical_documents, 0), coalesce(u.lexical_terms, 0), e.model, e.dimensions,
+       u.encrypt_sensitive IS NOT NULL,
        p.term, p.lexical_nos, p.frequencies, p.lengths,
        (SELECT jsonb_agg(jsonb_build_array(
                    named.entity_id, named.name, named.type, named.mention_count, named.aliases,
@@ -47,7 +49,7 @@ LEFT JOIN postings AS p ON p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id
 
 _PROFILE = """
 SELECT department, summary, current_projects, preferences, frequent_intents, access_level, facts,
-       metadata, version, last_extracted_at, updated_at
+       metadata, version, last_extracted_at, updated_at, sealed
 FROM profiles
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
@@ -89,11 +91,12 @@ LIMIT %(limit)s
 # Across users of one tenant: those whose memory is not switched off.
 _PROFILE_PAGE = """
 SELECT p.user_id, p.department, p.summary, p.current_projects, p.preferences, p.frequent_intents,
-       p.access_level, p.facts, p.metadata, p.version, p.last_extracted_at, p.updated_at
+       p.access_level, p.facts, p.metadata, p.version, p.last_extracted_at, p.updated_at,
+       p.sealed
 FROM profiles AS p
 JOIN users AS u ON u.tenant_id = p.tenant_id AND u.user_id = p.user_id
 WHERE p.tenant_id = %(tenant_id)s AND u.erased_at IS NULL
-  AND coalesce(u.memory_enabled, %(memory_enabled)s)
+  AND coalesce(u.memory_enabled, %(memory_enabled)s) AND (%(with_sealed)s OR p.sealed IS NULL)
   AND (%(departments)s::text[] IS NULL OR p.user_id = %(own)s
        OR (p.department <> '' AND p.department = ANY(%(departments)s)))
   AND (%(department)s::text IS NULL OR p.department = %(department)s)
@@ -107,7 +110,7 @@ SELECT count(*)
 FROM profiles AS p
 JOIN users AS u ON u.tenant_id = p.tenant_id AND u.user_id = p.user_id
 WHERE p.tenant_id = %(tenant_id)s AND u.erased_at IS NULL
-  AND coalesce(u.memory_enabled, %(memory_enabled)s)
+  AND coalesce(u.memory_enabled, %(memory_enabled)s) AND (%(with_sealed)s OR p.sealed IS NULL)
   AND (%(departments)s::text[] IS NULL OR p.user_id = %(own)s
        OR (p.department <> '' AND p.department = ANY(%(departments)s)))
   AND (%(department)s::text IS NULL OR p.department = %(department)s)
@@ -119,7 +122,8 @@ class UserState:
     """What a read needs to know before it starts: of the user, and which model's vectors count.
 
     `known` is False for somebody never heard of; `active_model` is its name and dimensions, None
-    before the first memory of the deployment.
+    before the first memory of the deployment. `may_be_sealed` is False where nothing of the user
+    can be sealed: whether to encrypt was never decided.
     """
 
     known: bool
@@ -128,6 +132,7 @@ class UserState:
     erased: bool
     statistics: Statistics
     active_model: tuple[str, int] | None
+    may_be_sealed: bool = False
 
 
 def user(scope: Scope) -> Statement[UserState]:
@@ -170,7 +175,8 @@ def profile(scope: Scope) -> Statement[Profile | None]:
 class ProfilePage:
     """Which of a tenant's profiles a list shows.
 
-    Of `departments` (None: of everybody) and the one of the person `own`, those in `department`.
+    Of `departments` (None: of everybody) and the one of the person `own`, those in `department`;
+    without `with_sealed` none that is sealed.
     """
 
     def __init__(
@@ -183,6 +189,7 @@ class ProfilePage:
         memory_enabled: bool,
         after: str | None,
         limit: int,
+        with_sealed: bool = True,
     ) -> None:
         self._limit = limit
         self._values = {
@@ -193,6 +200,7 @@ class ProfilePage:
             "memory_enabled": memory_enabled,
             "after": after,
             "limit": limit + 1,
+            "with_sealed": with_sealed,
         }
 
     def shown(self) -> Statement[tuple[list[Profile], str | None]]:
@@ -232,8 +240,8 @@ def _lookup(rows: Rows) -> Lookup:
     first = rows[0]
     return Lookup(
         _user([first]),
-        [TermPostings(*row[8:12]) for row in rows if row[8] is not None],
-        [Entity(UUID(found[0]), *found[1:]) for found in first[12] or ()],
+        [TermPostings(*row[9:13]) for row in rows if row[9] is not None],
+        [Entity(UUID(found[0]), *found[1:]) for found in first[13] or ()],
     )
 
 
@@ -246,6 +254,7 @@ def _user(rows: Rows) -> UserState:
         erased=row[3],
         statistics=Statistics(row[4], row[5]),
         active_model=None if row[6] is None else (row[6], row[7]),
+        may_be_sealed=row[8],
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from recollect_retrieval.storage.candidate import Key, Kind
@@ -13,14 +13,15 @@ from recollect_shared.database.arrays import Texts, Uuids
 from recollect_shared.models import Scope
 
 _LAST_ANSWER = """
-SELECT item ->> 'id', coalesce((item ->> 'relevance')::float8, 0)
-FROM (SELECT context_items
+SELECT item ->> 'id', coalesce((item ->> 'relevance')::float8, 0), answer.message_id, answer.sealed
+FROM (SELECT context_items, message_id, sealed
       FROM messages
       WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
         AND conversation_id = %(conversation_id)s AND role = 'assistant'
       ORDER BY message_no DESC
       LIMIT 1) AS answer
-CROSS JOIN LATERAL jsonb_array_elements(answer.context_items) WITH ORDINALITY AS i (item, place)
+LEFT JOIN LATERAL jsonb_array_elements(answer.context_items) WITH ORDINALITY AS i (item, place)
+     ON true
 ORDER BY i.place
 """
 
@@ -61,6 +62,21 @@ _KINDS: dict[int, Kind] = {1: "memory", 2: "document", 3: "document", 4: "summar
 
 
 @dataclass(frozen=True, slots=True)
+class LastAnswer:
+    """What the last answer of a conversation was based on.
+
+    Attributes:
+        named: Ids and relevance, as they were sent; 0 where none was.
+        message_id: The answer itself; empty where the assistant has said nothing.
+        sealed: Its words and what it was based on, of a user who encrypts; `named` is empty then.
+    """
+
+    named: Sequence[tuple[str, float]] = field(default_factory=list)
+    message_id: str = ""
+    sealed: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
     """What an id means: something of this kind, by its key there."""
 
@@ -68,19 +84,16 @@ class Item:
     key: Key
 
 
-def context_items_of_last_answer(
-    scope: Scope, conversation_id: str
-) -> Statement[list[tuple[str, float]]]:
-    """Ids and relevance of what the last message of the assistant was based on, as it was sent.
+def context_items_of_last_answer(scope: Scope, conversation_id: str) -> Statement[LastAnswer]:
+    """What the last message of the assistant was based on, as it was sent."""
 
-    Empty where the assistant has said nothing, or named nothing. The relevance is 0 where none was
-    sent.
-    """
-    return Statement(
-        _LAST_ANSWER,
-        {**of(scope), "conversation_id": conversation_id},
-        lambda rows: [(row[0], row[1]) for row in rows],
-    )
+    def read(rows: Rows) -> LastAnswer:
+        if not rows:
+            return LastAnswer()
+        named = [(row[0], row[1]) for row in rows if row[0] is not None]
+        return LastAnswer(named, rows[0][2], rows[0][3])
+
+    return Statement(_LAST_ANSWER, {**of(scope), "conversation_id": conversation_id}, read)
 
 
 def known(scope: Scope, conversation_id: str, ids: Sequence[str]) -> Statement[dict[str, Item]]:

@@ -1,0 +1,222 @@
+"""What encryption costs: the same searches and saves of users with and without it.
+
+    python -m benchmarks.encryption [--json FILE] [--searches 60] [--saves 30]
+
+For each size there are two users with the same memories: a hundred that are not sensitive, and as
+many sensitive ones as the size says. One of the two encrypts. Questions and saves alternate between
+them, so that both meet the same machine. Both services, the caller and an embedded Postgres run on
+this machine, with the offline embedder, which costs next to nothing: with a real one, which both
+users need alike, the ratios come nearer to 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import statistics
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psycopg
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.serving import Place, Writing, reading, temporary_place, writing
+from benchmarks.words import sentence
+from recollect.v1 import memory_pb2, memory_service_pb2, privacy_pb2, privacy_service_pb2
+from recollect.v1 import retrieval_service_pb2 as reads
+
+SIZES = (0, 100, 1_000, 2_000)
+"""Sensitive memories of a user; the last is how many a search opens."""
+BESIDE = 100
+"""Memories beside them that are not sensitive."""
+_WORDS = 14
+_ASKED = 5
+_WARM_UP = 5
+_SEED = 11
+_PATIENCE_SECONDS = 300.0
+_KEY = {"encryption_key": "62" * 32}
+_LEFT = "SELECT count(*) FROM recollect.users WHERE to_seal > 0"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One size; times in milliseconds, medians."""
+
+    sensitive: int
+    search_clear: float
+    search_sealed: float
+    search_ratio: float
+    save_clear: float
+    save_sealed: float
+    save_ratio: float
+
+
+def texts(size: int) -> tuple[list[str], list[str]]:
+    """What is remembered of each of the two users of a size: sensitive, and not."""
+    rng = random.Random(f"{_SEED}/{size}")
+    made = [sentence(rng, _WORDS) for _ in range(size + BESIDE)]
+    return made[:size], made[size:]
+
+
+async def fill(services: Writing, user: str, size: int) -> None:
+    """Save the memories of one user."""
+    sensitive, others = texts(size)
+
+    async def sent() -> AsyncIterator[memory_service_pb2.StreamMemoriesRequest]:
+        for content in [*sensitive, *others]:
+            item = save_request(user, content, sensitive=content in hidden)
+            yield memory_service_pb2.StreamMemoriesRequest(item=item)
+
+    hidden = set(sensitive)
+    await services.memories.StreamMemories(sent())
+
+
+def save_request(
+    user: str, content: str, *, sensitive: bool
+) -> memory_service_pb2.SaveMemoryRequest:
+    """One memory to save."""
+    return memory_service_pb2.SaveMemoryRequest(
+        user_id=user,
+        content=content,
+        type=memory_pb2.MEMORY_TYPE_PERSONAL if sensitive else memory_pb2.MEMORY_TYPE_FACT,
+    )
+
+
+async def encrypt(services: Writing, users: Sequence[str], place: Place) -> None:
+    """Turn encryption on and wait until the sweep has sealed what is there.
+
+    Raises:
+        TimeoutError: It did not within five minutes.
+    """
+    for user in users:
+        await services.privacy.UpdateUserSettings(
+            privacy_service_pb2.UpdateUserSettingsRequest(
+                user_id=user, user_settings=privacy_pb2.UserSettings(encrypt_sensitive=True)
+            )
+        )
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        while await asyncio.to_thread(_left, place.conninfo):  # noqa: ASYNC110 - the database's
+            await asyncio.sleep(0.5)
+
+
+def _left(conninfo: str) -> int:
+    options = "-c role=recollect_maintenance"
+    with psycopg.connect(conninfo, options=options) as connection:
+        row = connection.execute(_LEFT.encode()).fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+async def alternate(
+    one: Callable[[int], Awaitable[object]], other: Callable[[int], Awaitable[object]], times: int
+) -> tuple[float, float]:
+    """The median milliseconds of each of two calls, made in turn."""
+    found: tuple[list[float], list[float]] = ([], [])
+    for number in range(times + _WARM_UP):
+        pair = [(0, one), (1, other)]
+        for which, call in pair if number % 2 else reversed(pair):
+            begun = time.perf_counter()
+            await call(number)
+            if number >= _WARM_UP:
+                found[which].append((time.perf_counter() - begun) * 1000)
+    return statistics.median(found[0]), statistics.median(found[1])
+
+
+async def measure(place: Place, searches: int, saves: int, console: Console) -> list[Row]:
+    """Fill, encrypt, and ask of every size."""
+    async with AsyncExitStack() as stack:
+        writer = await stack.enter_async_context(writing(place, **_KEY))
+        for size in SIZES:
+            for kind in ("clear", "sealed"):
+                await fill(writer, f"{kind}-{size}", size)
+                console.print(f"saved {size + BESIDE:,} memories of {kind}-{size}")
+        await encrypt(writer, [f"sealed-{size}" for size in SIZES], place)
+        console.print("sealed")
+        reader = await stack.enter_async_context(reading(place, **_KEY))
+        rows = []
+        for size in SIZES:
+            questions = _questions(size, searches + _WARM_UP)
+            rng = random.Random(f"saves/{size}")
+            fresh = [sentence(rng, _WORDS) for _ in range(saves + _WARM_UP)]
+
+            def search(
+                user: str, asked: Sequence[str] = questions
+            ) -> Callable[[int], Awaitable[object]]:
+                return lambda number: reader.SearchMemories(
+                    reads.SearchMemoriesRequest(user_id=user, query=asked[number], limit=10)
+                )
+
+            def save(
+                user: str, contents: Sequence[str] = fresh
+            ) -> Callable[[int], Awaitable[object]]:
+                return lambda number: writer.memories.SaveMemory(
+                    save_request(user, contents[number], sensitive=True)
+                )
+
+            clear, sealed = f"clear-{size}", f"sealed-{size}"
+            read = await alternate(search(clear), search(sealed), searches)
+            saved = await alternate(save(clear), save(sealed), saves)
+            rows.append(Row(size, *read, read[1] / read[0], *saved, saved[1] / saved[0]))
+            console.print(f"measured {size:,}")
+        return rows
+
+
+def _questions(size: int, number: int) -> list[str]:
+    """Words of the memories, some of each."""
+    sensitive, others = texts(size)
+    rng = random.Random(f"questions/{size}")
+    made = []
+    for n in range(number):
+        known = rng.choice(sensitive if sensitive and n % 2 else others).rstrip(".").split()
+        made.append(" ".join(rng.sample(known, _ASKED)))
+    return made
+
+
+def show(rows: Sequence[Row], console: Console) -> None:
+    """Print the figures."""
+    table = Table(title="Encryption: sealed by clear")
+    for name in ("sensitive", "search, clear", "sealed", "ratio", "save, clear", "sealed", "ratio"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(
+            f"{row.sensitive:,}",
+            f"{row.search_clear:.1f} ms",
+            f"{row.search_sealed:.1f} ms",
+            f"{row.search_ratio:.2f}",
+            f"{row.save_clear:.1f} ms",
+            f"{row.save_sealed:.1f} ms",
+            f"{row.save_ratio:.2f}",
+        )
+    console.print(table)
+
+
+async def run(searches: int, saves: int, console: Console) -> list[Row]:
+    """All of it, on a database that is removed in the end."""
+    async with temporary_place() as place:
+        return await measure(place, searches, saves, console)
+
+
+def main() -> None:
+    """The command `python -m benchmarks.encryption`."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--searches", type=int, default=60, help="of each user")
+    parser.add_argument("--saves", type=int, default=30, help="of each user")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    if given.searches < 1 or given.saves < 1:
+        parser.error("--searches and --saves must be at least 1")
+    rows = asyncio.run(run(given.searches, given.saves, Console(file=sys.stderr)))
+    show(rows, Console())
+    if given.json is not None:
+        given.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""Vectors for sealed memories that have none, because the embedder was out of reach, or is new."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from uuid import UUID
+
+from recollect_extraction.pipeline.backfill import KIND, NO_JOB
+from recollect_extraction.prices import Prices
+from recollect_extraction.storage import ledger, sealed_memories, users
+from recollect_extraction.storage.ledger import Charge
+from recollect_extraction.storage.sealed_memories import Unembedded
+from recollect_shared.database.pool import Connection, Database
+from recollect_shared.database.tenancy import acting_for
+from recollect_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
+from recollect_shared.encryption.sealed import UserKey
+from recollect_shared.model_api import ModelError, ModelUnavailable
+from recollect_shared.models import Scope
+
+logger = logging.getLogger("recollect.sealing")
+
+_BATCH = 64
+_SECONDS = 30.0
+
+
+class SealedVectors:
+    """Embeds sealed memories of one user at a time."""
+
+    def __init__(
+        self, maintenance: Database, removal: Database, embedder: Embedder, prices: Prices
+    ) -> None:
+        """Find on `maintenance`, write on `removal`: the databases in these roles."""
+        self._maintenance = maintenance
+        self._removal = removal
+        self._embedder = embedder
+        self._prices = prices
+
+    async def fill(self, scope: Scope, key: UserKey) -> bool:
+        """Embed what lacks a vector; False if the embedder is out of reach, for another time.
+
+        A text that the embedder refuses is given up: it is found by its words.
+        """
+        after = (scope.tenant_id, scope.user_id, UUID(int=0))
+        while found := await self._lacking(scope, after):
+            after = found[-1].place
+            try:
+                await self._embed(scope, key, found)
+            except ModelUnavailable as error:
+                logger.info("vectors of sealed memories wait for the embedder: %s", error)
+                return False
+        return True
+
+    async def _lacking(self, scope: Scope, after: tuple[str, str, UUID]) -> list[Unembedded]:
+        model = self._embedder.name
+        found = await self._maintenance.run(
+            lambda connection: sealed_memories.without_vector(
+                connection, model, after=after, limit=_BATCH
+            ),
+            timeout=_SECONDS,
+            repeatable=True,
+        )
+        return [each for each in found if each.scope == scope]
+
+    async def _embed(self, scope: Scope, key: UserKey, found: Sequence[Unembedded]) -> None:
+        # By its name now: the active model may change while it is asked.
+        model = self._embedder.name
+        try:
+            embedding = await self._embedder.embed([each.content(key) for each in found])
+        except ModelUnavailable:
+            raise
+        except ModelError as error:
+            if len(found) == 1:
+                logger.warning("a sealed memory is refused by the embedder: %s", error)
+                return
+            middle = len(found) // 2
+            await self._embed(scope, key, found[:middle])
+            await self._embed(scope, key, found[middle:])
+            return
+        await self._keep(scope, key, model, found, embedding)
+
+    async def _keep(
+        self,
+        scope: Scope,
+        key: UserKey,
+        model: str,
+        found: Sequence[Unembedded],
+        embedding: EmbeddingBatch,
+    ) -> None:
+        vectors: Sequence[Vector] = embedding.vectors
+        cost = self._prices.cost(model, input_tokens=embedding.tokens)
+        charge = Charge("embedding", model, embedding.calls, embedding.tokens, 0, cost)
+
+        async def work(connection: Connection) -> None:
+            async with connection.transaction():
+                state = await users.lock_user(connection, scope)
+                if state is not None and not state.erased:
+                    for each, vector in zip(found, vectors, strict=True):
+                        await sealed_memories.write_vector(
+                            connection,
+                            scope,
+                            key,
+                            each.memory_id,
+                            vector,
+                            model=model,
+                            text_version=each.text_version,
+                        )
+                payer = Scope(scope.tenant_id, ledger.NOBODY)
+                await ledger.charge(connection, payer, NO_JOB, KIND, [charge])
+
+        with acting_for(scope.tenant_id):
+            await self._removal.run(work, timeout=_SECONDS)

@@ -1,0 +1,100 @@
+"""The key of a user at hand: opened before the transaction that reads or writes what is sealed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
+from typing import TypeVar
+
+from recollect_extraction.storage import users
+from recollect_extraction.storage.users import UserState
+from recollect_shared.database.pool import Database
+from recollect_shared.encryption.failures import KeyGone
+from recollect_shared.encryption.needed import KeyNeeded
+from recollect_shared.encryption.sealed import UserKey
+from recollect_shared.encryption.user_keys import UserKeys
+from recollect_shared.models import Scope
+
+_SECONDS = 10.0
+
+Done = TypeVar("Done")
+
+
+async def key_of(
+    database: Database, keys: UserKeys | None, scope: Scope, *, seconds: float = _SECONDS
+) -> UserKey | None:
+    """The key to open, and where the user encrypts to seal, what is the user's.
+
+    None for somebody who does not encrypt and has no key: nothing of theirs is sealed.
+
+    Args:
+        database: Where to ask whether the user encrypts.
+        keys: What opens it; None: there are no keys here.
+        scope: Whose.
+        seconds: How long asking may take.
+
+    Raises:
+        KeyUnavailable: There is a key, or should be, and it does not open.
+        KeyServiceUnavailable: A key-management service does not answer.
+    """
+    if keys is None:
+        return None
+    if keys.configured:
+        with suppress(KeyGone):
+            return await keys.open(scope.tenant_id, scope.user_id)
+    state = await database.run(
+        lambda connection: users.read_user(connection, scope), timeout=seconds, repeatable=True
+    )
+    if state is None or state.erased or not state.encrypts:
+        return None
+    return await keys.open(scope.tenant_id, scope.user_id)
+
+
+def sealing_key(state: UserState | None, key: UserKey | None) -> UserKey | None:
+    """What to seal with what is written of a user now; None for one who does not encrypt.
+
+    Args:
+        state: The user's, as read under the lock of the transaction that writes.
+        key: The key that was opened before it, if any.
+
+    Raises:
+        KeyNeeded: Encryption was turned on since the key was asked for: start again.
+    """
+    if state is None or not state.encrypts:
+        return None
+    if key is None:
+        raise KeyNeeded
+    return key
+
+
+async def with_keys(
+    keys: UserKeys | None,
+    scopes: Collection[Scope],
+    work: Callable[[Mapping[Scope, UserKey]], Awaitable[Done]],
+) -> Done:
+    """Do `work` without a key, and where it turns out to need one again with those of `scopes`.
+
+    So whoever encrypts nothing pays nothing for it. The work has changed nothing when it raises
+    `KeyNeeded`.
+
+    Raises:
+        KeyUnavailable: A key is needed that does not open.
+        KeyServiceUnavailable: A key-management service does not answer.
+    """
+    try:
+        return await work({})
+    except KeyNeeded:
+        if keys is None:
+            raise
+    at_hand: dict[Scope, UserKey] = {}
+    missing: KeyGone | None = None
+    for scope in scopes:
+        try:
+            at_hand[scope] = await keys.open(scope.tenant_id, scope.user_id)
+        except KeyGone as gone:
+            # Of most users of a batch, who encrypt nothing, there is none.
+            missing = gone
+    try:
+        return await work(at_hand)
+    except KeyNeeded:
+        raise (missing or KeyNeeded()) from None

@@ -1,0 +1,209 @@
+"""The folder of wrapped user keys, outside the database, whose backups alone are then unreadable.
+
+One file per user, named by the user's keyed hash, two folders deep. A file is made once, by a hard
+link that never replaces: of two processes that make a key at once, one wins. Everything here
+blocks; call it in a thread.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+if sys.platform != "win32":
+    import fcntl
+
+VERSION = 1
+_HASH_DIGITS = 64
+_LOCK = ".lock"
+
+Stamp = tuple[int, int, int]
+"""Tells a file from one that took its place."""
+
+
+class BrokenRecord(Exception):
+    """A file of the folder does not hold a wrapped key in a form that this version knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrappedKey:
+    """What is kept of a user's key.
+
+    Attributes:
+        tenant_id: Whose user.
+        key_id: Tells this key from an earlier or later one of the same user.
+        wrapper_id: Which key-encryption key wrapped it.
+        wrapped: The wrapped key.
+    """
+
+    tenant_id: str
+    key_id: str
+    wrapper_id: str
+    wrapped: bytes
+
+
+class KeyStore:
+    """The folder `root`, which is made with the first key."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def read(self, user_hash: str) -> tuple[Stamp, WrappedKey] | None:
+        """The key of a user with the stamp of its file, or None if there is none.
+
+        Raises:
+            BrokenRecord: The file holds something else.
+            OSError: The folder cannot be read.
+        """
+        try:
+            with self._path(user_hash).open("rb") as file:
+                stamp = _stamp(os.fstat(file.fileno()))
+                text = file.read()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return stamp, _parse(text)
+
+    def stamp(self, user_hash: str) -> Stamp | None:
+        """The stamp of a user's file; None if there is none."""
+        try:
+            return _stamp(self._path(user_hash).stat())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def create(self, user_hash: str, key: WrappedKey) -> bool:
+        """Keep a user's first key for good; False if somebody else's was there before."""
+        path = self._path(user_hash)
+        _make_folder(path.parent, self.root)
+        with self._draft(path, key) as draft:
+            try:
+                os.link(draft, path)
+            except FileExistsError:
+                return False
+        return True
+
+    def replace(self, user_hash: str, old: WrappedKey, new: WrappedKey) -> bool:
+        """Keep the same key wrapped anew; False if the file has changed or gone meanwhile."""
+        path = self._path(user_hash)
+        with _alone_in(path.parent), self._draft(path, new) as draft:
+            held = self.read(user_hash)
+            if held is None or held[1] != old:
+                return False
+            draft.replace(path)
+        return True
+
+    def erase(self, user_hash: str) -> bool:
+        """Remove a user's key with every draft of it; whether there was one.
+
+        What a disk keeps of a removed file is beyond its reach: it held a wrapped key.
+        """
+        path = self._path(user_hash)
+        if not path.parent.is_dir():
+            return False
+        with _alone_in(path.parent):
+            there = [path] if path.exists() else []
+            drafts = list(path.parent.glob(f"{user_hash}.*.draft"))
+            for each in (*there, *drafts):
+                each.unlink(missing_ok=True)
+            _sync_folder(path.parent)
+        return bool(there)
+
+    def hashes(self) -> Iterator[str]:
+        """The hash of every user with a key, in order."""
+        for outer in _folders(self.root):
+            for inner in _folders(outer):
+                for file in sorted(inner.glob("*.json")):
+                    if len(file.stem) == _HASH_DIGITS:
+                        yield file.stem
+
+    def _path(self, user_hash: str) -> Path:
+        return self.root / user_hash[:2] / user_hash[2:4] / f"{user_hash}.json"
+
+    @contextmanager
+    def _draft(self, path: Path, key: WrappedKey) -> Iterator[Path]:
+        """The file beside its later place, on the disk whole, gone at the end."""
+        # Not the process id: two containers that share a volume may both be process 1.
+        draft = path.with_name(f"{path.stem}.{os.urandom(8).hex()}.draft")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(_text(key))
+                file.flush()
+                os.fsync(file.fileno())
+            yield draft
+        finally:
+            draft.unlink(missing_ok=True)
+            _sync_folder(path.parent)
+
+
+def _text(key: WrappedKey) -> bytes:
+    held = {**asdict(key), "wrapped": base64.b64encode(key.wrapped).decode(), "version": VERSION}
+    return json.dumps(held, sort_keys=True).encode() + b"\n"
+
+
+def _parse(text: bytes) -> WrappedKey:
+    try:
+        held = json.loads(text)
+        if held["version"] != VERSION:
+            raise BrokenRecord
+        parts = (held["tenant_id"], held["key_id"], held["wrapper_id"])
+        if not all(isinstance(part, str) for part in parts):
+            raise BrokenRecord
+        return WrappedKey(*parts, base64.b64decode(held["wrapped"], validate=True))
+    except (ValueError, KeyError, TypeError, binascii.Error):
+        raise BrokenRecord from None
+
+
+def _stamp(found: os.stat_result) -> Stamp:
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _folders(parent: Path) -> list[Path]:
+    try:
+        return sorted(each for each in parent.iterdir() if each.is_dir())
+    except FileNotFoundError:
+        return []
+
+
+def _make_folder(folder: Path, root: Path) -> None:
+    """Make a folder below the root for this user alone, and let the disk know of each."""
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for each in (folder.parent, folder):
+        if not each.is_dir():
+            each.mkdir(mode=0o700, exist_ok=True)
+            _sync_folder(each.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Keep others from replacing and erasing in a folder, so that no key comes back erased."""
+    if sys.platform == "win32":
+        yield
+        return
+    try:
+        descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    except FileNotFoundError:
+        # The folder went: there is nothing to keep others from.
+        yield
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,204 @@
+"""The keys of users: opened, made and erased, by whoever has the key-encryption key."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
+
+from recollect_shared.encryption.failures import (
+    EncryptionNotConfigured,
+    KeyGone,
+    KeyNotOpened,
+    KeyServiceUnavailable,
+)
+from recollect_shared.encryption.key_store import BrokenRecord, KeyStore, Stamp, WrappedKey
+from recollect_shared.encryption.sealed import KEY_BYTES, UserKey
+from recollect_shared.encryption.wrapping import KeyWrapper, NotUnwrapped
+from recollect_shared.user_hash import user_hash
+
+CACHED = 4_096
+"""How many open keys a process holds; the one that was not used for longest goes."""
+WRAPPER_SECONDS = 10.0
+"""How long a key-management service may take for one key."""
+_ROUNDS = 3
+
+Given = ParamSpec("Given")
+Done = TypeVar("Done")
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    stamp: Stamp
+    key: UserKey
+
+
+class UserKeys:
+    """Opens, makes and erases the keys of users.
+
+    An open key is used for as long as its file is the same, which is asked at every use: one that
+    another process has erased is gone at once, or, where the folder is on a network share, as soon
+    as the share tells (60 seconds at most by the usual settings).
+
+    Attributes:
+        configured: Whether there is a key-encryption key. Without one keys can only be erased.
+    """
+
+    def __init__(
+        self,
+        wrapper: KeyWrapper | None,
+        store: KeyStore,
+        hash_key: bytes,
+        *,
+        cached: int = CACHED,
+        wrapper_seconds: float = WRAPPER_SECONDS,
+    ) -> None:
+        """Wire it.
+
+        Args:
+            wrapper: The key-encryption key; None: not configured.
+            store: Where wrapped keys lie.
+            hash_key: The installation's, by which users are named there.
+            cached: How many open keys are held.
+            wrapper_seconds: How long the wrapper may take for one key.
+        """
+        self.configured = wrapper is not None
+        self._wrapper = wrapper
+        self._store = store
+        self._hash_key = hash_key
+        self._cached = cached
+        self._wrapper_seconds = wrapper_seconds
+        self._open: OrderedDict[str, _Held] = OrderedDict()
+
+    async def open(self, tenant_id: str, user_id: str) -> UserKey:
+        """The user's key.
+
+        Raises:
+            EncryptionNotConfigured: There is no key-encryption key.
+            KeyGone: The user has no key.
+            KeyNotOpened: Another key-encryption key is needed, or the file was changed.
+            KeyServiceUnavailable: Key-management service or folder cannot be used now.
+        """
+        wrapper = self._required()
+        hashed = self._hash_of(tenant_id, user_id)
+        held = self._open.get(hashed)
+        if held is not None and await _on_disk(self._store.stamp, hashed) == held.stamp:
+            self._keep(hashed, held)
+            return held.key
+        opened = await self._opened(wrapper, hashed, tenant_id, user_id)
+        if opened is None:
+            raise KeyGone
+        return opened
+
+    async def make(self, tenant_id: str, user_id: str) -> UserKey:
+        """The user's key, made if there is none. On return it is on the disk.
+
+        Raises:
+            EncryptionNotConfigured: There is no key-encryption key.
+            KeyNotOpened: Another key-encryption key is needed, or the file was changed.
+            KeyServiceUnavailable: Key-management service or folder cannot be used now.
+            KeyGone: Others erased it as often as it was made.
+        """
+        wrapper = self._required()
+        hashed = self._hash_of(tenant_id, user_id)
+        for _ in range(_ROUNDS):
+            opened = await self._opened(wrapper, hashed, tenant_id, user_id)
+            if opened is not None:
+                return opened
+            key, key_id = os.urandom(KEY_BYTES), os.urandom(8).hex()
+            wrapped = await self._in_time(wrapper.wrap(key, bound_to(tenant_id, hashed, key_id)))
+            # Read again in the next round, which proves that it opens before anything is sealed.
+            await _on_disk(
+                self._store.create, hashed, WrappedKey(tenant_id, key_id, wrapper.id, wrapped)
+            )
+        opened = await self._opened(wrapper, hashed, tenant_id, user_id)
+        if opened is None:
+            raise KeyGone
+        return opened
+
+    async def stands(self, key: UserKey) -> bool:
+        """Whether this is still the user's key, asked anew.
+
+        Asked under the user's lock, the answer holds until the lock is let go: keys are erased
+        under it.
+        """
+        hashed = self._hash_of(key.tenant_id, key.user_id)
+        try:
+            found = await _on_disk(self._store.read, hashed)
+        except BrokenRecord:
+            return False
+        return found is not None and found[1].key_id == key.key_id
+
+    async def erase(self, tenant_id: str, user_id: str) -> bool:
+        """Remove the user's key; whether there was one. What it sealed is lost for good.
+
+        It needs no key-encryption key.
+        """
+        hashed = self._hash_of(tenant_id, user_id)
+        self._open.pop(hashed, None)
+        return await _on_disk(self._store.erase, hashed)
+
+    async def _opened(
+        self, wrapper: KeyWrapper, hashed: str, tenant_id: str, user_id: str
+    ) -> UserKey | None:
+        """The key that the user's file holds now; None if there is none."""
+        held = self._open.pop(hashed, None)
+        try:
+            found = await _on_disk(self._store.read, hashed)
+        except BrokenRecord:
+            raise KeyNotOpened("its file is damaged") from None
+        if found is None:
+            return None
+        stamp, record = found
+        if held is not None and held.key.key_id == record.key_id:
+            # Wrapped anew, it is the same key.
+            self._keep(hashed, _Held(stamp, held.key))
+            return held.key
+        if record.wrapper_id != wrapper.id:
+            raise KeyNotOpened("another key-encryption key wrapped it")
+        binding = bound_to(tenant_id, hashed, record.key_id)
+        key = await self._in_time(wrapper.unwrap(record.wrapped, binding))
+        if len(key) != KEY_BYTES:
+            raise KeyNotOpened("it has a wrong length")
+        opened = UserKey(key, tenant_id, user_id, record.key_id)
+        self._keep(hashed, _Held(stamp, opened))
+        return opened
+
+    async def _in_time(self, work: Awaitable[bytes]) -> bytes:
+        try:
+            async with asyncio.timeout(self._wrapper_seconds):
+                return await work
+        except NotUnwrapped:
+            raise KeyNotOpened("its file was changed, or belongs to somebody else") from None
+        except Exception as error:
+            # The text of a cloud client's error may quote what it was given.
+            raise KeyServiceUnavailable("the key-management service") from error
+
+    def _keep(self, hashed: str, held: _Held) -> None:
+        self._open[hashed] = held
+        self._open.move_to_end(hashed)
+        while len(self._open) > self._cached:
+            self._open.popitem(last=False)
+
+    def _required(self) -> KeyWrapper:
+        if self._wrapper is None:
+            raise EncryptionNotConfigured
+        return self._wrapper
+
+    def _hash_of(self, tenant_id: str, user_id: str) -> str:
+        return user_hash(self._hash_key, tenant_id, user_id)
+
+
+async def _on_disk(work: Callable[Given, Done], *args: Given.args, **kwargs: Given.kwargs) -> Done:
+    try:
+        return await asyncio.to_thread(work, *args, **kwargs)
+    except OSError as error:
+        raise KeyServiceUnavailable("the folder of user keys") from error
+
+
+def bound_to(tenant_id: str, hashed: str, key_id: str) -> tuple[str, str, str]:
+    """What a wrapped key is bound to: tenant, user and key cannot be exchanged."""
+    return tenant_id, hashed, key_id

@@ -1,0 +1,50 @@
+"""Ana's sealed memories as only the holder of her key sees them, for the end-to-end tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recollect_shared.encryption.places import memory_place
+from tests.e2e.learning import rows
+from tests.e2e.sealing import dump, holding, key_of
+
+_SEALED = """
+SELECT memory_id, status, version, sensitive, embedding_state, lexical_length, sealed
+FROM recollect.memories WHERE user_id = 'ana' AND sealed IS NOT NULL ORDER BY created_at, memory_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One of them, opened."""
+
+    memory_id: str
+    status: str
+    version: int
+    words: Mapping[str, Any]
+
+
+async def held(superuser_conninfo: str, tmp_path: Path) -> list[Held]:
+    """All of them, the oldest first."""
+    key = await key_of(tmp_path)
+    sealed = []
+    for memory_id, status, version, sensitive, state, length, value in rows(
+        superuser_conninfo, _SEALED
+    ):
+        assert (sensitive, state, length) == (True, "sealed", 0)
+        words = key.open(value, memory_place(memory_id))
+        sealed.append(Held(str(memory_id), status, version, words))
+    return sealed
+
+
+def in_clear(superuser_conninfo: str, *words: str) -> dict[str, set[tuple[str, str]]]:
+    """Where any of the words stands in the database, in the columns of whichever table."""
+    return holding(dump(superuser_conninfo), words)
+
+
+def contents(some: Sequence[Held]) -> list[str]:
+    """What they say."""
+    return [each.words["content"] for each in some]

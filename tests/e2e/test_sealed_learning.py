@@ -1,0 +1,297 @@
+"""What a user who encrypts teaches (H3; faults.md, section 3 "Encryption"): learnt sealed, compared
+with what is sealed, taken back, and not learnt at all while the key is away."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import UUID
+
+import grpc
+import pytest
+
+from recollect.v1 import extraction_service_pb2, job_pb2, memory_pb2
+from recollect.v1 import maintenance_service_pb2 as maintenance_pb
+from recollect_shared.encryption.places import memory_place
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.curating import (
+    checks,
+    forget,
+    history,
+    restore,
+    save,
+    statement,
+    stream,
+    update,
+)
+from tests.e2e.learning import ended, learn, replies, rows, shown, submit, talk
+from tests.e2e.leaving import until
+from tests.e2e.privacy import choose
+from tests.e2e.sealed_memories import contents, held, in_clear
+from tests.e2e.sealing import ENCRYPTING, PERSONAL, key_of
+from tests.e2e.sessions import refusal_of
+from tests.scripted_model import ChatAnswer, ScriptedModel, StatusFault
+from tests.scripted_model.answers import memory
+
+
+@pytest.fixture
+async def sealing(start_services: StartServices, model: ScriptedModel) -> AsyncIterator[Services]:
+    """Services with keys and the scripted model, and Ana, who encrypts."""
+    async with start_services(**model_settings(model), **ENCRYPTING) as services:
+        await choose(services, encrypt_sensitive=True)
+        yield services
+
+
+# --- learnt --------------------------------------------------------------------------------------
+
+
+async def test_h3_learnt_shown_made_more_precise_and_contradicted(
+    sealing: Services, model: ScriptedModel, superuser_conninfo: str, tmp_path: Path
+) -> None:
+    model.script = replies(
+        {
+            "pills": lambda _: {
+                "new_memories": [
+                    memory(
+                        "Ana takes zolpidem",
+                        ["m1"],
+                        type="personal",
+                        tags=["zaphodic"],
+                        entities=[{"name": "Quackenbush", "type": "person"}],
+                    ),
+                    memory("Ana drinks lapsang", ["m1"], tags=["tea"]),
+                ]
+            },
+            "ten milligrams": lambda r: {
+                "updated_memories": [
+                    {
+                        "id": shown(r, "zolpidem"),
+                        "content": "Ana takes zolpidem 10 mg",
+                        "source_message_ids": ["m1"],
+                    }
+                ]
+            },
+            "stopped": lambda r: {
+                "new_memories": [memory("Ana takes melatonin", ["m1"], type="personal")],
+                "contradicted_memories": [
+                    {"id": shown(r, "zolpidem"), "by": 0, "reason": "zolpidem made her ill"}
+                ],
+            },
+        }
+    )
+    secret = ["zolpidem", "melatonin", "quackenbush", "zaphodic"]
+    await learn(sealing, talk("Doctor Quackenbush gave me zolpidem pills", conversation="c1"))
+    assert in_clear(superuser_conninfo, *secret) == {}
+    # What is clear of the same message is found by its own words alone.
+    assert "lapsang" in in_clear(superuser_conninfo, "lapsang")
+    assert rows(superuser_conninfo, "SELECT count(*) FROM recollect.memory_source_embeddings") == [
+        (0,)
+    ]
+    assert rows(superuser_conninfo, "SELECT count(*) FROM recollect.entities") == [(0,)]
+
+    await learn(sealing, talk("It is ten milligrams", conversation="c2"))
+    seen = model.chat_requests[-1]
+    assert {m.content for m in seen.memories} == {"Ana takes zolpidem", "Ana drinks lapsang"}
+    (known,) = await held(superuser_conninfo, tmp_path)
+    assert (known.words["content"], known.version) == ("Ana takes zolpidem 10 mg", 2)
+    assert known.words["tags"] == ["zaphodic"]
+
+    result = await learn(sealing, talk("I stopped that", conversation="c3"))
+    assert (result.memories_created, result.memories_contradicted) == (1, 1)
+    old, new = await held(superuser_conninfo, tmp_path)
+    assert (old.status, new.status) == ("contradicted", "active")
+    assert rows(
+        superuser_conninfo,
+        f"SELECT superseded_by FROM recollect.memories WHERE memory_id = '{old.memory_id}'",
+    ) == [(UUID(new.memory_id),)]
+    assert history(superuser_conninfo, old.memory_id)[-1][:3] == ("contradicted", 3, "contradicted")
+    assert in_clear(superuser_conninfo, *secret) == {}
+
+
+async def test_h3_the_relevant_sealed_memories_go_into_the_prompt(
+    start_services: StartServices, model: ScriptedModel
+) -> None:
+    """Not the most important ones alone: those that share words or tags with what is said."""
+    settings = {**model_settings(model), **ENCRYPTING, "prompt_memories": 5}
+    async with start_services(**settings) as services:
+        await choose(services, encrypt_sensitive=True)
+        await save(services, "Ana takes zolpidem", type=PERSONAL, importance=0.1)
+        await save(services, "Ana was born in Hue", type=PERSONAL, tags=["family"], importance=0.1)
+        for name in ("alder", "birch", "cedar", "ebony", "holly", "larch"):
+            await save(services, f"Ana owns a {name} chair", type=PERSONAL, importance=0.9)
+        await checks(services)
+        model.script = lambda _: ChatAnswer.of(new_memories=[])
+        await learn(services, talk("More about zolpidem, and about my family"))
+        seen = {m.content for m in model.chat_requests[-1].memories}
+        assert {"Ana takes zolpidem", "Ana was born in Hue"} <= seen
+        assert len(seen) == 5
+
+
+async def test_h3_a_saved_statement_contradicts_a_sealed_memory(
+    sealing: Services, model: ScriptedModel, superuser_conninfo: str, tmp_path: Path
+) -> None:
+    model.script = replies(
+        {
+            "melatonin": lambda r: {
+                "contradicted_memories": [{"id": shown(r, "zolpidem"), "reason": "not zolpidem"}]
+            }
+        }
+    )
+    await save(sealing, "Ana takes zolpidem", type=PERSONAL)
+    await checks(sealing)
+    await save(sealing, "Ana takes melatonin", type=PERSONAL)
+    assert (await checks(sealing))[-1].result.memories_contradicted == 1
+    known = await held(superuser_conninfo, tmp_path)
+    assert [each.status for each in known] == ["contradicted", "active"]
+    assert in_clear(superuser_conninfo, "zolpidem", "melatonin") == {}
+
+
+async def test_h3_a_preview_of_something_sealed_leaves_nothing(
+    sealing: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    model.script = replies(
+        {
+            "pills": lambda _: {
+                "new_memories": [memory("Ana takes zolpidem", ["m1"], type="personal")]
+            }
+        }
+    )
+    reply = await sealing.extraction.PreviewExtraction(
+        extraction_service_pb2.PreviewExtractionRequest(transcript=talk("My zolpidem pills"))
+    )
+    assert [each.content for each in reply.memories_created] == ["Ana takes zolpidem"]
+    assert in_clear(superuser_conninfo, "zolpidem") == {}
+
+
+async def test_h3_what_was_forgotten_stays_forgotten(
+    sealing: Services, model: ScriptedModel, superuser_conninfo: str, tmp_path: Path
+) -> None:
+    model.script = replies(
+        {
+            "sleep": lambda _: {
+                "new_memories": [memory("Ana takes zolpidem", ["m1"], type="personal")]
+            }
+        }
+    )
+    saved = (await save(sealing, "Ana takes zolpidem", type=PERSONAL)).memory
+    gone = await forget(sealing, saved.id, reason="because zolpidem shames her")
+    assert (gone.status, gone.content) == (
+        memory_pb2.MEMORY_STATUS_FORGOTTEN,
+        "Ana takes zolpidem",
+    )
+    result = await learn(sealing, talk(("assistant", "You said how you sleep")))
+    assert result.memories_created == 0
+    assert [each.status for each in await held(superuser_conninfo, tmp_path)] == ["forgotten"]
+    back = await restore(sealing, saved.id)
+    assert (back.status, back.content) == (memory_pb2.MEMORY_STATUS_ACTIVE, "Ana takes zolpidem")
+    assert in_clear(superuser_conninfo, "zolpidem") == {}
+    assert [entry[:3] for entry in history(superuser_conninfo, saved.id)] == [
+        ("created", 1, "saved by hand"),
+        ("forgotten", 2, "forgotten by hand"),
+        ("restored", 3, "restored by hand"),
+    ]
+    versions = rows(superuser_conninfo, "SELECT content, sealed FROM recollect.memory_versions")
+    key = await key_of(tmp_path)
+    assert [content for content, _ in versions] == ["", ""]
+    assert {key.open(sealed, memory_place(saved.id))["content"] for _, sealed in versions} == {
+        "Ana takes zolpidem"
+    }
+
+
+# --- taken back ----------------------------------------------------------------------------------
+
+
+async def test_h3_a_rollback_gives_back_the_earlier_sealed_words(
+    sealing: Services, model: ScriptedModel, superuser_conninfo: str, tmp_path: Path
+) -> None:
+    model.script = replies(
+        {
+            "My pills": lambda _: {
+                "new_memories": [memory("Ana takes zolpidem", ["m1"], type="personal")]
+            },
+            "ten milligrams": lambda r: {
+                "new_memories": [memory("Ana snores", ["m1"], type="personal")],
+                "updated_memories": [
+                    {
+                        "id": shown(r, "zolpidem"),
+                        "content": "Ana takes zolpidem 10 mg",
+                        "source_message_ids": ["m1"],
+                    }
+                ],
+            },
+        }
+    )
+    await learn(sealing, talk("My pills", conversation="c1"))
+    (saved,) = await held(superuser_conninfo, tmp_path)
+    await learn(sealing, talk("It is ten milligrams", conversation="poison"))
+    assert len(await held(superuser_conninfo, tmp_path)) == 2
+    reply = await sealing.maintenance.RollbackSource(
+        maintenance_pb.RollbackSourceRequest(user_id="ana", conversation_id="poison")
+    )
+    assert (reply.counts["memories_forgotten"], reply.counts["memories_restored"]) == (1, 1)
+    first, second = await held(superuser_conninfo, tmp_path)
+    assert (first.memory_id, first.words["content"]) == (
+        saved.memory_id,
+        "Ana takes zolpidem",
+    )
+    assert second.status == "forgotten"
+    assert in_clear(superuser_conninfo, "zolpidem", "snores") == {}
+
+
+# --- without the key -----------------------------------------------------------------------------
+
+
+async def test_h3_without_the_key_a_job_waits_and_is_done_when_it_is_back(
+    start_services: StartServices,
+    model: ScriptedModel,
+    superuser_conninfo: str,
+    tmp_path: Path,
+) -> None:
+    model.script = replies(
+        {
+            "pills": lambda _: {
+                "new_memories": [memory("Ana takes zolpidem", ["m1"], type="personal")]
+            }
+        }
+    )
+    folder, away = tmp_path / "data" / "user-keys", tmp_path / "away"
+    async with start_services(**model_settings(model), **ENCRYPTING) as services:
+        await choose(services, encrypt_sensitive=True)
+        saved = (await save(services, "Ana was born in Hue", type=PERSONAL)).memory
+        await checks(services)
+        folder.rename(away)
+        for call in (
+            save(services, "Ana takes melatonin", type=PERSONAL),
+            update(services, saved.id, content="Ana was born in Hanoi"),
+            forget(services, saved.id),
+            restore(services, saved.id),
+        ):
+            refusal = await refusal_of(call)
+            assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
+            assert refusal.reason == "ENCRYPTION_NOT_CONFIGURED"
+        # A stream goes on: each of its items is refused by itself.
+        reply = await stream(services, [statement("Ana takes melatonin", type=PERSONAL)])
+        assert (reply.saved_count, reply.rejected_count) == (0, 1)
+        away.rename(folder)
+
+        # The model does not answer as long as it takes to lose the key.
+        asked = model.calls["chat"]
+        model.always(StatusFault(503), endpoint="chat")
+        (job_id,) = await submit(services, talk("My zolpidem pills"))
+        await until(lambda: model.calls["chat"] > asked)
+        folder.rename(away)
+        waits = (
+            "SELECT 1 FROM recollect.jobs WHERE error_reason = 'ENCRYPTION_NOT_CONFIGURED'"
+            f" AND job_id = '{job_id}' AND attempt = 0"
+        )
+        await until(lambda: rows(superuser_conninfo, waits))
+        assert in_clear(superuser_conninfo, "zolpidem", "melatonin", "hanoi") == {}
+        model.always(None, endpoint="chat")
+        away.rename(folder)
+        job = await ended(services, job_id)
+        assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    assert contents(await held(superuser_conninfo, tmp_path)) == [
+        "Ana was born in Hue",
+        "Ana takes zolpidem",
+    ]
+    assert in_clear(superuser_conninfo, "zolpidem") == {}

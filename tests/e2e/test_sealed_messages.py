@@ -1,0 +1,317 @@
+"""Messages, summaries and unusable replies of somebody who encrypts (H3; faults.md, section 3)."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import UUID
+
+import grpc
+import pytest
+
+from recollect.v1 import extraction_service_pb2, job_pb2, memory_service_pb2
+from recollect.v1 import extraction_service_pb2 as pb
+from recollect_extraction.pipeline.account import open_with_user_key
+from recollect_shared.encryption.places import message_place, summary_place
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.indexed import check_words
+from tests.e2e.learning import ended, learn, memories, rows, submit, talk
+from tests.e2e.leaving import until
+from tests.e2e.privacy import choose
+from tests.e2e.sealing import ENCRYPTING, dump, holding, key_of
+from tests.e2e.sessions import refusal_of
+from tests.scripted_model import ChatAnswer, ChatRequest, RawReply, ScriptedModel
+from tests.scripted_model.answers import memory
+
+SAID = ["bệnhviệnhuế", "秘密の猫と薬", "🫀zwj👩‍⚕️", "سِرّي"]
+HEARD = "zzassistanttold"
+SUMMED = ["zztitle", "zzsummary", "zztopic", "zztechnical", "zzfollow", "会話の題"]
+LATER = "zzlaterword"
+WORDS = [*SAID, HEARD, *SUMMED, LATER]
+_INDEXED = "SELECT 1 FROM passage_postings UNION ALL SELECT 1 FROM message_embeddings"
+_MESSAGES = (
+    "SELECT message_id, content, name, context_items::text, metadata::text, sealed IS NOT NULL,"
+    " lexical_no FROM messages ORDER BY message_no"
+)
+
+
+def script(request: ChatRequest) -> ChatAnswer:
+    """A harmless memory, and a summary that quotes; a later call gives a part of it anew."""
+    source = request.messages[0].local_id
+    if any(LATER in message.content for message in request.messages):
+        return ChatAnswer.of(conversation_summary={"summary": f"zzsummary then {LATER}"})
+    return ChatAnswer.of(
+        new_memories=[memory("The user drinks green tea.", [source])],
+        conversation_summary={
+            "title": "zztitle 会話の題",
+            "summary": "zzsummary",
+            "key_topics": ["zztopic"],
+            "technical_topics": ["zztechnical"],
+            "outcome": "resolved",
+            "followup_suggestions": ["zzfollow"],
+        },
+    )
+
+
+@pytest.fixture
+async def encrypting(
+    start_services: StartServices, model: ScriptedModel
+) -> AsyncIterator[Services]:
+    """Services with a key, and Ana, who encrypts."""
+    model.script = script
+    async with start_services(**model_settings(model), **ENCRYPTING, job_max_retries=0) as services:
+        await choose(services, encrypt_sensitive=True)
+        yield services
+
+
+def secret_talk(conversation: str = "c1", *more: str) -> pb.SubmitTranscriptsRequest:
+    transcript = talk(*SAID, ("assistant", HEARD), *more, conversation=conversation)
+    transcript.messages[0].name = "Bí Mật"
+    transcript.messages[0].metadata.update({"note": SAID[0]})
+    return pb.SubmitTranscriptsRequest(transcripts=[transcript])
+
+
+async def tell(services: Services, request: pb.SubmitTranscriptsRequest) -> job_pb2.Job:
+    accepted = await services.extraction.SubmitTranscripts(request)
+    job = await ended(services, accepted.jobs[0].id)
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    return job
+
+
+async def test_h3_messages_are_stored_sealed_and_read_by_jobs(
+    encrypting: Services, model: ScriptedModel, superuser_conninfo: str, tmp_path: Path
+) -> None:
+    await tell(encrypting, secret_talk())
+    held = rows(superuser_conninfo, _MESSAGES)
+    assert [row[1:] for row in held] == [("", "", "[]", "{}", True, None)] * 5
+    assert rows(superuser_conninfo, _INDEXED) == []
+    assert rows(superuser_conninfo, "SELECT 1 FROM passage_statistics WHERE texts > 0") == []
+    assert holding(dump(superuser_conninfo), WORDS) == {}
+    # The model was shown what was said, and the memory rests on it.
+    (prompt,) = [request for request in model.chat_requests if not request.consolidation]
+    assert [m.content for m in prompt.messages] == [*SAID, HEARD]
+    (learnt,) = await memories(encrypting)
+    assert [each.message_id for each in learnt.sources] == ["c1-1"]
+    key = await key_of(tmp_path)
+    (sealed,) = rows(superuser_conninfo, "SELECT sealed FROM messages WHERE message_id = 'c1-1'")
+    assert key.open(sealed[0], message_place("c1", "c1-1")) == {
+        "content": SAID[0],
+        "name": "Bí Mật",
+        "context_items": [],
+        "metadata": {"note": SAID[0]},
+    }
+
+
+async def test_h3_a_message_that_comes_again_is_known(
+    encrypting: Services, superuser_conninfo: str
+) -> None:
+    """B4: the same id with the same words is the same message; with others it is refused."""
+    job = await tell(encrypting, secret_talk())
+    again = await encrypting.extraction.SubmitTranscripts(secret_talk())
+    assert [each.id for each in again.jobs] == [job.id]
+    assert len(rows(superuser_conninfo, _MESSAGES)) == 5
+    other = secret_talk()
+    other.transcripts[0].messages[0].content += "!"
+    refusal = await refusal_of(encrypting.extraction.SubmitTranscripts(other))
+    assert refusal.reason == "MESSAGE_ID_REUSED"
+    assert not any(word in refusal.message for word in SAID)
+    # Also for somebody who encrypts no more.
+    await choose(encrypting, encrypt_sensitive=False)
+    again = await encrypting.extraction.SubmitTranscripts(secret_talk())
+    assert [each.id for each in again.jobs] == [job.id]
+    refusal = await refusal_of(encrypting.extraction.SubmitTranscripts(other))
+    assert refusal.reason == "MESSAGE_ID_REUSED"
+    assert holding(dump(superuser_conninfo), WORDS) == {}
+
+
+async def test_h3_appended_and_streamed_messages_are_sealed(
+    encrypting: Services, superuser_conninfo: str
+) -> None:
+    await encrypting.extraction.AppendMessages(
+        pb.AppendMessagesRequest(user_id="ana", conversation_id="c1", messages=talk(*SAID).messages)
+    )
+
+    async def stream() -> AsyncIterator[pb.StreamTranscriptsRequest]:
+        yield pb.StreamTranscriptsRequest(transcript=talk(HEARD, conversation="c2"))
+        yield pb.StreamTranscriptsRequest(transcript=talk("in clear", user="bo", conversation="b"))
+
+    reply = await encrypting.extraction.StreamTranscripts(stream())
+    assert (reply.accepted_count, reply.rejected_count) == (2, 0)
+    for job_id in reply.job_ids:
+        await ended(encrypting, job_id)
+    counts = rows(
+        superuser_conninfo,
+        "SELECT user_id, sealed IS NOT NULL, count(*) FROM messages GROUP BY 1, 2 ORDER BY 1",
+    )
+    assert counts == [("ana", True, 5), ("bo", False, 1)]
+    assert holding(dump(superuser_conninfo), [*SAID, HEARD]) == {}
+
+
+async def test_h3_in_one_batch_each_user_is_stored_as_they_chose(
+    encrypting: Services, superuser_conninfo: str
+) -> None:
+    jobs = await submit(
+        encrypting,
+        talk("in clear", user="bo", conversation="b"),
+        talk(SAID[0], conversation="c1"),
+        talk(SAID[1], conversation="c2"),
+    )
+    for job_id in jobs:
+        assert (await ended(encrypting, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
+    held = rows(superuser_conninfo, "SELECT user_id, content FROM messages ORDER BY 1")
+    assert held == [("ana", ""), ("ana", ""), ("bo", "in clear")]
+
+
+class TestSummaries:
+    async def test_h3_a_summary_is_sealed_and_merged_with_what_comes_later(
+        self, encrypting: Services, model: ScriptedModel, superuser_conninfo: str, tmp_path: Path
+    ) -> None:
+        await tell(encrypting, secret_talk())
+        await tell(encrypting, secret_talk("c1", LATER))
+        shown = [request for request in model.chat_requests if not request.consolidation][-1]
+        assert "会話の題" in "\n".join(str(each) for each in shown.body["messages"])
+        ((sealed, *clear),) = rows(
+            superuser_conninfo,
+            "SELECT sealed, title, summary, key_topics, technical_topics, followup_suggestions,"
+            " lexical_no, embedding_state, covers_to FROM conversation_summaries",
+        )
+        assert clear == ["", "", [], [], [], None, "none", 6]
+        key = await key_of(tmp_path)
+        assert key.open(sealed, summary_place("c1")) == {
+            "title": "zztitle 会話の題",
+            "summary": f"zzsummary then {LATER}",
+            "key_topics": ["zztopic"],
+            "technical_topics": ["zztechnical"],
+            "followup_suggestions": ["zzfollow"],
+        }
+        assert rows(superuser_conninfo, "SELECT 1 FROM summary_embeddings") == []
+        assert holding(dump(superuser_conninfo), WORDS) == {}
+
+    async def test_h3_a_title_nobody_gave_comes_from_a_sealed_message(
+        self, encrypting: Services, model: ScriptedModel, superuser_conninfo: str, tmp_path: Path
+    ) -> None:
+        model.script = lambda _: ChatAnswer.of(new_memories=[])
+        await learn(encrypting, talk(SAID[1], HEARD))
+        ((sealed,),) = rows(superuser_conninfo, "SELECT sealed FROM conversation_summaries")
+        assert (await key_of(tmp_path)).open(sealed, summary_place("c1"))["title"] == SAID[1]
+
+    async def test_h3_a_sealed_summary_stays_sealed_once_encryption_is_off(
+        self, encrypting: Services, superuser_conninfo: str
+    ) -> None:
+        """What is said from then on is in clear and indexed; what quotes the rest is not."""
+        await tell(encrypting, secret_talk())
+        await choose(encrypting, encrypt_sensitive=False)
+        await tell(encrypting, secret_talk("c1", "said in clear"))
+        assert holding(dump(superuser_conninfo), [*SAID, HEARD, *SUMMED]) == {}
+        clear = rows(superuser_conninfo, "SELECT content FROM messages WHERE sealed IS NULL")
+        assert clear == [("said in clear",)]
+        check_words(superuser_conninfo)
+
+    async def test_h3_a_summary_from_before_is_sealed_with_the_next_words(
+        self, start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+    ) -> None:
+        model.script = script
+        async with start_services(**model_settings(model), **ENCRYPTING) as services:
+            await tell(services, secret_talk())
+            assert set(holding(dump(superuser_conninfo), SUMMED)) == set(SUMMED)
+            await choose(services, encrypt_sensitive=True)
+            await tell(services, secret_talk("c1", LATER))
+            assert holding(dump(superuser_conninfo), [*SUMMED, LATER]) == {}
+            await until(lambda: rows(superuser_conninfo, "SELECT 1 FROM summary_embeddings") == [])
+
+
+async def test_h3_a_preview_opens_what_is_sealed_and_leaves_nothing(
+    encrypting: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    await tell(encrypting, secret_talk())
+    request = extraction_service_pb2.PreviewExtractionRequest(
+        transcript=secret_talk("c1", LATER).transcripts[0]
+    )
+    shown = await encrypting.extraction.PreviewExtraction(request)
+    assert shown.summary.title == "zztitle 会話の題"
+    assert shown.summary.summary == f"zzsummary then {LATER}"
+    assert len(rows(superuser_conninfo, _MESSAGES)) == 5
+    assert holding(dump(superuser_conninfo), WORDS) == {}
+
+
+async def test_h3_feedback_finds_what_a_sealed_answer_used(encrypting: Services) -> None:
+    await tell(encrypting, secret_talk())
+    (known,) = await memories(encrypting)
+    transcript = talk("well?", ("assistant", "green tea"), conversation="c2")
+    transcript.messages[1].context_items.add(id=known.id)
+    await learn(encrypting, transcript)
+    moved = await encrypting.memory.RecordFeedback(
+        memory_service_pb2.RecordFeedbackRequest(
+            user_id="ana", conversation_id="c2", message_id="c2-2", rating=5
+        )
+    )
+    assert list(moved.memory_ids) == [known.id]
+
+
+async def test_h3_an_unusable_reply_is_sealed_with_the_users_key(
+    encrypting: Services, model: ScriptedModel, superuser_conninfo: str, tmp_path: Path
+) -> None:
+    model.always(RawReply(f"not json: {SAID[0]}".encode()))
+    (job_id,) = await submit(encrypting, talk("hm"))
+    assert (await ended(encrypting, job_id)).state == job_pb2.JOB_STATE_DEAD
+    ((claim_no, sealed, of_user),) = rows(
+        superuser_conninfo, "SELECT claim_no, sealed_reply, of_user_key FROM unusable_replies"
+    )
+    assert of_user
+    assert base64.b64decode(sealed)
+    reply = open_with_user_key(await key_of(tmp_path), UUID(job_id), claim_no, sealed)
+    assert SAID[0] in reply
+
+
+class TestWithoutTheKey:
+    async def test_h3_transcripts_are_refused_and_nothing_is_stored(
+        self, start_services: StartServices, superuser_conninfo: str
+    ) -> None:
+        async with start_services(**ENCRYPTING) as services:
+            await choose(services, encrypt_sensitive=True)
+        for settings in ({}, {"encryption_key": "0b" * 32}):
+            async with start_services(**settings) as services:
+                refusal = await refusal_of(services.extraction.SubmitTranscripts(secret_talk()))
+                assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
+                assert refusal.reason == "ENCRYPTION_NOT_CONFIGURED"
+                assert not any(word in refusal.message for word in SAID)
+
+                async def stream() -> AsyncIterator[pb.StreamTranscriptsRequest]:
+                    yield pb.StreamTranscriptsRequest(transcript=secret_talk().transcripts[0])
+                    yield pb.StreamTranscriptsRequest(transcript=talk("hi", user="bo"))
+
+                reply = await services.extraction.StreamTranscripts(stream())
+                assert [error.reason for error in reply.errors] == ["ENCRYPTION_NOT_CONFIGURED"]
+                assert (reply.accepted_count, reply.rejected_count) == (1, 1)
+        assert rows(superuser_conninfo, "SELECT 1 FROM messages WHERE user_id = 'ana'") == []
+        assert rows(superuser_conninfo, "SELECT 1 FROM conversations WHERE user_id = 'ana'") == []
+
+    async def test_h3_a_job_waits_for_the_key_and_then_runs(
+        self, start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+    ) -> None:
+        model.script = script
+        slow = {**model_settings(model), "extract_every": 100}
+        async with start_services(**slow, **ENCRYPTING) as services:
+            await choose(services, encrypt_sensitive=True)
+            await services.extraction.AppendMessages(
+                pb.AppendMessagesRequest(
+                    user_id="ana", conversation_id="c1", messages=talk(*SAID).messages
+                )
+            )
+        async with start_services(**slow) as services:
+            accepted = await services.extraction.EndConversation(
+                pb.EndConversationRequest(user_id="ana", conversation_id="c1")
+            )
+            job_id = accepted.job.id
+            waiting = (
+                "SELECT attempt FROM jobs WHERE state = 'failed'"
+                " AND error_reason = 'ENCRYPTION_NOT_CONFIGURED'"
+            )
+            await until(lambda: rows(superuser_conninfo, waiting) == [(0,)])
+            assert model.calls["chat"] == 0
+        async with start_services(**slow, **ENCRYPTING) as services:
+            job = await ended(services, job_id)
+            assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+            assert [m.content for m in await memories(services)] == ["The user drinks green tea."]
+        assert holding(dump(superuser_conninfo), WORDS) == {}

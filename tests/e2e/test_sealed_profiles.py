@@ -1,0 +1,247 @@
+"""Profiles of users who encrypt (H3): sealed, and changed, undone and cleared like any other."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+import pytest
+from google.protobuf import json_format
+
+from recollect.v1 import maintenance_service_pb2, retrieval_service_pb2
+from recollect.v1 import memory_service_pb2 as pb
+from recollect_extraction.storage import users
+from recollect_extraction.storage.sealing_profiles import seal_standing_profile
+from recollect_shared.database.pool import Connection, Database
+from recollect_shared.database.tenancy import acting_for
+from recollect_shared.encryption.places import profile_place
+from recollect_shared.encryption.sealed import UserKey
+from recollect_shared.models import Scope
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.curating import plain
+from tests.e2e.learning import learn, replies, rows, talk
+from tests.e2e.privacy import choose, clear
+from tests.e2e.sealing import ENCRYPTING, change_profile, key_files, key_of
+from tests.e2e.sessions import refusal_of
+from tests.scripted_model import ScriptedModel
+
+_LEARNT = "summary, current_projects, preferences, frequent_intents, facts, metadata, said_at"
+_HISTORY = (
+    "SELECT action, version, reason, before, after FROM history WHERE subject = 'profile'"
+    " ORDER BY version"
+)
+HEALTH = {"health": {"allergy": "pollen"}}
+
+
+def emptied(conninfo: str) -> bool:
+    """Whether nothing that was learnt stands in clear in the one profile and its versions."""
+    (found,) = rows(conninfo, f"SELECT {_LEARNT}, sealed FROM profiles")
+    versions = rows(conninfo, "SELECT profile, sealed FROM profile_versions")
+    return (
+        found[:-1] == ("", [], {}, [], {}, {}, {})
+        and found[-1] is not None
+        and all(profile == {} and sealed is not None for profile, sealed in versions)
+    )
+
+
+@pytest.fixture
+async def encrypting(
+    start_services: StartServices, model: ScriptedModel
+) -> AsyncIterator[Services]:
+    async with start_services(**model_settings(model), **ENCRYPTING) as services:
+        yield services
+
+
+class TestByHand:
+    async def test_h3_what_is_written_is_sealed_and_told_as_before(
+        self, encrypting: Services, superuser_conninfo: str, tmp_path: Path
+    ) -> None:
+        await choose(encrypting, encrypt_sensitive=True)
+        made = await change_profile(
+            encrypting, summary="Grows bonsai.", department="sales", facts=HEALTH
+        )
+        assert (made.summary, made.department, made.version) == ("Grows bonsai.", "sales", 1)
+        changed = await change_profile(encrypting, current_projects=["a garden"])
+        assert changed.summary == "Grows bonsai."
+        assert list(changed.current_projects) == ["a garden"]
+        assert plain(changed.facts) == HEALTH
+        assert emptied(superuser_conninfo)
+        # The walls stand on what stays clear.
+        assert rows(superuser_conninfo, "SELECT department FROM profiles") == [("sales",)]
+        key = await key_of(tmp_path)
+        (first, second) = rows(
+            superuser_conninfo, "SELECT sealed FROM profile_versions ORDER BY version"
+        )
+        assert key.open(first[0], profile_place())["current_projects"] == []
+        assert key.open(second[0], profile_place())["current_projects"] == ["a garden"]
+
+    async def test_h3_history_names_fields_and_nothing_below(
+        self, encrypting: Services, superuser_conninfo: str
+    ) -> None:
+        """A key of free JSON is the user's word as much as its value."""
+        await choose(encrypting, encrypt_sensitive=True)
+        await change_profile(encrypting, facts=HEALTH, summary="Grows bonsai.")
+        assert rows(superuser_conninfo, _HISTORY) == [("created", 1, "summary, facts", None, None)]
+
+    async def test_h3_the_same_call_again_is_answered_alike(self, encrypting: Services) -> None:
+        await choose(encrypting, encrypt_sensitive=True)
+        request = pb.UpdateProfileRequest(user_id="ana", idempotency_key="k")
+        request.profile.summary = "Grows bonsai."
+        first = await encrypting.memory.UpdateProfile(request)
+        assert first.profile.summary == "Grows bonsai."
+        assert (await encrypting.memory.UpdateProfile(request)).profile == first.profile
+
+    async def test_h3_turned_off_the_next_change_is_in_clear(
+        self, encrypting: Services, superuser_conninfo: str
+    ) -> None:
+        """What was sealed stays so until then, and is read all the same."""
+        await choose(encrypting, encrypt_sensitive=True)
+        await change_profile(encrypting, summary="Grows bonsai.")
+        await choose(encrypting, encrypt_sensitive=False)
+        assert emptied(superuser_conninfo)
+        changed = await change_profile(encrypting, current_projects=["a garden"])
+        assert changed.summary == "Grows bonsai."
+        assert rows(superuser_conninfo, "SELECT summary, sealed FROM profiles") == [
+            ("Grows bonsai.", None)
+        ]
+
+    async def test_h3_without_the_key_nothing_is_written_in_clear(
+        self, start_services: StartServices, superuser_conninfo: str, tmp_path: Path
+    ) -> None:
+        async with start_services(**ENCRYPTING) as services:
+            await choose(services, encrypt_sensitive=True)
+            await change_profile(services, summary="Grows bonsai.")
+        async with start_services() as services:
+            refusal = await refusal_of(change_profile(services, summary="Grows roses."))
+            assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
+            assert refusal.reason == "ENCRYPTION_NOT_CONFIGURED"
+            # Others write as ever.
+            assert (await change_profile(services, user="bo", summary="Bo.")).version == 1
+        for file in key_files(tmp_path):
+            file.unlink()
+        async with start_services(**ENCRYPTING) as services:
+            refusal = await refusal_of(change_profile(services, summary="Grows roses."))
+            assert "RECOLLECT_USER_KEYS_DIR" in refusal.message
+        assert rows(
+            superuser_conninfo,
+            "SELECT version FROM profile_versions WHERE user_id = 'ana'",
+        ) == [(1,)]
+
+    async def test_h3_cleared(self, encrypting: Services, superuser_conninfo: str) -> None:
+        await choose(encrypting, encrypt_sensitive=True)
+        await change_profile(encrypting, summary="Grows bonsai.", department="sales")
+        assert (await clear(encrypting, profile=True))["profiles"] == 1
+        assert (await change_profile(encrypting, metadata={"a": "b"})).summary == ""
+        assert emptied(superuser_conninfo)
+
+
+class TestLearnt:
+    @pytest.fixture
+    async def taught(self, encrypting: Services, model: ScriptedModel) -> Services:
+        model.script = replies(
+            {
+                "good words": lambda _: {
+                    "profile": {"facts": {"personal": {"location": "Lisbon"}}},
+                    "new_memories": [],
+                },
+                "bad words": lambda _: {
+                    "profile": {
+                        "facts": {"personal": {"location": "Atlantis", "role": "king"}},
+                        "current_projects": ["gold"],
+                    },
+                    "new_memories": [],
+                },
+            }
+        )
+        await choose(encrypting, encrypt_sensitive=True)
+        await learn(
+            encrypting,
+            talk("good words", conversation="good"),
+            talk("bad words", conversation="bad"),
+        )
+        return encrypting
+
+    async def test_h3_what_a_conversation_teaches_is_sealed_and_merged(
+        self, taught: Services, model: ScriptedModel, superuser_conninfo: str
+    ) -> None:
+        assert emptied(superuser_conninfo)
+        assert len(rows(superuser_conninfo, "SELECT 1 FROM profile_versions")) == 2
+        assert all(
+            (before, after) == (None, None)
+            for *_, before, after in rows(superuser_conninfo, _HISTORY)
+        )
+        # The model was shown what was known.
+        asked = str(model.chat_requests[-1].body)
+        assert "Lisbon" in asked
+        seen = await change_profile(taught, summary="A gardener.")
+        assert plain(seen.facts) == {"personal": {"location": "Atlantis", "role": "king"}}
+
+    @pytest.mark.parametrize("dry_run", [True, False])
+    async def test_h3_a_source_is_taken_back(
+        self, taught: Services, superuser_conninfo: str, dry_run: bool
+    ) -> None:
+        """History keeps no contents: the sealed versions tell what to undo."""
+        counts = (
+            await taught.maintenance.RollbackSource(
+                maintenance_service_pb2.RollbackSourceRequest(
+                    user_id="ana", conversation_id="bad", dry_run=dry_run
+                )
+            )
+        ).counts
+        assert counts["profile_fields"] == 3
+        now = await change_profile(taught, summary="A gardener.")
+        if dry_run:
+            assert plain(now.facts)["personal"]["role"] == "king"
+        else:
+            assert plain(now.facts) == {"personal": {"location": "Lisbon"}}
+            assert list(now.current_projects) == []
+        assert emptied(superuser_conninfo)
+
+    async def test_h3_a_reader_sees_no_difference(self, taught: Services) -> None:
+        found = await taught.retrieval.GetContext(
+            retrieval_service_pb2.GetContextRequest(user_id="ana")
+        )
+        assert json_format.MessageToDict(found.profile.facts)["personal"]["role"] == "king"
+
+
+class TestTheSweepsShare:
+    async def test_h3_a_profile_that_stood_clear_is_sealed_step_by_step(
+        self, encrypting: Services, superuser_conninfo: str, conninfo: str, tmp_path: Path
+    ) -> None:
+        await change_profile(encrypting, summary="Grows bonsai.", facts=HEALTH)
+        for n in range(5):
+            await change_profile(encrypting, metadata={f"secret-{n}": n})
+        await change_profile(encrypting, user="bo", summary="Bo.")
+        await choose(encrypting, encrypt_sensitive=True)
+        key, scope = await key_of(tmp_path), Scope("default", "ana")
+        steps = [await step(conninfo, scope, key, limit=2) for _ in range(6)]
+        assert steps[-1] == 0
+        assert sum(steps) in (13, 0), "1 profile, 6 versions, 6 entries; none if others were first"
+        assert "Bo." in str(rows(superuser_conninfo, "SELECT profile FROM profile_versions"))
+        of_ana = rows(
+            superuser_conninfo,
+            "SELECT reason, before, after FROM history WHERE user_id = 'ana'"
+            " AND subject = 'profile' ORDER BY version",
+        )
+        assert of_ana == [("facts, summary", None, None), *[("metadata", None, None)] * 5]
+        now = await change_profile(encrypting, current_projects=["a garden"])
+        assert (now.summary, now.version) == ("Grows bonsai.", 7)
+        assert plain(now.facts) == HEALTH
+
+
+async def step(conninfo: str, scope: Scope, key: UserKey, *, limit: int) -> int:
+    """One transaction of the sweep."""
+    database = Database(conninfo, "recollect_removal", application="test", max_size=1)
+    await database.open()
+
+    async def work(connection: Connection) -> int:
+        async with connection.transaction():
+            await users.lock_user(connection, scope)
+            return await seal_standing_profile(connection, scope, key, limit=limit)
+
+    try:
+        with acting_for(scope.tenant_id):
+            return await database.run(work, timeout=10)
+    finally:
+        await database.close()

@@ -1,0 +1,537 @@
+"""What is sealed reads as everything else does, and stays closed without its key (H3; D3, D9)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import grpc
+import psycopg
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from recollect.v1 import retrieval_service_pb2, search_pb2
+from recollect_shared.embeddings.offline import OfflineEmbedder
+from recollect_shared.encryption.places import memory_place
+from recollect_shared.encryption.sealed import UserKey
+from recollect_shared.identifiers import uuid7
+from tests.e2e.conftest import Services, StartServices
+from tests.e2e.sealing import ENCRYPTING, keys_of
+from tests.e2e.sessions import refusal_of
+from tests.integration.retrieval.seed import Fact, remember, summarise
+from tests.integration.retrieval.seed_passages import Turn
+from tests.integration.retrieval.seed_sealed import (
+    hide,
+    hide_profile,
+    hide_turns,
+    words_of,
+)
+
+pb = retrieval_service_pb2
+KEPT = (
+    "type, content, detail, importance, confidence, origin, status, tags, keywords, context,"
+    " metadata, valid_from, valid_to, expires_at, superseded_by, sensitive, said_at, supersedes,"
+    " job_id"
+)
+NOW = datetime.now(UTC)
+DAY = timedelta(days=1)
+CLEAR = [
+    Fact("Ana lives in Porto", importance=0.9, created_at=NOW - 9 * DAY),
+    Fact("Ana writes Node.js services", importance=0.3, created_at=NOW - 8 * DAY),
+]
+SEALED = [
+    Fact(
+        "Ana takes lithium against migraine",
+        type="personal",
+        importance=0.8,
+        tags=["health"],
+        metadata={"ward": 3.0, "open": True},
+        created_at=NOW - 7 * DAY,
+    ),
+    Fact("Chị Lan bị dị ứng đậu phộng", type="personal", created_at=NOW - 6 * DAY),
+    Fact("秘密の猫を飼っています", type="personal", created_at=NOW - 5 * DAY),
+    Fact("The secret sign is 🦊", type="personal", created_at=NOW - 4 * DAY),
+    Fact(
+        "Ana saw Doctor Weiss",
+        type="personal",
+        importance=0.4,
+        created_at=NOW - 3 * DAY,
+        valid_from=datetime(2026, 3, 10, 12, tzinfo=UTC),
+    ),
+    Fact("Ana was in Clinic Nord", type="personal", status="forgotten", created_at=NOW - DAY),
+    Fact("Ana waits for an X-ray", type="personal", expires_at=NOW - DAY, created_at=NOW - 2 * DAY),
+]
+CURRENT = SEALED[:5]
+
+
+@pytest.fixture
+async def services(start_services: StartServices) -> AsyncIterator[Services]:
+    async with start_services(**ENCRYPTING) as running:
+        yield running
+
+
+@pytest.fixture
+async def key(services: Services, tmp_path: Path) -> UserKey:
+    del services
+    return await keys_of(tmp_path).make("default", "ana")
+
+
+@pytest.fixture
+async def ids(key: UserKey, superuser_conninfo: str) -> dict[str, str]:
+    """Ana's memories, clear and sealed: their ids by what they say."""
+    embedder = OfflineEmbedder()
+    clear = await remember(superuser_conninfo, "ana", CLEAR, embedder=embedder)
+    sealed = await hide(superuser_conninfo, key, SEALED, embedder=embedder)
+    return {
+        fact.content: str(memory_id)
+        for fact, memory_id in zip([*CLEAR, *SEALED], [*clear, *sealed], strict=True)
+    }
+
+
+def stamp(moment: datetime) -> Timestamp:
+    made = Timestamp()
+    made.FromDatetime(moment)
+    return made
+
+
+async def search(
+    services: Services, query: str = "", user: str = "ana", **fields: Any
+) -> retrieval_service_pb2.SearchMemoriesResponse:
+    return await services.retrieval.SearchMemories(
+        pb.SearchMemoriesRequest(user_id=user, query=query, **fields)
+    )
+
+
+async def listed(
+    services: Services, user: str = "ana", **fields: Any
+) -> retrieval_service_pb2.ListMemoriesResponse:
+    found = await services.retrieval.ListMemories(
+        pb.ListMemoriesRequest(user_id=user, page_size=100, **fields)
+    )
+    assert found.total_size == len(found.memories)
+    return found
+
+
+async def context(
+    services: Services, query: str = "", **fields: Any
+) -> retrieval_service_pb2.GetContextResponse:
+    return await services.retrieval.GetContext(
+        pb.GetContextRequest(user_id="ana", query=query, **fields)
+    )
+
+
+def contents(found: Any) -> list[str]:
+    if isinstance(found, retrieval_service_pb2.SearchMemoriesResponse):
+        return [result.memory.content for result in found.results]
+    return [memory.content for memory in found.memories]
+
+
+def leg(
+    found: retrieval_service_pb2.SearchMemoriesResponse | retrieval_service_pb2.GetContextResponse,
+    name: str = "sealed",
+) -> search_pb2.LegReport:
+    return next(leg for leg in found.legs if leg.name == name)
+
+
+class TestSearch:
+    @pytest.mark.parametrize(
+        ("query", "best"),
+        [
+            ("lithium", SEALED[0]),
+            ("against which illness does Ana take lithium?", SEALED[0]),
+            ("đậu phộng", SEALED[1]),
+            ("di ung dau phong", SEALED[1]),
+            ("猫", SEALED[2]),
+            ("秘密の猫", SEALED[2]),
+            ("🦊", SEALED[3]),
+            ("Porto", CLEAR[0]),
+        ],
+    )
+    async def test_h3_sealed_memories_stand_beside_clear_ones(
+        self, services: Services, ids: dict[str, str], query: str, best: Fact
+    ) -> None:
+        found = await search(services, query, limit=20, explain=True)
+        assert contents(found)[0] == best.content
+        assert set(contents(found)) == {fact.content for fact in [*CLEAR, *CURRENT]}
+        assert [result.memory.id for result in found.results] == [
+            ids[content] for content in contents(found)
+        ]
+        for result in found.results:
+            assert sum(result.breakdown.values()) == pytest.approx(result.score, abs=1e-6)
+        top = found.results[0]
+        assert top.breakdown["keyword"] > 0
+        assert top.breakdown["semantic"] > 0
+        assert {"semantic", "keyword"} <= set(top.matched_legs)
+        assert (leg(found).state, leg(found).candidates) == (search_pb2.LEG_STATE_RAN, len(CURRENT))
+        assert leg(found).reason == ""
+        assert not found.degraded
+
+    async def test_h3_near_in_meaning_without_a_word_in_common(
+        self, services: Services, ids: dict[str, str]
+    ) -> None:
+        """The vector alone finds it: the caller's own, of the very words."""
+        vector = (await OfflineEmbedder().embed([SEALED[4].content])).vectors[0]
+        found = await search(
+            services, query_embedding=[float(x) for x in vector], limit=3, explain=True
+        )
+        assert contents(found)[0] == SEALED[4].content
+        top = found.results[0]
+        assert top.breakdown["keyword"] == 0
+        assert top.breakdown["semantic"] > max(
+            result.breakdown["semantic"] for result in found.results[1:]
+        )
+
+    async def test_h3_seed003_adds_up_too(self, services: Services, ids: dict[str, str]) -> None:
+        found = await search(services, "lithium migraine", ranking="seed003", explain=True)
+        assert contents(found)[0] == SEALED[0].content
+        assert "fulltext" in found.results[0].matched_legs
+        for result in found.results:
+            assert sum(result.breakdown.values()) == pytest.approx(result.score, abs=1e-6)
+
+    async def test_h3_a_time_in_the_question(self, services: Services, ids: dict[str, str]) -> None:
+        found = await search(services, "what was in March 2026?", limit=1)
+        assert contents(found) == [SEALED[4].content]
+        assert "temporal" in found.results[0].matched_legs
+
+    async def test_h3_the_most_recent(self, services: Services, ids: dict[str, str]) -> None:
+        found = await search(services, "my most recent memories", limit=2)
+        assert contents(found) == [SEALED[3].content, SEALED[2].content]
+
+    @pytest.mark.parametrize(
+        ("filters", "expected"),
+        [
+            ({"tags": ["health", "other"]}, [SEALED[0]]),
+            ({"tags": ["other"]}, []),
+            ({"metadata_filter": {"ward": 3}}, [SEALED[0]]),
+            ({"metadata_filter": {"ward": 3, "open": True}}, [SEALED[0]]),
+            ({"metadata_filter": {"open": 1}}, []),
+            ({"created_after": stamp(NOW - 3.5 * DAY)}, [SEALED[4]]),
+            ({"created_before": stamp(NOW - 7.5 * DAY)}, CLEAR),
+        ],
+    )
+    async def test_h3_filters(
+        self,
+        services: Services,
+        ids: dict[str, str],
+        filters: dict[str, Any],
+        expected: list[Fact],
+    ) -> None:
+        """In searches, in searches for nothing, and in lists, with their totals."""
+        wanted = {fact.content for fact in expected}
+        assert set(contents(await search(services, "Ana", limit=20, **filters))) == wanted
+        assert set(contents(await search(services, limit=20, **filters))) == wanted
+        assert set(contents(await listed(services, **filters))) == wanted
+
+    async def test_h3_only_the_newest_are_compared(
+        self, services: Services, ids: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from recollect_retrieval.storage import sealed
+
+        monkeypatch.setattr(sealed, "MEMORIES", 2)
+        found = await search(services, "🦊 lithium", limit=1)
+        assert contents(found) == [SEALED[3].content]
+        assert leg(found).candidates == 2
+        assert "newest" in leg(found).reason
+
+    async def test_h3_what_was_said_and_what_it_came_to(
+        self, services: Services, key: UserKey, superuser_conninfo: str
+    ) -> None:
+        """Nothing clear is held of this user: the indexes are empty."""
+        hide_turns(
+            superuser_conninfo,
+            key,
+            "c1",
+            [Turn("Tôi bị đau đầu", name="Ana"), Turn("Kể thêm đi", role="assistant")],
+            summary="migraine",
+        )
+        scopes = [search_pb2.SEARCH_SCOPE_MESSAGES, search_pb2.SEARCH_SCOPE_SUMMARIES]
+        said = await search(services, "đau đầu", scopes=scopes[:1], explain=True)
+        assert [r.message.content for r in said.results] == ["Tôi bị đau đầu"]
+        assert (said.results[0].message.id, said.results[0].message.name) == ("m1", "Ana")
+        assert sum(said.results[0].breakdown.values()) == pytest.approx(said.results[0].score)
+        assert leg(said, "episodic").candidates == 1
+        summed = await search(services, "migraine", scopes=scopes, excerpt_messages=1)
+        assert [r.summary.summary for r in summed.results] == ["migraine"]
+        assert summed.results[0].summary.title == "About migraine"
+        around = await search(services, "đau đầu", scopes=scopes, excerpt_messages=1)
+        assert [m.content for m in around.results[0].excerpt] == ["Tôi bị đau đầu", "Kể thêm đi"]
+
+
+class TestContext:
+    async def test_h3_every_section(
+        self, services: Services, key: UserKey, ids: dict[str, str], superuser_conninfo: str
+    ) -> None:
+        named = [{"id": ids[SEALED[2].content], "relevance": 0.75}]
+        hide_turns(
+            superuser_conninfo,
+            key,
+            "c1",
+            [Turn("What do I take?"), Turn("Lithium.", role="assistant", context_items=named)],
+            summary="migraine",
+        )
+        hide_profile(superuser_conninfo, key, {"summary": "A patient", "facts": {"ward": "Nord"}})
+        found = await context(services, "lithium", conversation_id="c1", max_tokens=4000)
+        assert set(contents(found)) == {fact.content for fact in [*CLEAR, *CURRENT]}
+        assert found.relevant[0].memory.content == SEALED[0].content
+        (previous,) = found.previous_items
+        assert (previous.memory.content, previous.score) == (SEALED[2].content, 0.75)
+        assert [c.title for c in found.conversations] == ["About migraine"]
+        assert found.profile.summary == "A patient"
+        assert dict(found.profile.facts) == {"ward": "Nord"}
+        assert found.profile.department == "sales"
+        for words in (SEALED[0].content, SEALED[2].content, "A patient"):
+            assert words in found.prompt_block
+        assert leg(found).state == search_pb2.LEG_STATE_RAN
+        assert not found.degraded
+
+    async def test_h3_without_a_question(self, services: Services, ids: dict[str, str]) -> None:
+        found = await context(services)
+        assert set(contents(found)) == {fact.content for fact in [*CLEAR, *CURRENT]}
+        assert (leg(found).state, leg(found).candidates) == (search_pb2.LEG_STATE_RAN, len(CURRENT))
+
+    async def test_a_user_who_never_decided_hears_of_no_such_leg(
+        self, services: Services, superuser_conninfo: str
+    ) -> None:
+        await remember(superuser_conninfo, "ana", CLEAR, embedder=OfflineEmbedder())
+        found = await search(services, "Porto")
+        assert "sealed" not in {leg.name for leg in found.legs}
+        assert "sealed" not in {leg.name for leg in (await context(services, "Porto")).legs}
+
+
+class TestReads:
+    async def test_h3_one_memory_and_lists(self, services: Services, ids: dict[str, str]) -> None:
+        reply = await services.retrieval.GetMemory(
+            pb.GetMemoryRequest(user_id="ana", memory_id=ids[SEALED[0].content])
+        )
+        assert reply.memory.content == SEALED[0].content
+        assert list(reply.memory.tags) == ["health"]
+        assert dict(reply.memory.metadata) == {"ward": 3.0, "open": True}
+        assert reply.memory.sensitive
+        everything = [*CLEAR, *CURRENT]
+        assert contents(await listed(services)) == [f.content for f in reversed(everything)]
+
+    async def test_h3_conversations_and_profiles(
+        self, services: Services, key: UserKey, superuser_conninfo: str
+    ) -> None:
+        hide_turns(superuser_conninfo, key, "c1", [Turn("Xin chào 🦊")], summary="migraine")
+        await summarise(superuser_conninfo, "ana", "c2", "clear", said_at=NOW - DAY)
+        read = services.retrieval
+        whole = await read.GetConversation(
+            pb.GetConversationRequest(user_id="ana", conversation_id="c1")
+        )
+        assert [m.content for m in whole.messages] == ["Xin chào 🦊"]
+        assert whole.summary.title == "About migraine"
+        page = await read.ListConversations(pb.ListConversationsRequest(user_id="ana"))
+        assert [c.summary for c in page.conversations] == ["migraine", "clear"]
+        recent = await read.GetRecentConversations(
+            pb.GetRecentConversationsRequest(user_id="ana", include_messages=True)
+        )
+        assert [m.content for m in recent.conversations[0].messages] == ["Xin chào 🦊"]
+        suggested = await read.GetSuggestions(pb.GetSuggestionsRequest(user_id="ana"))
+        assert list(suggested.suggestions) == ["Ask again about migraine"]
+        hide_profile(superuser_conninfo, key, {"summary": "A patient"})
+        profile = await read.GetProfile(pb.GetProfileRequest(user_id="ana"))
+        assert (profile.profile.summary, profile.profile.department) == ("A patient", "sales")
+        profiles = await read.ListProfiles(pb.ListProfilesRequest())
+        assert [p.summary for p in profiles.profiles] == ["A patient"]
+
+    async def test_h3_history_and_other_times(
+        self, services: Services, key: UserKey, superuser_conninfo: str
+    ) -> None:
+        """C5, D9: what a sealed memory said is told by its sealed versions."""
+        first = Fact("Ana takes lithium", type="personal", created_at=NOW - 9 * DAY)
+        (memory_id,) = await hide(superuser_conninfo, key, [first], embedder=OfflineEmbedder())
+        later = {**words_of(first), "content": "Ana takes valproate"}
+        change_words(superuser_conninfo, key, memory_id, later, at=NOW - 5 * DAY)
+        hide_profile(superuser_conninfo, key, {"summary": "well"}, {"summary": "ill"})
+        then = stamp(NOW - 7 * DAY)
+        past = await search(services, "lithium", known_at=then, explain=True)
+        assert contents(past) == ["Ana takes lithium"]
+        assert past.results[0].breakdown["keyword"] > 0
+        assert sum(past.results[0].breakdown.values()) == pytest.approx(past.results[0].score)
+        assert contents(await search(services, "valproate")) == ["Ana takes valproate"]
+        assert contents(await listed(services, known_at=then)) == ["Ana takes lithium"]
+        assert contents(await context(services, "lithium", known_at=then)) == ["Ana takes lithium"]
+        events = await services.retrieval.GetMemoryHistory(
+            pb.GetMemoryHistoryRequest(user_id="ana", memory_id=str(memory_id))
+        )
+        newest = events.events[0]
+        assert (newest.before["content"], newest.after["content"]) == (
+            "Ana takes lithium",
+            "Ana takes valproate",
+        )
+        assert set(newest.after) == {"content"}
+        profile = await services.retrieval.GetProfileHistory(
+            pb.GetProfileHistoryRequest(user_id="ana")
+        )
+        assert [dict(event.after) for event in profile.events] == [
+            {"summary": "ill"},
+            {"summary": "well"},
+        ]
+        assert dict(profile.events[0].before) == {"summary": "well"}
+
+
+class TestWithoutTheKey:
+    @pytest.mark.parametrize("wrong", [False, True])
+    async def test_h3_what_is_sealed_is_left_out_and_said(
+        self,
+        services: Services,
+        start_services: StartServices,
+        key: UserKey,
+        ids: dict[str, str],
+        superuser_conninfo: str,
+        wrong: bool,
+    ) -> None:
+        """Skipped where there is no key at all; degraded where there is one that does not open."""
+        del services
+        hide_turns(superuser_conninfo, key, "c1", [Turn("Hallo")], summary="migraine")
+        await summarise(superuser_conninfo, "ana", "c2", "clear", said_at=NOW - DAY)
+        hide_profile(superuser_conninfo, key, {"summary": "A patient"})
+        settings: dict[str, Any] = {"encryption_key": "0b" * 32} if wrong else {}
+        state = search_pb2.LEG_STATE_FAILED if wrong else search_pb2.LEG_STATE_SKIPPED
+        clear = {fact.content for fact in CLEAR}
+        async with start_services(**settings) as blind:
+            for found in (
+                await search(blind, "lithium in Porto", limit=20),
+                await search(blind, "in March 2026", limit=20),
+                await search(blind, limit=20),
+                await context(blind, "lithium in Porto"),
+                told := await context(blind),
+            ):
+                assert set(contents(found)) == clear
+                assert leg(found).state == state
+                assert leg(found).reason
+                assert found.degraded == wrong
+            assert [c.summary for c in told.conversations] == ["clear"]
+            assert told.profile.summary == ""
+            assert set(contents(await listed(blind))) == clear
+            assert contents(await listed(blind, tags=["health"])) == []
+            read = blind.retrieval
+            page = await read.ListConversations(pb.ListConversationsRequest(user_id="ana"))
+            assert [c.summary for c in page.conversations] == ["clear"]
+            assert page.total_size == 1
+            profiles = await read.ListProfiles(pb.ListProfilesRequest())
+            assert list(profiles.profiles) == []
+            for refused in (
+                read.GetMemory(
+                    pb.GetMemoryRequest(user_id="ana", memory_id=ids[SEALED[0].content])
+                ),
+                read.GetConversation(
+                    pb.GetConversationRequest(user_id="ana", conversation_id="c1")
+                ),
+                read.GetProfile(pb.GetProfileRequest(user_id="ana")),
+            ):
+                refusal = await refusal_of(refused)
+                assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
+                assert refusal.reason == "ENCRYPTION_NOT_CONFIGURED"
+
+    async def test_h3_who_has_nothing_sealed_is_not_degraded(
+        self, services: Services, superuser_conninfo: str
+    ) -> None:
+        """Encryption was turned on or off once, and no key was ever needed."""
+        await remember(superuser_conninfo, "ana", CLEAR, embedder=OfflineEmbedder())
+        write(superuser_conninfo, "UPDATE users SET encrypt_sensitive = false")
+        found = await search(services, "Porto")
+        assert contents(found)[0] == CLEAR[0].content
+        assert not found.degraded
+        assert not (await context(services, "Porto")).degraded
+        assert set(contents(await listed(services))) == {fact.content for fact in CLEAR}
+
+
+class TestBrokenSeals:
+    async def test_h3_a_changed_row_is_left_out(
+        self,
+        services: Services,
+        key: UserKey,
+        ids: dict[str, str],
+        superuser_conninfo: str,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        write(
+            superuser_conninfo,
+            "UPDATE memories SET sealed = set_byte(sealed, 20, 255 - get_byte(sealed, 20))"
+            " WHERE memory_id = %s",
+            ids[SEALED[0].content],
+        )
+        with caplog.at_level(logging.ERROR, logger="recollect.sealed"):
+            found = await search(services, "lithium", limit=20)
+        assert set(contents(found)) == {fact.content for fact in [*CLEAR, *CURRENT[1:]]}
+        assert (leg(found).state, leg(found).candidates) == (search_pb2.LEG_STATE_RAN, 4)
+        assert leg(found).reason.startswith("1 left out")
+        assert not found.degraded
+        (record,) = [r for r in caplog.records if r.name == "recollect.sealed"]
+        assert ids[SEALED[0].content] in str(record.__dict__)
+        assert "lithium" not in str(record.__dict__)
+        told = await context(services, "lithium")
+        assert SEALED[0].content not in contents(told)
+        assert leg(told).reason.startswith("1 left out")
+        refusal = await refusal_of(
+            services.retrieval.GetMemory(
+                pb.GetMemoryRequest(user_id="ana", memory_id=ids[SEALED[0].content])
+            )
+        )
+        assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
+
+    async def test_h3_somebody_elses_words_do_not_open_here(
+        self, services: Services, key: UserKey, superuser_conninfo: str, tmp_path: Path
+    ) -> None:
+        """Not those of another user, another tenant or another row, whoever moved them."""
+        keys = keys_of(tmp_path)
+        facts = [Fact(f"a memory {n}", type="personal", created_at=NOW - n * DAY) for n in range(4)]
+        ids = await hide(superuser_conninfo, key, facts, embedder=OfflineEmbedder())
+        stolen = words_of(Fact("stolen words"))
+        bo, abroad = await keys.make("default", "bo"), await keys.make("other", "ana")
+        for memory_id, sealed in (
+            (ids[0], bo.seal(stolen, memory_place(ids[0]))),
+            (ids[1], abroad.seal(stolen, memory_place(ids[1]))),
+            (ids[2], key.seal(stolen, memory_place(uuid7()))),
+        ):
+            write(
+                superuser_conninfo,
+                "UPDATE memories SET sealed = %s WHERE memory_id = %s",
+                sealed,
+                memory_id,
+            )
+        found = await search(services, "stolen words", limit=20)
+        assert contents(found) == ["a memory 3"]
+        assert leg(found).reason.startswith("3 left out")
+        assert contents(await context(services)) == ["a memory 3"]
+
+
+def write(conninfo: str, statement: str, *values: Any) -> None:
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        connection.execute(statement.encode(), values)
+
+
+def change_words(
+    conninfo: str, key: UserKey, memory_id: Any, words: dict[str, Any], *, at: datetime
+) -> None:
+    """The next version of a sealed memory, without a vector of its new words."""
+    write(
+        conninfo,
+        f"INSERT INTO memory_versions (tenant_id, user_id, memory_id, version, {KEPT}, sealed,"
+        f" known_from, known_to) SELECT tenant_id, user_id, memory_id, version, {KEPT}, sealed,"
+        " updated_at, %s FROM memories WHERE memory_id = %s",
+        at,
+        memory_id,
+    )
+    write(
+        conninfo,
+        "UPDATE memories SET version = 2, text_version = 2, updated_at = %s, sealed = %s"
+        " WHERE memory_id = %s",
+        at,
+        key.seal(words, memory_place(memory_id)),
+        memory_id,
+    )
+    write(
+        conninfo,
+        "INSERT INTO history (tenant_id, user_id, event_id, subject, memory_id, action, version,"
+        " actor, reason) VALUES (%s, %s, %s, 'memory', %s, 'updated', 2, 'ana', '')",
+        key.tenant_id,
+        key.user_id,
+        uuid7(),
+        memory_id,
+    )

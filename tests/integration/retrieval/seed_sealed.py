@@ -1,0 +1,184 @@
+"""What is sealed, put straight into the tables, as the extraction service leaves it there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import psycopg
+from psycopg.types.json import Jsonb
+
+from recollect_shared.embeddings.protocol import Embedder
+from recollect_shared.encryption.places import (
+    memory_place,
+    message_place,
+    profile_place,
+    summary_place,
+    vector_place,
+)
+from recollect_shared.encryption.sealed import UserKey
+from recollect_shared.identifiers import uuid7
+from recollect_shared.text.normalise import nfc
+from tests.integration.retrieval.seed import Fact
+from tests.integration.retrieval.seed_passages import Turn
+
+_USER = """
+INSERT INTO users (tenant_id, user_id, encrypt_sensitive) VALUES (%s, %s, true)
+ON CONFLICT (tenant_id, user_id) DO UPDATE SET encrypt_sensitive = true
+"""
+
+
+def words_of(fact: Fact) -> dict[str, Any]:
+    """What is sealed of a memory."""
+    return {
+        "content": nfc(fact.content),
+        "detail": "",
+        "tags": list(fact.tags),
+        "keywords": [],
+        "context": {},
+        "metadata": dict(fact.metadata),
+    }
+
+
+async def hide(
+    conninfo: str, key: UserKey, facts: Sequence[Fact], *, embedder: Embedder | None = None
+) -> list[UUID]:
+    """Store sealed memories of the key's user; their ids in order.
+
+    Args:
+        conninfo: The administrator's way into the database.
+        key: What seals them.
+        facts: What is remembered. Entities are left out: nothing sealed mentions one.
+        embedder: Makes their vectors; without it only facts that bring one have one.
+    """
+    of = (key.tenant_id, key.user_id)
+    ids = [uuid7() for _ in facts]
+    vectors = [fact.vector for fact in facts]
+    model = ("test-model", 64)
+    if embedder is not None:
+        model = (embedder.name, embedder.dimensions)
+        vectors = list((await embedder.embed([nfc(fact.content) for fact in facts])).vectors)
+    async with await psycopg.AsyncConnection.connect(conninfo) as connection:
+        await connection.execute(_USER, of)
+        await connection.execute(
+            "INSERT INTO embedding_models (model, dimensions, active)"
+            " VALUES (%s, %s, NOT EXISTS (SELECT FROM embedding_models WHERE active))"
+            " ON CONFLICT DO NOTHING",
+            model,
+        )
+        for memory_id, fact, vector in zip(ids, facts, vectors, strict=True):
+            created_at = fact.created_at or datetime.now(UTC)
+            said_at = fact.valid_from or created_at
+            successor = uuid7() if fact.status in ("superseded", "contradicted") else None
+            await connection.execute(
+                "WITH numbered AS (UPDATE users SET last_lexical_no = last_lexical_no + 1"
+                " WHERE tenant_id = %(tenant)s AND user_id = %(user)s RETURNING last_lexical_no)"
+                " INSERT INTO memories (tenant_id, user_id, memory_id, type, content, importance,"
+                " confidence, source, origin, status, conversation_id, valid_from, said_at,"
+                " created_at, updated_at, expires_at, superseded_by, lexical_no, lexical_length,"
+                " sensitive, embedding_state, sealed) SELECT %(tenant)s, %(user)s, %(id)s,"
+                " %(type)s, '', %(importance)s, %(confidence)s, %(source)s, 'user', %(status)s,"
+                " %(conversation)s, %(said)s, %(said)s, %(created)s, %(created)s, %(expires)s,"
+                " %(successor)s, last_lexical_no, 0, true, 'sealed', %(sealed)s FROM numbered",
+                {
+                    "tenant": key.tenant_id,
+                    "user": key.user_id,
+                    "id": memory_id,
+                    "type": fact.type,
+                    "importance": fact.importance,
+                    "confidence": fact.confidence,
+                    "source": fact.source,
+                    "status": fact.status,
+                    "conversation": fact.conversation_id,
+                    "said": said_at,
+                    "created": created_at,
+                    "expires": fact.expires_at,
+                    "successor": successor,
+                    "sealed": key.seal(words_of(fact), memory_place(memory_id)),
+                },
+            )
+            if vector is not None:
+                half = np.asarray(vector).astype("<f2").tobytes()
+                await connection.execute(
+                    "INSERT INTO sealed_embeddings (tenant_id, user_id, memory_id, model,"
+                    " dimensions, sealed) VALUES (%s, %s, %s, %s, %s, %s)",
+                    (
+                        *of,
+                        memory_id,
+                        *model,
+                        key.seal_bytes(half, vector_place(memory_id, model[0])),
+                    ),
+                )
+    return ids
+
+
+def hide_turns(
+    conninfo: str, key: UserKey, conversation_id: str, turns: Sequence[Turn], *, summary: str = ""
+) -> None:
+    """Store a sealed conversation, and with `summary` what it came to, title and all."""
+    of = (key.tenant_id, key.user_id)
+    said_at = [turn.said_at or datetime.now(UTC) for turn in turns]
+    with psycopg.connect(conninfo) as connection:
+        connection.execute(_USER.encode(), of)
+        connection.execute(
+            b"INSERT INTO conversations (tenant_id, user_id, conversation_id, last_message_no,"
+            b" last_said_at) VALUES (%s, %s, %s, %s, %s)",
+            (*of, conversation_id, len(turns), max(said_at)),
+        )
+        for number, (turn, moment) in enumerate(zip(turns, said_at, strict=True), start=1):
+            message_id = turn.message_id or f"m{number}"
+            words = {
+                "content": nfc(turn.content),
+                "name": turn.name,
+                "context_items": list(turn.context_items),
+                "metadata": dict(turn.metadata),
+            }
+            connection.execute(
+                b"INSERT INTO messages (tenant_id, user_id, conversation_id, message_no,"
+                b" message_id, role, name, content, said_at, embedding_state, sealed)"
+                b" VALUES (%s, %s, %s, %s, %s, %s, '', '', %s, 'none', %s)",
+                (*of, conversation_id, number, message_id, turn.role, moment,
+                 key.seal(words, message_place(conversation_id, message_id))),
+            )  # fmt: skip
+        if summary:
+            outline = {
+                "title": f"About {summary}",
+                "summary": nfc(summary),
+                "key_topics": [summary],
+                "technical_topics": [],
+                "followup_suggestions": [f"Ask again about {summary}"],
+            }
+            connection.execute(
+                b"INSERT INTO conversation_summaries (tenant_id, user_id, conversation_id, title,"
+                b" summary, outcome, covers_to, embedding_state, sealed)"
+                b" VALUES (%s, %s, %s, '', '', 'resolved', %s, 'none', %s)",
+                (*of, conversation_id, len(turns),
+                 key.seal(outline, summary_place(conversation_id))),
+            )  # fmt: skip
+
+
+def hide_profile(conninfo: str, key: UserKey, *versions: Mapping[str, Any]) -> None:
+    """Store a sealed profile, each of `versions` after the other, with its history."""
+    of = (key.tenant_id, key.user_id)
+    with psycopg.connect(conninfo) as connection:
+        connection.execute(_USER.encode(), of)
+        connection.execute(
+            b"INSERT INTO profiles (tenant_id, user_id, department, sealed, version)"
+            b" VALUES (%s, %s, %s, %s, %s)",
+            (*of, "sales", key.seal(versions[-1], profile_place()), len(versions)),
+        )
+        for version, values in enumerate(versions, start=1):
+            connection.execute(
+                b"INSERT INTO profile_versions (tenant_id, user_id, version, profile, sealed,"
+                b" actor) VALUES (%s, %s, %s, '{}', %s, 'ana')",
+                (*of, version, key.seal(values, profile_place())),
+            )
+            connection.execute(
+                b"INSERT INTO history (tenant_id, user_id, event_id, subject, action, version,"
+                b" actor, reason, before, after) VALUES (%s, %s, %s, 'profile', %s, %s, 'ana', '',"
+                b" NULL, %s)",
+                (*of, uuid7(), "created" if version == 1 else "updated", version, Jsonb({})),
+            )

@@ -1,0 +1,112 @@
+"""Settings of encryption: one key-encryption key at most, and mistakes are told at the start."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from recollect_shared.config import SharedSettings, describe
+from recollect_shared.encryption.wrapping import LocalWrapper
+from recollect_shared.startup import load_user_keys, user_keys_dir
+from tests.unit.encryption.wrappers import CloudWrapper
+
+DIGITS = "0f" * 32
+HOOK = f"{CloudWrapper.__module__}:cloud"
+
+
+def test_h3_off_by_default(tmp_path: Path) -> None:
+    settings = SharedSettings(data_dir=tmp_path)
+    assert settings.load_key_wrapper() is None
+    assert not load_user_keys(settings, b"h" * 32).configured
+    assert user_keys_dir(settings) == tmp_path / "user-keys"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_h3_the_key_from_the_environment_or_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "kek"
+    file.write_text(f"{DIGITS}\n")
+    monkeypatch.setenv("RECOLLECT_USER_KEYS_DIR", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("RECOLLECT_ENCRYPTION_KEY_FILE", str(file))
+    settings = SharedSettings()
+    assert user_keys_dir(settings) == tmp_path / "elsewhere"
+    from_file = settings.load_key_wrapper()
+    monkeypatch.delenv("RECOLLECT_ENCRYPTION_KEY_FILE")
+    monkeypatch.setenv("RECOLLECT_ENCRYPTION_KEY", DIGITS)
+    settings = SharedSettings()
+    from_environment = settings.load_key_wrapper()
+    assert from_file is not None
+    assert from_environment is not None
+    assert from_file.id == from_environment.id == LocalWrapper(bytes.fromhex(DIGITS)).id
+    assert DIGITS not in repr(settings)
+    assert load_user_keys(settings, b"h" * 32).configured
+
+
+def test_h3_a_wrapper_of_ones_own(tmp_path: Path) -> None:
+    wrapper = SharedSettings(data_dir=tmp_path, key_wrapper=HOOK).load_key_wrapper()
+    assert wrapper is not None
+    assert wrapper.id == CloudWrapper.id
+
+
+def test_h3_two_keys_are_one_too_many(tmp_path: Path) -> None:
+    for given in (
+        {"RECOLLECT_ENCRYPTION_KEY": DIGITS, "RECOLLECT_KEY_WRAPPER": HOOK},
+        {"RECOLLECT_ENCRYPTION_KEY": DIGITS, "RECOLLECT_ENCRYPTION_KEY_FILE": str(tmp_path)},
+        {"RECOLLECT_KEY_WRAPPER": HOOK, "RECOLLECT_ENCRYPTION_KEY_FILE": str(tmp_path)},
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in given.items():
+                patch.setenv(name, value)
+            with pytest.raises(ValidationError) as caught:
+                SharedSettings()
+        told = describe(caught.value)
+        assert "set one of RECOLLECT_ENCRYPTION_KEY" in told
+        assert DIGITS not in told
+
+
+@pytest.mark.parametrize("text", ["secret-secret", "ab" * 31, "ab" * 33, "zz" * 32, "é" * 64])
+def test_h3_a_key_of_another_form_is_told_and_not_repeated(tmp_path: Path, text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RECOLLECT_ENCRYPTION_KEY", text)
+        with pytest.raises(ValidationError) as caught:
+            SharedSettings()
+    told = describe(caught.value)
+    assert "RECOLLECT_ENCRYPTION_KEY does not hold a key of 64 hexadecimal digits" in told
+    assert text not in told
+    file = tmp_path / "kek"
+    file.write_text(text, "utf-8")
+    with pytest.raises(ValueError, match="64 hexadecimal digits") as in_file:
+        SharedSettings(encryption_key_file=file).load_key_wrapper()
+    assert str(file) in str(in_file.value)
+    assert text not in str(in_file.value)
+
+
+def test_h3_a_key_file_is_never_made(tmp_path: Path) -> None:
+    file = tmp_path / "kek"
+    with pytest.raises(ValueError, match="cannot be read"):
+        SharedSettings(encryption_key_file=file).load_key_wrapper()
+    assert not os.path.exists(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("no-colon", "package.module:factory"),
+        (":cloud", "package.module:factory"),
+        ("no.such.module:cloud", "ModuleNotFoundError"),
+        (HOOK + "s", "AttributeError"),
+        (HOOK.replace("cloud", "fails"), "RuntimeError"),
+        (HOOK.replace("cloud", "nothing"), "must return an object"),
+        (HOOK.replace("cloud", "Blocking"), "asynchronous"),
+        (HOOK.replace("cloud", "Nameless"), "must return an object"),
+    ],
+)
+def test_h3_a_wrapper_that_cannot_be_used_is_told(name: str, told: str) -> None:
+    with pytest.raises(ValueError, match="RECOLLECT_KEY_WRAPPER") as caught:
+        SharedSettings(key_wrapper=name).load_key_wrapper()
+    assert told in str(caught.value)
+    assert "hunter2" not in str(caught.value)

@@ -1,0 +1,108 @@
+"""Sealed values (faults.md section 3, encryption): they open in their own row and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from uuid import uuid4
+
+import pytest
+
+from recollect_shared.encryption import places
+from recollect_shared.encryption.failures import BrokenSeal
+from recollect_shared.encryption.sealed import OVERHEAD_BYTES, UserKey
+
+KEY = b"k" * 32
+VALUES = {
+    "content": "Kanari: tôi bị tiểu đường 🩺 السكري",
+    "tags": ["sức khỏe"],
+    "n": None,
+    "x": 1.5,
+}
+MEMORY = uuid4()
+PLACE = places.memory_place(MEMORY)
+
+
+def key(secret: bytes = KEY, tenant: str = "t", user: str = "u") -> UserKey:
+    return UserKey(secret, tenant, user, "id")
+
+
+def test_h3_a_value_opens_where_it_was_sealed() -> None:
+    sealed = key().seal(VALUES, PLACE)
+    assert key().open(sealed, places.memory_place(str(MEMORY))) == VALUES
+    assert key().open(memoryview(sealed), PLACE) == VALUES  # type: ignore[arg-type]
+    assert sealed != key().seal(VALUES, PLACE)
+
+
+def test_h3_nothing_of_the_value_shows() -> None:
+    sealed = key().seal(VALUES, PLACE)
+    for word in ("Kanari", "tiểu đường", "content", "🩺"):
+        assert word.encode() not in sealed
+    assert KEY not in sealed
+    assert "k" * 8 not in repr(key())
+
+
+def test_h3_half_a_surrogate_pair_is_kept() -> None:
+    assert key().open(key().seal({"a": "\ud83d"}, PLACE), PLACE) == {"a": "\ud83d"}
+
+
+def test_h3_bytes_are_sealed_as_they_are() -> None:
+    vector = os.urandom(3072)
+    place = places.vector_place(MEMORY, "model")
+    sealed = key().seal_bytes(vector, place)
+    assert len(sealed) == len(vector) + OVERHEAD_BYTES
+    assert key().open_bytes(sealed, place) == vector
+    with pytest.raises(BrokenSeal):
+        key().open_bytes(sealed, places.vector_place(MEMORY, "another"))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        places.memory_place(uuid4()),
+        places.vector_place(MEMORY, ""),
+        places.message_place("c", str(MEMORY)),
+        places.summary_place(str(MEMORY)),
+        places.profile_place(),
+        places.reply_place(MEMORY, 1),
+        ("memory",),
+        (f"memory{MEMORY}",),
+        (),
+    ],
+)
+def test_h3_another_row_does_not_open_it(other: tuple[str, ...]) -> None:
+    with pytest.raises(BrokenSeal):
+        key().open(key().seal(VALUES, PLACE), other)
+
+
+def test_h3_places_cannot_be_run_together() -> None:
+    sealed = key().seal(VALUES, places.message_place("a", "b,c"))
+    with pytest.raises(BrokenSeal):
+        key().open(sealed, places.message_place("a,b", "c"))
+
+
+@pytest.mark.parametrize(
+    "other", [key(user="v"), key(tenant="x"), key(secret=b"l" * 32), key(tenant="u", user="t")]
+)
+def test_h3_another_user_or_key_does_not_open_it(other: UserKey) -> None:
+    with pytest.raises(BrokenSeal):
+        other.open(key().seal(VALUES, PLACE), PLACE)
+
+
+def test_h3_every_changed_byte_breaks_it() -> None:
+    sealed = key().seal({"content": "tea"}, PLACE)
+    for i in range(len(sealed)):
+        changed = sealed[:i] + bytes([sealed[i] ^ 1]) + sealed[i + 1 :]
+        with pytest.raises(BrokenSeal):
+            key().open(changed, PLACE)
+    for cut in range(len(sealed)):
+        with pytest.raises(BrokenSeal):
+            key().open(sealed[:cut], PLACE)
+    with pytest.raises(BrokenSeal):
+        key().open(sealed + b"\0", PLACE)
+
+
+def test_h3_what_is_wrong_is_told_without_contents() -> None:
+    with pytest.raises(BrokenSeal) as caught:
+        key(user="v").open(key().seal(VALUES, PLACE), PLACE)
+    assert "Kanari" not in str(caught.value)
+    assert caught.value.__cause__ is None

@@ -1,0 +1,271 @@
+"""Keys of users: made once, bound to their user, gone when erased (faults.md section 3)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import os
+import stat
+import sys
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+
+import pytest
+
+from recollect_shared.encryption.failures import (
+    BrokenSeal,
+    EncryptionNotConfigured,
+    KeyGone,
+    KeyNotOpened,
+    KeyServiceUnavailable,
+    KeyUnavailable,
+)
+from recollect_shared.encryption.key_store import KeyStore
+from recollect_shared.encryption.places import profile_place
+from recollect_shared.encryption.user_keys import UserKeys
+from recollect_shared.encryption.wrapping import KeyWrapper, LocalWrapper
+from recollect_shared.errors import Unavailable, WrongState
+from recollect_shared.user_hash import user_hash
+from tests.unit.encryption.wrappers import CloudWrapper
+
+KEK = b"e" * 32
+HASH_KEY = b"h" * 32
+PLACE = profile_place()
+USER = ("tenant", "ana@example.com")
+
+
+def keys(folder: Path, wrapper: KeyWrapper | None = None, *, cached: int = 100) -> UserKeys:
+    return UserKeys(
+        wrapper or LocalWrapper(KEK), KeyStore(folder), HASH_KEY, cached=cached, wrapper_seconds=60
+    )
+
+
+def file_of(folder: Path, tenant: str = USER[0], user: str = USER[1]) -> Path:
+    hashed = user_hash(HASH_KEY, tenant, user)
+    return folder / hashed[:2] / hashed[2:4] / f"{hashed}.json"
+
+
+def files(folder: Path) -> list[Path]:
+    return [each for each in folder.rglob("*") if each.is_file() and each.name != ".lock"]
+
+
+class TestMaking:
+    async def test_h3_a_made_key_opens_in_another_process(self, tmp_path: Path) -> None:
+        made = await keys(tmp_path).make(*USER)
+        sealed = made.seal({"a": "b"}, PLACE)
+        opened = await keys(tmp_path).open(*USER)
+        assert opened.open(sealed, PLACE) == {"a": "b"}
+        assert (opened.tenant_id, opened.user_id) == USER
+        again = await keys(tmp_path).make(*USER)
+        assert again.key_id == made.key_id
+        assert again.open(sealed, PLACE) == {"a": "b"}
+
+    async def test_h3_each_user_has_another_key(self, tmp_path: Path) -> None:
+        held = keys(tmp_path)
+        sealed = (await held.make("t", "a")).seal({}, PLACE)
+        for other in (("t", "b"), ("u", "a")):
+            with pytest.raises(BrokenSeal):
+                (await held.make(*other)).open(sealed, PLACE)
+
+    async def test_h3_the_file_shows_neither_user_nor_key(self, tmp_path: Path) -> None:
+        folder = tmp_path / "not" / "yet"
+        await keys(folder).make(*USER)
+        (file,) = files(folder)
+        assert file == file_of(folder)
+        assert USER[1] not in file.read_text() + str(file)
+        held = json.loads(file.read_text())
+        assert held["wrapper_id"] == LocalWrapper(KEK).id
+        if sys.platform != "win32":
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600
+            assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+    async def test_h3_two_at_once_get_one_key(self, tmp_path: Path) -> None:
+        one, two = keys(tmp_path), keys(tmp_path)
+        made = await asyncio.gather(*(each.make(*USER) for each in (one, two, one, two)))
+        assert len({key.key_id for key in made}) == 1
+        assert len(files(tmp_path)) == 1
+
+    def test_h3_two_processes_at_once_get_one_key(self, tmp_path: Path) -> None:
+        context = multiprocessing.get_context("spawn")
+        barrier, told = context.Barrier(2), context.Queue()
+        twins = [
+            context.Process(target=_make_one, args=(tmp_path, barrier, told)) for _ in range(2)
+        ]
+        for twin in twins:
+            twin.start()
+        sealed = [told.get(timeout=120) for _ in twins]
+        for twin in twins:
+            twin.join(120)
+            assert twin.exitcode == 0
+        opened = asyncio.run(keys(tmp_path).open(*USER))
+        assert [opened.open(each, PLACE) for each in sealed] == [{"from": "twin"}] * 2
+        assert len(files(tmp_path)) == 1
+
+    async def test_h3_a_folder_that_cannot_be_used_is_an_outage(self, tmp_path: Path) -> None:
+        blocked = tmp_path / "file"
+        blocked.write_text("not a folder")
+        with pytest.raises(KeyServiceUnavailable) as caught:
+            await keys(blocked).make(*USER)
+        assert "folder" in caught.value.message
+
+
+def _make_one(folder: Path, barrier: Barrier, told: multiprocessing.Queue[bytes]) -> None:
+    barrier.wait(120)
+    told.put(asyncio.run(keys(folder).make(*USER)).seal({"from": "twin"}, PLACE))
+
+
+class TestErasing:
+    async def test_h3_an_erased_key_is_gone_everywhere_at_once(self, tmp_path: Path) -> None:
+        here, there = keys(tmp_path), keys(tmp_path)
+        key = await here.make(*USER)
+        await there.open(*USER)
+        assert await there.stands(key)
+        assert await here.erase(*USER)
+        for held in (here, there):
+            with pytest.raises(KeyGone):
+                await held.open(*USER)
+        assert not await there.stands(key)
+        assert files(tmp_path) == []
+        assert not await here.erase(*USER)
+
+    async def test_h3_the_next_key_is_another(self, tmp_path: Path) -> None:
+        here, there = keys(tmp_path), keys(tmp_path)
+        old = await here.make(*USER)
+        await there.open(*USER)
+        sealed = old.seal({"a": 1}, PLACE)
+        await here.erase(*USER)
+        new = await here.make(*USER)
+        assert new.key_id != old.key_id
+        for held in (here, there):
+            with pytest.raises(BrokenSeal):
+                (await held.open(*USER)).open(sealed, PLACE)
+        assert not await there.stands(old)
+        assert await there.stands(new)
+
+    async def test_h3_what_a_crash_left_of_the_key_goes_with_it(self, tmp_path: Path) -> None:
+        held = keys(tmp_path)
+        await held.make(*USER)
+        file = file_of(tmp_path)
+        # Between the link and the end of the draft, and in the middle of wrapping anew.
+        os.link(file, file.with_name(f"{file.stem}.0123456789abcdef.draft"))
+        neighbour = file.with_name(f"{'f' * 64}.json")
+        neighbour.write_text("{}")
+        assert await held.erase(*USER)
+        assert files(tmp_path) == [neighbour]
+
+    async def test_h3_erasing_needs_no_key_encryption_key(self, tmp_path: Path) -> None:
+        await keys(tmp_path).make(*USER)
+        without = UserKeys(None, KeyStore(tmp_path), HASH_KEY)
+        assert not without.configured
+        with pytest.raises(EncryptionNotConfigured) as caught:
+            await without.open(*USER)
+        assert "RECOLLECT_ENCRYPTION_KEY_FILE" in caught.value.message
+        with pytest.raises(EncryptionNotConfigured):
+            await without.make(*USER)
+        assert await without.erase(*USER)
+        assert not await without.erase(*USER)
+
+    async def test_h3_of_somebody_without_a_key(self, tmp_path: Path) -> None:
+        held = keys(tmp_path / "none")
+        with pytest.raises(KeyGone):
+            await held.open(*USER)
+        assert not await held.erase(*USER)
+        assert not (tmp_path / "none").exists()
+
+
+class TestWrongKeys:
+    async def test_h3_another_key_encryption_key_is_told_apart(self, tmp_path: Path) -> None:
+        await keys(tmp_path).make(*USER)
+        other = keys(tmp_path, LocalWrapper(b"o" * 32))
+        for going in (other.open, other.make):
+            with pytest.raises(KeyNotOpened) as caught:
+                await going(*USER)
+            assert "another key-encryption key" in caught.value.message
+
+    @pytest.mark.parametrize("field", ["tenant_id", "key_id", "wrapped", "version", "wrapper_id"])
+    async def test_h3_a_changed_file_never_opens_as_another(
+        self, tmp_path: Path, field: str
+    ) -> None:
+        made = await keys(tmp_path).make(*USER)
+        sealed = made.seal({"a": 1}, PLACE)
+        file = file_of(tmp_path)
+        held = json.loads(file.read_text())
+        held[field] = 2 if field == "version" else held[field][::-1]
+        file.write_text(json.dumps(held))
+        if field == "tenant_id":
+            # It is there for whoever wraps anew; what counts is whose key is asked for.
+            assert (await keys(tmp_path).open(*USER)).open(sealed, PLACE) == {"a": 1}
+            return
+        with pytest.raises(KeyNotOpened):
+            await keys(tmp_path).open(*USER)
+
+    @pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"version": 1}', "\udcff", "x" * 9])
+    async def test_h3_a_damaged_file_is_told(self, tmp_path: Path, text: str) -> None:
+        await keys(tmp_path).make(*USER)
+        file_of(tmp_path).write_bytes(text.encode("utf-8", "surrogateescape"))
+        for going in (keys(tmp_path).open, keys(tmp_path).make):
+            with pytest.raises(KeyNotOpened) as caught:
+                await going(*USER)
+            assert "damaged" in caught.value.message
+
+    async def test_h3_the_file_of_another_user_does_not_open(self, tmp_path: Path) -> None:
+        held = keys(tmp_path)
+        await held.make(*USER)
+        await held.make("tenant", "bo")
+        file_of(tmp_path, "tenant", "bo").replace(file_of(tmp_path))
+        with pytest.raises(KeyNotOpened):
+            await held.open(*USER)
+
+    def test_h3_the_failures_are_errors_a_caller_can_be_told(self) -> None:
+        for failure in (EncryptionNotConfigured(), KeyGone(), KeyNotOpened("why")):
+            assert isinstance(failure, KeyUnavailable)
+            assert isinstance(failure, WrongState)
+            assert failure.reason == "ENCRYPTION_NOT_CONFIGURED"
+        assert isinstance(KeyServiceUnavailable("it"), Unavailable)
+
+
+class TestHook:
+    async def test_h3_a_service_is_asked_once_per_key(self, tmp_path: Path) -> None:
+        cloud = CloudWrapper()
+        held = keys(tmp_path, cloud)
+        made = await held.make(*USER)
+        asked = cloud.asked
+        for _ in range(3):
+            assert (await held.open(*USER)).key_id == made.key_id
+        assert cloud.asked == asked
+
+    async def test_h3_the_key_that_was_not_used_for_longest_goes(self, tmp_path: Path) -> None:
+        cloud = CloudWrapper()
+        held = keys(tmp_path, cloud, cached=2)
+        for user in "ab":
+            await held.make("t", user)
+        await held.open("t", "a")
+        await held.make("t", "c")
+        asked = cloud.asked
+        await held.open("t", "a")
+        await held.open("t", "c")
+        assert cloud.asked == asked
+        await held.open("t", "b")
+        assert cloud.asked == asked + 1
+
+    async def test_h3_an_outage_is_one_and_tells_nothing(self, tmp_path: Path) -> None:
+        cloud = CloudWrapper()
+        cloud.out_of_reach = True
+        with pytest.raises(KeyServiceUnavailable) as caught:
+            await keys(tmp_path, cloud).make(*USER)
+        assert "hunter2" not in caught.value.message
+        assert caught.value.retry_after is not None
+        assert files(tmp_path) == []
+        cloud.out_of_reach = False
+        await keys(tmp_path, cloud).make(*USER)
+        cloud.out_of_reach = True
+        with pytest.raises(KeyServiceUnavailable):
+            await keys(tmp_path, cloud).open(*USER)
+
+    async def test_h3_a_service_that_hangs_is_given_up(self, tmp_path: Path) -> None:
+        cloud = CloudWrapper()
+        cloud.hangs = True
+        held = UserKeys(cloud, KeyStore(tmp_path), HASH_KEY, wrapper_seconds=0.05)
+        with pytest.raises(KeyServiceUnavailable):
+            await held.make(*USER)

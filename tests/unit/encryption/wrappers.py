@@ -1,0 +1,61 @@
+"""Key wrappers of somebody's own, as RECOLLECT_KEY_WRAPPER names them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from recollect_shared.encryption.wrapping import LocalWrapper
+
+
+class CloudWrapper:
+    """Stands for a key-management service; counts how often it is asked."""
+
+    id = "cloud:key/7"
+
+    def __init__(self) -> None:
+        self._inner = LocalWrapper(b"c" * 32)
+        self.asked = 0
+        self.out_of_reach = False
+        self.hangs = False
+
+    async def wrap(self, key: bytes, bound_to: Sequence[str]) -> bytes:
+        await self._answer()
+        return await self._inner.wrap(key, bound_to)
+
+    async def unwrap(self, wrapped: bytes, bound_to: Sequence[str]) -> bytes:
+        await self._answer()
+        return await self._inner.unwrap(wrapped, bound_to)
+
+    async def _answer(self) -> None:
+        self.asked += 1
+        if self.out_of_reach:
+            raise ConnectionError("the secret password is hunter2")
+        if self.hangs:
+            await asyncio.Event().wait()
+
+
+def cloud() -> CloudWrapper:
+    return CloudWrapper()
+
+
+def nothing() -> object:
+    return object()
+
+
+def fails() -> object:
+    raise RuntimeError("the secret password is hunter2")
+
+
+class Blocking:
+    id = "blocking"
+
+    def wrap(self, key: bytes, bound_to: Sequence[str]) -> bytes:
+        return key
+
+    def unwrap(self, wrapped: bytes, bound_to: Sequence[str]) -> bytes:
+        return wrapped
+
+
+class Nameless(CloudWrapper):
+    id = ""

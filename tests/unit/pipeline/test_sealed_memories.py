@@ -1,0 +1,63 @@
+"""Sealed memories stand in for an index of their own (H3)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from recollect_extraction.pipeline.closing import CHALLENGES
+from recollect_extraction.pipeline.events import events_of
+from recollect_extraction.pipeline.operations import Closure, Plan, Rewrite
+from recollect_extraction.pipeline.sealed_memories import is_sensitive, postings_of, tags_of
+from recollect_shared.text.bm25 import Statistics, score
+from recollect_shared.text.terms import query_terms
+from tests.unit.pipeline.situations import known
+
+
+def test_h3_the_type_or_a_mark_makes_a_memory_sensitive() -> None:
+    assert is_sensitive("personal", False)
+    assert is_sensitive("fact", True)
+    assert not is_sensitive("fact", False)
+
+
+def test_h3_sealed_words_are_weighed_like_indexed_ones() -> None:
+    pills = known(7, "Ana takes zolpidem at night")
+    tea = known(9, "Ana drinks tea", keywords=("Zolpidem",))
+    postings, statistics = postings_of(
+        [pills, tea], query_terms("zolpidem, more zolpidem at night"), Statistics(10, 40)
+    )
+    assert statistics.documents == 10
+    assert statistics.terms > 40
+    scores = score(postings, statistics.documents, statistics.terms)
+    assert set(scores) == {7, 9}
+    assert scores[7] > scores[9]
+
+
+def test_h3_words_that_nobody_asks_for_are_no_postings() -> None:
+    postings, statistics = postings_of([known(3, "Ana drinks tea")], ["zolpidem"], Statistics(0, 0))
+    assert postings == []
+    assert statistics.terms > 0
+
+
+def test_h3_tags_of_sealed_memories_come_after_those_in_use() -> None:
+    sealed = [known(4, "a", tags=("rx", "tea")), known(5, "b", tags=("rx",))]
+    assert tags_of(["tea", "home"], sealed, 10) == ["tea", "home", "rx"]
+    assert tags_of(["tea", "home"], sealed, 2) == ["tea", "home"]
+
+
+def test_h3_the_history_of_what_is_sealed_has_no_words() -> None:
+    before = known(6, "Ana takes zolpidem", tags=("rx",))
+    after = replace(before, content="Ana takes zolpidem 10 mg", version=before.version + 1)
+    clear = known(7, "Ana drinks tea")
+    plan = Plan(
+        rewrites=[Rewrite(before, after, "updated", "made more precise", None, "zolpidem")],
+        closures=[
+            Closure(clear, "contradicted", 0.5, clear.valid_from, before.memory_id, "zolpidem"),
+            Closure(known(8, "Ana runs"), "achieved", 0.5, clear.valid_from, None, "she ran"),
+        ],
+    )
+    told = events_of(plan, reason=CHALLENGES, sealed=frozenset({before.memory_id}), encrypts=False)
+    assert "zolpidem" not in repr(told)
+    assert [event.reason for event in told] == ["made more precise", "contradicted", "she ran"]
+    # Of a user who encrypts nothing that a model says of the reasons is kept.
+    told = events_of(plan, reason=CHALLENGES, sealed=frozenset(), encrypts=True)
+    assert [event.reason for event in told] == ["made more precise", "contradicted", "achieved"]
