@@ -8,11 +8,13 @@ from pathlib import Path
 import grpc
 import pytest
 
+from recollect.v1 import memory_pb2
 from recollect_shared.encryption.key_store import KeyStore
 from recollect_shared.encryption.user_keys import UserKeys
 from recollect_shared.encryption.wrapping import LocalWrapper
 from recollect_shared.sealing import load_secret
 from tests.e2e.conftest import Services, StartServices
+from tests.e2e.curating import save
 from tests.e2e.learning import rows
 from tests.e2e.leaving import erase, reinstate
 from tests.e2e.privacy import choose, settings
@@ -129,3 +131,25 @@ class TestLeaving:
         async with start_services() as services:
             await erase(services)
         assert files(tmp_path) == []
+
+
+async def test_h3_a_lost_key_is_not_replaced_while_what_it_sealed_is_there(
+    encrypting: Services, keys: UserKeys, tmp_path: Path
+) -> None:
+    """With another key the old rows could neither be read nor compared, and the old key not put
+    back."""
+    await choose(encrypting, encrypt_sensitive=True)
+    await save(encrypting, "Has asthma", type=memory_pb2.MEMORY_TYPE_PERSONAL)
+    (file,) = files(tmp_path)
+    kept = file.read_bytes()
+    file.unlink()
+    for name in ("encrypt_sensitive", "learning_enabled"):
+        if name == "learning_enabled":
+            await choose(encrypting, encrypt_sensitive=False)
+        refusal = await refusal_of(choose(encrypting, encrypt_sensitive=True))
+        assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
+        assert refusal.reason == "ENCRYPTION_NOT_CONFIGURED"
+        assert files(tmp_path) == []
+    file.write_bytes(kept)
+    assert (await choose(encrypting, encrypt_sensitive=True)).encrypt_sensitive
+    assert await keys.open("default", "ana")

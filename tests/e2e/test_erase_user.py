@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -20,6 +21,8 @@ from recollect.v1 import privacy_service_pb2 as privacy
 from recollect.v1 import profile_pb2
 from recollect.v1 import retrieval_service_pb2 as retrieval
 from recollect_extraction.storage import erasure
+from recollect_retrieval.__main__ import running as retrieval_running
+from recollect_retrieval.config import RetrievalSettings
 from recollect_shared.errors import Unavailable
 from recollect_shared.signing import BrokenSignature, load_signer, verify
 from tests.e2e.canaries import naming, plant
@@ -393,14 +396,48 @@ class TestHashKey:
             async with start_services(hash_key_file=tmp_path / "another"):
                 pass
 
+    async def test_another_hash_key_than_that_of_the_installation_is_refused_at_the_start(
+        self, start_services: StartServices, superuser_conninfo: str, tmp_path: Path
+    ) -> None:
+        """Also before anybody was erased: users stand under it in the audit log."""
+        async with start_services():
+            pass
+        for _ in range(2):
+            with pytest.raises(ValueError, match="RECOLLECT_HASH_KEY_FILE"):
+                async with start_services(hash_key_file=tmp_path / "another"):
+                    pass
+        (stated,) = rows(superuser_conninfo, "SELECT fact FROM recollect.installation")
+        assert stated == ("hash_key_id",)
+        async with start_services():
+            pass
+
+    async def test_retrieval_checks_the_hash_key_too(
+        self, start_services: StartServices, conninfo: str, tmp_path: Path
+    ) -> None:
+        async with start_services():
+            pass
+        settings = RetrievalSettings(
+            data_dir=tmp_path / "data",
+            hash_key_file=tmp_path / "another",
+            retrieval_listen="127.0.0.1:0",
+            auth="off",
+        )
+        with pytest.raises(ValueError, match="RECOLLECT_HASH_KEY_FILE"):
+            async with retrieval_running(settings, conninfo):
+                pass
+
     async def test_row_56_two_keys_at_once_fail_closed(
-        self, start_services: StartServices, tmp_path: Path
+        self, start_services: StartServices, superuser_conninfo: str, tmp_path: Path
     ) -> None:
         """A replica with another key takes nobody new once users were erased."""
-        async with (
-            start_services(hash_key_file=tmp_path / "another") as other,
-            start_services() as services,
-        ):
+        async with AsyncExitStack() as stack:
+            other = await stack.enter_async_context(
+                start_services(hash_key_file=tmp_path / "another")
+            )
+            # As if both had been started at once before anybody said which key it is.
+            with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+                connection.execute("DELETE FROM recollect.installation")
+            services = await stack.enter_async_context(start_services())
             await erase(services)
             assert await refused(save(other, "The user likes tea."))
             assert await refused(save(other, "The user likes tea.", user="bo"))

@@ -12,12 +12,17 @@ from recollect.v1 import (
     extraction_service_pb2,
     job_pb2,
     maintenance_service_pb2,
+    memory_pb2,
     retrieval_service_pb2,
     search_pb2,
 )
 from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.curating import save
 from tests.e2e.learning import echo, ended, learn, rows, talk
+from tests.e2e.leaving import until
 from tests.e2e.methods import read_refusal
+from tests.e2e.privacy import choose
+from tests.e2e.sealing import ENCRYPTING
 from tests.scripted_model import ScriptedModel, StatusFault
 
 WORDS = (
@@ -221,3 +226,22 @@ async def test_reembedding_jobs_are_listed(taught: Services) -> None:
         extraction_service_pb2.ListJobsRequest(kinds=["reembedding"])
     )
     assert [job.state for job in listed.jobs] == [job_pb2.JOB_STATE_SUCCEEDED]
+
+
+async def test_h3_sealed_memories_get_vectors_of_the_new_model(
+    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """By the sweep, which has the key; and what is clear beside them by the job, as ever."""
+    made = "SELECT model, dimensions FROM recollect.sealed_embeddings ORDER BY dimensions"
+    small, large = ("text-embedding-3-small", 64), ("text-embedding-3-large", 96)
+    async with start_services(**model_settings(model), **ENCRYPTING) as services:
+        await choose(services, encrypt_sensitive=True)
+        words = "Mắc bệnh tiểu đường từ nhỏ"
+        await save(services, words, type=memory_pb2.MEMORY_TYPE_PERSONAL)
+        await save(services, "apples ripen in autumn")
+        await until(lambda: rows(superuser_conninfo, made) == [small])
+        await moved_to(services, *large)
+        await step(services, pb.REEMBED_PHASE_SWITCH)
+        await until(lambda: rows(superuser_conninfo, made) == [small, large])
+        found, state, _ = await found_by(services, words)
+        assert (found, state) == ([words], search_pb2.LEG_STATE_RAN)

@@ -80,6 +80,7 @@ from recollect_shared.auth.departments import Departments
 from recollect_shared.circuit_breaker import CircuitBreaker
 from recollect_shared.config import describe
 from recollect_shared.consistency import ConsistencyTokens
+from recollect_shared.database.installation import state_hash_key
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.embeddings.in_force import EmbedderInForce
 from recollect_shared.embeddings.protocol import Embedder
@@ -341,7 +342,7 @@ async def open_databases(
     """Open a pool for each role; leaving `stack` closes them.
 
     Raises:
-        ValueError: Users were erased under another hash key than the settings name.
+        ValueError: The installation has another hash key than the settings name.
     """
     hash_key = load_hash_key(settings)
 
@@ -383,9 +384,12 @@ async def open_databases(
     ):
         stack.push_async_callback(database.close)
         await database.open()
-    await databases.maintenance.run(
-        lambda connection: erased.check_hash_key(connection, hash_key), timeout=10.0
-    )
+
+    async def check(connection: Connection) -> None:
+        await erased.check_hash_key(connection, hash_key)
+        await state_hash_key(connection, hash_key)
+
+    await databases.maintenance.run(check, timeout=10.0)
     return databases
 
 

@@ -23,6 +23,7 @@ from recollect_shared.audit.trail import Trail
 from recollect_shared.auth.departments import Departments
 from recollect_shared.config import describe
 from recollect_shared.consistency import ConsistencyTokens
+from recollect_shared.database.installation import check_hash_key
 from recollect_shared.database.pool import Database
 from recollect_shared.paging import PageTokens
 from recollect_shared.processes import Spread, serve_in_processes
@@ -39,6 +40,7 @@ from recollect_shared.telemetry import configure_logging
 
 NAME = "recollect-retrieval"
 _POOL_WAIT_SECONDS = 1.0
+_CHECK_SECONDS = 10.0
 
 logger = logging.getLogger("recollect.retrieval")
 
@@ -50,6 +52,9 @@ async def running(
     """The service at work on a database whose schema is up to date; leaving drains it.
 
     With several `processes` it shares its port and the bound on connections with the others.
+
+    Raises:
+        ValueError: The installation has another hash key than the settings name.
     """
     async with AsyncExitStack() as stack:
         embedders = embedders_for(settings)
@@ -67,6 +72,12 @@ async def running(
         stack.push_async_callback(audited.close)
         stack.push_async_callback(readers.close)
         await readers.open()
+        hash_key = load_hash_key(settings)
+        await readers.keys.run(
+            lambda connection: check_hash_key(connection, hash_key),
+            timeout=_CHECK_SECONDS,
+            repeatable=True,
+        )
         await counters.open_later()
         await audited.open_later()
         queries = QueryEmbedders(
@@ -76,7 +87,6 @@ async def running(
         )
         stack.push_async_callback(queries.close)
         accesses = AccessCounter(counters)
-        hash_key = load_hash_key(settings)
         audit = AuditedReads(audited, Trail(hash_key))
         keys = load_user_keys(settings, hash_key)
         handlers = RetrievalHandlers(

@@ -23,6 +23,7 @@ OVERHEAD_BYTES = 1 + 12 + 16
 
 _FORMAT = b"\x01"
 _NONCE = 12
+_JSON = json.JSONEncoder().encode
 
 
 class UserKey:
@@ -84,4 +85,4 @@ class UserKey:
 
     def _binding(self, place: Sequence[str]) -> bytes:
         # As JSON, because texts joined by any sign could also be others.
-        return _FORMAT + json.dumps([self.tenant_id, self.user_id, *place]).encode()
+        return _FORMAT + _JSON([self.tenant_id, self.user_id, *place]).encode()

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from recollect_extraction.storage import sealing as sealed_storage
 from recollect_extraction.storage import user_settings, users
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.encryption.failures import EncryptionNotConfigured
@@ -62,13 +63,21 @@ async def prepare_sealing(
 
     Raises:
         EncryptionNotConfigured: There is no key-encryption key.
-        KeyUnavailable: There is a key already, which does not open.
+        KeyUnavailable: There is a key already, which does not open; or there is none any more, and
+            something that it sealed is still there.
         KeyServiceUnavailable: A key-management service did not answer.
         WrongState: The user was erased: such a one gets no key.
     """
     if not keys.configured:
         raise EncryptionNotConfigured
-    await database.run(lambda connection: users.refuse_erased(connection, scope), timeout=seconds)
+
+    async def look(connection: Connection) -> bool:
+        await users.refuse_erased(connection, scope)
+        return await sealed_storage.has_sealed(connection, scope)
+
+    if await database.run(look, timeout=seconds):
+        # With another key nothing of that could be read or compared.
+        return Sealing(keys, await keys.open(scope.tenant_id, scope.user_id))
     return Sealing(keys, await keys.make(scope.tenant_id, scope.user_id))
 
 

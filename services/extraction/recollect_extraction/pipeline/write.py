@@ -230,7 +230,7 @@ def _row(occasion: Occasion, made: Creation, vectors: Vectors, indexed: Indexed)
         "embedding_state": "stored" if has_vector else "pending",
         "metadata": dict(occasion.kept.get("metadata", {})),
         "expires_at": occasion.kept.get("expires_at"),
-        "sensitive": bool(occasion.kept.get("sensitive", False)),
+        "sensitive": is_sensitive(item.type, bool(occasion.kept.get("sensitive", False))),
         "sealed": None,
     }
 

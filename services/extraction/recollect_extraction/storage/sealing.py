@@ -33,6 +33,13 @@ _LEFT = f"SELECT to_seal FROM users WHERE {_USER}"
 
 _DONE = f"UPDATE users SET to_seal = 0 WHERE {_USER} AND to_seal = %(left)s"
 
+_HAS_SEALED = f"""
+SELECT EXISTS (SELECT FROM memories WHERE {_USER} AND sealed IS NOT NULL)
+    OR EXISTS (SELECT FROM messages WHERE {_USER} AND sealed IS NOT NULL)
+    OR EXISTS (SELECT FROM conversation_summaries WHERE {_USER} AND sealed IS NOT NULL)
+    OR EXISTS (SELECT FROM profiles WHERE {_USER} AND sealed IS NOT NULL)
+"""
+
 _CLEAR_MEMORIES = f"""
 SELECT memory_id
 FROM memories
@@ -134,6 +141,16 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
 
 _TOLD = (*WORDS, "entities")
 """What of a change history tells in the user's words."""
+
+
+async def has_sealed(connection: Connection, scope: Scope) -> bool:
+    """Whether anything of the user is sealed. Also on the role recollect_write."""
+    cursor = await connection.execute(
+        _HAS_SEALED, {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return bool(row[0])
 
 
 async def find_users(connection: Connection, *, after: tuple[str, str], limit: int) -> list[Scope]:

@@ -25,6 +25,9 @@ ALTER TABLE memories ADD CONSTRAINT memories_sealed CHECK (sealed IS NULL
 ALTER TABLE memories ADD CONSTRAINT memories_sealed_state
     CHECK ((embedding_state = 'sealed') = (sealed IS NOT NULL));
 
+-- Memories about the person are sensitive by their type, also those that were learnt.
+UPDATE memories SET sensitive = true WHERE type = 'personal' AND NOT sensitive;
+
 -- The newest sealed memories of a user, which a search opens and compares one by one.
 CREATE INDEX memories_sealed_newest ON memories (tenant_id, user_id, created_at DESC, memory_id DESC)
     WHERE sealed IS NOT NULL;
@@ -51,6 +54,11 @@ CREATE TABLE sealed_embeddings (
     FOREIGN KEY (tenant_id, user_id, memory_id) REFERENCES memories,
     FOREIGN KEY (model, dimensions) REFERENCES embedding_models (model, dimensions)
 );
+
+-- Inline, as vectors in clear lie: a search reads thousands of them, and there is nothing in them to
+-- compress.
+ALTER TABLE sealed_embeddings ALTER COLUMN sealed SET STORAGE PLAIN;
+ALTER TABLE sealed_embeddings SET (toast_tuple_target = 8160);
 
 -- Content, name, context items and metadata. A sealed message is in no index.
 ALTER TABLE messages ADD COLUMN sealed bytea;
@@ -98,5 +106,7 @@ CREATE POLICY across_tenants ON sealed_embeddings TO recollect_maintenance
 GRANT SELECT ON sealed_embeddings TO recollect_read;
 GRANT SELECT, INSERT, UPDATE ON sealed_embeddings TO recollect_write, recollect_maintenance;
 GRANT SELECT, INSERT, UPDATE, DELETE ON sealed_embeddings TO recollect_removal;
+-- A change of model leaves the vectors of sealed memories to the sweep.
+GRANT UPDATE (to_seal) ON users TO recollect_maintenance;
 -- The sweep seals what stood before, on the role that may also remove its vectors and words.
 GRANT UPDATE (profile, sealed) ON profile_versions TO recollect_removal;
