@@ -325,6 +325,13 @@ class RecollectClient(
         )
         return self.retrieval.GetProfile(request, timeout=timeout)
 
+    def list_profiles(
+        self, *, timeout: float | None = None, **options: Any
+    ) -> retrieval_pb2.ListProfilesResponse:
+        """One page of the profiles that the credential may see; `options` as in the request."""
+        request = retrieval_pb2.ListProfilesRequest(**options)
+        return self.retrieval.ListProfiles(request, timeout=timeout)
+
     def list_conversations(
         self, user_id: str, *, timeout: float | None = None, **options: Any
     ) -> retrieval_pb2.ListConversationsResponse:

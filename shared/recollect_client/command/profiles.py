@@ -1,4 +1,4 @@
-"""`recollect profile`: what is known of a person in one picture, shown and changed."""
+"""`recollect profile` and `recollect profiles`: people in one picture each, shown and changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ from recollect.v1 import profile_pb2
 from recollect_client.command.exits import OK, UsageError
 from recollect_client.command.filters import add_consistency
 from recollect_client.command.memory_view import nothing
-from recollect_client.command.options import add_command, add_user, connect, natural
+from recollect_client.command.options import (
+    add_command,
+    add_paging,
+    add_user,
+    connect,
+    natural,
+    read_pages,
+)
 from recollect_client.command.output import Output
 from recollect_client.command.values import free_json, minute
 
@@ -48,6 +55,10 @@ def register(commands: Any) -> None:
         help="change it only if this is its version",
     )
     add_consistency(parser)
+    several = add_command(commands, "profiles", "List the profiles that you may see.", _list)
+    several.add_argument("--department", default="", metavar="NAME", help="only those of this one")
+    add_consistency(several)
+    add_paging(several)
 
 
 def _run(options: argparse.Namespace, output: Output) -> int:
@@ -162,6 +173,42 @@ def _show(options: argparse.Namespace, output: Output) -> int:
         output.note(nothing("the profile is not shown", reply.reason))
     else:
         _pairs(output, reply.profile)
+    return OK
+
+
+def _list(options: argparse.Namespace, output: Output) -> int:
+    with connect(options) as client:
+        reply = read_pages(
+            options,
+            "profiles",
+            lambda size, token: client.list_profiles(
+                department=options.department,
+                page_size=size,
+                page_token=token,
+                consistency_token=options.consistency_token,
+            ),
+        )
+    if output.as_json:
+        output.document(reply)
+        return OK
+    if not reply.profiles:
+        output.note("no profiles that this credential may see")
+        return OK
+    output.table(
+        ("user", "department", "summary", "version", "updated"),
+        [
+            (
+                profile.user_id,
+                profile.department,
+                profile.summary,
+                profile.version,
+                minute(profile.updated_at),
+            )
+            for profile in reply.profiles
+        ],
+        numbers=("version",),
+    )
+    output.more(len(reply.profiles), reply.total_size, reply.next_page_token)
     return OK
 
 

@@ -104,6 +104,7 @@ class FakeRetrieval(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         self.memories = [retrieval_service_pb2.ListMemoriesResponse()]
         self.profile = retrieval_service_pb2.GetProfileResponse()
         self.conversations = retrieval_service_pb2.ListConversationsResponse()
+        self.profiles = retrieval_service_pb2.ListProfilesResponse()
 
     def GetContext(self, request: Any, context: Any) -> Any:
         self._recorder.take("GetContext", request, context)
@@ -125,6 +126,10 @@ class FakeRetrieval(retrieval_service_pb2_grpc.RetrievalServiceServicer):
     def GetProfile(self, request: Any, context: Any) -> Any:
         self._recorder.take("GetProfile", request, context)
         return self.profile
+
+    def ListProfiles(self, request: Any, context: Any) -> Any:
+        self._recorder.take("ListProfiles", request, context)
+        return self.profiles
 
     def ListConversations(self, request: Any, context: Any) -> Any:
         self._recorder.take("ListConversations", request, context)

@@ -165,6 +165,7 @@ class TestMemories:
         [
             ("GetMemory", ["memory", "sarah", "0198"]),
             ("GetProfile", ["profile", "sarah"]),
+            ("ListProfiles", ["profiles"]),
             ("ListConversations", ["conversations", "sarah"]),
             ("GetConversation", ["conversation", "sarah", "c1"]),
             ("GetMemoryHistory", ["history", "sarah", "0198"]),
@@ -232,6 +233,20 @@ class TestMemories:
         out, err = capsys.readouterr()
         assert out == ""
         assert "there is no profile yet" in err
+
+    def test_profiles(self, fakes: Fakes, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["profiles"]) == 0
+        assert "no profiles" in capsys.readouterr().err
+        fakes.retrieval.profiles.profiles.add(
+            user_id="sarah", department="Bán hàng", summary="An engineer.", version=3
+        )
+        fakes.retrieval.profiles.total_size = 12
+        fakes.retrieval.profiles.next_page_token = "t"
+        assert main(["profiles", "--department", "Bán hàng"]) == 0
+        told = "".join(capsys.readouterr())
+        for part in ("sarah", "Bán hàng", "An engineer.", "12"):
+            assert part in told
+        assert fakes.calls("ListProfiles")[-1].request.department == "Bán hàng"
 
     def test_conversations(self, fakes: Fakes, capsys: pytest.CaptureFixture[str]) -> None:
         fakes.retrieval.conversations.conversations.add(

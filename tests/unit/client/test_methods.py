@@ -114,6 +114,10 @@ CALLS: dict[str, tuple[Call, dict[str, Any]]] = {
         lambda c: c.get_profile_history("ana", page_token="t"),
         {"user_id": "ana", "page_token": "t"},
     ),
+    "RetrievalService/ListProfiles": (
+        lambda c: c.list_profiles(department="sales", page_size=3),
+        {"department": "sales", "page_size": 3},
+    ),
     "RetrievalService/ListDocuments": (
         lambda c: c.list_documents("ana", source_types=["gmail"]),
         {"user_id": "ana", "source_types": ["gmail"]},
