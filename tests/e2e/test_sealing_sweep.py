@@ -43,7 +43,7 @@ from tests.e2e.sealing import (
     keys_of,
 )
 from tests.e2e.sessions import refusal_of
-from tests.scripted_model import ChatAnswer, ChatRequest, RawReply, ScriptedModel
+from tests.scripted_model import ChatAnswer, ChatRequest, RawReply, ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory
 
 SAID = ["bệnhviệnhuế", "秘密の猫と薬", "🫀zwj👩‍⚕️", "سِرّي", "zzassistanttold", "zzname", "zzmeta"]
@@ -191,7 +191,7 @@ async def sweeping(
                 removal,
                 UserKeys(LocalWrapper(kek), KeyStore(data / "user-keys"), hash_key),
                 UnusableReplies(load_secret(data / "secret")),
-                SealedVectors(maintenance, removal, embedder, load_prices(None)),
+                SealedVectors(removal, embedder, load_prices(None)),
             ),
             removal,
         )
@@ -316,7 +316,7 @@ async def test_h3_killed_between_two_transactions_it_goes_on(
     async with sweeping(conninfo, model, tmp_path) as (sweep, removal):
         done = 0
         for _ in range(100):
-            removal.lives = 4
+            removal.lives = 3 + len(seen)
             try:
                 done = await sweep.run()
             except Killed:
@@ -411,3 +411,48 @@ async def test_h3_a_sealed_memory_without_a_vector_gets_one(
         assert await sweep.run() == 1
     assert len(rows(superuser_conninfo, "SELECT 1 FROM sealed_embeddings")) == 1
     assert holding(dump(superuser_conninfo), ["zzdebts"]) == {}
+
+
+@pytest.mark.usefixtures("filled")
+async def test_h3_an_embedder_that_is_away_keeps_no_word_in_clear(
+    model: ScriptedModel, conninfo: str, superuser_conninfo: str, tmp_path: Path
+) -> None:
+    """What lacks a vector waits for one; the words of everything leave the indexes at once."""
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        connection.execute("DELETE FROM memory_embeddings")
+        connection.execute("UPDATE memories SET embedding_state = 'pending'")
+    model.always(StatusFault(503), endpoint="embeddings")
+    async with sweeping(conninfo, model, tmp_path) as (sweep, _):
+        assert await sweep.run() == 0
+        assert holding(dump(superuser_conninfo), WORDS) == {}
+        assert rows(superuser_conninfo, _LEFT) == [(1,)]
+        model.always(None, endpoint="embeddings")
+        assert await sweep.run() == 1
+    assert len(rows(superuser_conninfo, "SELECT 1 FROM sealed_embeddings")) == 2
+
+
+@pytest.mark.usefixtures("filled")
+async def test_h3_one_user_does_not_stop_the_sweep(
+    model: ScriptedModel, conninfo: str, superuser_conninfo: str, tmp_path: Path
+) -> None:
+    """A row of Aaron's cannot be sealed; Ana comes after him."""
+    await keys_of(tmp_path).make("default", "aaron")
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO users (tenant_id, user_id, encrypt_sensitive, to_seal)"
+            " VALUES ('default', 'aaron', true, 1)"
+        )
+        connection.execute(
+            "INSERT INTO profiles (tenant_id, user_id, summary) VALUES ('default', 'aaron', 'x')"
+        )
+        connection.execute(
+            "CREATE FUNCTION away() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN RAISE deadlock_detected; END $$"
+        )
+        connection.execute(
+            "CREATE TRIGGER away BEFORE UPDATE ON profiles FOR EACH ROW"
+            " WHEN (OLD.user_id = 'aaron') EXECUTE FUNCTION away()"
+        )
+    async with sweeping(conninfo, model, tmp_path) as (sweep, _):
+        assert await sweep.run() == 1
+    all_sealed(superuser_conninfo)

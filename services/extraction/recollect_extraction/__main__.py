@@ -474,7 +474,7 @@ def build_sealing(
         databases.removal,
         keys,
         UnusableReplies(secret),
-        SealedVectors(databases.maintenance, databases.removal, embedder, prices),
+        SealedVectors(databases.removal, embedder, prices),
     )
 
 

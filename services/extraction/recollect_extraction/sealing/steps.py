@@ -151,20 +151,31 @@ async def seal_profile(connection: Connection, standing: Standing) -> int:
     return await seal_standing_profile(connection, standing.scope, standing.key, limit=_ROWS)
 
 
-async def clean_up(connection: Connection, standing: Standing, *, encrypts: bool) -> None:
-    """Remove what the steps have left of words: postings, names and tags that nothing has.
-
-    Of a user who `encrypts` also what may quote messages.
-    """
-    scope = standing.scope
+async def drop_words(connection: Connection, scope: Scope) -> None:
+    """Remove what the steps have left of words: postings, and tags that nothing has."""
     await removal.sweep_postings(connection, scope)
     await removal.drop_unused_tags(connection, scope)
+
+
+async def drop_names_and_vectors(connection: Connection, scope: Scope) -> None:
+    """Remove entities that nothing mentions, and vectors of summaries that are sealed."""
     await sealing.drop_unmentioned(connection, scope)
     await sealing_messages.delete_summary_vectors(connection, scope)
-    if encrypts:
-        await sealing_messages.delete_source_vectors(connection, scope, None)
-        await sealing.drop_excerpts(connection, scope)
 
+
+async def drop_quotations(connection: Connection, scope: Scope) -> None:
+    """Remove what may quote messages: vectors of their words, excerpts of a model."""
+    await sealing_messages.delete_source_vectors(connection, scope, None)
+    await sealing.drop_excerpts(connection, scope)
+
+
+Cleaning = Callable[[Connection, Scope], Awaitable[None]]
+
+CLEANING: tuple[Cleaning, ...] = (drop_words, drop_names_and_vectors)
+"""What remains to be done once no step finds anything."""
+
+CLEANING_OF_ENCRYPTING: tuple[Cleaning, ...] = (drop_quotations,)
+"""The same, of a user who encrypts."""
 
 OF_SEALED: tuple[Step, ...] = (move_vectors, seal_versions, forget_mentions, empty_history)
 """About memories that are sealed already, also of a user who has stopped to encrypt."""

@@ -10,13 +10,23 @@ from __future__ import annotations
 import logging
 
 from recollect_extraction.pipeline.account import UnusableReplies
-from recollect_extraction.sealing.steps import OF_ENCRYPTING, OF_SEALED, Busy, Standing, clean_up
+from recollect_extraction.sealing.steps import (
+    CLEANING,
+    CLEANING_OF_ENCRYPTING,
+    OF_ENCRYPTING,
+    OF_SEALED,
+    Busy,
+    Cleaning,
+    Standing,
+)
 from recollect_extraction.sealing.vectors import SealedVectors
 from recollect_extraction.storage import sealing, users
+from recollect_shared.database import faults
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.database.tenancy import acting_for
 from recollect_shared.encryption.failures import KeyServiceUnavailable, KeyUnavailable
 from recollect_shared.encryption.user_keys import UserKeys
+from recollect_shared.errors import RecollectError
 from recollect_shared.models import Scope
 
 logger = logging.getLogger("recollect.sealing")
@@ -49,6 +59,7 @@ class SealingSweep:
 
         A user whose key cannot be had, or whose rows are in use, is left for the next time.
         """
+        await self._maintenance.run(sealing.leave_without_vectors, timeout=_SECONDS)
         done, after = 0, _NOBODY
         while found := await self._find(after):
             after = found[-1].tenant_id, found[-1].user_id
@@ -66,24 +77,34 @@ class SealingSweep:
 
     async def _seal_user(self, scope: Scope) -> bool:
         try:
-            key = await self._keys.open(scope.tenant_id, scope.user_id)
-            standing = Standing(scope, key, self._replies)
-            rows = 0
-            while changed := await self._step(standing):
-                rows += changed
-            left = await self._left(scope)
-            if not await self._vectors.fill(scope, key):
-                return False
-            settled = await self._settle(standing, left)
+            return await self._sealed(scope)
         except (KeyUnavailable, KeyServiceUnavailable) as error:
             # Which user it is, the database tells: users.to_seal.
             logger.warning(
                 "a user's sensitive text stands in clear until its key can be had: %s", error.reason
             )
-            return False
         except Busy:
             logger.info("rows that are to be sealed are in use; they are sealed later")
+        except Exception as error:
+            # Of one user; the others are not to wait for it.
+            if not isinstance(error, RecollectError) and faults.translate(error) is None:
+                raise
+            logger.warning("a user is sealed later: %s", type(error).__name__)
+        return False
+
+    async def _sealed(self, scope: Scope) -> bool:
+        key = await self._keys.open(scope.tenant_id, scope.user_id)
+        standing = Standing(scope, key, self._replies)
+        rows = 0
+        while changed := await self._step(standing):
+            rows += changed
+        left = await self._left(scope)
+        # Before the vectors: nothing in clear is to wait for an embedder that is away.
+        for cleaning in (*CLEANING, *CLEANING_OF_ENCRYPTING):
+            await self._clean(standing, cleaning)
+        if not await self._vectors.fill(scope, key):
             return False
+        settled = await self._settle(standing, left)
         if settled:
             logger.info("what a user had in clear is sealed", extra={"rows": rows})
         return settled
@@ -102,8 +123,19 @@ class SealingSweep:
 
         return await self._removal.run(work, timeout=_SECONDS)
 
+    async def _clean(self, standing: Standing, cleaning: Cleaning) -> None:
+        async def work(connection: Connection) -> None:
+            async with connection.transaction():
+                state = await users.lock_user(connection, standing.scope)
+                if state is None or state.erased:
+                    return
+                if cleaning in CLEANING or state.encrypts:
+                    await cleaning(connection, standing.scope)
+
+        await self._removal.run(work, timeout=_SECONDS)
+
     async def _settle(self, standing: Standing, left: int) -> bool:
-        """Look once more, clean up, and say that nothing is left; False if something is."""
+        """Look once more, and say that nothing is left; False if something is."""
 
         async def work(connection: Connection) -> bool:
             async with connection.transaction():
@@ -112,7 +144,6 @@ class SealingSweep:
                 state = await users.read_user(connection, standing.scope)
                 if state is None or state.erased:
                     return False
-                await clean_up(connection, standing, encrypts=state.encrypts)
                 return await sealing.settle(connection, standing.scope, left=left)
 
         return await self._removal.run(work, timeout=_SECONDS)

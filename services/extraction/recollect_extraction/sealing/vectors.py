@@ -14,6 +14,7 @@ from recollect_extraction.storage.sealed_memories import Unembedded
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.database.tenancy import acting_for
 from recollect_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
+from recollect_shared.encryption.failures import KeyNotOpened
 from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.model_api import ModelError, ModelUnavailable
 from recollect_shared.models import Scope
@@ -27,11 +28,8 @@ _SECONDS = 30.0
 class SealedVectors:
     """Embeds sealed memories of one user at a time."""
 
-    def __init__(
-        self, maintenance: Database, removal: Database, embedder: Embedder, prices: Prices
-    ) -> None:
-        """Find on `maintenance`, write on `removal`: the databases in these roles."""
-        self._maintenance = maintenance
+    def __init__(self, removal: Database, embedder: Embedder, prices: Prices) -> None:
+        """Read and write on `removal`, the database in that role."""
         self._removal = removal
         self._embedder = embedder
         self._prices = prices
@@ -39,30 +37,33 @@ class SealedVectors:
     async def fill(self, scope: Scope, key: UserKey) -> bool:
         """Embed what lacks a vector; False if the embedder is out of reach, for another time.
 
-        A text that the embedder refuses is given up: it is found by its words.
+        A text that the embedder refuses is given up: it is found by its words. So is one that the
+        key does not open.
         """
-        after = (scope.tenant_id, scope.user_id, UUID(int=0))
+        after = UUID(int=0)
         while found := await self._lacking(scope, after):
-            after = found[-1].place
+            after = found[-1].memory_id
             try:
-                await self._embed(scope, key, found)
+                await self._embed(scope, key, [each for each in found if _opens(each, key)])
             except ModelUnavailable as error:
                 logger.info("vectors of sealed memories wait for the embedder: %s", error)
                 return False
         return True
 
-    async def _lacking(self, scope: Scope, after: tuple[str, str, UUID]) -> list[Unembedded]:
+    async def _lacking(self, scope: Scope, after: UUID) -> list[Unembedded]:
         model = self._embedder.name
-        found = await self._maintenance.run(
-            lambda connection: sealed_memories.without_vector(
-                connection, model, after=after, limit=_BATCH
-            ),
-            timeout=_SECONDS,
-            repeatable=True,
-        )
-        return [each for each in found if each.scope == scope]
+        with acting_for(scope.tenant_id):
+            return await self._removal.run(
+                lambda connection: sealed_memories.without_vector(
+                    connection, scope, model, after=after, limit=_BATCH
+                ),
+                timeout=_SECONDS,
+                repeatable=True,
+            )
 
     async def _embed(self, scope: Scope, key: UserKey, found: Sequence[Unembedded]) -> None:
+        if not found:
+            return
         # By its name now: the active model may change while it is asked.
         model = self._embedder.name
         try:
@@ -110,3 +111,12 @@ class SealedVectors:
 
         with acting_for(scope.tenant_id):
             await self._removal.run(work, timeout=_SECONDS)
+
+
+def _opens(each: Unembedded, key: UserKey) -> bool:
+    try:
+        each.content(key)
+    except KeyNotOpened:
+        logger.error("a sealed memory does not open, and stays without a vector")
+        return False
+    return True

@@ -70,16 +70,6 @@ WHERE m.sealed IS NULL AND (m.embedding_state = 'stored') IS DISTINCT FROM EXIST
           AND e.model = %(model)s AND e.text_version = m.text_version)
 """
 
-# Vectors of sealed memories are made by whoever can open their words. Users come before memories,
-# as for writers.
-_LEAVE_TO_SEAL = """
-UPDATE users AS u
-SET to_seal = to_seal + 1
-WHERE EXISTS (
-    SELECT FROM memories AS m
-    WHERE m.tenant_id = u.tenant_id AND m.user_id = u.user_id AND m.sealed IS NOT NULL)
-"""
-
 _AWAIT_CHUNKS = """
 UPDATE document_chunks AS c
 SET embedding_state = CASE WHEN EXISTS (
@@ -185,7 +175,7 @@ INSERT INTO memory_source_embeddings (tenant_id, user_id, memory_id, model, dime
 SELECT m.tenant_id, m.user_id, m.memory_id, %(model)s, %(dimensions)s, %(vector)s
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = %(text_id)s
-  AND NOT EXISTS (
+  AND m.sealed IS NULL AND NOT EXISTS (
       SELECT FROM users AS u
       WHERE u.tenant_id = m.tenant_id AND u.user_id = m.user_id AND u.encrypt_sensitive)
 FOR KEY SHARE OF m
@@ -262,7 +252,6 @@ async def activate(connection: Connection, model: str, *, keep_previous: bool) -
     await connection.execute(_CLEAR_PREVIOUS)
     await connection.execute(_RETIRE, {"previous": keep_previous})
     await connection.execute(_ACTIVATE, {"model": model})
-    await connection.execute(_LEAVE_TO_SEAL)
     await connection.execute(_AWAIT_MEMORIES, {"model": model})
     await connection.execute(_AWAIT_CHUNKS, {"model": model})
     await passage_vectors.activate(connection, model)

@@ -67,18 +67,16 @@ JOIN memories AS m ON m.tenant_id = e.tenant_id AND m.user_id = e.user_id
 WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.memory_id = %(memory_id)s
 """
 
-# Across users, in the order of the key. Whoever has been erased meanwhile has none left.
 _WITHOUT = """
-SELECT m.tenant_id, m.user_id, m.memory_id, m.text_version, m.sealed
+SELECT m.memory_id, m.text_version, m.sealed
 FROM memories AS m
-WHERE m.sealed IS NOT NULL
-  AND (m.tenant_id, m.user_id, m.memory_id)
-      > (%(tenant_id)s::text, %(user_id)s::text, %(memory_id)s::uuid)
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.sealed IS NOT NULL
+  AND m.memory_id > %(after)s
   AND NOT EXISTS (
       SELECT FROM sealed_embeddings AS e
       WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id AND e.memory_id = m.memory_id
         AND e.model = %(model)s AND e.text_version = m.text_version)
-ORDER BY m.tenant_id, m.user_id, m.memory_id
+ORDER BY m.memory_id
 LIMIT %(limit)s
 """
 
@@ -95,15 +93,9 @@ class Opened:
 class Unembedded:
     """A sealed memory without a vector of its present words."""
 
-    scope: Scope
     memory_id: UUID
     text_version: int
     sealed: bytes
-
-    @property
-    def place(self) -> tuple[str, str, UUID]:
-        """Its place in the order of the keys."""
-        return self.scope.tenant_id, self.scope.user_id, self.memory_id
 
     def content(self, key: UserKey) -> str:
         """The words to embed."""
@@ -205,25 +197,15 @@ async def sealed_vectors(
 
 
 async def without_vector(
-    connection: Connection, model: str, *, after: tuple[str, str, UUID], limit: int
+    connection: Connection, scope: Scope, model: str, *, after: UUID, limit: int
 ) -> list[Unembedded]:
-    """The next sealed memories, across users, without a vector of their present words.
-
-    On the role recollect_maintenance.
-    """
+    """The user's next sealed memories, by id, without a vector of their present words."""
     cursor = await connection.execute(
-        _WITHOUT,
-        {
-            "tenant_id": after[0],
-            "user_id": after[1],
-            "memory_id": after[2],
-            "model": model,
-            "limit": limit,
-        },
+        _WITHOUT, {**_of(scope), "after": after, "model": model, "limit": limit}
     )
     return [
-        Unembedded(Scope(row[0], row[1]), row[2], row[3], bytes(row[4]))
-        for row in await cursor.fetchall()
+        Unembedded(memory_id, text_version, bytes(sealed))
+        for memory_id, text_version, sealed in await cursor.fetchall()
     ]
 
 

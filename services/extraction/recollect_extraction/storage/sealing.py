@@ -33,8 +33,28 @@ _LEFT = f"SELECT to_seal FROM users WHERE {_USER}"
 
 _DONE = f"UPDATE users SET to_seal = 0 WHERE {_USER} AND to_seal = %(left)s"
 
+# Across users: whoever has sealed memories that lack a vector of a model which became the active
+# one lately. Those are made by whoever can open their words.
+_LEAVE_WITHOUT_VECTORS = """
+UPDATE users
+SET to_seal = 1
+WHERE to_seal = 0 AND erased_at IS NULL AND (tenant_id, user_id) IN (
+    SELECT m.tenant_id, m.user_id
+    FROM embedding_models AS a
+    JOIN memories AS m ON m.sealed IS NOT NULL
+    WHERE a.active AND a.activated_at > now() - interval '1 hour'
+      AND NOT EXISTS (
+          SELECT FROM sealed_embeddings AS e
+          WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id
+            AND e.memory_id = m.memory_id AND e.model = a.model
+            AND e.text_version = m.text_version))
+"""
+
 _HAS_SEALED = f"""
 SELECT EXISTS (SELECT FROM memories WHERE {_USER} AND sealed IS NOT NULL)
+    OR EXISTS (SELECT FROM memory_versions WHERE {_USER} AND sealed IS NOT NULL)
+    OR EXISTS (SELECT FROM profile_versions WHERE {_USER} AND sealed IS NOT NULL)
+    OR EXISTS (SELECT FROM unusable_replies WHERE {_USER} AND of_user_key)
     OR EXISTS (SELECT FROM messages WHERE {_USER} AND sealed IS NOT NULL)
     OR EXISTS (SELECT FROM conversation_summaries WHERE {_USER} AND sealed IS NOT NULL)
     OR EXISTS (SELECT FROM profiles WHERE {_USER} AND sealed IS NOT NULL)
@@ -141,6 +161,14 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
 
 _TOLD = (*WORDS, "entities")
 """What of a change history tells in the user's words."""
+
+
+async def leave_without_vectors(connection: Connection) -> None:
+    """Let the sweep make the vectors that sealed memories lack since a change of model.
+
+    On the role recollect_maintenance.
+    """
+    await connection.execute(_LEAVE_WITHOUT_VECTORS)
 
 
 async def has_sealed(connection: Connection, scope: Scope) -> bool:

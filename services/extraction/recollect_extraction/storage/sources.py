@@ -6,18 +6,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from uuid import UUID
 
-from recollect_extraction.storage.sealed_rows import opened
 from recollect_shared.database.pool import Connection
-from recollect_shared.encryption.places import message_place
-from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.models import Scope, SourceRef
 
 # Of a user who encrypts what was said is sealed, or is about to be: no index gets its words.
 _READ = """
-SELECT memory_id, conversation_id, message_id, content, sealed
+SELECT memory_id, conversation_id, message_id, content
 FROM (
     SELECT s.memory_id, s.conversation_id, s.message_id, left(m.content, %(characters)s) AS content,
-           m.sealed,
            row_number() OVER (PARTITION BY s.memory_id ORDER BY m.said_at DESC, m.message_no DESC)
                AS place
     FROM memory_sources AS s
@@ -25,7 +21,7 @@ FROM (
          AND m.conversation_id = s.conversation_id AND md5(m.message_id) = md5(s.message_id)
          AND m.message_id = s.message_id AND m.sealed IS NULL
     WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-      AND s.memory_id = ANY(%(memory_ids)s) AND (m.sealed IS NULL OR %(sealed_too)s)
+      AND s.memory_id = ANY(%(memory_ids)s)
 ) AS said
 WHERE place <= %(newest)s
 ORDER BY memory_id, place
@@ -39,12 +35,10 @@ async def read_words(
     *,
     newest: int,
     characters: int,
-    key: UserKey | None = None,
 ) -> dict[UUID, list[tuple[SourceRef, str]]]:
     """The `newest` messages behind each memory, newest first, each cut at `characters`.
 
-    Those that are sealed are left out unless there is a `key`. Whoever makes an index of the words
-    has none: it would tell in clear what is sealed.
+    Those that are sealed are left out: an index of their words would tell in clear what is sealed.
     """
     cursor = await connection.execute(
         _READ,
@@ -54,14 +48,9 @@ async def read_words(
             "memory_ids": list(memory_ids),
             "newest": newest,
             "characters": characters,
-            "sealed_too": key is not None,
         },
     )
     found: defaultdict[UUID, list[tuple[SourceRef, str]]] = defaultdict(list)
-    for memory_id, conversation_id, message_id, content, sealed in await cursor.fetchall():
-        said = content
-        if sealed is not None:
-            words = opened(key, sealed, message_place(conversation_id, message_id))
-            said = words["content"][:characters]
+    for memory_id, conversation_id, message_id, said in await cursor.fetchall():
         found[memory_id].append((SourceRef(conversation_id, message_id), said))
     return dict(found)

@@ -103,8 +103,8 @@ CREATE POLICY one_tenant ON sealed_embeddings
 CREATE POLICY across_tenants ON sealed_embeddings TO recollect_maintenance
     USING (true) WITH CHECK (true);
 
-GRANT SELECT ON sealed_embeddings TO recollect_read;
-GRANT SELECT, INSERT, UPDATE ON sealed_embeddings TO recollect_write, recollect_maintenance;
+GRANT SELECT ON sealed_embeddings TO recollect_read, recollect_maintenance;
+GRANT SELECT, INSERT, UPDATE ON sealed_embeddings TO recollect_write;
 GRANT SELECT, INSERT, UPDATE, DELETE ON sealed_embeddings TO recollect_removal;
 -- A change of model leaves the vectors of sealed memories to the sweep.
 GRANT UPDATE (to_seal) ON users TO recollect_maintenance;
