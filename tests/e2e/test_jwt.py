@@ -173,10 +173,11 @@ async def test_two_credentials_in_one_call_are_none(guarded: Services) -> None:
 
 
 async def test_row_61_a_person_acts_for_themselves_only(guarded: Services) -> None:
-    """Every offered call that names a user: own data yes, another's no, `any` may do both."""
+    """Every offered call that names a user: own or listed yes, another's no, `any` may do both."""
     rights = {"scope": EVERYTHING, "recollect_capabilities": "profiles.manage"}
     own = GOOD.token(**rights)
     service = GOOD.token(sub="backend", recollect_user_scope="any", **rights)
+    listed = GOOD.token(sub="backend", recollect_user_scope=["ana", "cleo"], **rights)
     tried = 0
     for method in OFFERED:
         if RULES[method.path].user_path != ("user_id",):
@@ -184,10 +185,15 @@ async def test_row_61_a_person_acts_for_themselves_only(guarded: Services) -> No
         tried += 1
         theirs: Any = valid(method)
         theirs.user_id = "bo"
-        refusal = await refused(guarded, method, theirs, metadata=bearer(own))
-        assert refusal.reason == "USER_NOT_ALLOWED", method.name
+        for token in (own, listed):
+            refusal = await refused(guarded, method, theirs, metadata=bearer(token))
+            assert refusal.reason == "USER_NOT_ALLOWED", method.name
         for token in (own, service):
             assert await code_of(guarded, token, method) not in DENIED, method.name
+        # A list has no user to fill in where the request may leave the user out.
+        ours: Any = valid(method)
+        ours.user_id = "ana"
+        assert await code_of(guarded, listed, method, ours) not in DENIED, method.name
         assert await code_of(guarded, service, method, theirs) not in DENIED, method.name
     assert tried > 20
     batch = submit(transcript(), transcript(user="bo"))

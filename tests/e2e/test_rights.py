@@ -136,6 +136,32 @@ async def test_a_service_of_a_department_reaches_its_people_only(office: Office)
     assert (await office.refuse(sales, SUBMIT, batch)).reason == "USER_NOT_ALLOWED"
 
 
+async def test_a_service_of_a_list_reaches_its_users_only(office: Office) -> None:
+    """Row 61, every offered call that names a user: on the list or in a department, or out."""
+    duo = await office.key(user_ids=["ana", "cleo"])
+    wider = await office.key(user_ids=["cleo"], departments=["sales"])
+    answers = set()
+    for method in ABOUT_USERS:
+        for user in ("bo", *OUTSIDE[1:]):
+            refusal = await office.refuse(duo, method, naming(method, user))
+            assert refusal.reason == "USER_NOT_ALLOWED", (method.name, user)
+            answers.add(refusal.message)
+        for user in OUTSIDE[1:]:
+            refusal = await office.refuse(wider, method, naming(method, user))
+            assert refusal.reason == "USER_NOT_ALLOWED", (method.name, user)
+        for text, user in ((duo, "ana"), (duo, "cleo"), (wider, "cleo"), (wider, "bo")):
+            code = await office.code(text, method, naming(method, user))
+            assert code is not grpc.StatusCode.PERMISSION_DENIED, (method.name, user)
+    assert len(answers) == 1
+    for name in ERASERS:
+        method = METHODS[name]
+        refusal = await office.refuse(duo, method, naming(method, "bo"))
+        assert refusal.reason == "USER_NOT_ALLOWED", name
+    batch = submit(transcript(user="ana"), transcript(user="bo"))
+    assert (await office.refuse(duo, SUBMIT, batch)).reason == "USER_NOT_ALLOWED"
+    await office.ask(duo, SUBMIT, submit(transcript(user="ana"), transcript(user="cleo")))
+
+
 async def test_a_bound_service_cannot_mean_everybody(office: Office) -> None:
     """Calls about the tenant, and those that may leave the user out."""
     tried = set()
@@ -150,6 +176,8 @@ async def test_a_bound_service_cannot_mean_everybody(office: Office) -> None:
         for bound in (
             await office.key(departments=["sales"]),
             await office.key(departments=[]),
+            await office.key(user_ids=["ana"]),
+            await office.key(user_ids=["ana"], departments=["sales"]),
         ):
             refusal = await office.refuse(bound, method, request)
             assert refusal.reason == "USER_NOT_ALLOWED", method.name
@@ -169,7 +197,7 @@ async def test_a_bound_service_cannot_mean_everybody(office: Office) -> None:
 
 async def test_jobs_of_others_are_not_there(office: Office) -> None:
     """Jobs are named by id alone: of another department, of nobody, of the tenant."""
-    sales = await office.key(departments=["sales"])
+    bound = [await office.key(departments=["sales"]), await office.key(user_ids=["ana", "bo"])]
     jobs = {}
     for user in ("ana", "cleo", "eve"):
         reply = await office.ask(office.hr, SUBMIT, submit(transcript(message("Hi."), user=user)))
@@ -178,14 +206,15 @@ async def test_jobs_of_others_are_not_there(office: Office) -> None:
     jobs[""] = (await office.ask(office.hr, decay, valid(decay))).job.id
     assert len(BY_JOB) == 4
     for method in BY_JOB:
-        nobodys = await office.refuse(sales, method, method.request(job_id=NOBODY))
-        for user in ("cleo", "eve", ""):
-            theirs = await office.refuse(sales, method, method.request(job_id=jobs[user]))
-            assert (theirs.reason, theirs.message) == ("JOB_NOT_FOUND", nobodys.message)
-        assert await office.code(sales, method, method.request(job_id=jobs["ana"])) not in (
-            grpc.StatusCode.NOT_FOUND,
-            grpc.StatusCode.PERMISSION_DENIED,
-        )
+        for text in bound:
+            nobodys = await office.refuse(text, method, method.request(job_id=NOBODY))
+            for user in ("cleo", "eve", ""):
+                theirs = await office.refuse(text, method, method.request(job_id=jobs[user]))
+                assert (theirs.reason, theirs.message) == ("JOB_NOT_FOUND", nobodys.message)
+            assert await office.code(text, method, method.request(job_id=jobs["ana"])) not in (
+                grpc.StatusCode.NOT_FOUND,
+                grpc.StatusCode.PERMISSION_DENIED,
+            )
 
 
 async def test_an_answer_under_a_key_is_not_replayed_to_another_department(
@@ -256,6 +285,12 @@ async def test_a_list_shows_what_the_caller_may_see(office: Office) -> None:
             ["cleo", "dan"],
             {"research": ["cleo"]},
         ),
+        ({"user_ids": ["ana", "dan", "eve"]}, ["ana", "dan"], {}),
+        (
+            {"user_ids": ["bo", "dan"], "departments": ["research", "sales"]},
+            everybody,
+            {"sales": ["ana", "bo"], "research": ["cleo"]},
+        ),
     ]
     for given, unfiltered, filtered in cases:
         text = await office.key(scopes=["read"], **given)
@@ -302,6 +337,7 @@ async def test_who_changes_whose_profile(office: Office) -> None:
         "sales": {"departments": ["sales"]},
         "ana": {"user_id": "ana", "departments": ["sales"]},
         "dan": {"user_id": "dan"},
+        "duo": {"user_ids": ["ana", "dan"]},
     }
     keys = {
         (name, able): await office.key(
@@ -315,6 +351,7 @@ async def test_who_changes_whose_profile(office: Office) -> None:
         "sales": {"ana", "bo"},
         "ana": {"ana", "bo"},
         "dan": {"dan"},
+        "duo": {"ana", "dan"},
     }
     for (name, able), text in keys.items():
         for user in ("ana", "bo", "cleo", "dan", "eve"):
@@ -337,7 +374,8 @@ async def test_nobody_is_moved_out_of_sight_or_into_another_department(office: O
     """A caller bound to departments moves people between these and nowhere else."""
     both = await office.key(departments=["sales", "moon"])
     ana = await office.key(user_id="ana", departments=["sales"])
-    for text in (both, ana):
+    duo = await office.key(user_ids=["ana", "bo"])
+    for text in (both, ana, duo):
         for target, mask in (
             ("research", None),
             ("", ["department"]),

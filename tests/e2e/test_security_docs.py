@@ -87,7 +87,7 @@ async def test_the_walk_through_two_tenants(
                 assert text not in told, (command, told)
             else:
                 assert not comment, f"what does {comment!r} say of {command}?"
-    assert set(keys) == {"ACME", "GLOBEX", "SALES", "MAREN", "ILSE", "OFFICE"}
+    assert set(keys) == {"ACME", "GLOBEX", "SALES", "APP", "MAREN", "ILSE", "OFFICE"}
     assert refused > 10
 
 

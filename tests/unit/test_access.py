@@ -133,11 +133,88 @@ def test_leaving_the_user_out_is_everybody_and_not_for_departments() -> None:
     assert rule.check_request(sales, pb.ListJobsRequest(user_id="bo"), "/m") == {"bo"}
 
 
+# Lists of users.
+
+LISTED = caller(users=frozenset({USER, "bo"}))
+
+
+def test_a_list_binds_and_adds_to_departments() -> None:
+    """Row 61: it is never unbound, and no person's."""
+    assert (LISTED.departments, LISTED.unbound, LISTED.user_id) == (frozenset(), False, None)
+    assert not caller(users=frozenset()).unbound
+    assert not caller(users=frozenset()).reaches("bo", "")
+    wider = replace(LISTED, departments=frozenset({"sales"}))
+    for user, department, alone, both in (
+        ("bo", "", True, True),
+        (USER, "research", True, True),
+        ("cleo", "sales", False, True),
+        ("cleo", "research", False, False),
+        ("", "", False, False),
+    ):
+        assert LISTED.reaches(user, department) is alone
+        assert wider.reaches(user, department) is both
+    with pytest.raises(ValueError, match="not both"):
+        caller(user_id="ana", users=frozenset({"ana"}))
+    # The second wall: what a handler asks for besides the gate.
+    assert LISTED.scope("bo").user_id == "bo"
+    assert wider.scope("cleo").user_id == "cleo"
+    for text in (LISTED, caller(users=frozenset())):
+        with pytest.raises(NotPermitted) as caught:
+            text.scope("cleo")
+        assert caught.value.reason == "USER_NOT_ALLOWED"
+
+
+def test_users_of_a_list_need_no_look_up() -> None:
+    rule = Rule("write", ("transcripts", "user_id"))
+    listed = [conversation_pb2.Transcript(user_id=user) for user in (DECOMPOSED, "bo", USER)]
+    request = pb.SubmitTranscriptsRequest(transcripts=listed)
+    assert rule.check_request(LISTED, request, "/m") == frozenset()
+    for other in ("cleo", "", "BO", "bo "):
+        theirs = conversation_pb2.Transcript(user_id=other)
+        mixed = pb.SubmitTranscriptsRequest(transcripts=[*listed, theirs])
+        assert refusal(rule, LISTED, mixed) == "USER_NOT_ALLOWED"
+        wider = replace(LISTED, departments=frozenset({"sales"}))
+        assert rule.check_request(wider, mixed, "/m") == {other}
+
+
+def test_leaving_the_user_out_is_not_for_a_list() -> None:
+    rule = Rule("read", ("user_id",), user_optional=True)
+    for departments in (frozenset[str](), frozenset({"sales"})):
+        listed = replace(LISTED, departments=departments)
+        request = pb.ListJobsRequest()
+        with pytest.raises(NotPermitted, match="name one of them") as caught:
+            rule.check_request(listed, request, "/m")
+        assert caught.value.reason == "USER_NOT_ALLOWED"
+        assert not request.user_id
+    assert rule.check_request(LISTED, pb.ListJobsRequest(user_id="bo"), "/m") == frozenset()
+    one = caller(users=frozenset({"bo"}))
+    assert refusal(rule, one, pb.ListJobsRequest()) == "USER_NOT_ALLOWED"
+
+
+def test_a_list_is_not_the_own_person() -> None:
+    """No relief for oneself, no own profile; departments and the tenant are not its business."""
+    named = retrieval_service_pb2.GetProfileRequest(user_id="bo")
+    manage = Rule("write", ("user_id",), capability=PROFILES_MANAGE, department_members=True)
+    assert refusal(manage, LISTED, named) == "CAPABILITY_MISSING"
+    able = replace(LISTED, capabilities=frozenset({PROFILES_MANAGE}))
+    assert manage.check_request(able, named, "/m") == frozenset()
+    with pytest.raises(NotPermitted) as caught:
+        Rule("admin", ("user_id",), own_scope="write").check(LISTED, "/m")
+    assert caught.value.reason == "SCOPE_MISSING"
+    listing = Rule("read", (), department_path=("department",))
+    sales = retrieval_service_pb2.ListProfilesRequest(department="sales")
+    assert refusal(listing, LISTED, sales) == "DEPARTMENT_NOT_ALLOWED"
+
+
 def test_calls_about_the_tenant_are_for_unbound_callers() -> None:
     for scope in ("maintenance", "admin"):
         rule = Rule(scope, ())
         rule.check(caller(scopes=frozenset({scope})), "/m")
-        for bound in ({"user_id": USER}, {"departments": frozenset({"sales"})}):
+        for bound in (
+            {"user_id": USER},
+            {"departments": frozenset({"sales"})},
+            {"users": frozenset({USER})},
+        ):
             with pytest.raises(NotPermitted) as caught:
                 rule.check(caller(scopes=frozenset({scope}), **bound), "/m")
             assert caught.value.reason == "USER_NOT_ALLOWED"

@@ -126,6 +126,9 @@ def test_the_name_of_a_credential_does_not_name_a_person() -> None:
     # Also while she acts for somebody of her departments.
     assert trail.actor(person.for_members()) == hashed
     assert hashed in trail.actors("acme", "jwt:ana@example.com")
+    # A credential for a list is bound: the name may be one of its people's.
+    listed = Principal("acme", "key:2:Ana and Bo", scopes, users=frozenset({"ana", "bo"}))
+    assert trail.actor(listed) == "key:2"
     service = Principal("acme", "jwt:backend", scopes)
     assert trail.actor(service) == "jwt:backend"
     backend = Principal("acme", "key:1:backend", scopes)

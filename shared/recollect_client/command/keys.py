@@ -7,6 +7,7 @@ that this needs are imported when it runs.
 from __future__ import annotations
 
 import argparse
+import unicodedata
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _SCOPES = ("read", "write", "maintenance", "admin")
 _CAPABILITIES = ("profiles.manage",)
 _MAX_DEPARTMENTS = 100
+_MAX_USERS = 100
 _MAX_DAYS = 36_500
 _MAX_NAME = 256
 
@@ -40,12 +42,20 @@ def register(commands: Any) -> None:
     )
     create.add_argument("--user", metavar="USER", help="bind it to this user (default: any user)")
     create.add_argument(
+        "--for-user",
+        dest="for_users",
+        action="append",
+        metavar="USER",
+        help="bind a service's key to this user and to nobody but those named so; may be given "
+        "several times, not together with --user",
+    )
+    create.add_argument(
         "--department",
         dest="departments",
         action="append",
         metavar="NAME",
-        help="bind it to the users of this department; with --user, let that person see their "
-        "profiles; may be given several times",
+        help="bind it to the users of this department, besides those of --for-user; with --user, "
+        "let that person see their profiles; may be given several times",
     )
     create.add_argument(
         "--capability",
@@ -72,7 +82,10 @@ def _create(options: argparse.Namespace, output: Output) -> int:
         _check_label(flag, text)
     if options.user is not None:
         _check_label("--user", options.user)
+    user_ids = _for_users(options)
     departments = None if options.departments is None else sorted(set(options.departments))
+    if user_ids is not None and departments is None:
+        departments = []
     for department in departments or ():
         _check_label("--department", department)
     if departments is not None and len(departments) > _MAX_DEPARTMENTS:
@@ -90,6 +103,7 @@ def _create(options: argparse.Namespace, output: Output) -> int:
             name=options.name,
             scopes=scopes,
             user_id=options.user,
+            user_ids=user_ids,
             departments=departments,
             capabilities=capabilities,
             expires_at=expires_at,
@@ -105,6 +119,7 @@ def _create(options: argparse.Namespace, output: Output) -> int:
                     "name": options.name,
                     "scopes": scopes,
                     "user_id": options.user,
+                    "user_ids": user_ids,
                     "departments": departments,
                     "capabilities": capabilities,
                     "expires_at": expires_at.isoformat() if expires_at else None,
@@ -128,6 +143,7 @@ def _list(options: argparse.Namespace, output: Output) -> int:
                 "name": key.name,
                 "scopes": key.scopes,
                 "user_id": key.user_id,
+                "user_ids": key.user_ids,
                 "departments": key.departments,
                 "capabilities": key.capabilities,
                 "created_at": _iso(key.created_at),
@@ -150,7 +166,7 @@ def _list(options: argparse.Namespace, output: Output) -> int:
                         key["key_id"],
                         key["name"],
                         ", ".join((*key["scopes"], *key["capabilities"])),
-                        key["user_id"] or "any",
+                        _users(key),
                         _departments(key),
                         _state(key),
                         key["created_at"][:10],
@@ -193,10 +209,30 @@ def _check_label(flag: str, text: str) -> None:
         raise UsageError(f"{flag} should be 1 to {_MAX_NAME} printable characters")
 
 
+def _for_users(options: argparse.Namespace) -> list[str] | None:
+    """The users of --for-user, each once as it is stored; None without the option."""
+    if options.for_users is None:
+        return None
+    if options.user is not None:
+        raise UsageError("--user is for a person's key and --for-user for a service's: give one")
+    for user in options.for_users:
+        _check_label("--for-user", user)
+    user_ids = sorted({unicodedata.normalize("NFC", user) for user in options.for_users})
+    if len(user_ids) > _MAX_USERS:
+        raise UsageError(f"--for-user may be given at most {_MAX_USERS} times")
+    return user_ids
+
+
 def _id_of(text: str) -> str:
     """The id in a whole key, so that a key at hand need not be taken apart."""
     parts = text.split("_", 2)
     return parts[1] if len(parts) == 3 and parts[0] == "mk" else text
+
+
+def _users(key: dict[str, Any]) -> str:
+    if key["user_ids"] is not None:
+        return ", ".join(key["user_ids"]) or "none"
+    return key["user_id"] or "any"
 
 
 def _departments(key: dict[str, Any]) -> str:

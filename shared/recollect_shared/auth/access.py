@@ -13,7 +13,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import Message
 
 from recollect.v1 import access_pb2
-from recollect_shared.auth.principal import DEFAULT_TENANT, Principal, user_not_allowed
+from recollect_shared.auth.principal import DEFAULT_TENANT, NOT_LISTED, Principal, user_not_allowed
 from recollect_shared.errors import NotPermitted
 from recollect_shared.text.normalise import nfc
 
@@ -69,7 +69,7 @@ class Rule:
             raise self._scope_missing(method)
         if self._about_the_tenant and not principal.unbound:
             raise user_not_allowed(
-                "this call is about the whole tenant and the credential is bound to a user or to "
+                "this call is about the whole tenant and the credential is bound to users or to "
                 "departments"
             )
         if self.installation and principal.tenant_id != operator_tenant:
@@ -85,8 +85,8 @@ class Rule:
         forget to.
 
         Returns:
-            Whom the request names besides the caller, in normal form: they must be in one of the
-            caller's departments. Empty where nothing is left to look up.
+            Whom the request names besides the caller and those on its list, in normal form: they
+            must be in one of the caller's departments. Empty where nothing is left to look up.
 
         Raises:
             NotPermitted: What the request names is not the caller's, or takes a right more.
@@ -97,12 +97,7 @@ class Rule:
         if not self.user_path:
             return frozenset()
         if self.user_optional and not getattr(request, self.user_path[0]):
-            if principal.user_id is not None:
-                setattr(request, self.user_path[0], principal.user_id)
-            elif not principal.unbound:
-                raise user_not_allowed(
-                    "this credential is bound to departments: name one of their users"
-                )
+            self._fill_in(principal, request)
             return frozenset()
         # Handlers compare in normal form too.
         others = {nfc(user_id) for user_id in _values(request, self.user_path)}
@@ -116,7 +111,18 @@ class Rule:
             raise user_not_allowed("this credential is bound to another user")
         if self.scope not in principal.scopes:
             raise self._scope_missing(method)
-        return frozenset() if principal.unbound else frozenset(others)
+        return _to_look_up(principal, others)
+
+    def _fill_in(self, principal: Principal, request: Message) -> None:
+        """Let a request that names nobody be about the caller, or about everybody."""
+        if principal.user_id is not None:
+            setattr(request, self.user_path[0], principal.user_id)
+        elif principal.users is not None:
+            raise user_not_allowed("this credential is bound to a list of users: name one of them")
+        elif not principal.unbound:
+            raise user_not_allowed(
+                "this credential is bound to departments: name one of their users"
+            )
 
     @property
     def _about_the_tenant(self) -> bool:
@@ -129,6 +135,16 @@ class Rule:
             reason="SCOPE_MISSING",
             metadata={"scope": self.scope.upper(), "method": method},
         )
+
+
+def _to_look_up(principal: Principal, others: set[str]) -> frozenset[str]:
+    """Those of `others` whom the caller reaches by their department, if at all."""
+    if principal.unbound:
+        return frozenset()
+    unlisted = frozenset(user_id for user_id in others if not principal.lists(user_id))
+    if unlisted and principal.users is not None and not principal.departments:
+        raise user_not_allowed(NOT_LISTED)
+    return unlisted
 
 
 def rules_of(services: Iterable[ServiceDescriptor]) -> dict[str, Rule]:

@@ -19,7 +19,7 @@ _ID_ALPHABET = string.ascii_lowercase + string.digits
 _ID_LENGTH = 12
 
 _FIND = """
-SELECT tenant_id, name, secret_hash, scopes, user_id, departments, capabilities
+SELECT tenant_id, name, secret_hash, scopes, user_id, departments, capabilities, user_ids
 FROM api_keys
 WHERE key_id = %(key_id)s
   AND revoked_at IS NULL
@@ -28,13 +28,13 @@ WHERE key_id = %(key_id)s
 
 _INSERT = """
 INSERT INTO api_keys (key_id, tenant_id, name, secret_hash, scopes, user_id, departments,
-    capabilities, expires_at)
+    capabilities, user_ids, expires_at)
 VALUES (%(key_id)s, %(tenant_id)s, %(name)s, %(secret_hash)s, %(scopes)s, %(user_id)s,
-        %(departments)s, %(capabilities)s, %(expires_at)s)
+        %(departments)s, %(capabilities)s, %(user_ids)s, %(expires_at)s)
 """
 
 _LIST = """
-SELECT key_id, tenant_id, name, scopes, user_id, departments, capabilities, created_at,
+SELECT key_id, tenant_id, name, scopes, user_id, user_ids, departments, capabilities, created_at,
        expires_at, revoked_at
 FROM api_keys
 WHERE tenant_id = %(tenant_id)s
@@ -56,6 +56,7 @@ class ApiKey:
     name: str
     scopes: list[str]
     user_id: str | None
+    user_ids: list[str] | None
     departments: list[str] | None
     capabilities: list[str]
     created_at: datetime
@@ -84,7 +85,7 @@ async def find_principal(connection: Connection, text: str) -> Principal | None:
     row = await cursor.fetchone()
     if row is None:
         return None
-    tenant_id, name, secret_hash, scopes, user_id, departments, capabilities = row
+    tenant_id, name, secret_hash, scopes, user_id, departments, capabilities, user_ids = row
     if not hmac.compare_digest(bytes(secret_hash), given_hash):
         return None
     return Principal(
@@ -94,6 +95,7 @@ async def find_principal(connection: Connection, text: str) -> Principal | None:
         user_id,
         None if departments is None else frozenset(departments),
         frozenset(capabilities),
+        None if user_ids is None else frozenset(user_ids),
     )
 
 
@@ -104,6 +106,7 @@ async def create_key(
     name: str,
     scopes: list[str],
     user_id: str | None = None,
+    user_ids: Sequence[str] | None = None,
     departments: Sequence[str] | None = None,
     capabilities: Sequence[str] = (),
     expires_at: datetime | None = None,
@@ -116,12 +119,18 @@ async def create_key(
         name: What it is for.
         scopes: What it may do, of `SCOPES`.
         user_id: The person whose key it is; None for a service.
+        user_ids: The 1 to 100 users that a service may act for; None for no list. Not together with
+            `user_id`.
         departments: Those that the key is bound to. None for a service that is bound to none and
-            may act for every user, or for a person without a department.
+            may act for every user, or for a person or a list without a department.
         capabilities: Named rights, of `CAPABILITIES`.
         expires_at: When it ends; None for never.
     """
     key_id = "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_LENGTH))
+    if user_ids is not None:
+        user_ids = sorted({nfc(one) for one in user_ids})
+        # A key with departments is not for everybody, also to a process that knows no lists yet.
+        departments = () if departments is None else departments
     secret = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode().rstrip("=")
     await connection.execute(
         _INSERT,
@@ -134,6 +143,7 @@ async def create_key(
             "user_id": nfc(user_id) if user_id is not None else None,
             "departments": None if departments is None else [nfc(one) for one in departments],
             "capabilities": list(capabilities),
+            "user_ids": user_ids,
             "expires_at": expires_at,
         },
     )

@@ -8,8 +8,9 @@ from math import isfinite
 from typing import Any
 
 from recollect_shared.auth.principal import CAPABILITIES, SCOPES, Principal
+from recollect_shared.errors import InvalidRequest
 from recollect_shared.text.normalise import nfc, unusable_characters
-from recollect_shared.validation import MAX_ID
+from recollect_shared.validation import MAX_ID, Checks
 
 LEEWAY_SECONDS = 30
 """How far the clocks of this machine and of the identity provider may be apart."""
@@ -21,6 +22,7 @@ DEPARTMENTS_CLAIM = "departments"
 CAPABILITIES_CLAIM = "recollect_capabilities"
 
 MAX_DEPARTMENTS = 100
+MAX_USERS = 100
 
 
 class TokenRefused(Exception):
@@ -68,15 +70,38 @@ def principal_of(claims: Mapping[str, Any], expected: Expected, now: float) -> P
     subject = _name(claims, "sub")
     tenant_id = _name(claims, expected.tenant_claim)
     whose = claims.get(USER_SCOPE_CLAIM, "self")
-    if whose not in ("self", "any"):
-        raise TokenRefused(f"{USER_SCOPE_CLAIM} is neither self nor any")
+    listed = None if whose in ("self", "any") else _users(whose)
     return Principal(
         tenant_id,
         f"jwt:{subject}",
         _scopes(claims),
-        None if whose == "any" else subject,
-        _departments(claims, bound=whose == "self"),
+        subject if whose == "self" else None,
+        _departments(claims, bound=whose != "any"),
         _capabilities(claims),
+        listed,
+    )
+
+
+def _users(given: Any) -> frozenset[str]:
+    """The users that a token lists, spelt as in requests."""
+    checks = Checks()
+    if (
+        not isinstance(given, list)
+        or not 1 <= len(given) <= MAX_USERS
+        or not all(isinstance(one, str) and one.strip() for one in given)
+    ):
+        raise _unusable_user_scope()
+    listed = frozenset(checks.identifier(USER_SCOPE_CLAIM, one) for one in given)
+    try:
+        checks.done()
+    except InvalidRequest:
+        raise _unusable_user_scope() from None
+    return listed
+
+
+def _unusable_user_scope() -> TokenRefused:
+    return TokenRefused(
+        f"{USER_SCOPE_CLAIM} is neither self nor any nor a list of 1 to {MAX_USERS} users"
     )
 
 

@@ -19,6 +19,13 @@ CAPABILITIES = frozenset({PROFILES_MANAGE})
 """Rights that are named one by one, besides the kinds of work."""
 
 
+NOT_LISTED = (
+    "this credential is bound to a list of users and this one is not on it; whoever makes the "
+    "credential decides who is"
+)
+"""What the caller is told about everybody else, known or not."""
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """A caller after authentication; nothing in a request can change it.
@@ -31,6 +38,8 @@ class Principal:
         departments: Those that the caller is bound to; None if it is bound to none and may act for
             everybody. A person is always bound: None becomes the empty set.
         capabilities: Subset of `CAPABILITIES`.
+        users: Those that a service is bound to, in normal form; None if it is bound to no list.
+            With a list departments are never None, so that both add up. A person has none.
     """
 
     tenant_id: str
@@ -39,10 +48,17 @@ class Principal:
     user_id: str | None = None
     departments: frozenset[str] | None = None
     capabilities: frozenset[str] = frozenset()
+    users: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
-        """Let no person be unbound, however the credential was written."""
-        if self.user_id is not None and self.departments is None:
+        """Let no person and no list be unbound, however the credential was written.
+
+        Raises:
+            ValueError: It is a person's and has a list.
+        """
+        if self.user_id is not None and self.users is not None:
+            raise ValueError("a credential is bound to one person or to a list of users, not both")
+        if (self.user_id is not None or self.users is not None) and self.departments is None:
             object.__setattr__(self, "departments", frozenset())
 
     @property
@@ -51,17 +67,28 @@ class Principal:
         return self.departments is None
 
     def reaches(self, user_id: str, department: str) -> bool:
-        """Whether `user_id` is the caller, or belongs to a department of the caller's.
+        """Whether `user_id` is the caller, on the caller's list, or in one of its departments.
 
-        This is the one rule about departments.
+        This is the one rule about lists and departments.
 
         Args:
             user_id: Whom a call is about.
             department: What the profile of that person says; empty without a profile.
         """
-        if self.departments is None or user_id == self.user_id:
+        if self.departments is None or user_id == self.user_id or self.lists(user_id):
             return True
         return bool(department) and department in self.departments
+
+    def lists(self, user_id: str) -> bool:
+        """Whether the caller is bound to a list and `user_id`, in normal form, is on it."""
+        return self.users is not None and user_id in self.users
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The users whom a bound credential itself names, whatever their departments."""
+        if self.user_id is not None:
+            return frozenset({self.user_id})
+        return self.users or frozenset()
 
     def for_members(self) -> Principal:
         """The same caller while it acts for members of its departments, not for itself."""
@@ -71,10 +98,13 @@ class Principal:
         """The data of `user_id`, if this caller may touch it.
 
         Raises:
-            NotPermitted: The credential is bound to another user.
+            NotPermitted: The credential is bound to another user, or to a list of others and to no
+                department.
         """
         if self.user_id is not None and self.user_id != user_id:
             raise user_not_allowed("this credential is bound to another user")
+        if self.users is not None and not self.departments and user_id not in self.users:
+            raise user_not_allowed(NOT_LISTED)
         return Scope(self.tenant_id, user_id)
 
     def check_reaches(self, user_id: str, department: str) -> None:
@@ -84,6 +114,8 @@ class Principal:
             NotPermitted: It does not reach that person.
         """
         if not self.reaches(user_id, department):
+            if self.users is not None and not self.departments:
+                raise user_not_allowed(NOT_LISTED)
             raise user_not_allowed(
                 "this user is in none of the departments that the credential is bound to; "
                 "somebody who may act for every user can put them into one"

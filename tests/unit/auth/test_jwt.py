@@ -90,6 +90,37 @@ async def test_a_service_may_act_for_anybody(tmp_path: Path) -> None:
     assert (await principal(door, recollect_user_scope="self")).user_id == "ana"
 
 
+async def test_a_service_may_act_for_the_users_of_a_list(tmp_path: Path) -> None:
+    """Row 61: neither a person nor for everybody; a word of ours in a list is a user's name."""
+    door = await gate(tmp_path)
+    spelt = ["Ho\u0302\u0300ng", "H\u1ed3ng", "bo"]
+    found = await principal(door, sub="backend", recollect_user_scope=spelt)
+    assert (found.user_id, found.users) == (None, frozenset({"H\u1ed3ng", "bo"}))
+    assert (found.unbound, found.departments) == (False, frozenset())
+    with_sales = await principal(door, recollect_user_scope=["bo"], departments=["sales"])
+    assert (with_sales.users, with_sales.departments) == (
+        frozenset({"bo"}),
+        frozenset({"sales"}),
+    )
+    # The subject is not on the list unless it is listed.
+    assert not with_sales.reaches("ana", "")
+    for word in ("any", "self"):
+        found = await principal(door, recollect_user_scope=[word])
+        assert (found.user_id, found.users, found.unbound) == (None, frozenset({word}), False)
+    most = await principal(door, recollect_user_scope=[f"u{i}" for i in range(100)])
+    assert most.users is not None
+    assert len(most.users) == 100
+
+
+async def test_a_list_that_is_refused_is_not_quoted(tmp_path: Path) -> None:
+    texts = {
+        await why(await gate(tmp_path), GOOD.token(recollect_user_scope=given))
+        for given in ("canary", ["canary\x00"], [], ["canary"] * 101)
+    }
+    assert len(texts) == 1
+    assert "canary" not in texts.pop()
+
+
 @pytest.mark.parametrize(
     ("changed", "scopes"),
     [
@@ -222,7 +253,18 @@ NOW = int(time.time())
         ({"tenant": ["a"]}, "RECOLLECT_JWT_TENANT_CLAIM"),
         ({"tenant": 1}, "RECOLLECT_JWT_TENANT_CLAIM"),
         ({"recollect_user_scope": "all"}, "recollect_user_scope"),
-        ({"recollect_user_scope": ["any"]}, "recollect_user_scope"),
+        ({"recollect_user_scope": []}, "recollect_user_scope"),
+        ({"recollect_user_scope": [""]}, "recollect_user_scope"),
+        ({"recollect_user_scope": ["ana", " "]}, "recollect_user_scope"),
+        ({"recollect_user_scope": ["ana", 7]}, "recollect_user_scope"),
+        ({"recollect_user_scope": [["ana"]]}, "recollect_user_scope"),
+        ({"recollect_user_scope": ["a\x00b"]}, "recollect_user_scope"),
+        ({"recollect_user_scope": ["a\nb"]}, "recollect_user_scope"),
+        ({"recollect_user_scope": ["\ud800"]}, "recollect_user_scope"),
+        ({"recollect_user_scope": ["a" * 257]}, "recollect_user_scope"),
+        ({"recollect_user_scope": ["ana"] * 101}, "recollect_user_scope"),
+        ({"recollect_user_scope": {"ana": True}}, "recollect_user_scope"),
+        ({"recollect_user_scope": "ana bo"}, "recollect_user_scope"),
         ({"recollect_user_scope": True}, "recollect_user_scope"),
         ({"scope": 7}, "scope"),
         ({"scope": {"read": True}}, "scope"),

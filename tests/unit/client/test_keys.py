@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from recollect_client.command import main
-from recollect_shared.auth.api_keys import find_principal
+from recollect_shared.auth.api_keys import create_key, find_principal
 from recollect_shared.auth.principal import Principal
 from recollect_shared.database.connect import with_role
 
@@ -103,6 +103,47 @@ class TestKeys:
         assert "profiles.manage" in out
         assert "sales" in out
 
+    def test_it_can_be_bound_to_a_list_of_users(
+        self, keys: Keys, conninfo: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Row 61: in one normal form, each once, and never for everybody."""
+        users = ["--for-user", "Ho\u0302\u0300ng", "--for-user", "bo", "--for-user", "H\u1ed3ng"]
+        made = keys("create", "--name", "duo", *users)
+        assert (made["user_id"], made["user_ids"]) == (None, ["H\u1ed3ng", "bo"])
+        held = asyncio.run(principal(conninfo, made["key"]))
+        assert held is not None
+        assert (held.user_id, held.users) == (None, frozenset({"bo", "H\u1ed3ng"}))
+        assert (held.unbound, held.departments) == (False, frozenset())
+        more = keys("create", "--name", "more", "--for-user", "bo", "--department", "sales")
+        both = asyncio.run(principal(conninfo, more["key"]))
+        assert both is not None
+        assert (both.users, both.departments) == (frozenset({"bo"}), frozenset({"sales"}))
+        plain = keys("create", "--name", "backend")
+        listed = {key["name"]: key for key in keys("list")["keys"]}
+        assert listed["duo"]["user_ids"] == made["user_ids"]
+        # Whoever does not know of lists takes it for a key of no department.
+        assert listed["duo"]["departments"] == made["departments"] == []
+        assert listed["backend"]["user_ids"] is plain["user_ids"] is None
+        capsys.readouterr()
+        assert main(["keys", "list"]) == 0
+        assert "H\u1ed3ng, bo" in capsys.readouterr().out
+
+    async def test_the_table_refuses_a_list_that_binds_nobody(self, conninfo: str) -> None:
+        """Whoever writes it: an empty one in force, a person's, and one without departments."""
+        dsn = with_role(conninfo, "recollect_maintenance", application="recollect-test")
+        async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+            refused: list[dict[str, Any]] = [
+                {"user_ids": []},
+                {"user_ids": ["bo"], "user_id": "ana"},
+            ]
+            for given in refused:
+                with pytest.raises(psycopg.errors.CheckViolation):
+                    await create_key(connection, tenant_id="a", name="x", scopes=["read"], **given)
+            await create_key(connection, tenant_id="a", name="x", scopes=["read"], user_ids=["bo"])
+            for change in ("departments = NULL", "user_ids = '{}'", "user_ids = '{\"\"}'"):
+                with pytest.raises(psycopg.errors.CheckViolation):
+                    await connection.execute(f"UPDATE api_keys SET {change}".encode())
+
     def test_people_see_it_once(self, keys: Keys, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["keys", "create", "--name", "backend"]) == 0
         out, err = capsys.readouterr()
@@ -122,6 +163,10 @@ class TestKeys:
             ["create", "--name", "a\x1b"],
             ["create", "--name", "a", "--tenant", ""],
             ["create", "--name", "a", "--user", ""],
+            ["create", "--name", "a", "--for-user", ""],
+            ["create", "--name", "a", "--for-user", "b\x00"],
+            ["create", "--name", "a", "--for-user", "ana", "--user", "ana"],
+            ["create", "--name", "a", *(f"--for-user=u{i}" for i in range(101))],
             ["create", "--name", "a", "--scope", "root"],
             ["create", "--name", "a", "--department", ""],
             ["create", "--name", "a", "--capability", "root"],

@@ -268,6 +268,8 @@ class Erasing:
                 connection, scope, receipt_id, table, limit=self._batch
             ):
                 pass
+        # As with the profile: before this, a credential for a list may also go on.
+        await erasure.leave_lists(connection, scope, receipt_id)
         await erasure.require_none_left(connection, scope, tables)
         await erasure.count_tables(connection, scope, receipt_id, tables)
         held = await erasure.read(connection, scope.tenant_id, receipt_id)

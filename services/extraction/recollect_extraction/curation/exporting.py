@@ -239,6 +239,9 @@ class Exporting:
             async for row, sealed in exports.rows(connection, scope, holding, hashed):
                 counts[holding.name] += 1
                 yield opening.line(holding.name, row, sealed)
+        async for row in exports.lists(connection, scope):
+            counts[exports.CREDENTIALS] += 1
+            yield opening.line(exports.CREDENTIALS, row, None)
         counts[exports.CALLS] = 0
         async for row in exports.calls(connection, scope):
             counts[exports.CALLS] += 1

@@ -329,7 +329,8 @@ async def _visible_job(connection: Connection, principal: Principal, job_id: UUI
         NotFound: There is none that the caller may see.
     """
     job = await jobs.get_job(connection, principal.tenant_id, job_id, only_user=principal.user_id)
-    if principal.unbound or (job.user_id is not None and job.user_id == principal.user_id):
+    # Whoever is in no department is reached as oneself or as one on the list.
+    if principal.unbound or (job.user_id is not None and principal.reaches(job.user_id, "")):
         return job
     found = await departments_of(connection, principal.tenant_id, [job.user_id or ""])
     if job.user_id is None or not principal.reaches(job.user_id, found.get(job.user_id, "")):

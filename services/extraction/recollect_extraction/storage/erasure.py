@@ -136,6 +136,20 @@ SET user_ids = array_remove(k.user_ids, %(user_id)s::text),
 WHERE k.tenant_id = %(tenant_id)s AND k.user_ids @> ARRAY[%(user_id)s::text]
 """
 
+# A key that is left without anybody may act for nobody, and ends.
+_CUT_LISTS = """
+UPDATE api_keys
+SET user_ids = array_remove(user_ids, %(user_id)s::text),
+    revoked_at = CASE WHEN cardinality(array_remove(user_ids, %(user_id)s::text)) = 0
+                      THEN coalesce(revoked_at, clock_timestamp()) ELSE revoked_at END
+WHERE tenant_id = %(tenant_id)s AND user_ids @> ARRAY[%(user_id)s::text]
+"""
+
+_LISTED = """
+SELECT EXISTS (SELECT FROM api_keys
+               WHERE tenant_id = %(tenant_id)s AND user_ids @> ARRAY[%(user_id)s::text])
+"""
+
 _LEFT = """
 SELECT EXISTS (SELECT FROM {table}
                WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
@@ -253,6 +267,12 @@ async def remove_keys(connection: Connection, scope: Scope, receipt_id: UUID) ->
     await _count(connection, scope, receipt_id, KEYS, removed)
 
 
+async def leave_lists(connection: Connection, scope: Scope, receipt_id: UUID) -> None:
+    """Take the user off the lists of API keys; a key whose list is empty then is revoked."""
+    cut = (await connection.execute(_CUT_LISTS, _of(scope))).rowcount
+    await _count(connection, scope, receipt_id, CREDENTIALS, cut)
+
+
 async def remove_user(connection: Connection, scope: Scope) -> None:
     """Remove the user's row; it waits for everybody who still holds it.
 
@@ -266,7 +286,7 @@ async def remove_user(connection: Connection, scope: Scope) -> None:
 
 
 async def require_none_left(connection: Connection, scope: Scope, tables: Sequence[str]) -> None:
-    """See that no table names the user any more.
+    """See that no table and no list of an API key names the user any more.
 
     Raises:
         StillHeld: One does.
@@ -278,6 +298,10 @@ async def require_none_left(connection: Connection, scope: Scope, tables: Sequen
         row = await cursor.fetchone()
         if row is not None and row[0]:
             raise StillHeld
+    cursor = await connection.execute(_LISTED, _of(scope))
+    row = await cursor.fetchone()
+    if row is not None and row[0]:
+        raise StillHeld
 
 
 async def complete(

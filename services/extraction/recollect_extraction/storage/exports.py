@@ -52,6 +52,17 @@ FROM (SELECT k.tenant_id, k.rpc, k.key, ARRAY[%(user)s::text] AS user_ids,
       ORDER BY k.rpc, k.key) AS held
 """
 
+# Of a key for several users the others are left out, and so is what is secret.
+_LISTS = """
+SELECT row_to_json(held)::text, NULL
+FROM (SELECT key_id, tenant_id, name, scopes, user_id, ARRAY[%(user)s::text] AS user_ids,
+             departments, capabilities, created_at, expires_at, revoked_at
+      FROM api_keys
+      WHERE tenant_id = %(tenant_id)s AND user_ids @> ARRAY[%(user)s::text]
+        AND user_id IS DISTINCT FROM %(user)s
+      ORDER BY key_id) AS held
+"""
+
 _PERSON = """
 SELECT created_at, erased_at IS NOT NULL
 FROM users
@@ -59,6 +70,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 CALLS = "idempotency_keys"
+CREDENTIALS = "api_keys"
 
 # Numbers that a model made of a text which is exported itself.
 _DERIVED_TYPES = frozenset({"halfvec", "vector", "sparsevec", "bit", "bit varying"})
@@ -154,6 +166,12 @@ async def rows(
 async def calls(connection: Connection, scope: Scope) -> AsyncGenerator[str]:
     """What is kept of calls about the user, the user's part of each."""
     async for row, _ in _fetched(connection, sql.SQL(_CALLS).format(), scope, scope.user_id):
+        yield row
+
+
+async def lists(connection: Connection, scope: Scope) -> AsyncGenerator[str]:
+    """The API keys that name the user in a list, the user's part of each."""
+    async for row, _ in _fetched(connection, sql.SQL(_LISTS).format(), scope, scope.user_id):
         yield row
 
 

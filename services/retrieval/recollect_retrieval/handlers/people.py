@@ -60,7 +60,7 @@ class PeopleCalls(Calls):
         )
         profiles = people.ProfilePage(
             principal.tenant_id,
-            own=principal.user_id,
+            listed=principal.names,
             departments=principal.departments,
             department=department or None,
             memory_enabled=self._memory_enabled,

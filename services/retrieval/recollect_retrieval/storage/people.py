@@ -97,7 +97,7 @@ FROM profiles AS p
 JOIN users AS u ON u.tenant_id = p.tenant_id AND u.user_id = p.user_id
 WHERE p.tenant_id = %(tenant_id)s AND u.erased_at IS NULL
   AND coalesce(u.memory_enabled, %(memory_enabled)s) AND (%(with_sealed)s OR p.sealed IS NULL)
-  AND (%(departments)s::text[] IS NULL OR p.user_id = %(own)s
+  AND (%(departments)s::text[] IS NULL OR p.user_id = ANY(%(listed)s::text[])
        OR (p.department <> '' AND p.department = ANY(%(departments)s)))
   AND (%(department)s::text IS NULL OR p.department = %(department)s)
   AND (%(after)s::text IS NULL OR p.user_id > %(after)s)
@@ -111,7 +111,7 @@ FROM profiles AS p
 JOIN users AS u ON u.tenant_id = p.tenant_id AND u.user_id = p.user_id
 WHERE p.tenant_id = %(tenant_id)s AND u.erased_at IS NULL
   AND coalesce(u.memory_enabled, %(memory_enabled)s) AND (%(with_sealed)s OR p.sealed IS NULL)
-  AND (%(departments)s::text[] IS NULL OR p.user_id = %(own)s
+  AND (%(departments)s::text[] IS NULL OR p.user_id = ANY(%(listed)s::text[])
        OR (p.department <> '' AND p.department = ANY(%(departments)s)))
   AND (%(department)s::text IS NULL OR p.department = %(department)s)
 """
@@ -175,7 +175,7 @@ def profile(scope: Scope) -> Statement[Profile | None]:
 class ProfilePage:
     """Which of a tenant's profiles a list shows.
 
-    Of `departments` (None: of everybody) and the one of the person `own`, those in `department`;
+    Of `departments` (None: of everybody) and those `listed` by their ids, those in `department`;
     without `with_sealed` none that is sealed.
     """
 
@@ -183,7 +183,7 @@ class ProfilePage:
         self,
         tenant_id: str,
         *,
-        own: str | None,
+        listed: Collection[str],
         departments: Collection[str] | None,
         department: str | None,
         memory_enabled: bool,
@@ -194,7 +194,7 @@ class ProfilePage:
         self._limit = limit
         self._values = {
             "tenant_id": tenant_id,
-            "own": own,
+            "listed": list(listed),
             "departments": None if departments is None else list(departments),
             "department": department,
             "memory_enabled": memory_enabled,

@@ -1,0 +1,243 @@
+"""Credentials that may act for a fixed list of users: lists of things, the audit log, leaving.
+
+Row 61 of the fault catalogue, row 58 for what an export tells of keys, row 55 for what an erasure
+leaves. The matrix of all calls stands in test_rights.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pytest
+from google.protobuf.message import Message
+
+from recollect.v1 import extraction_service_pb2 as extraction
+from recollect.v1 import maintenance_service_pb2 as maintenance
+from recollect.v1 import memory_service_pb2 as memory
+from recollect.v1 import privacy_service_pb2 as privacy
+from recollect.v1 import profile_pb2
+from recollect.v1 import retrieval_service_pb2 as retrieval
+from recollect_extraction.storage import erasure
+from recollect_shared.auth.api_keys import find_principal
+from recollect_shared.auth.principal import Principal
+from recollect_shared.models import Scope
+from tests.e2e.canaries import naming
+from tests.e2e.conftest import Services, StartServices
+from tests.e2e.credentials import as_role, bearer, key
+from tests.e2e.learning import rows
+from tests.e2e.leaving import export
+from tests.e2e.methods import METHODS, Refusal, call, refused
+from tests.e2e.requests import message, submit, transcript
+
+GET_CONTEXT = METHODS["RetrievalService/GetContext"]
+LIST_PROFILES = METHODS["RetrievalService/ListProfiles"]
+UPDATE_PROFILE = METHODS["MemoryService/UpdateProfile"]
+SUBMIT = METHODS["ExtractionService/SubmitTranscripts"]
+LIST_JOBS = METHODS["ExtractionService/ListJobs"]
+WATCH_JOB = METHODS["ExtractionService/WatchJob"]
+CANCEL_JOB = METHODS["ExtractionService/CancelJob"]
+GET_USAGE = METHODS["MaintenanceService/GetUsage"]
+ERASE = METHODS["PrivacyService/EraseUser"]
+AUDIT = METHODS["PrivacyService/ListAuditEvents"]
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """Both services with authentication on."""
+
+    services: Services
+    conninfo: str
+
+    async def ask(self, text: str, name: str, request: Message) -> Any:
+        return (await call(self.services, METHODS[name], request, metadata=bearer(text)))[-1]
+
+    async def refuse(self, text: str, name: str, request: Message) -> Refusal:
+        return await refused(self.services, METHODS[name], request, metadata=bearer(text))
+
+    async def holder(self, text: str) -> Principal | None:
+        """The caller behind a key as it is now, without what a service remembers."""
+        async with as_role(self.conninfo, "recollect_read") as connection:
+            return await find_principal(connection, text)
+
+
+@pytest.fixture
+async def guarded(start_services: StartServices, conninfo: str) -> AsyncIterator[Guarded]:
+    async with start_services(auth="api-key") as services:
+        yield Guarded(services, conninfo)
+
+
+async def test_jobs_and_usage_are_those_of_the_list(guarded: Guarded) -> None:
+    """A list credential names one of its users; left out, it is refused and not everybody."""
+    service = await key(guarded.conninfo)
+    duo = await key(guarded.conninfo, user_ids=["ana", "bo"])
+    jobs = {}
+    for user in ("ana", "bo", "cleo"):
+        batch = submit(transcript(message(f"I am {user}."), user=user))
+        jobs[user] = (await guarded.ask(service, SUBMIT.name, batch)).jobs[0].id
+        watch = extraction.WatchJobRequest(job_id=jobs[user])
+        await guarded.ask(service, WATCH_JOB.name, watch)
+    for user in ("ana", "bo"):
+        request = extraction.ListJobsRequest(user_id=user)
+        listed = await guarded.ask(duo, LIST_JOBS.name, request)
+        assert [job.id for job in listed.jobs] == [jobs[user]]
+        assert listed.total_size == 1
+        used = await guarded.ask(
+            duo,
+            GET_USAGE.name,
+            maintenance.GetUsageRequest(user_id=user, group_by=[maintenance.USAGE_DIMENSION_USER]),
+        )
+        assert {row.user_id for row in used.rows} <= {user}
+    calls: list[tuple[str, type[Any]]] = [
+        (LIST_JOBS.name, extraction.ListJobsRequest),
+        (GET_USAGE.name, maintenance.GetUsageRequest),
+        (AUDIT.name, privacy.ListAuditEventsRequest),
+    ]
+    for name, request_of in calls:
+        for asked in (request_of(), request_of(user_id="cleo")):
+            refusal = await guarded.refuse(duo, name, asked)
+            assert refusal.reason == "USER_NOT_ALLOWED", name
+    # A page token of everybody's list shows nothing of others.
+    first = await guarded.ask(service, LIST_JOBS.name, extraction.ListJobsRequest(page_size=1))
+    request = extraction.ListJobsRequest(user_id="ana", page_token=first.next_page_token)
+    assert (await guarded.refuse(duo, LIST_JOBS.name, request)).reason == "INVALID_PAGE_TOKEN"
+
+
+async def test_pages_of_profiles_stay_on_the_list(guarded: Guarded) -> None:
+    service = await key(guarded.conninfo)
+    for user in ("ana", "bo", "cleo", "dan"):
+        changed = memory.UpdateProfileRequest(
+            user_id=user, profile=profile_pb2.Profile(summary=f"This is {user}.")
+        )
+        await guarded.ask(service, UPDATE_PROFILE.name, changed)
+    trio = await key(guarded.conninfo, user_ids=["dan", "ana", "nobody"])
+    first = await guarded.ask(
+        service, LIST_PROFILES.name, retrieval.ListProfilesRequest(page_size=1)
+    )
+    request = retrieval.ListProfilesRequest(page_token=first.next_page_token)
+    page = await guarded.ask(trio, LIST_PROFILES.name, request)
+    assert {profile.user_id for profile in page.profiles} <= {"ana", "dan"}
+    seen: list[str] = []
+    token = ""
+    while True:
+        request = retrieval.ListProfilesRequest(page_size=1, page_token=token)
+        page = await guarded.ask(trio, LIST_PROFILES.name, request)
+        assert page.total_size == 2
+        seen += [profile.user_id for profile in page.profiles]
+        token = page.next_page_token
+        if not token:
+            break
+    assert seen == ["ana", "dan"]
+
+
+async def test_an_answer_under_a_key_is_not_replayed_to_another_list(
+    start_services: StartServices, conninfo: str
+) -> None:
+    async with start_services(auth="api-key", memory_enabled=False) as services:
+        guarded = Guarded(services, conninfo)
+        service = await key(conninfo)
+        accepted = await guarded.ask(service, SUBMIT.name, submit(transcript()))
+        request = extraction.CancelJobRequest(job_id=accepted.jobs[0].id, idempotency_key="guess")
+        first = await guarded.ask(service, CANCEL_JOB.name, request)
+        own, other = [await key(conninfo, user_ids=[user, "dan"]) for user in ("ana", "bo")]
+        assert (await guarded.ask(own, CANCEL_JOB.name, request)).job.id == first.job.id
+        assert (await guarded.refuse(other, CANCEL_JOB.name, request)).reason == "JOB_NOT_FOUND"
+
+
+async def test_reads_of_the_list_are_reads_of_others(guarded: Guarded) -> None:
+    """H6: written down before the reply, by the id of the key without its name."""
+    service = await key(guarded.conninfo)
+    await guarded.ask(service, SUBMIT.name, submit(transcript()))
+    duo = await key(guarded.conninfo, name="Ana and Bo", user_ids=["ana", "bo"])
+    await guarded.ask(duo, GET_CONTEXT.name, retrieval.GetContextRequest(user_id="ana"))
+    told = await guarded.ask(
+        service,
+        AUDIT.name,
+        privacy.ListAuditEventsRequest(user_id="ana", methods=[GET_CONTEXT.path]),
+    )
+    (event,) = told.audit_events
+    assert event.actor == f"key:{duo.split('_')[1]}"
+
+
+async def test_who_is_erased_is_on_no_list(guarded: Guarded, superuser_conninfo: str) -> None:
+    """H2: the other users stay on theirs; a key without anybody ends and opens nothing."""
+    office = await key(guarded.conninfo)
+    duo = await key(guarded.conninfo, user_ids=["ana", "bo"])
+    alone = await key(guarded.conninfo, user_ids=["ana"])
+    wide = await key(guarded.conninfo, user_ids=["ana"], departments=["sales"])
+    elsewhere = await key(guarded.conninfo, "b", user_ids=["ana"])
+    plain = await key(guarded.conninfo, user_ids=["bo"])
+    await guarded.ask(office, SUBMIT.name, submit(transcript()))
+    reply = await guarded.ask(office, ERASE.name, privacy.EraseUserRequest(user_id="ana"))
+    assert reply.receipt.counts["api_keys"] == 3
+
+    held = await guarded.holder(duo)
+    assert held is not None
+    assert (held.users, held.unbound) == (frozenset({"bo"}), False)
+    assert await guarded.holder(alone) is None
+    assert await guarded.holder(wide) is None
+    theirs = await guarded.holder(elsewhere)
+    assert theirs is not None
+    assert theirs.users == frozenset({"ana"})
+    assert await guarded.holder(plain) is not None
+    left = rows(
+        superuser_conninfo,
+        "SELECT user_ids, revoked_at IS NULL FROM recollect.api_keys"
+        " WHERE tenant_id = 'a' AND user_ids IS NOT NULL ORDER BY created_at",
+    )
+    assert left == [(["bo"], True), ([], False), ([], False), (["bo"], True)]
+    lines = naming(superuser_conninfo, "{ana", "ana}").get("api_keys", [])
+    assert len(lines) == 1
+    # Erased once more, nothing changes.
+    again = await guarded.ask(office, ERASE.name, privacy.EraseUserRequest(user_id="ana"))
+    assert again.receipt == reply.receipt
+
+
+async def test_an_erasure_is_not_over_while_a_list_names_the_person(conninfo: str) -> None:
+    await key(conninfo, user_ids=["ana", "bo"])
+    async with as_role(conninfo, "recollect_removal") as connection:
+        with pytest.raises(erasure.StillHeld):
+            await erasure.require_none_left(connection, Scope("a", "ana"), [])
+        await erasure.require_none_left(connection, Scope("a", "cleo"), [])
+        await erasure.require_none_left(connection, Scope("b", "ana"), [])
+
+
+async def test_whoever_erases_by_a_list_may_erase_those_on_it(guarded: Guarded) -> None:
+    """The scope is needed; the relief for oneself is not for a list."""
+    request = privacy.EraseUserRequest(user_id="ana")
+    writer = await key(guarded.conninfo, user_ids=["ana"], scopes=["write"])
+    assert (await guarded.refuse(writer, ERASE.name, request)).reason == "SCOPE_MISSING"
+    admin = await key(guarded.conninfo, user_ids=["ana"], scopes=["admin"])
+    theirs = privacy.EraseUserRequest(user_id="bo")
+    assert (await guarded.refuse(admin, ERASE.name, theirs)).reason == "USER_NOT_ALLOWED"
+    await guarded.ask(admin, ERASE.name, request)
+    # With its last user it has ended.
+    assert await guarded.holder(admin) is None
+
+
+async def test_an_export_tells_of_lists_without_the_others(
+    services: Services, conninfo: str
+) -> None:
+    """Row 58: which keys reach the person, and neither their secrets nor who else is on them."""
+    text = await key(conninfo, "default", name="duo", user_ids=["ana", "kanari-bo"])
+    await key(conninfo, "default", user_ids=["kanari-bo"])
+    await key(conninfo, "other", user_ids=["ana"])
+    own = await key(conninfo, "default", user_id="ana")
+    found = await export(services, "ana")
+    assert found.manifest.counts["api_keys"] == 2
+    held = {row["key_id"]: row for row in found.of("api_keys")}
+    listed = held[text.split("_")[1]]
+    assert (listed["user_ids"], listed["name"], listed["user_id"]) == (["ana"], "duo", None)
+    assert held[own.split("_")[1]]["user_ids"] is None
+    assert all("secret_hash" not in row for row in held.values())
+    assert "kanari-bo" not in found.text
+
+
+async def test_the_roles_of_the_services_cannot_widen_a_list(conninfo: str) -> None:
+    await key(conninfo, user_ids=["ana"])
+    for role in ("recollect_read", "recollect_write"):
+        async with as_role(conninfo, role) as connection:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                await connection.execute("UPDATE api_keys SET user_ids = NULL")
