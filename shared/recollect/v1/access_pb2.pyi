@@ -85,13 +85,14 @@ class AccessRule(_message.Message):
     it is found; a resource of another user answers NOT_FOUND.
 
     A credential of a service that is bound to departments may act for the users whose profile names one
-    of these. Nobody else is told apart from a user that does not exist. A call about the tenant needs a
+    of these, one that is bound to a list of users for these. Nobody else is told apart from a user that
+    does not exist. A call about the tenant needs a
     credential that may act for every user: PERMISSION_DENIED, `USER_NOT_ALLOWED`.
     """
     user_optional: _builtins.bool
     """user_optional, true if `user_field` may be left out to mean every user of the tenant. For a
     credential that is bound to one user it then means that user. A service that is bound to departments
-    must name one of their users.
+    or to a list of users must name one of their users.
     """
     department_field: _builtins.str
     """department_field, the path of the request field that names a department. A credential bound to
