@@ -13,7 +13,7 @@ import grpc
 import numpy as np
 import pytest
 
-from recollect.v1 import memory_pb2
+from recollect.v1 import memory_pb2, retrieval_service_pb2
 from recollect_shared.encryption.places import vector_place
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import (
@@ -245,6 +245,29 @@ async def test_h3_turned_off_what_is_sealed_stays_so_and_new_ones_are_clear(
     assert in_clear(superuser_conninfo, "zolpidem", "zaphodic", "quackenbush") == {}
     await save(sealing, "Ana takes melatonin", type=PERSONAL)
     assert "melatonin" in in_clear(superuser_conninfo, "melatonin")
+
+
+async def test_h3_left_to_the_installation_again_what_is_sealed_stays_readable(
+    sealing: Services, superuser_conninfo: str
+) -> None:
+    """Whoever has ever decided has something sealed: readers must go on looking for it."""
+    await choose(sealing, user="bo", mask=["encrypt_sensitive"])
+    saved = (await save(sealing, "Ana takes zolpidem", type=PERSONAL)).memory
+    await update(sealing, saved.id, content="Ana takes melatonin")
+    assert not (await choose(sealing, mask=["encrypt_sensitive"])).encrypt_sensitive
+    for query in ("", "melatonin"):
+        reply = await sealing.retrieval.SearchMemories(
+            retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query=query)
+        )
+        assert [result.memory.content for result in reply.results] == ["Ana takes melatonin"]
+        assert "sealed" in {leg.name for leg in reply.legs}
+    told = await sealing.retrieval.GetMemoryHistory(
+        retrieval_service_pb2.GetMemoryHistoryRequest(user_id="ana", memory_id=saved.id)
+    )
+    assert told.events[0].after["content"] == "Ana takes melatonin"
+    # Whoever has never decided has not by this.
+    decided = "SELECT user_id, encrypt_sensitive FROM recollect.users ORDER BY user_id"
+    assert rows(superuser_conninfo, decided) == [("ana", False), ("bo", None)]
 
 
 async def test_h3_while_the_embedder_is_away_it_is_sealed_and_embedded_later(

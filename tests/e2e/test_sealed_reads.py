@@ -19,7 +19,7 @@ from recollect_shared.encryption.places import memory_place
 from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.identifiers import uuid7
 from tests.e2e.conftest import Services, StartServices
-from tests.e2e.sealing import ENCRYPTING, keys_of
+from tests.e2e.sealing import ENCRYPTING, key_files, keys_of
 from tests.e2e.sessions import refusal_of
 from tests.integration.retrieval.seed import Fact, remember, summarise
 from tests.integration.retrieval.seed_passages import Turn
@@ -427,6 +427,25 @@ class TestWithoutTheKey:
                 refusal = await refusal_of(refused)
                 assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
                 assert refusal.reason == "ENCRYPTION_NOT_CONFIGURED"
+
+    async def test_h3_a_list_of_profiles_fails_while_a_key_cannot_be_read(
+        self, services: Services, key: UserKey, superuser_conninfo: str, tmp_path: Path
+    ) -> None:
+        """It would lack people whom its total counts, and who are there again a moment later."""
+        others = await keys_of(tmp_path).make("default", "bo")
+        files = set(key_files(tmp_path))
+        third = await keys_of(tmp_path).make("default", "chi")
+        for each in (key, others, third):
+            hide_profile(superuser_conninfo, each, {"summary": f"of {each.user_id}"})
+        read = services.retrieval
+        listed = await read.ListProfiles(pb.ListProfilesRequest())
+        assert [each.summary for each in listed.profiles] == ["of ana", "of bo", "of chi"]
+        (file,) = set(key_files(tmp_path)) - files
+        file.unlink()
+        file.mkdir()
+        refusal = await refusal_of(read.ListProfiles(pb.ListProfilesRequest()))
+        assert refusal.code is grpc.StatusCode.UNAVAILABLE
+        assert refusal.reason == "KEY_SERVICE_UNAVAILABLE"
 
     async def test_h3_who_has_nothing_sealed_is_not_degraded(
         self, services: Services, superuser_conninfo: str

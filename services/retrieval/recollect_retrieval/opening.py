@@ -32,6 +32,9 @@ from recollect_shared.models import Memory, Message, Profile, Scope, Summary
 
 logger = logging.getLogger("recollect.sealed")
 
+_AT_ONCE = 32
+"""How many users' keys are asked for at once."""
+
 Failure = KeyUnavailable | KeyServiceUnavailable
 Anything = TypeVar("Anything")
 
@@ -156,6 +159,43 @@ class Opener:
                 "or key",
                 extra={"sealed": place[0], "row": list(place[1:])},
             )
+
+
+async def whole_of_many(
+    keys: UserKeys, items: Sequence[tuple[Scope, Anything]], *, deadline: float
+) -> list[Anything]:
+    """Items of several users in their order, each opened with its own user's key, many at once.
+
+    Those that no key will open, until an administrator has done something, are left out.
+
+    Args:
+        keys: Where keys are had.
+        items: Each with whose it is.
+        deadline: The loop's time by which the call ends.
+
+    Raises:
+        KeyServiceUnavailable: A key cannot be had at the moment: what is left out now would be
+            shown later.
+    """
+    turns = asyncio.Semaphore(_AT_ONCE)
+    outages: list[KeyServiceUnavailable] = []
+
+    async def open_one(scope: Scope, item: Anything) -> list[Anything]:
+        if not is_sealed(item):
+            return [item]
+        async with turns:
+            if outages:
+                return []
+            opener = Opener(keys, scope, deadline=deadline)
+            found = await opener.whole([item])
+            if isinstance(opener.failure, KeyServiceUnavailable):
+                outages.append(opener.failure)
+            return found
+
+    opened = await asyncio.gather(*(open_one(scope, item) for scope, item in items))
+    if outages:
+        raise outages[0]
+    return [item for found in opened for item in found]
 
 
 def is_sealed(item: object) -> bool:

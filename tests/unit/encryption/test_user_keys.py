@@ -23,7 +23,7 @@ from recollect_shared.encryption.failures import (
 )
 from recollect_shared.encryption.key_store import KeyStore
 from recollect_shared.encryption.places import profile_place
-from recollect_shared.encryption.user_keys import UserKeys
+from recollect_shared.encryption.user_keys import FAILURE_SECONDS, UserKeys
 from recollect_shared.encryption.wrapping import KeyWrapper, LocalWrapper
 from recollect_shared.errors import Unavailable, WrongState
 from recollect_shared.user_hash import user_hash
@@ -269,3 +269,69 @@ class TestHook:
         held = UserKeys(cloud, KeyStore(tmp_path), HASH_KEY, wrapper_seconds=0.05)
         with pytest.raises(KeyServiceUnavailable):
             await held.make(*USER)
+
+    async def test_h3_a_service_that_many_calls_need_is_asked_once(self, tmp_path: Path) -> None:
+        cloud = CloudWrapper()
+        made = await keys(tmp_path, cloud).make(*USER)
+        held, cloud.asked = keys(tmp_path, cloud), 0
+        opened = await asyncio.gather(*(held.open(*USER) for _ in range(20)), held.make(*USER))
+        assert {key.key_id for key in opened} == {made.key_id}
+        assert cloud.asked == 1
+
+    async def test_h3_who_gives_up_waiting_leaves_the_answer_to_others(
+        self, tmp_path: Path
+    ) -> None:
+        cloud = CloudWrapper()
+        made = await keys(tmp_path, cloud).make(*USER)
+        held, cloud.asked, cloud.waited_for = keys(tmp_path, cloud), 0, 2
+        cloud.reached.clear()
+        first = asyncio.create_task(held.open(*USER))
+        async with asyncio.timeout(60):
+            await cloud.reached.wait()
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        second = asyncio.create_task(held.open(*USER))
+        cloud.let_go()
+        async with asyncio.timeout(60):
+            assert (await second).key_id == made.key_id
+        assert cloud.asked == 1
+
+    @pytest.mark.parametrize(
+        ("trouble", "failure"),
+        [("out_of_reach", KeyServiceUnavailable), ("refuses", KeyNotOpened)],
+    )
+    async def test_h3_what_fails_is_not_asked_for_again_at_once(
+        self, tmp_path: Path, trouble: str, failure: type[Exception]
+    ) -> None:
+        cloud, now = CloudWrapper(), [1000.0]
+        made = await keys(tmp_path, cloud).make(*USER)
+        held = UserKeys(cloud, KeyStore(tmp_path), HASH_KEY, clock=lambda: now[0])
+        cloud.asked = 0
+        setattr(cloud, trouble, True)
+        told = await asyncio.gather(*(held.open(*USER) for _ in range(9)), return_exceptions=True)
+        with pytest.raises(failure):
+            await held.open(*USER)
+        assert {type(each) for each in told} == {failure}
+        assert len({id(each) for each in told}) == 9
+        assert cloud.asked == 1
+        # Another person's key is another question.
+        setattr(cloud, trouble, False)
+        await held.make("tenant", "bo")
+        with pytest.raises(failure):
+            await held.open(*USER)
+        now[0] += FAILURE_SECONDS
+        assert (await held.open(*USER)).key_id == made.key_id
+
+    async def test_h3_a_key_that_is_put_back_counts_at_once(self, tmp_path: Path) -> None:
+        """A failure is one of this file: what takes its place is asked for by itself."""
+        cloud = CloudWrapper()
+        held = UserKeys(cloud, KeyStore(tmp_path), HASH_KEY, clock=lambda: 0.0)
+        made = await keys(tmp_path, cloud).make(*USER)
+        file = file_of(tmp_path)
+        text = file.read_text()
+        file.write_text(json.dumps(json.loads(text) | {"key_id": "ff"}))
+        with pytest.raises(KeyNotOpened):
+            await held.open(*USER)
+        file.write_text(text)
+        assert (await held.open(*USER)).key_id == made.key_id

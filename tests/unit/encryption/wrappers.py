@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from recollect_shared.encryption.wrapping import LocalWrapper
+from recollect_shared.encryption.wrapping import LocalWrapper, NotUnwrapped
 
 
 class CloudWrapper:
-    """Stands for a key-management service; counts how often it is asked."""
+    """Stands for a key-management service; counts how often it is asked.
+
+    Where `waited_for` is set, nobody gets an answer before as many wait for one.
+    """
 
     id = "cloud:key/7"
 
@@ -18,6 +21,11 @@ class CloudWrapper:
         self.asked = 0
         self.out_of_reach = False
         self.hangs = False
+        self.refuses = False
+        self.reached = asyncio.Event()
+        self.waited_for = 0
+        self._waiting = 0
+        self._enough = asyncio.Event()
 
     async def wrap(self, key: bytes, bound_to: Sequence[str]) -> bytes:
         await self._answer()
@@ -27,10 +35,22 @@ class CloudWrapper:
         await self._answer()
         return await self._inner.unwrap(wrapped, bound_to)
 
+    def let_go(self) -> None:
+        """Answer those who wait."""
+        self._enough.set()
+
     async def _answer(self) -> None:
         self.asked += 1
+        self.reached.set()
         if self.out_of_reach:
             raise ConnectionError("the secret password is hunter2")
+        if self.refuses:
+            raise NotUnwrapped
+        if self.waited_for:
+            self._waiting += 1
+            if self._waiting >= self.waited_for:
+                self._enough.set()
+            await self._enough.wait()
         if self.hangs:
             await asyncio.Event().wait()
 

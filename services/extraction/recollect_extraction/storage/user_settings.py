@@ -24,9 +24,16 @@ FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND erased_at IS NULL
 """
 
+# Whether to encrypt is never undecided again: readers look for what is sealed of those only who
+# have ever decided it, and some of it may be left.
+_NEW = {column: f"%({column})s" for column in COLUMNS} | {
+    "encrypt_sensitive": "coalesce(%(encrypt_sensitive)s,"
+    " CASE WHEN encrypt_sensitive IS NOT NULL THEN false END)"
+}
+
 _WRITE = f"""
 UPDATE users
-SET {", ".join(f"{c} = CASE WHEN %(set_{c})s THEN %({c})s ELSE {c} END" for c in COLUMNS)}
+SET {", ".join(f"{c} = CASE WHEN %(set_{c})s THEN {_NEW[c]} ELSE {c} END" for c in COLUMNS)}
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
@@ -45,7 +52,8 @@ async def write(
 ) -> None:
     """Set the columns `names`; one that `values` lacks follows the installation again.
 
-    The caller holds the user's row.
+    Encryption is switched off by that, which is what installations do. The caller holds the user's
+    row.
     """
     await connection.execute(
         _WRITE,

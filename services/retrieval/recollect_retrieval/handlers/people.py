@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 from recollect.v1 import retrieval_service_pb2 as pb
 from recollect_retrieval.handlers.incoming import MAX_LIMIT
 from recollect_retrieval.handlers.reading import CALL_SECONDS, Calls, Opened
-from recollect_retrieval.opening import Opener, any_sealed
+from recollect_retrieval.opening import Opener, any_sealed, whole_of_many
 from recollect_retrieval.storage import people
 from recollect_shared.convert import ENTITY_TYPE, entity_message, profile_message
 from recollect_shared.errors import NotFound
-from recollect_shared.models import Profile, Scope
+from recollect_shared.models import Scope
 from recollect_shared.rpc.call import Context as CallContext
 from recollect_shared.rpc.call import current_call, seconds_left
 from recollect_shared.validation import Checks
@@ -75,22 +74,13 @@ class PeopleCalls(Calls):
         found, following = shown.answer
         await self._audit.note((profile.user_id for profile in found), timeout=seconds)
         if any_sealed(found):
-            found = await self._opened(found, principal.tenant_id, deadline)
+            theirs = [(Scope(principal.tenant_id, each.user_id), each) for each in found]
+            found = await whole_of_many(self._keys, theirs, deadline=deadline)
         return pb.ListProfilesResponse(
             profiles=[profile_message(profile) for profile in found],
             next_page_token=page.seal(following),
             total_size=total.answer,
         )
-
-    async def _opened(
-        self, profiles: Sequence[Profile], tenant_id: str, deadline: float
-    ) -> list[Profile]:
-        """Profiles of several users, each opened with its own key, without those that do not."""
-        found: list[Profile] = []
-        for profile in profiles:
-            scope = Scope(tenant_id, profile.user_id)
-            found += await Opener(self._keys, scope, deadline=deadline).whole([profile])
-        return found
 
     async def FindEntities(
         self, request: pb.FindEntitiesRequest, context: CallContext

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from recollect_retrieval.opening import Opener
+from recollect_retrieval.opening import Opener, any_sealed, is_sealed
 from recollect_retrieval.search.corpora.looking import Corpus
 from recollect_retrieval.search.corpora.past import Indexed
 from recollect_retrieval.search.corpora.sealed import (
@@ -114,6 +114,13 @@ async def for_a_list(
         if values is not None and has_tags_and_metadata(values, filters):
             shown.append(item.candidate.key)
     return replace(filters, sealed_ids=shown)  # type: ignore[arg-type]
+
+
+def holds_sealed(found: Found) -> bool:
+    """Whether something of an answer must be opened before it can be shown."""
+    return any_sealed(found.conversations) or any(
+        is_sealed(hit.item) or any_sealed(hit.excerpt) for hit in found.hits
+    )
 
 
 async def opened(found: Found, opener: Opener) -> Found:

@@ -26,7 +26,13 @@ from recollect_retrieval.search.query import QueryEmbedders, QueryVector
 from recollect_retrieval.search.question import Found, Hit, Question
 from recollect_retrieval.search.ranking.light import Light, Ranked
 from recollect_retrieval.search.reporting import EPISODIC, report
-from recollect_retrieval.search.sealed import Sealed, for_a_list, opened, report_sealed
+from recollect_retrieval.search.sealed import (
+    Sealed,
+    for_a_list,
+    holds_sealed,
+    opened,
+    report_sealed,
+)
 from recollect_retrieval.search.telling import read_whole, tell
 from recollect_retrieval.storage import memories, passages, past, people
 from recollect_retrieval.storage.candidate import Candidate, Key, Kind
@@ -169,8 +175,7 @@ class Searching:
             self._sealed = Sealed(self._opener, self._question)
             await self._opener.fetch()
         if self._question.empty:
-            found = await self._run(database, lambda connection: self._list(connection, legs))
-            return found if self._sealed is None else await self._told(found, legs)
+            return await self._run(database, legs, lambda c: self._list(c, legs))
         scores = self._words(user, legs)
         light = read_question_text(
             self._question.text,
@@ -197,21 +202,20 @@ class Searching:
             with_text_rank=self._question.ranking.needs_text_rank,
         )
         corpora = self._corpora(user, light, legs)
-        found = await self._run(
-            database, lambda connection: self._answer(connection, corpora, scores, looking, legs)
+        return await self._run(
+            database, legs, lambda c: self._answer(c, corpora, scores, looking, legs)
         )
-        return found if self._sealed is None else await self._told(found, legs)
 
-    async def _run(self, database: Reads, work: Any) -> Found:
+    async def _run(self, database: Reads, legs: Legs, work: Any) -> Found:
+        """The answer, with what is sealed in it opened."""
         found: Found = await database.run(
             work,
             timeout=self._deadline - asyncio.get_running_loop().time(),
             repeatable=True,
         )
-        return found
-
-    async def _told(self, found: Found, legs: Legs) -> Found:
-        """An answer with what is sealed in it opened."""
+        # It may have been sealed since the user was looked up.
+        if self._sealed is None and not holds_sealed(found):
+            return found
         watch = Stopwatch.start()
         told = await opened(found, self._opener)
         report_sealed(self._opener, legs, watch.seconds)

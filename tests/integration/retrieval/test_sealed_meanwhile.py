@@ -1,0 +1,92 @@
+"""Encryption is turned on, and all is sealed, while a search is on its way (H3)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from recollect_retrieval.handlers.incoming import BALANCED
+from recollect_retrieval.opening import Opener
+from recollect_retrieval.search.asked.question import Wording
+from recollect_retrieval.search.legs import Legs
+from recollect_retrieval.search.query import QueryEmbedders
+from recollect_retrieval.search.question import Question
+from recollect_retrieval.search.search import Search
+from recollect_retrieval.storage.filters import Filters
+from recollect_retrieval.storage.statement import ask
+from recollect_shared.database.pool import Database
+from recollect_shared.embeddings.offline import OfflineEmbedder
+from recollect_shared.embeddings.shelf import Embedders
+from recollect_shared.encryption.key_store import KeyStore
+from recollect_shared.encryption.user_keys import UserKeys
+from recollect_shared.encryption.wrapping import LocalWrapper
+from recollect_shared.models import Memory
+from tests.integration.retrieval.moments import ANA
+from tests.integration.retrieval.seed import Fact, remember
+from tests.integration.retrieval.seed_sealed import hide
+
+CLEAR = Fact("Ana lives in Porto")
+SECRET = Fact(
+    "Ana saw Doctor Weiss", type="personal", valid_from=datetime(2026, 3, 10, 12, tzinfo=UTC)
+)
+
+
+@pytest.mark.parametrize("query", ["", "in March 2026"])
+@pytest.mark.parametrize("key_is_there", [True, False])
+async def test_h3_what_was_sealed_since_the_look_up_is_opened_or_left_out(
+    reader: Database, superuser_conninfo: str, tmp_path: Path, query: str, key_is_there: bool
+) -> None:
+    keys = UserKeys(LocalWrapper(b"e" * 32), KeyStore(tmp_path), os.urandom(32))
+    await remember(superuser_conninfo, ANA.user_id, [CLEAR], embedder=OfflineEmbedder())
+    queries = QueryEmbedders(
+        Embedders(OfflineEmbedder(), build=None), cache_size=10, call_seconds=10
+    )
+    deadline = asyncio.get_running_loop().time() + 60
+    opener = Opener(keys, ANA, deadline=deadline)
+    question = Question(query, 10, Filters(), datetime.now(UTC), BALANCED)
+    legs = Legs()
+    search = Search(queries, embedding_seconds=10, wording=Wording())
+    try:
+        with search.begin(ANA, question, deadline=deadline, opener=opener) as searching:
+            await reader.run(lambda c: ask(c, *searching.statements), timeout=60)
+            assert not searching.user.may_be_sealed
+            key = await keys.make(ANA.tenant_id, ANA.user_id)
+            await hide(superuser_conninfo, key, [SECRET], embedder=OfflineEmbedder())
+            if not key_is_there:
+                await keys.erase(ANA.tenant_id, ANA.user_id)
+            found = await searching.finish(reader, legs)
+    finally:
+        await queries.close()
+    told = {hit.item.content for hit in found.hits if isinstance(hit.item, Memory)}
+    assert told == {CLEAR.content, *([SECRET.content] if key_is_there else [])}
+    (leg,) = [leg for leg in legs.reports if leg.name == "sealed"]
+    assert leg.state == ("ran" if key_is_there else "failed")
+
+
+async def test_h3_who_encrypts_nothing_asks_for_no_key(
+    reader: Database, superuser_conninfo: str, tmp_path: Path
+) -> None:
+    await remember(superuser_conninfo, ANA.user_id, [CLEAR], embedder=OfflineEmbedder())
+    queries = QueryEmbedders(
+        Embedders(OfflineEmbedder(), build=None), cache_size=10, call_seconds=10
+    )
+    deadline = asyncio.get_running_loop().time() + 60
+    opener = Opener(
+        UserKeys(LocalWrapper(b"e" * 32), KeyStore(tmp_path), os.urandom(32)),
+        ANA,
+        deadline=deadline,
+    )
+    question = Question("Porto", 10, Filters(), datetime.now(UTC), BALANCED)
+    search = Search(queries, embedding_seconds=10, wording=Wording())
+    try:
+        with search.begin(ANA, question, deadline=deadline, opener=opener) as searching:
+            await reader.run(lambda c: ask(c, *searching.statements), timeout=60)
+            found = await searching.finish(reader, Legs())
+    finally:
+        await queries.close()
+    assert len(found.hits) == 1
+    assert not opener.asked

@@ -1,0 +1,68 @@
+"""Profiles of several users, each opened with its own user's key (H3; ListProfiles)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from recollect_retrieval.opening import whole_of_many
+from recollect_shared.encryption.failures import KeyServiceUnavailable
+from recollect_shared.encryption.key_store import KeyStore
+from recollect_shared.encryption.places import profile_place
+from recollect_shared.encryption.user_keys import UserKeys
+from recollect_shared.models import Profile, Scope
+from tests.unit.encryption.wrappers import CloudWrapper
+
+USERS = [f"user{n}" for n in range(8)]
+HASH_KEY = os.urandom(32)
+
+
+def keys(folder: Path, cloud: CloudWrapper) -> UserKeys:
+    return UserKeys(cloud, KeyStore(folder), HASH_KEY, wrapper_seconds=60)
+
+
+async def profiles(made: UserKeys) -> list[tuple[Scope, Profile]]:
+    found = []
+    for user in USERS:
+        key = await made.make("t", user)
+        sealed = key.seal({"summary": f"about {user}"}, profile_place())
+        found.append((Scope("t", user), Profile(user, sealed=sealed)))
+    return found
+
+
+def deadline(seconds: float) -> float:
+    return asyncio.get_running_loop().time() + seconds
+
+
+async def test_h3_the_service_is_asked_for_all_at_once(tmp_path: Path) -> None:
+    """One after the other each would have half of what the one before it left."""
+    cloud = CloudWrapper()
+    items = await profiles(keys(tmp_path, cloud))
+    clear = (Scope("t", "zoe"), Profile("zoe", summary="clear"))
+    cloud.waited_for = len(USERS)
+    opened = await whole_of_many(keys(tmp_path, cloud), [clear, *items], deadline=deadline(60))
+    assert [each.summary for each in opened] == ["clear", *(f"about {user}" for user in USERS)]
+
+
+@pytest.mark.parametrize("trouble", ["out_of_reach", "hangs"])
+async def test_h3_a_service_that_is_away_fails_rather_than_leaving_out(
+    tmp_path: Path, trouble: str
+) -> None:
+    cloud = CloudWrapper()
+    items = await profiles(keys(tmp_path, cloud))
+    setattr(cloud, trouble, True)
+    held = keys(tmp_path, cloud)
+    with pytest.raises(KeyServiceUnavailable):
+        await whole_of_many(held, items, deadline=deadline(0.2))
+
+
+async def test_h3_a_key_that_will_never_open_leaves_its_profile_out(tmp_path: Path) -> None:
+    cloud = CloudWrapper()
+    made = keys(tmp_path, cloud)
+    items = await profiles(made)
+    await made.erase("t", USERS[3])
+    opened = await whole_of_many(made, items, deadline=deadline(60))
+    assert [each.user_id for each in opened] == [*USERS[:3], *USERS[4:]]
