@@ -199,10 +199,12 @@ async def sweeping(
 
 async def turn_on(superuser_conninfo: str, tmp_path: Path) -> None:
     """What UpdateUserSettings does, with no service that would begin to sweep."""
-    await keys_of(tmp_path).make("default", "ana")
+    key = await keys_of(tmp_path).make("default", "ana")
     with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
         connection.execute(
-            "UPDATE users SET encrypt_sensitive = true, to_seal = to_seal + 1 WHERE user_id = 'ana'"
+            "UPDATE users SET encrypt_sensitive = true, key_id = %s, to_seal = to_seal + 1"
+            " WHERE user_id = 'ana'",
+            [key.key_id],
         )
 
 
@@ -312,7 +314,7 @@ async def test_h3_killed_between_two_transactions_it_goes_on(
     tmp_path: Path,
 ) -> None:
     """Whenever it dies, what is sealed opens, and the next run goes on with the rest."""
-    seen = []
+    seen: list[int] = []
     async with sweeping(conninfo, model, tmp_path) as (sweep, removal):
         done = 0
         for _ in range(100):

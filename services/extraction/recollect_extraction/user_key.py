@@ -60,11 +60,7 @@ def sealing_key(state: UserState | None, key: UserKey | None) -> UserKey | None:
     Raises:
         KeyNeeded: Encryption was turned on since the key was asked for: start again.
     """
-    if state is None or not state.encrypts:
-        return None
-    if key is None:
-        raise KeyNeeded
-    return key
+    return None if state is None else state.sealing_with(key)
 
 
 async def with_keys(

@@ -33,7 +33,7 @@ class Consolidations:
         self._consolidation = consolidation
         self._max_attempts = max_attempts
 
-    def start(
+    async def start(
         self, tenant_id: str, *, user_id: str | None, tag: str | None, dry_run: bool
     ) -> Work[Begun]:
         """A call of Consolidate.
@@ -41,6 +41,10 @@ class Consolidations:
         With `dry_run` the job has ended when it is made: its result holds the counts, and no model
         is asked.
         """
+        key = None
+        if user_id is not None:
+            # Before the transaction, since a key-management service may be slow.
+            key = await self._consolidation.key_of_names(Scope(tenant_id, user_id))
         asked = {"asked": True, **({} if tag is None else {"tag": tag})}
 
         async def change(connection: Connection) -> Begun:
@@ -49,7 +53,7 @@ class Consolidations:
             counts: dict[str, int] = {}
             if dry_run or user_id is not None:
                 counts = await self._consolidation.count(
-                    connection, tenant_id, user_id, self._consolidation.wanted(asked)
+                    connection, tenant_id, user_id, self._consolidation.wanted(asked), key
                 )
             params = {**asked, "dry_run": dry_run, "counts": counts}
             if dry_run:

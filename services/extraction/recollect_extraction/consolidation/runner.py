@@ -16,16 +16,15 @@ from recollect_extraction.consolidation.asking import Answered, Asking, Backgrou
 from recollect_extraction.consolidation.board import Board, Wanted, read_board
 from recollect_extraction.consolidation.groups import Group, halves
 from recollect_extraction.consolidation.merging import Merge
-from recollect_extraction.consolidation.writing import write_merge
+from recollect_extraction.consolidation.writing import read_words, write_merge
 from recollect_extraction.intake import WHY_NOT
 from recollect_extraction.pipeline.account import Account
 from recollect_extraction.pipeline.ask import TooMuch
-from recollect_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from recollect_extraction.pipeline.result import Result
 from recollect_extraction.provider.protocol import Completion
 from recollect_extraction.queue import claims
 from recollect_extraction.queue.claims import Claim, ClaimLost
-from recollect_extraction.storage import consolidation, ledger, sources, users
+from recollect_extraction.storage import consolidation, ledger, users
 from recollect_extraction.storage.consolidation import Member
 from recollect_extraction.storage.users import UserState
 from recollect_shared.database.pool import Connection, Database
@@ -40,8 +39,6 @@ logger = logging.getLogger("recollect.consolidation")
 
 _SECONDS = 30.0
 _USERS = 500
-_SOURCES = 4
-"""Newest messages of an original whose words stand behind the merged memory."""
 _PATIENCE = 3
 """Groups without an answer, and none with one, after which the model itself is at fault."""
 
@@ -123,9 +120,24 @@ class Consolidation:
         )
 
     async def count(
-        self, connection: Connection, tenant_id: str, user_id: str | None, wanted: Wanted
+        self,
+        connection: Connection,
+        tenant_id: str,
+        user_id: str | None,
+        wanted: Wanted,
+        key: UserKey | None = None,
     ) -> dict[str, int]:
-        """What a run would put before the model now, by name; nothing is asked."""
+        """What a run would put before the model now, by name; nothing is asked.
+
+        Args:
+            connection: The caller's, in a transaction: no key is asked for here.
+            tenant_id: Whose.
+            user_id: Of this user alone; None: of all users of the tenant.
+            wanted: What the run is to look at.
+            key: The one user's, as `key_of_names` gave it. Of all users together those whose
+                profile is sealed are counted without their names, by which a run may group a little
+                more.
+        """
         counts = {"groups": 0, "memories": 0, "skipped_unchanged": 0}
         page, after = [user_id] if user_id is not None else [], None if user_id is not None else ""
         while True:
@@ -133,7 +145,7 @@ class Consolidation:
                 page, after = await self._page(connection, tenant_id, wanted, after)
             for each in page:
                 scope = Scope(tenant_id, each)
-                board = await read_board(connection, scope, wanted, await self._key(scope))
+                board = await read_board(connection, scope, wanted, key)
                 for crowded in board.tags:
                     if board.unchanged(crowded) and not wanted.again:
                         counts["skipped_unchanged"] += 1
@@ -221,15 +233,18 @@ class Consolidation:
             return "USER_ERASED"
         return state.why_not_learning(self._rules.memory_enabled)
 
-    async def _key(self, scope: Scope) -> UserKey | None:
-        """The key by which a sealed profile tells the user's name, if it can be had."""
+    async def key_of_names(self, scope: Scope) -> UserKey | None:
+        """The key by which a sealed profile tells the user's name, if it can be had.
+
+        A key-management service may be slow: call it outside transactions.
+        """
         if self._keys is not None and self._keys.configured:
             with suppress(KeyUnavailable, KeyServiceUnavailable):
                 return await self._keys.open(scope.tenant_id, scope.user_id)
         return None
 
     async def _user(self, run: _Run, scope: Scope) -> None:
-        key = await self._key(scope)
+        key = await self.key_of_names(scope)
 
         async def look(connection: Connection) -> Board:
             if self._why_not(await users.read_user(connection, scope)) is not None:
@@ -300,7 +315,8 @@ class Consolidation:
 
         async def work(connection: Connection) -> tuple[list[tuple[Merge, Member]], Result] | None:
             async with connection.transaction():
-                if not await self._lock(connection, held, scope):
+                state = await self._lock(connection, held, scope)
+                if state is None:
                     return None
                 at = await users.database_now(connection)
                 active = await active_model(connection)
@@ -309,7 +325,13 @@ class Consolidation:
                 written: list[tuple[Merge, Member]] = []
                 for ready in answered.merges:
                     made = await write_merge(
-                        connection, scope, ready, model=usable, at=at, job_id=held.job_id
+                        connection,
+                        scope,
+                        ready,
+                        model=usable,
+                        at=at,
+                        job_id=held.job_id,
+                        encrypts=state.encrypts,
                     )
                     if made is not None:
                         written.append((ready.merge, made))
@@ -337,7 +359,7 @@ class Consolidation:
 
         async def work(connection: Connection) -> bool:
             async with connection.transaction():
-                if not await self._lock(connection, run.held, scope):
+                if await self._lock(connection, run.held, scope) is None:
                     return False
                 await consolidation.mark(connection, scope, board.marks(), job_id=run.held.job_id)
             return True
@@ -345,14 +367,14 @@ class Consolidation:
         if not await self._write.run(work, timeout=_SECONDS):
             raise _gone(run.held)
 
-    async def _lock(self, connection: Connection, held: Claim, scope: Scope) -> bool:
-        """Become the only writer of the user's memories, unless they want nothing learnt."""
+    async def _lock(self, connection: Connection, held: Claim, scope: Scope) -> UserState | None:
+        """Become the only writer of the user's memories; None if they want nothing learnt."""
         state = await users.lock_user(connection, scope)
         await claims.hold(connection, held)
         why = self._why_not(state)
         if why is not None and held.user_id is not None:
             await _discard(connection, held, why)
-        return why is None
+        return state if why is None else None
 
 
 async def _read(
@@ -361,12 +383,7 @@ async def _read(
     ids = [each.memory_id for each in group.members]
     # Who names a tag wants it merged, whatever was taken apart in it before.
     apart = {} if wanted.again else await consolidation.taken_apart(connection, scope, ids)
-    said = await sources.read_words(
-        connection, scope, ids, newest=_SOURCES, characters=MAX_SOURCE_TEXT
-    )
-    return Background(
-        board.names, apart, {key: [text for _, text in found] for key, found in said.items()}
-    )
+    return Background(board.names, apart, await read_words(connection, scope, ids))
 
 
 def _after(run: _Run, answered: Answered, written: Sequence[tuple[Merge, Member]]) -> Result:

@@ -11,7 +11,15 @@ from datetime import datetime
 from uuid import UUID
 
 from recollect_extraction.consolidation.merging import Merge, merged_row
-from recollect_extraction.storage import consolidation, editing, keyword_index, ledger, memories
+from recollect_extraction.pipeline.evidence import MAX_SOURCE_TEXT
+from recollect_extraction.storage import (
+    consolidation,
+    editing,
+    keyword_index,
+    ledger,
+    memories,
+    sources,
+)
 from recollect_extraction.storage.consolidation import Member
 from recollect_extraction.storage.editing import Edited
 from recollect_extraction.storage.ledger import Event
@@ -24,6 +32,8 @@ from recollect_shared.text.terms import count_terms
 
 ACTOR = "consolidation"
 _REASON = "merged with memories that say much the same"
+_SOURCES = 4
+"""Newest messages of an original whose words stand behind the merged memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +57,19 @@ async def write_merge(
     model: str | None,
     at: datetime,
     job_id: UUID,
+    encrypts: bool,
 ) -> Member | None:
     """Carry out one merge; None if an original is no longer what the model was shown.
 
-    `model` is the embedding model of the vectors, or None if they are of no use any more.
+    Args:
+        connection: In the transaction.
+        scope: Whose memories.
+        ready: The merge, made before the transaction.
+        model: The embedding model of the vectors, or None if they are of no use any more.
+        at: When.
+        job_id: The job that merges.
+        encrypts: Whether the user encrypts, as read under the lock: then no index gets a word of
+            what was said.
     """
     merge = ready.merge
     ids = [each.memory_id for each in merge.originals]
@@ -64,7 +83,8 @@ async def write_merge(
     originals = [found[memory_id] for memory_id in ids]
     vector = ready.content_vector if model is not None else None
     row = merged_row(merge, originals, memory_id=uuid7(), at=at, job_id=job_id)
-    row |= await _index(connection, scope, row["content"], ready.words)
+    words = "" if encrypts else await _words_now(connection, scope, merge.originals)
+    row |= await _index(connection, scope, row["content"], words)
     row["embedding_state"] = "pending" if vector is None else "stored"
     merged_id: UUID = row["memory_id"]
     await memories.insert(connection, scope, [row])
@@ -73,7 +93,8 @@ async def write_merge(
         await memories.write_vectors(
             connection, scope, [(merged_id, "active", vector)], model=model
         )
-        if ready.words_vector is not None:
+        # A message may have been sealed or removed since the vector was made.
+        if ready.words_vector is not None and words == ready.words:
             await memories.write_source_vectors(
                 connection, scope, [(merged_id, ready.words_vector)], model=model
             )
@@ -144,6 +165,22 @@ async def _supersede(
         after=changed,
         related=by,
     )
+
+
+async def read_words(
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
+) -> dict[UUID, list[str]]:
+    """For each memory the words of the messages behind it that are held in clear."""
+    said = await sources.read_words(
+        connection, scope, memory_ids, newest=_SOURCES, characters=MAX_SOURCE_TEXT
+    )
+    return {memory_id: [text for _, text in found] for memory_id, found in said.items()}
+
+
+async def _words_now(connection: Connection, scope: Scope, originals: Sequence[Member]) -> str:
+    """What `source_words` of these memories is now that nobody else writes."""
+    words = await read_words(connection, scope, [each.memory_id for each in originals])
+    return source_words(words, originals, MAX_SOURCE_TEXT)
 
 
 def source_words(

@@ -25,7 +25,7 @@ from weakref import WeakValueDictionary
 
 from recollect_extraction.curation.export_lines import Opening
 from recollect_extraction.pipeline.account import UnusableReplies
-from recollect_extraction.storage import erased, exports, holdings
+from recollect_extraction.storage import erased, exports, holdings, users
 from recollect_extraction.storage.exports import Standing
 from recollect_extraction.storage.holdings import Holding
 from recollect_shared.audit.trail import Trail
@@ -55,6 +55,10 @@ class Manifest:
     counts: dict[str, int]
     total_bytes: int
     sha256: str
+
+
+class _OtherKey(Exception):
+    """The snapshot holds what the key at hand does not open: encryption was turned on meanwhile."""
 
 
 @dataclass(slots=True)
@@ -115,17 +119,29 @@ class Exporting:
         """
         key = await self._key(scope)
         going = _Going(scope)
+        ends = asyncio.get_running_loop().time() + timeout
 
         async def work(connection: Connection) -> None:
             # Before anything is told: an export that breaks off has told something too.
             await self._trail.note_call(connection, {scope.user_id: []})
             async with connection.transaction():
-                await self._read(connection, going, key)
+                await self._read(connection, going, key, again=False)
 
         async def read() -> None:
             # Given back when the reading ends, and not when the caller notices.
             async with self._turn(scope):
-                await self._database.run(work, timeout=timeout)
+                try:
+                    await self._database.run(work, timeout=timeout)
+                except _OtherKey:
+                    # Opened outside the transaction, since a key-management service may be slow.
+                    other = await self._key(scope)
+
+                    async def once_more(connection: Connection) -> None:
+                        async with connection.transaction():
+                            await self._read(connection, going, other, again=True)
+
+                    left = ends - asyncio.get_running_loop().time()
+                    await self._database.run(once_more, timeout=left)
 
         reading = asyncio.create_task(read())
         try:
@@ -189,7 +205,15 @@ class Exporting:
         connection: Connection,
         going: _Going,
         key: UserKey | KeyUnavailable | KeyServiceUnavailable,
+        *,
+        again: bool,
     ) -> None:
+        """Hand over all of it, from one snapshot.
+
+        Raises:
+            _OtherKey: Not `again`, and another key may open what this one does not; nothing was
+                handed over.
+        """
         scope = going.scope
         created_at = await exports.take_snapshot(connection)
         going.begun = await exports.read_standing(connection, scope)
@@ -208,12 +232,14 @@ class Exporting:
 
         if going.begun.may_be_read:
             tables = await holdings.find_holdings(connection)
-            if (
-                not isinstance(key, UserKey)
-                and not isinstance(key, KeyGone)
-                and await exports.has_sealed(connection, scope, tables)
-            ):
-                raise key
+            known = await users.read_user(connection, scope)
+            fits = isinstance(key, UserKey) and known is not None and key.key_id == known.key_id
+            if not fits and await exports.has_sealed(connection, scope, tables):
+                if isinstance(key, UserKey | KeyGone):
+                    if not again:
+                        raise _OtherKey
+                else:
+                    raise key
             opening = Opening(scope, key if isinstance(key, UserKey) else None, self._replies)
             async with aclosing(self._lines(connection, opening, tables, counts)) as lines:
                 async for line in lines:

@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from recollect_extraction.storage import erased, user_settings, users
 from recollect_extraction.storage import sealing as sealed_storage
-from recollect_extraction.storage import user_settings, users
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.encryption.failures import EncryptionNotConfigured
 from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.encryption.user_keys import UserKeys
-from recollect_shared.errors import Conflict
+from recollect_shared.errors import Conflict, WrongState
 from recollect_shared.models import Scope
 
 
@@ -66,7 +66,7 @@ async def prepare_sealing(
         KeyUnavailable: There is a key already, which does not open; or there is none any more, and
             something that it sealed is still there.
         KeyServiceUnavailable: A key-management service did not answer.
-        WrongState: The user was erased: such a one gets no key.
+        WrongState: The user was erased, before this or meanwhile: such a one keeps no key.
     """
     if not keys.configured:
         raise EncryptionNotConfigured
@@ -78,7 +78,27 @@ async def prepare_sealing(
     if await database.run(look, timeout=seconds):
         # With another key nothing of that could be read or compared.
         return Sealing(keys, await keys.open(scope.tenant_id, scope.user_id))
-    return Sealing(keys, await keys.make(scope.tenant_id, scope.user_id))
+    key = await keys.make(scope.tenant_id, scope.user_id)
+    await database.run(
+        lambda connection: _take_back_if_erased(connection, scope, keys), timeout=seconds
+    )
+    return Sealing(keys, key)
+
+
+async def _take_back_if_erased(connection: Connection, scope: Scope, keys: UserKeys) -> None:
+    """Erase a key that was made while the user was erased; whoever erases later does it too.
+
+    Raises:
+        WrongState: The user was erased.
+    """
+    async with connection.transaction():
+        # Nobody is reinstated meanwhile, whose key may be new.
+        await erased.keep_all_out(connection, scope)
+        try:
+            await users.refuse_erased(connection, scope)
+        except WrongState:
+            await keys.erase(scope.tenant_id, scope.user_id)
+            raise
 
 
 async def read_settings(
@@ -128,6 +148,7 @@ async def change_settings(
                 reason="WRITE_CONFLICT",
                 retry_after=1.0,
             )
+        await users.note_key(connection, scope, sealing.key.key_id)
         await users.leave_to_seal(connection, scope)
     await user_settings.write(connection, scope, values, names)
     return await read_settings(connection, scope, installation)

@@ -32,7 +32,7 @@ class ConsolidationCalls:
         checks.done()
         outcome = await self._answering.change(
             self._answering.identity("Consolidate", key, request),
-            self._consolidations.start(
+            await self._consolidations.start(
                 current_call().principal.tenant_id,
                 user_id=user_id,
                 tag=tag,

@@ -26,6 +26,7 @@ from recollect_extraction.user_key import key_of
 from recollect_shared.database import faults
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.encryption.failures import KeyServiceUnavailable
+from recollect_shared.encryption.needed import KeyNeeded
 from recollect_shared.encryption.places import reply_place
 from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.encryption.user_keys import UserKeys
@@ -203,16 +204,17 @@ class Account:
     ) -> None:
         """Keep a reply sealed; of a user who encrypts and has no key at hand, not at all."""
         state = await users.read_user(connection, scope)
-        encrypts = state is not None and state.encrypts
-        if encrypts and key is None:
+        try:
+            sealing = None if state is None else state.sealing_with(key)
+        except KeyNeeded:
             return
         sealed = (
-            seal_with_user_key(key, held.job_id, held.claim_no, reply)
-            if encrypts and key is not None
-            else self._replies.seal(scope, held.job_id, reply)
+            self._replies.seal(scope, held.job_id, reply)
+            if sealing is None
+            else seal_with_user_key(sealing, held.job_id, held.claim_no, reply)
         )
         await unusable_replies.keep(
-            connection, scope, held.job_id, held.claim_no, sealed, of_user_key=encrypts
+            connection, scope, held.job_id, held.claim_no, sealed, of_user_key=sealing is not None
         )
 
     def _wasted(self, held: Claim, error: Exception) -> list[Charge]:

@@ -27,6 +27,7 @@ from recollect_extraction.pipeline.write import Occasion, Vectors, write_plan
 from recollect_extraction.queue import claims
 from recollect_extraction.queue.claims import Claim, ClaimLost
 from recollect_extraction.storage import (
+    conversations,
     ledger,
     memories,
     preferences,
@@ -38,6 +39,7 @@ from recollect_extraction.storage.ledger import Charge
 from recollect_extraction.storage.users import UserState
 from recollect_extraction.user_key import sealing_key
 from recollect_shared.database.pool import Connection, Database
+from recollect_shared.encryption.needed import KeyNeeded
 from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.models import Scope
 
@@ -94,7 +96,8 @@ class Commit:
         Raises:
             ClaimLost: The job is no longer ours, or its user wants nothing learnt; nothing of the
                 outcome was written.
-            KeyNeeded: The user encrypts, or did, and there is no `key`; nothing was written.
+            KeyNeeded: The user encrypts, or did, and there is no `key`, or a message was sealed
+                that the call read in clear; nothing was written.
         """
 
         async def work(connection: Connection) -> Result | None:
@@ -104,6 +107,8 @@ class Commit:
                 if await self._discarded(connection, held, state):
                     return None
                 sealing = sealing_key(state, key)
+                if sealing is None:
+                    await _refuse_sealed_since(connection, held, outcome.witnesses)
                 return await self._write(connection, held, outcome, key, sealing)
 
         result = await self._database.run(work, timeout=_SECONDS)
@@ -284,6 +289,7 @@ class Commit:
         """Merge the summary field by field; a conversation always has one once it was read."""
         scope = held.scope
         held_summary = await summaries.read(connection, scope, held.conversation, key=key)
+        of_sealed = held_summary.sealed or any(each.sealed for each in outcome.witnesses.messages)
         await concluding.write(
             connection,
             scope,
@@ -294,6 +300,19 @@ class Commit:
             # What was said before encryption was turned on is about to be sealed too.
             messages=outcome.witnesses.messages if sealing is None else (),
             vectors=outcome.passages,
-            # One that quotes what was sealed stays sealed.
-            sealing=key if held_summary.sealed else sealing,
+            # What quotes what is sealed is sealed, also of a user who has stopped to encrypt.
+            sealing=key if of_sealed else sealing,
         )
+
+
+async def _refuse_sealed_since(connection: Connection, held: Claim, witnesses: Witnesses) -> None:
+    """Begin anew where encryption was turned on and off again while the model was asked.
+
+    What was read in clear and is sealed by now must come into no index, by word or vector.
+
+    Raises:
+        KeyNeeded: That happened.
+    """
+    clear = [message.message_no for message in witnesses.messages if not message.sealed]
+    if await conversations.some_sealed(connection, held.scope, held.conversation, clear):
+        raise KeyNeeded

@@ -353,6 +353,7 @@ class Extraction:
         # As it will be unless it changes meanwhile; then its vector is not used.
         fields = concluding.conclude(asked.summary, answer.summary, done_to=done_to)
         sealed = asked.encrypts or asked.summary.sealed
+        sealed = sealed or any(message.sealed for message in asked.messages.values())
         return _Said(messages, concluding.new_words(asked.summary, fields, sealed=sealed))
 
     async def _embed(

@@ -154,6 +154,9 @@ async def _first_change(connection: Connection, standing: Standing) -> int:
     state = await users.lock_user(connection, standing.scope)
     if state is None or state.erased:
         return 0
+    if state.key_id != standing.key.key_id:
+        # Encryption was turned on with another key since this one was opened.
+        raise Busy
     for step in (*OF_ENCRYPTING, *OF_SEALED) if state.encrypts else OF_SEALED:
         if changed := await step(connection, standing):
             return changed

@@ -105,6 +105,13 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 ORDER BY message_no
 """
 
+_SOME_SEALED = """
+SELECT EXISTS (SELECT FROM messages
+               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+                 AND conversation_id = %(conversation_id)s
+                 AND message_no = ANY(%(message_nos)s) AND sealed IS NOT NULL)
+"""
+
 # Across users: conversations that fell silent with messages no job owns and none waits for.
 _IDLE = """
 SELECT tenant_id, user_id, conversation_id
@@ -321,6 +328,18 @@ async def read_messages(
         _stored(StoredMessage(*row[:7]), row[7], conversation_id, key)
         for row in await cursor.fetchall()
     ]
+
+
+async def some_sealed(
+    connection: Connection, scope: Scope, conversation_id: str, message_nos: Sequence[int]
+) -> bool:
+    """Whether any of these messages is held sealed by now."""
+    cursor = await connection.execute(
+        _SOME_SEALED, {**_key(scope, conversation_id), "message_nos": list(message_nos)}
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return bool(row[0])
 
 
 async def find_idle(

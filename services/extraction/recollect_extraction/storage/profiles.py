@@ -225,10 +225,10 @@ async def write_profile(
         Whether it was sealed: then its history must not tell what is in it either.
 
     Raises:
-        KeyNeeded: The user encrypts, and there is no `key`.
+        KeyNeeded: The user encrypts, and there is no `key`, or another one was turned on since.
     """
     state = await users.read_user(connection, scope)
-    sealed = state is not None and state.encrypts
+    sealed = state is not None and state.sealing_with(key) is not None
     learnt: dict[str, Any] = {
         "summary": profile.summary,
         "current_projects": list(profile.current_projects),

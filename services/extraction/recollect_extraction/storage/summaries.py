@@ -198,7 +198,8 @@ class HeldSummary:
         lexical_length: How many terms it has there.
         first_user_words: How the user began, for a title nobody gave.
         summary: None if there is none yet.
-        sealed: Whether the summary is held sealed, and so in no index.
+        sealed: Whether the summary is held sealed, and so in no index; where there is none yet,
+            whether what its title would be made of is.
     """
 
     time_zone: str = "UTC"
@@ -272,8 +273,15 @@ async def read(
             updated_at=columns[7],
             **words,
         )
+    of_sealed = sealed_message if summary is None else sealed
     return HeldSummary(
-        time_zone, covers_to, lexical_no, lexical_length, first_words, summary, sealed is not None
+        time_zone,
+        covers_to,
+        lexical_no,
+        lexical_length,
+        first_words,
+        summary,
+        sealed=of_sealed is not None,
     )
 
 

@@ -8,6 +8,8 @@ from datetime import datetime
 
 from recollect_extraction.storage import erased
 from recollect_shared.database.pool import Connection
+from recollect_shared.encryption.needed import KeyNeeded
+from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.models import Scope
 
 _ENSURE = """
@@ -18,7 +20,7 @@ ON CONFLICT (tenant_id, user_id) DO NOTHING
 
 # Shared with other writers, exclusive against an erase.
 _ENTER = """
-SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive
+SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 FOR KEY SHARE
@@ -26,7 +28,7 @@ FOR KEY SHARE
 
 # Exclusive among writers of this user's memories and profile; readers and FK checks pass.
 _LOCK = """
-SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive
+SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 FOR NO KEY UPDATE
@@ -34,15 +36,20 @@ FOR NO KEY UPDATE
 
 # Exclusive: it waits for everybody who has entered, also for those who only accept messages.
 _LOCK_ALONE = """
-SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive
+SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id
 FROM users
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 FOR UPDATE
 """
 
 _READ = """
-SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive
+SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id
 FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+_NOTE_KEY = """
+UPDATE users SET key_id = %(key_id)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
@@ -57,17 +64,37 @@ _NOW = "SELECT clock_timestamp()"
 
 @dataclass(frozen=True, slots=True)
 class UserState:
-    """What decides whether anything may be written about a user; None means the default."""
+    """What decides whether anything may be written about a user; None means the default.
+
+    `key_id` names the key with which encryption was last turned on.
+    """
 
     erased: bool
     memory_enabled: bool | None
     learning_enabled: bool | None
     encrypt_sensitive: bool | None = None
+    key_id: str | None = None
 
     @property
     def encrypts(self) -> bool:
         """Whether sensitive text of this user is to be sealed from now on."""
         return bool(self.encrypt_sensitive)
+
+    def sealing_with(self, key: UserKey | None) -> UserKey | None:
+        """The key to seal with what is written of the user now; None if they do not encrypt.
+
+        Args:
+            key: The one that was opened before the lock under which this was read, if any.
+
+        Raises:
+            KeyNeeded: There is none, or encryption was turned on with another one since: the user
+                may have been erased in between, and what an old key seals nobody opens any more.
+        """
+        if not self.encrypts:
+            return None
+        if key is None or key.key_id != self.key_id:
+            raise KeyNeeded
+        return key
 
     def why_not_learning(self, memory_enabled_by_default: bool) -> str | None:
         """The reason for which nothing may be learnt about this user, or None."""
@@ -139,6 +166,13 @@ async def lock_alone(connection: Connection, scope: Scope) -> UserState:
     if state is None or state.erased:
         raise erased.was_erased(scope)
     return state
+
+
+async def note_key(connection: Connection, scope: Scope, key_id: str) -> None:
+    """Let what is written from now on be sealed with this key alone. The caller holds the row."""
+    await connection.execute(
+        _NOTE_KEY, {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "key_id": key_id}
+    )
 
 
 async def leave_to_seal(connection: Connection, scope: Scope) -> None:

@@ -6,6 +6,9 @@
 -- the setting was turned on, or a memory was sealed whose earlier wording left words behind.
 ALTER TABLE users ADD COLUMN to_seal integer NOT NULL DEFAULT 0
     CONSTRAINT users_to_seal CHECK (to_seal >= 0);
+-- The key with which encryption was last turned on. Whoever still has one of before an erase in hand
+-- seals nothing with it.
+ALTER TABLE users ADD COLUMN key_id text;
 -- Read across users.
 CREATE INDEX users_with_something_to_seal ON users (tenant_id, user_id) WHERE to_seal > 0;
 

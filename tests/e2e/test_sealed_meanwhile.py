@@ -1,0 +1,164 @@
+"""Encryption that is turned on, and off again, while something else is under way (H3).
+
+What was read in clear before the sweep must not come back in clear after it: not in a column, not
+in a posting, not as a vector.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from recollect.v1 import job_pb2, maintenance_service_pb2
+from recollect_shared.encryption.failures import KeyGone
+from recollect_shared.encryption.sealed import UserKey
+from recollect_shared.encryption.user_keys import UserKeys
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.learning import ended, rows, submit, talk
+from tests.e2e.leaving import erase, export, reinstate, until
+from tests.e2e.merging import ONE_STYLE, STYLE, STYLES, contents
+from tests.e2e.privacy import choose
+from tests.e2e.sealing import ENCRYPTING, dump, holding, key_files
+from tests.e2e.sessions import refusal_of
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model.answers import memory, merged
+
+HEARD = "zzheard"
+"""Stands in what was said, and in no memory."""
+
+_LEFT = "SELECT 1 FROM users WHERE to_seal > 0"
+_SOURCE_VECTORS = "SELECT count(*) FROM memory_source_embeddings"
+
+
+class Held:
+    """Learns what stands before a bar; one call, once `holding`, waits until it is let go."""
+
+    def __init__(self) -> None:
+        self.holding = False
+        self.asked = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def answer(self, request: ChatRequest) -> ChatAnswer:
+        if self.holding:
+            self.asked.set()
+            await asyncio.wait_for(self.go_on.wait(), 60)
+        if request.consolidation:
+            ids = [each.local_id for each in request.memories]
+            return ChatAnswer.of(memories=[merged(ONE_STYLE, ids)])
+        return ChatAnswer.of(
+            new_memories=[
+                memory(
+                    said.content.partition(" |")[0],
+                    [said.local_id],
+                    type="preference",
+                    tags=[STYLE],
+                )
+                for said in request.messages
+            ]
+        )
+
+
+@pytest.fixture
+async def services(start_services: StartServices, model: ScriptedModel) -> AsyncIterator[Services]:
+    async with start_services(**model_settings(model), **ENCRYPTING) as running:
+        yield running
+
+
+async def turn_on(services: Services, superuser_conninfo: str, *, off_again: bool) -> None:
+    """Encrypt, wait until all is sealed, and stop to encrypt or not."""
+    assert HEARD in holding(dump(superuser_conninfo), [HEARD])
+    await choose(services, encrypt_sensitive=True)
+    await until(lambda: rows(superuser_conninfo, _LEFT) == [])
+    assert holding(dump(superuser_conninfo), [HEARD]) == {}
+    if off_again:
+        await choose(services, encrypt_sensitive=False)
+
+
+def nothing_came_back(superuser_conninfo: str) -> None:
+    assert holding(dump(superuser_conninfo), [HEARD]) == {}
+    assert rows(superuser_conninfo, _SOURCE_VECTORS) == [(0,)]
+
+
+@pytest.mark.parametrize("off_again", [False, True])
+async def test_h3_a_merge_indexes_no_words_that_were_sealed_during_its_call(
+    services: Services, model: ScriptedModel, superuser_conninfo: str, off_again: bool
+) -> None:
+    held = Held()
+    model.script = held.answer
+    (job_id,) = await submit(services, talk(*(f"{said} | {HEARD}" for said in STYLES)))
+    assert (await ended(services, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
+    held.holding = True
+    begun = await services.maintenance.Consolidate(
+        maintenance_service_pb2.ConsolidateRequest(user_id="ana", tag=STYLE)
+    )
+    await asyncio.wait_for(held.asked.wait(), 30)
+    await turn_on(services, superuser_conninfo, off_again=off_again)
+    held.go_on.set()
+    job = await ended(services, begun.job.id)
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    assert await contents(services) == [ONE_STYLE]
+    nothing_came_back(superuser_conninfo)
+
+
+async def test_h3_a_job_begins_anew_where_what_it_read_was_sealed_meanwhile(
+    services: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    held = Held()
+    held.holding = True
+    model.script = held.answer
+    (job_id,) = await submit(services, talk(f"{STYLES[0]} | {HEARD}"))
+    await asyncio.wait_for(held.asked.wait(), 30)
+    await turn_on(services, superuser_conninfo, off_again=True)
+    held.go_on.set()
+    job = await ended(services, job_id)
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    # What was spent on the first call is not lost from the bill.
+    assert len(model.chat_requests) == 2
+    assert await contents(services) == [STYLES[0]]
+    nothing_came_back(superuser_conninfo)
+
+
+async def test_h3_an_export_opens_what_was_sealed_while_it_began(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There was no key when it asked for one, and there is in the snapshot."""
+    opening = UserKeys.open
+    turned_on = False
+
+    async def open_late(keys: UserKeys, tenant_id: str, user_id: str) -> UserKey:
+        nonlocal turned_on
+        if turned_on:
+            return await opening(keys, tenant_id, user_id)
+        turned_on = True
+        await choose(services, encrypt_sensitive=True)
+        await submit(services, talk(f"{STYLES[0]} | {HEARD}"))
+        raise KeyGone
+
+    monkeypatch.setattr(UserKeys, "open", open_late)
+    found = await export(services)
+    assert [row["content"] for row in found.of("messages")] == [f"{STYLES[0]} | {HEARD}"]
+    assert '"lost":true' not in found.text
+
+
+async def test_h3_a_key_that_is_made_during_an_erase_does_not_stay(
+    services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key-management service that is slow lets a whole erase pass before the key is there."""
+    making = UserKeys.make
+
+    async def make_late(keys: UserKeys, tenant_id: str, user_id: str) -> UserKey:
+        await erase(services)
+        return await making(keys, tenant_id, user_id)
+
+    await choose(services, learning_enabled=True)
+    monkeypatch.setattr(UserKeys, "make", make_late)
+    refusal = await refusal_of(choose(services, encrypt_sensitive=True))
+    assert refusal.reason == "USER_ERASED"
+    assert key_files(tmp_path) == []
+    monkeypatch.setattr(UserKeys, "make", making)
+    assert await reinstate(services)
+    await choose(services, encrypt_sensitive=True)
+    assert len(key_files(tmp_path)) == 1

@@ -1,0 +1,200 @@
+"""Which key seals (H3): the one with which encryption was last turned on, opened beforehand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from recollect_extraction.consolidation.calls import Consolidations
+from recollect_extraction.consolidation.runner import Consolidation, ConsolidationRules
+from recollect_extraction.curation.user_settings import Sealing, UserSettings, change_settings
+from recollect_extraction.pipeline.account import UnusableReplies
+from recollect_extraction.sealing.sweep import SealingSweep
+from recollect_extraction.sealing.vectors import SealedVectors
+from recollect_extraction.storage import consolidation, conversations, profiles, users
+from recollect_extraction.storage.conversations import IncomingMessage
+from recollect_extraction.user_key import sealing_key
+from recollect_shared.database.pool import Database
+from recollect_shared.database.tenancy import acting_for
+from recollect_shared.encryption.failures import KeyGone
+from recollect_shared.encryption.key_store import KeyStore
+from recollect_shared.encryption.needed import KeyNeeded
+from recollect_shared.encryption.sealed import UserKey
+from recollect_shared.encryption.user_keys import UserKeys
+from recollect_shared.encryption.wrapping import LocalWrapper
+from recollect_shared.models import Profile, Scope
+
+SCOPE = Scope("t", "ana")
+
+
+@pytest.fixture
+async def database(conninfo: str) -> AsyncIterator[Database]:
+    opened = Database(conninfo, "recollect_write", application="test", max_size=1)
+    await opened.open()
+    try:
+        with acting_for(SCOPE.tenant_id):
+            yield opened
+    finally:
+        await opened.close()
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> UserKeys:
+    return UserKeys(LocalWrapper(os.urandom(32)), KeyStore(tmp_path), os.urandom(32))
+
+
+async def two_keys(database: Database, keys: UserKeys) -> tuple[UserKey, UserKey]:
+    """One of before an erase, and the one with which the user has turned encryption on since."""
+    old = await keys.make(SCOPE.tenant_id, SCOPE.user_id)
+    await keys.erase(SCOPE.tenant_id, SCOPE.user_id)
+    new = await keys.make(SCOPE.tenant_id, SCOPE.user_id)
+
+    async def say(connection: Any) -> None:
+        async with connection.transaction():
+            await conversations.open_conversation(connection, SCOPE, "c", time_zone=None)
+            said = IncomingMessage("m", "user", "", "zzclear", None)
+            await conversations.insert_messages(connection, SCOPE, "c", [said], first_no=1)
+
+    async def enter(connection: Any) -> None:
+        async with connection.transaction():
+            await users.enter_user(connection, SCOPE)
+
+    async def choose(connection: Any) -> None:
+        async with connection.transaction():
+            await change_settings(
+                connection,
+                SCOPE,
+                {"encrypt_sensitive": True},
+                ["encrypt_sensitive"],
+                UserSettings(),
+                Sealing(keys, new),
+            )
+
+    for work in (enter, say, choose):
+        await database.run(work, timeout=30)
+    return old, new
+
+
+async def test_h3_an_old_key_seals_nothing_once_another_was_turned_on(
+    database: Database, keys: UserKeys
+) -> None:
+    old, new = await two_keys(database, keys)
+
+    async def write(connection: Any, key: UserKey) -> bool:
+        async with connection.transaction():
+            state = await users.lock_user(connection, SCOPE)
+            assert sealing_key(state, key) is key
+            return True
+
+    async def write_profile(connection: Any, key: UserKey) -> bool:
+        profile = Profile(SCOPE.user_id, summary="zzsummary", version=1)
+        async with connection.transaction():
+            await users.lock_user(connection, SCOPE)
+            return await profiles.write_profile(
+                connection, SCOPE, profile, {}, actor="ana", job_id=None, key=key
+            )
+
+    for work in (write, write_profile):
+        with pytest.raises(KeyNeeded):
+            await database.run(lambda connection: work(connection, old), timeout=30)  # noqa: B023
+        assert await database.run(lambda connection: work(connection, new), timeout=30)  # noqa: B023
+
+
+class FilledAlready:
+    """Vectors are not what this is about."""
+
+    async def fill(self, _scope: Scope, _key: UserKey) -> bool:
+        return True
+
+
+class Opening:
+    """Keys of which the first that is opened is an old one, as when it was opened long ago."""
+
+    def __init__(self, *keys: UserKey) -> None:
+        self._keys = list(keys)
+
+    async def open(self, _tenant_id: str, _user_id: str) -> UserKey:
+        return self._keys.pop(0)
+
+
+async def test_h3_the_sweep_leaves_to_the_new_key_what_an_old_one_would_seal(
+    database: Database, keys: UserKeys, conninfo: str
+) -> None:
+    old, new = await two_keys(database, keys)
+    maintenance, removal = (
+        Database(conninfo, role, application="test", max_size=1)
+        for role in ("recollect_maintenance", "recollect_removal")
+    )
+    for each in (maintenance, removal):
+        await each.open()
+    try:
+        sweep = SealingSweep(
+            maintenance,
+            removal,
+            cast(UserKeys, Opening(old, new)),
+            UnusableReplies(os.urandom(32)),
+            cast(SealedVectors, FilledAlready()),
+        )
+
+        async def said(connection: Any, key: UserKey) -> list[str]:
+            found = await conversations.read_messages(connection, SCOPE, "c", 1, 1, key=key)
+            return [message.content for message in found if message.sealed]
+
+        assert await sweep.run() == 0
+        assert await database.run(lambda connection: said(connection, new), timeout=30) == []
+        assert await sweep.run() == 1
+        sealed = await database.run(lambda connection: said(connection, new), timeout=30)
+        assert sealed == ["zzclear"]
+    finally:
+        for each in (maintenance, removal):
+            await each.close()
+
+
+class Asked:
+    """Keys of nobody; remembers for whom they were asked."""
+
+    configured = True
+
+    def __init__(self) -> None:
+        self.of: list[str] = []
+
+    async def open(self, _tenant_id: str, user_id: str) -> UserKey:
+        self.of.append(user_id)
+        raise KeyGone
+
+
+@pytest.mark.parametrize("user_id", ["ana", None])
+async def test_h3_counting_for_a_merge_asks_for_no_key_inside_its_transaction(
+    database: Database, user_id: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key-management service that hangs must not hold a connection and the user's row."""
+
+    async def crowded(*_: object, **__: object) -> tuple[list[str], None]:
+        return ["ana"], None
+
+    monkeypatch.setattr(consolidation, "find_crowded_users", crowded)
+    asked = Asked()
+    nothing = cast(Any, None)
+    merging = Consolidation(
+        database,
+        database,
+        nothing,
+        ConsolidationRules(3, memory_enabled=True),
+        nothing,
+        keys=cast(UserKeys, asked),
+    )
+    calls = Consolidations(database, merging, max_attempts=1)
+    work = await calls.start(SCOPE.tenant_id, user_id=user_id, tag=None, dry_run=True)
+    before = list(asked.of)
+    assert before == ([] if user_id is None else ["ana"])
+
+    async def change(connection: Any) -> dict[str, int]:
+        async with connection.transaction():
+            return dict((await work.change(connection)).counts)
+
+    assert (await database.run(change, timeout=30))["groups"] == 0
+    assert asked.of == before
