@@ -26,6 +26,10 @@ os.environ.setdefault("TEST_ONNX_MODEL_DIR", os.environ.get("RECOLLECT_ONNX_MODE
 for name in [name for name in os.environ if name.startswith(_SETTINGS)]:
     del os.environ[name]
 
+# Tests start processes from one in which gRPC works, which no service does; its handlers for a fork
+# that goes on without exec have broken such a child.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+
 
 if "PYTEST_XDIST_WORKER" not in os.environ and "PYTEST_DEBUG_TEMPROOT" not in os.environ:
     # pytest closes its folder to others at the start of every run. Postgres runs as another account

@@ -14,6 +14,8 @@ import time
 from collections.abc import Sequence
 from types import FrameType
 
+from recollect_shared.processes.held_signals import signals_held
+
 MODULES = ("recollect_extraction", "recollect_retrieval")
 _LOOK_SECONDS = 0.2
 
@@ -40,7 +42,8 @@ def run(commands: Sequence[Sequence[str]]) -> int:
         for command in commands:
             # A group of its own: else Ctrl-C would reach the service as well as us, and the
             # signal we pass on would be its second, which cuts the drain short.
-            processes.append(subprocess.Popen(command, process_group=0))
+            with signals_held():
+                processes.append(subprocess.Popen(command, process_group=0))
         while all(process.poll() is None for process in processes):
             time.sleep(_LOOK_SECONDS)
         code = next(process.returncode for process in processes if process.returncode is not None)

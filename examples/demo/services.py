@@ -17,6 +17,7 @@ from typing import Any
 from recollect_client import RecollectCallError, RecollectClient
 from recollect_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from recollect_shared.database.embedded.layout import Layout
+from recollect_shared.processes.held_signals import signals_held
 
 _START_SECONDS = 120.0
 _STOP_SECONDS = 40.0
@@ -78,7 +79,8 @@ class Running:
         services: list[_Service] = []
         try:
             environment = {**self.environment, **settings}
-            services.append(_start("retrieval", self.folder, environment, "another retrieval"))
+            with signals_held():
+                services.append(_start("retrieval", self.folder, environment, "another retrieval"))
             _await_ready(services[0])
             with RecollectClient(services[0].address, self.client.extraction_address) as client:
                 yield client
@@ -101,7 +103,8 @@ def running(data_dir: Path, environment: Mapping[str, str]) -> Iterator[Running]
     services: list[_Service] = []
     try:
         for name in ("retrieval", "extraction"):
-            services.append(_start(name, folder, environment))
+            with signals_held():
+                services.append(_start(name, folder, environment))
         for service in services:
             _await_ready(service)
         reads, writes = services

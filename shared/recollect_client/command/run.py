@@ -40,6 +40,7 @@ from recollect_client.command.exits import (
     UsageError,
     report,
 )
+from recollect_client.command.interrupts import interruptible
 from recollect_client.command.options import make_parser
 from recollect_client.command.output import Output
 from recollect_client.errors import RecollectCallError
@@ -76,7 +77,8 @@ def run(given: Sequence[str]) -> int:
     output = Output(as_json=options.json)
     try:
         _check_unicode(given)
-        code: int = options.run(options, output)
+        with interruptible():
+            code: int = options.run(options, output)
         output.flush()
     except (UsageError, TranscriptError) as error:
         output.error(str(error))

@@ -66,5 +66,6 @@ def recollect(*arguments: str, environment: dict[str, str] | None = None) -> sub
         stderr=subprocess.PIPE,
         text=True,
         encoding="utf-8",
-        env={**os.environ, **(environment or {})},
+        # Of a command that does not end, the stacks tell why.
+        env={**os.environ, "PYTHONFAULTHANDLER": "1", **(environment or {})},
     )

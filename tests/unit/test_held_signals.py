@@ -1,0 +1,88 @@
+"""Signals that wait while a process is started."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from recollect_shared.processes.held_signals import signals_held
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+
+
+class Ended(Exception):
+    """What the handler raises."""
+
+
+@pytest.fixture
+def ending() -> Iterator[None]:
+    def end(*_: object) -> None:
+        raise Ended
+
+    before = signal.signal(signal.SIGTERM, end)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("ending")
+def test_they_come_when_the_block_is_over() -> None:
+    done = []
+
+    def start() -> None:
+        with signals_held():
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
+            done.append("started")
+
+    with pytest.raises(Ended):
+        start()
+    assert done == ["started"]
+    with pytest.raises(Ended):
+        signal.raise_signal(signal.SIGTERM)
+
+
+@pytest.mark.usefixtures("ending")
+def test_an_error_of_the_block_does_not_hide_them() -> None:
+    def start() -> None:
+        with signals_held():
+            signal.raise_signal(signal.SIGTERM)
+            raise OSError
+
+    with pytest.raises(Ended) as caught:
+        start()
+    assert isinstance(caught.value.__context__, OSError)
+
+
+@pytest.mark.usefixtures("ending")
+def test_without_one_nothing_changes() -> None:
+    handler = signal.getsignal(signal.SIGTERM)
+    with signals_held():
+        pass
+    assert signal.getsignal(signal.SIGTERM) is handler
+
+
+def test_what_is_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with signals_held():
+            assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_another_thread_may_start_processes_too() -> None:
+    started = []
+
+    def start() -> None:
+        with signals_held():
+            started.append(True)
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    thread.join()
+    assert started == [True]
