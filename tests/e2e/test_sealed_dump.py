@@ -34,6 +34,7 @@ from tests.e2e.sealing import (
     key_files,
     keys_of,
 )
+from tests.e2e.sessions import refusal_of
 from tests.scripted_model import ChatAnswer, ChatRequest, RawReply, ScriptedModel, text_vector
 from tests.scripted_model.answers import memory
 
@@ -321,9 +322,10 @@ async def test_h3_a_backup_from_before_an_erasure_opens_no_more(
         assert holding([Cell("", "", found.text)], WORDS) == {}
         assert '"lost":true' in found.text
         assert "Bo is afraid of heights." in (await export(services, "bo")).text
-        # Another key for the same user opens none of it either.
-        await choose(services, encrypt_sensitive=True)
-        again = await keys_of(tmp_path).open("default", "ana")
+        # Another key is not made over it, and would open none of it either.
+        refusal = await refusal_of(choose(services, encrypt_sensitive=True))
+        assert refusal.reason == "ENCRYPTION_NOT_CONFIGURED"
+        again = await keys_of(tmp_path).make("default", "ana")
         assert again.key_id != key.key_id
         sealed = rows(
             superuser_conninfo,
