@@ -52,6 +52,8 @@ async def measure_walls(
         ProcessFailed: The service without authentication did not come up.
         CallFailed: A call was answered with an error.
     """
+    # Whatever the rows before were measured with.
+    await stage.delay(0)
     times: defaultdict[bool, list[float]] = defaultdict(list)
     with Processes(stage.folder) as processes:
         settings = {**service_settings(stage.folder), **openai_settings(stage.embedder)}
