@@ -57,7 +57,7 @@ class Sealed:
         return self._corpora[-1]
 
     async def compare(self) -> None:
-        """Open and compare what was found, in a thread: thousands take a tenth of a second."""
+        """Open and compare what was found, in a thread: thousands would hold up others."""
         await asyncio.to_thread(self._compare)
 
     def _compare(self) -> None:
