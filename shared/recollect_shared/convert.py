@@ -1,4 +1,9 @@
-"""Between the wire's nouns and ours. The only module that knows enum prefixes."""
+"""Between the wire's nouns and ours. The only module that knows enum prefixes.
+
+`memory_message` makes a message, `memory_fields` what it would be made of. A reply with dozens of
+nouns is put together of fields and made once: a message that is put into another one is copied,
+which takes as long again.
+"""
 
 from __future__ import annotations
 
@@ -68,16 +73,30 @@ _STATE_NO = _numbers(JOB_STATE)
 _ACTION_STATE_NO = _numbers(ACTION_STATE)
 
 
+Fields = dict[str, Any]
+"""A message by its fields, as its constructor takes them; nested ones may be fields too."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def timestamp(moment: datetime | None) -> Timestamp | None:
     """A moment on the wire; None stays unset."""
-    if moment is None:
-        return None
+    return None if moment is None else Timestamp(**_moment_fields(moment))
+
+
+def _moment_fields(moment: datetime) -> Fields:
     # By hand, because the library's own way takes four times as long and a reply holds dozens.
     since = moment - _EPOCH
-    return Timestamp(seconds=since.days * 86_400 + since.seconds, nanos=since.microseconds * 1_000)
+    return {
+        "seconds": since.days * 86_400 + since.seconds,
+        "nanos": since.microseconds * 1_000,
+    }
+
+
+def duration_fields(seconds: float) -> Fields:
+    """What a duration on the wire is made of; not below 0."""
+    whole = int(seconds)
+    return {"seconds": whole, "nanos": int((seconds - whole) * 1e9)}
 
 
 def struct(value: Mapping[str, Any]) -> Struct | None:
@@ -89,44 +108,59 @@ def struct(value: Mapping[str, Any]) -> Struct | None:
     return found
 
 
+_AS_THEY_ARE = ("detail", "tags", "keywords", "entities", "conversation_id")
+_MOMENTS = ("last_accessed_at", "valid_to", "expires_at")
+"""Of a memory: fields that many have not."""
+
+
 def memory_message(memory: Memory) -> memory_pb2.Memory:
     """A memory on the wire."""
-    return memory_pb2.Memory(
-        id=str(memory.memory_id),
-        user_id=memory.user_id,
-        type=_TYPE_NO[memory.type],  # type: ignore[arg-type]
-        content=memory.content,
-        detail=memory.detail,
-        importance=memory.importance,
-        confidence=_CONFIDENCE_NO[memory.confidence],  # type: ignore[arg-type]
-        source=_SOURCE_NO[memory.source],  # type: ignore[arg-type]
-        origin=_ORIGIN_NO[memory.origin],  # type: ignore[arg-type]
-        status=_STATUS_NO[memory.status],  # type: ignore[arg-type]
-        tags=memory.tags,
-        keywords=memory.keywords,
-        entities=memory.entities,
-        conversation_id=memory.conversation_id or "",
-        source_message_ids=list(dict.fromkeys(s.message_id for s in memory.sources)),
-        # As mappings, which the library reads faster than messages.
-        sources=[
-            {"conversation_id": s.conversation_id, "message_id": s.message_id}  # type: ignore[misc]
-            for s in memory.sources
-        ],
-        context=struct(memory.context),
-        metadata=struct(memory.metadata),
-        superseded_by=str(memory.superseded_by) if memory.superseded_by else "",
-        supersedes=[str(memory_id) for memory_id in memory.supersedes],
-        access_count=memory.access_count,
-        last_accessed_at=timestamp(memory.last_accessed_at),
-        created_at=timestamp(memory.created_at),
-        updated_at=timestamp(memory.updated_at),
-        valid_from=timestamp(memory.valid_from),
-        valid_to=timestamp(memory.valid_to),
-        expires_at=timestamp(memory.expires_at),
-        version=memory.version,
-        job_id=str(memory.job_id) if memory.job_id else "",
-        sensitive=memory.sensitive,
-    )
+    return memory_pb2.Memory(**memory_fields(memory))
+
+
+def memory_fields(memory: Memory) -> Fields:
+    """What a memory on the wire is made of; what few memories have is left out of the others."""
+    found: Fields = {
+        "id": str(memory.memory_id),
+        "user_id": memory.user_id,
+        "type": _TYPE_NO[memory.type],
+        "content": memory.content,
+        "importance": memory.importance,
+        "confidence": _CONFIDENCE_NO[memory.confidence],
+        "source": _SOURCE_NO[memory.source],
+        "origin": _ORIGIN_NO[memory.origin],
+        "status": _STATUS_NO[memory.status],
+        "access_count": memory.access_count,
+        "created_at": _moment_fields(memory.created_at),
+        "updated_at": _moment_fields(memory.updated_at),
+        "valid_from": _moment_fields(memory.valid_from),
+        "version": memory.version,
+        "sensitive": memory.sensitive,
+    }
+    for name in _AS_THEY_ARE:
+        if value := getattr(memory, name):
+            found[name] = value
+    for name in _MOMENTS:
+        if moment := getattr(memory, name):
+            found[name] = _moment_fields(moment)
+    if memory.sources:
+        found["sources"] = [
+            {"conversation_id": source.conversation_id, "message_id": source.message_id}
+            for source in memory.sources
+        ]
+        messages = dict.fromkeys([source.message_id for source in memory.sources])
+        found["source_message_ids"] = list(messages)
+    if memory.context:
+        found["context"] = struct(memory.context)
+    if memory.metadata:
+        found["metadata"] = struct(memory.metadata)
+    if memory.superseded_by:
+        found["superseded_by"] = str(memory.superseded_by)
+    if memory.supersedes:
+        found["supersedes"] = [str(memory_id) for memory_id in memory.supersedes]
+    if memory.job_id:
+        found["job_id"] = str(memory.job_id)
+    return found
 
 
 def profile_message(profile: Profile) -> profile_pb2.Profile:
@@ -149,19 +183,24 @@ def profile_message(profile: Profile) -> profile_pb2.Profile:
 
 def summary_message(summary: Summary) -> conversation_pb2.ConversationSummary:
     """A conversation's summary on the wire."""
-    return conversation_pb2.ConversationSummary(
-        conversation_id=summary.conversation_id,
-        user_id=summary.user_id,
-        title=summary.title,
-        summary=summary.summary,
-        key_topics=summary.key_topics,
-        technical_topics=summary.technical_topics,
-        outcome=_OUTCOME_NO[summary.outcome],  # type: ignore[arg-type]
-        followup_suggestions=summary.followup_suggestions,
-        message_count=summary.message_count,
-        created_at=timestamp(summary.created_at),
-        updated_at=timestamp(summary.updated_at),
-    )
+    return conversation_pb2.ConversationSummary(**summary_fields(summary))
+
+
+def summary_fields(summary: Summary) -> Fields:
+    """What a conversation's summary on the wire is made of."""
+    return {
+        "conversation_id": summary.conversation_id,
+        "user_id": summary.user_id,
+        "title": summary.title,
+        "summary": summary.summary,
+        "key_topics": summary.key_topics,
+        "technical_topics": summary.technical_topics,
+        "outcome": _OUTCOME_NO[summary.outcome],
+        "followup_suggestions": summary.followup_suggestions,
+        "message_count": summary.message_count,
+        "created_at": _moment_fields(summary.created_at),
+        "updated_at": _moment_fields(summary.updated_at),
+    }
 
 
 def context_items(items: Iterable[Mapping[str, Any]]) -> list[conversation_pb2.ContextItem]:
@@ -174,18 +213,27 @@ def context_items(items: Iterable[Mapping[str, Any]]) -> list[conversation_pb2.C
 
 def message_message(message: Message) -> conversation_pb2.Message:
     """A message of a conversation on the wire."""
-    return conversation_pb2.Message(
-        id=message.message_id,
-        role=_ROLE_NO[message.role],  # type: ignore[arg-type]
-        name=message.name,
-        content=message.content,
-        created_at=timestamp(message.said_at),
-        context_item_ids=[item["id"] for item in message.context_items],
-        context_items=context_items(message.context_items),
-        pending_action_ids=message.pending_action_ids,
-        metadata=struct(message.metadata),
-        conversation_id=message.conversation_id,
-    )
+    return conversation_pb2.Message(**message_fields(message))
+
+
+def message_fields(message: Message) -> Fields:
+    """What a message of a conversation on the wire is made of."""
+    found: Fields = {
+        "id": message.message_id,
+        "role": _ROLE_NO[message.role],
+        "name": message.name,
+        "content": message.content,
+        "created_at": _moment_fields(message.said_at),
+        "conversation_id": message.conversation_id,
+    }
+    if message.context_items:
+        found["context_item_ids"] = [item["id"] for item in message.context_items]
+        found["context_items"] = context_items(message.context_items)
+    if message.pending_action_ids:
+        found["pending_action_ids"] = message.pending_action_ids
+    if message.metadata:
+        found["metadata"] = struct(message.metadata)
+    return found
 
 
 def preference_message(preference: Preference) -> profile_pb2.Preference:
@@ -221,14 +269,19 @@ def pending_action_message(action: PendingAction) -> session_pb2.PendingAction:
 
 def entity_message(entity: Entity) -> entity_pb2.Entity:
     """An entity on the wire."""
-    return entity_pb2.Entity(
-        id=str(entity.entity_id),
-        name=entity.name,
-        type=_ENTITY_NO[entity.type],  # type: ignore[arg-type]
-        aliases=entity.aliases,
-        mention_count=entity.mention_count,
-        metadata=struct(entity.metadata),
-    )
+    return entity_pb2.Entity(**entity_fields(entity))
+
+
+def entity_fields(entity: Entity) -> Fields:
+    """What an entity on the wire is made of."""
+    return {
+        "id": str(entity.entity_id),
+        "name": entity.name,
+        "type": _ENTITY_NO[entity.type],
+        "aliases": entity.aliases,
+        "mention_count": entity.mention_count,
+        "metadata": struct(entity.metadata),
+    }
 
 
 def job_message(job: Job, consistency_token: str = "") -> job_pb2.Job:

@@ -53,7 +53,8 @@ class SourceRef:
     message_id: str
 
 
-@dataclass(frozen=True, slots=True)
+# Never changed, but not frozen: a reply holds dozens, and frozen ones take four times as long.
+@dataclass(slots=True)
 class Memory:
     """The current version of one memory."""
 
@@ -72,21 +73,21 @@ class Memory:
     detail: str = ""
     tags: Sequence[str] = ()
     keywords: Sequence[str] = ()
-    entities: Sequence[str] = ()
     context: Mapping[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
     sensitive: bool = False
     conversation_id: str | None = None
-    sources: Sequence[SourceRef] = ()
     valid_to: datetime | None = None
     expires_at: datetime | None = None
     superseded_by: UUID | None = None
     supersedes: Sequence[UUID] = ()
-    access_count: int = 0
-    last_accessed_at: datetime | None = None
     version: int = 1
     job_id: UUID | None = None
+    access_count: int = 0
+    last_accessed_at: datetime | None = None
     sealed: bytes | None = field(default=None, repr=False)
+    sources: Sequence[SourceRef] = ()
+    entities: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

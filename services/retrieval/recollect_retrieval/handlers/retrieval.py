@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
-
-from google.protobuf.duration_pb2 import Duration
 
 from recollect.v1 import document_pb2, retrieval_service_pb2_grpc, search_pb2
 from recollect.v1 import retrieval_service_pb2 as pb
@@ -47,13 +44,16 @@ from recollect_retrieval.storage.filters import Filters
 from recollect_retrieval.storage.passage_filters import PassageFilters
 from recollect_shared.audit.reads import AuditedReads
 from recollect_shared.convert import (
-    entity_message,
+    Fields,
+    duration_fields,
+    entity_fields,
+    memory_fields,
     memory_message,
-    message_message,
+    message_fields,
     preference_message,
     profile_message,
     struct,
-    summary_message,
+    summary_fields,
     timestamp,
 )
 from recollect_shared.encryption.user_keys import UserKeys
@@ -140,19 +140,20 @@ class RetrievalHandlers(
                 return pb.GetContextResponse(reason=reading.reason)
             found = await building.finish(reading.database, legs)
         self._accesses.told(reading.scope, _told(found))
-        return pb.GetContextResponse(
-            profile=profile_message(found.profile),
-            memories=[memory_message(memory) for memory in found.memories],
-            relevant=[_result(hit) for hit in found.found.hits],
-            previous_items=[_previous(item) for item in found.previous],
-            conversations=[summary_message(summary) for summary in found.conversations],
-            entities=[entity_message(entity) for entity in found.entities],
-            preferences=[preference_message(preference) for preference in found.preferences],
-            prompt_block=found.block.text,
-            prompt_tokens=found.block.tokens,
-            legs=_legs(legs),
-            degraded=legs.degraded,
-        )
+        reply: Fields = {
+            "profile": profile_message(found.profile),
+            "memories": [memory_fields(memory) for memory in found.memories],
+            "relevant": [_result(hit) for hit in found.found.hits],
+            "previous_items": [_previous(item) for item in found.previous],
+            "conversations": [summary_fields(summary) for summary in found.conversations],
+            "entities": [entity_fields(entity) for entity in found.entities],
+            "preferences": [preference_message(preference) for preference in found.preferences],
+            "prompt_block": found.block.text,
+            "prompt_tokens": found.block.tokens,
+            "legs": _legs(legs),
+            "degraded": legs.degraded,
+        }
+        return pb.GetContextResponse(**reply)
 
     async def SearchMemories(
         self, request: pb.SearchMemoriesRequest, context: CallContext
@@ -176,13 +177,14 @@ class RetrievalHandlers(
                 return pb.SearchMemoriesResponse(reason=reading.reason)
             found = await searching.finish(reading.database, legs)
         self._accesses.told(reading.scope, _memories_of(hit.item for hit in found.hits))
-        return pb.SearchMemoriesResponse(
-            results=[_result(hit, explain=request.explain) for hit in found.hits],
-            entities=[entity_message(entity) for entity in found.entities],
-            candidates_total=found.scored,
-            legs=_legs(legs),
-            degraded=legs.degraded,
-        )
+        reply: Fields = {
+            "results": [_result(hit, explain=request.explain) for hit in found.hits],
+            "entities": [entity_fields(entity) for entity in found.entities],
+            "candidates_total": found.scored,
+            "legs": _legs(legs),
+            "degraded": legs.degraded,
+        }
+        return pb.SearchMemoriesResponse(**reply)
 
     async def GetMemory(
         self, request: pb.GetMemoryRequest, context: CallContext
@@ -239,11 +241,12 @@ class RetrievalHandlers(
             found = await reading.answer(past.whole(reading.scope, moment, listed.ids))
         if any_sealed(found):
             found = await reading.opener.whole(found)
-        return pb.ListMemoriesResponse(
-            memories=[memory_message(memory) for memory in found],
-            next_page_token=page.seal(listed.following),
-            total_size=listed.total,
-        )
+        reply: Fields = {
+            "memories": [memory_fields(memory) for memory in found],
+            "next_page_token": page.seal(listed.following),
+            "total_size": listed.total,
+        }
+        return pb.ListMemoriesResponse(**reply)
 
     def _wanted(self, checks: Checks, request: pb.GetContextRequest) -> Wanted:
         def most(name: str, default: int, maximum: int = MAX_LIMIT) -> int:
@@ -308,28 +311,27 @@ def _memories_of(items: Iterable[Item]) -> list[UUID]:
     return list(dict.fromkeys(item.memory_id for item in items if isinstance(item, Memory)))
 
 
-def _result(hit: Hit, *, explain: bool = True) -> search_pb2.SearchResult:
-    return search_pb2.SearchResult(
-        **_item(hit.item),
-        score=hit.score,
-        breakdown=hit.breakdown if explain else {},
-        matched_legs=hit.legs,
-        excerpt=[message_message(message) for message in hit.excerpt],
-    )
+def _result(hit: Hit, *, explain: bool = True) -> Fields:
+    found = {**_item(hit.item), "score": hit.score, "matched_legs": hit.legs}
+    if explain:
+        found["breakdown"] = hit.breakdown
+    if hit.excerpt:
+        found["excerpt"] = [message_fields(message) for message in hit.excerpt]
+    return found
 
 
-def _previous(previous: Previous) -> search_pb2.SearchResult:
-    return search_pb2.SearchResult(**_item(previous.item), score=previous.relevance)
+def _previous(previous: Previous) -> Fields:
+    return {**_item(previous.item), "score": previous.relevance}
 
 
-def _item(item: Item) -> dict[str, Any]:
+def _item(item: Item) -> Fields:
     """The one field of a result that holds what was found."""
     if isinstance(item, Memory):
-        return {"memory": memory_message(item)}
+        return {"memory": memory_fields(item)}
     if isinstance(item, Message):
-        return {"message": message_message(item)}
+        return {"message": message_fields(item)}
     if isinstance(item, Summary):
-        return {"summary": summary_message(item)}
+        return {"summary": summary_fields(item)}
     return {"document_chunk": _chunk_message(item)}
 
 
@@ -349,18 +351,14 @@ def _chunk_message(chunk: Chunk) -> document_pb2.DocumentChunk:
     )
 
 
-def _legs(legs: Legs) -> list[search_pb2.LegReport]:
-    reports = []
-    for leg in legs.reports:
-        duration = Duration()
-        duration.FromNanoseconds(int(leg.seconds * 1e9))
-        reports.append(
-            search_pb2.LegReport(
-                name=leg.name,
-                state=_LEG_STATES[leg.state],
-                duration=duration,
-                candidates=leg.candidates,
-                reason=leg.reason,
-            )
-        )
-    return reports
+def _legs(legs: Legs) -> list[Fields]:
+    return [
+        {
+            "name": leg.name,
+            "state": _LEG_STATES[leg.state],
+            "duration": duration_fields(leg.seconds),
+            "candidates": leg.candidates,
+            "reason": leg.reason,
+        }
+        for leg in legs.reports
+    ]

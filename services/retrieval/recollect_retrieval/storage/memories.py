@@ -28,7 +28,7 @@ SOURCES_AND_ENTITIES = """
 """The last columns of a whole memory `m`: where it was said, and what it mentions."""
 
 # Whole memories in the order of `wanted (memory_id, place)`, with what stands about them in other
-# tables.
+# tables: the columns in the order of the fields of `Memory`.
 _WHOLE = (
     """
 SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
@@ -46,38 +46,6 @@ LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user
 ORDER BY w.place
 """
 )
-
-_COLUMNS = (
-    "memory_id",
-    "user_id",
-    "type",
-    "content",
-    "importance",
-    "confidence",
-    "source",
-    "origin",
-    "status",
-    "valid_from",
-    "created_at",
-    "updated_at",
-    "detail",
-    "tags",
-    "keywords",
-    "context",
-    "metadata",
-    "sensitive",
-    "conversation_id",
-    "valid_to",
-    "expires_at",
-    "superseded_by",
-    "supersedes",
-    "version",
-    "job_id",
-    "access_count",
-    "last_accessed_at",
-    "sealed",
-)
-"""What a row of a whole memory begins with; sources and entities follow."""
 
 _BY_IDS = (
     """
@@ -246,15 +214,8 @@ def page(
 
 
 def whole_memories(rows: Rows) -> list[Memory]:
-    """The meaning of rows of whole memories."""
-    return [
-        Memory(
-            **dict(zip(_COLUMNS, row, strict=False)),
-            sources=[SourceRef(*pair) for pair in row[-2]],
-            entities=row[-1],
-        )
-        for row in rows
-    ]
+    """The meaning of rows of whole memories, whose columns are the fields of `Memory` in order."""
+    return [Memory(*(*row[:-2], [SourceRef(*pair) for pair in row[-2]], row[-1])) for row in rows]
 
 
 def _of(scope: Scope) -> dict[str, Any]:
