@@ -17,7 +17,7 @@ from recollect_retrieval.readers import Readers
 from recollect_retrieval.search.asked.question import Wording
 from recollect_retrieval.search.query import QueryEmbedders
 from recollect_retrieval.search.search import Search
-from recollect_retrieval.storage.session import prepare_session
+from recollect_retrieval.storage.session import prepare_counting, prepare_session
 from recollect_shared.audit.reads import AuditedReads
 from recollect_shared.audit.trail import Trail
 from recollect_shared.auth.departments import Departments
@@ -60,7 +60,13 @@ async def running(
         embedders = embedders_for(settings)
         primary = _pool(settings, conninfo, processes)
         # Counters have a connection of their own, so that they never stand in a reader's way.
-        counters = Database(conninfo, "recollect_read", application=f"{NAME}-counters", max_size=1)
+        counters = Database(
+            conninfo,
+            "recollect_read",
+            application=f"{NAME}-counters",
+            max_size=1,
+            configure=prepare_counting,
+        )
         # So has the audit log: what a person reads of others waits for it.
         audited = Database(conninfo, "recollect_read", application=f"{NAME}-audit", max_size=2)
         replica = None

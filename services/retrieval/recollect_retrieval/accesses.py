@@ -27,8 +27,8 @@ class AccessCounter:
 
     def told(self, scope: Scope, memory_ids: Iterable[UUID]) -> None:
         """Note that memories were part of an answer."""
-        self._counts.add(scope.tenant_id, ((scope.user_id, each) for each in memory_ids))
+        self._counts.add(scope.tenant_id, [(scope.user_id, each) for each in memory_ids])
 
 
 async def _write(connection: Connection, tenant_id: str, counts: Mapping[_Key, int]) -> None:
-    await count_access(connection, [(tenant_id, *key, times) for key, times in counts.items()])
+    await count_access(connection, tenant_id, [(*key, times) for key, times in counts.items()])

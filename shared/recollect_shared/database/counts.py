@@ -21,7 +21,7 @@ from recollect_shared.errors import RecollectError
 
 FLUSH_SECONDS = 1.0
 _MAX_WAITING = 50_000
-"""Keys that wait at most; what comes beyond them is not counted."""
+"""Keys that wait, from which on no more are taken: what comes then is not counted."""
 _BATCH = 1_000
 _WRITE_SECONDS = 5.0
 
@@ -48,18 +48,19 @@ class Counts(Generic[Key]):
         self._write = write
         self._logger = logger
         self._name = name
-        self._waiting: Counter[tuple[str, Key]] = Counter()
+        self._waiting: dict[str, Counter[Key]] = {}
         self._task: asyncio.Task[None] | None = None
         self._ends = asyncio.Event()
 
     def add(self, tenant_id: str, keys: Iterable[Key]) -> None:
-        """Count each of `keys` once more."""
-        for key in keys:
-            if (tenant_id, key) in self._waiting or len(self._waiting) < _MAX_WAITING:
-                self._waiting[tenant_id, key] += 1
-            else:
-                self._logger.error("%s are lost: too many wait for the primary", self._name)
-                return
+        """Count each of `keys` once more; none of them if too many wait."""
+        if sum(map(len, self._waiting.values())) >= _MAX_WAITING:
+            self._logger.error("%s are lost: too many wait for the primary", self._name)
+            return
+        waiting = self._waiting.get(tenant_id, Counter())
+        waiting.update(keys)
+        if waiting:
+            self._waiting[tenant_id] = waiting
 
     async def start(self) -> None:
         """Begin to write in the background."""
@@ -75,12 +76,12 @@ class Counts(Generic[Key]):
     async def flush(self) -> None:
         """Write everything counted so far; on a fault it waits for the next time."""
         while self._waiting:
-            tenant_id = next(iter(self._waiting))[0]
-            ours = (item for item in self._waiting.items() if item[0][0] == tenant_id)
-            batch = dict(islice(ours, _BATCH))
-            for key in batch:
-                del self._waiting[key]
-            counts = {key: times for (_, key), times in batch.items()}
+            tenant_id, waiting = next(iter(self._waiting.items()))
+            counts = dict(islice(waiting.items(), _BATCH))
+            for key in counts:
+                del waiting[key]
+            if not waiting:
+                del self._waiting[tenant_id]
             try:
                 with acting_for(tenant_id):
                     await self._database.run(
@@ -93,7 +94,7 @@ class Counts(Generic[Key]):
                     # driver's message may quote a row.
                     self._logger.error("%s are lost: %s", self._name, type(error).__name__)
                     continue
-                self._waiting.update(batch)
+                self._waiting.setdefault(tenant_id, Counter()).update(counts)
                 self._logger.info("%s wait: %s", self._name, type(error).__name__)
                 return
 

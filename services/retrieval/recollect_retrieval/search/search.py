@@ -24,7 +24,7 @@ from recollect_retrieval.search.lone_characters import LoneCharacters
 from recollect_retrieval.search.names import names_in
 from recollect_retrieval.search.query import QueryEmbedders, QueryVector
 from recollect_retrieval.search.question import Found, Hit, Question
-from recollect_retrieval.search.ranking.light import Light, Ranked
+from recollect_retrieval.search.ranking.light import Light
 from recollect_retrieval.search.reporting import EPISODIC, report
 from recollect_retrieval.search.sealed import (
     Sealed,
@@ -33,9 +33,9 @@ from recollect_retrieval.search.sealed import (
     opened,
     report_sealed,
 )
-from recollect_retrieval.search.telling import read_whole, tell
+from recollect_retrieval.search.telling import tell
 from recollect_retrieval.storage import memories, passages, past, people
-from recollect_retrieval.storage.candidate import Candidate, Key, Kind
+from recollect_retrieval.storage.candidate import Candidate, Kind
 from recollect_retrieval.storage.passages import Corpus as Index
 from recollect_retrieval.storage.people import UserState
 from recollect_retrieval.storage.statement import Statement, ask
@@ -45,7 +45,7 @@ from recollect_shared.models import Entity, Scope, Summary
 from recollect_shared.text.bm25 import NO_SCORES, Scores, Statistics, TermPostings, score
 from recollect_shared.text.terms import query_terms
 
-CANDIDATES = 40
+CANDIDATES = 30
 """How many items each leg brings in, at least."""
 _ANSWER_SECONDS = 0.05
 """What is kept of the deadline for ranking and the reply; a quarter of a shorter one."""
@@ -364,33 +364,25 @@ class Searching:
         best = ranked[: question.limit]
         if question.min_score is not None:
             best = [item for item in best if item.score >= question.min_score]
+        about = [item.candidate.key for item in ranked if _is_about(item.candidate)]
+        about = about[: question.conversations]
+        beside = whole(self._scope, "summary", about)
         hits = await tell(
             connection,
             self._scope,
             best,
+            also=[beside] if about else [],
             excerpt=question.excerpt,
             moment=question.moment,
             passages=question.passages,
         )
+        conversations = [beside.answer.get(key) for key in about]
         return Found(
             hits=hits,
             entities=self._entities,
             scored=len(candidates),
-            conversations=await self._conversations(connection, ranked, hits),
+            conversations=[found for found in conversations if isinstance(found, Summary)],
         )
-
-    async def _conversations(
-        self, connection: Connection, ranked: Sequence[Ranked], hits: Sequence[Hit]
-    ) -> list[Summary]:
-        """The summaries that are about the question."""
-        about = [item.candidate.key for item in ranked if _is_about(item.candidate)]
-        about = about[: self._question.conversations]
-        read = {hit.item.conversation_id: hit.item for hit in hits if isinstance(hit.item, Summary)}
-        missing: list[tuple[Kind, Key]] = [("summary", key) for key in about if key not in read]
-        for item in (await read_whole(connection, self._scope, missing)).values():
-            assert isinstance(item, Summary)
-            read[item.conversation_id] = item
-        return [read[key] for key in about if isinstance(key, str) and key in read]
 
 
 def _is_about(candidate: Candidate) -> bool:

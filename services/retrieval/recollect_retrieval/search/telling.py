@@ -29,6 +29,7 @@ async def tell(
     scope: Scope,
     best: Sequence[Ranked],
     *,
+    also: Sequence[Statement[Any]] = (),
     excerpt: int,
     moment: Moment | None,
     passages: PassageFilters,
@@ -39,6 +40,7 @@ async def tell(
         connection: Where to read.
         scope: Whose.
         best: What was found.
+        also: Statements that go along.
         excerpt: How many messages around their sources come along.
         moment: Another time, whose memories are told.
         passages: How late what is told may have been said and stored.
@@ -47,18 +49,18 @@ async def tell(
         cast(UUID, item.candidate.key) for item in best if item.candidate.kind == "memory"
     ]
     sources = neighbours.sources_of(scope, memory_ids)
-    also = [sources] if excerpt and memory_ids else []
+    with_sources = bool(excerpt and memory_ids)
     found = await read_whole(
         connection,
         scope,
         [(item.candidate.kind, item.candidate.key) for item in best],
-        also=also,
+        also=[*also, sources] if with_sources else also,
         moment=moment,
     )
     said: Mapping[MessageKey, Sequence[Message]] = {}
     keys_of: list[Sequence[MessageKey]] = [()] * len(best)
     if excerpt:
-        found_in = sources.answer if also else {}
+        found_in = sources.answer if with_sources else {}
         keys_of = [_sources_of(item, found_in) for item in best]
         said = await _excerpts(connection, scope, keys_of, excerpt, moment, passages)
     return [
@@ -87,8 +89,6 @@ async def read_whole(
     for kind, key in wanted:
         keys.setdefault(kind, []).append(key)
     reads = {kind: whole(scope, kind, of_kind, moment) for kind, of_kind in keys.items()}
-    if not reads:
-        return {}
     await ask(connection, *reads.values(), *also)
     return {(kind, key): item for kind, read in reads.items() for key, item in read.answer.items()}
 

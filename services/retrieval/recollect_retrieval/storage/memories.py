@@ -27,8 +27,6 @@ SOURCES_AND_ENTITIES = """
 """
 """The last columns of a whole memory `m`: where it was said, and what it mentions."""
 
-# Whole memories in the order of `wanted (memory_id, place)`, with what stands about them in other
-# tables: the columns in the order of the fields of `Memory`.
 _WHOLE = (
     """
 SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
@@ -38,6 +36,13 @@ SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.
        coalesce(a.access_count, 0), a.last_accessed_at, m.sealed,
 """
     + SOURCES_AND_ENTITIES
+)
+"""Whole memories `m` with their `memory_access` `a`: the columns in the order of the fields of
+`Memory`."""
+
+# In the order of `wanted (memory_id, place)`.
+_WANTED = (
+    _WHOLE
     + """FROM wanted AS w
 JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
      AND m.memory_id = w.memory_id
@@ -54,7 +59,7 @@ WITH wanted AS (
     FROM unnest(%(memory_ids)s::uuid[]) WITH ORDINALITY AS named (memory_id, place)
 )
 """
-    + _WHOLE
+    + _WANTED
 )
 
 _EXISTS = """
@@ -66,24 +71,12 @@ SELECT EXISTS (
 # The newest `fresh` memories of the last seven days have a place, so that what was just learnt is
 # seen; the other places go to the most important, then to those told last. One order for all.
 # Nobody below the importance of the last place needs to be looked at: the index gives the best of
-# each status in order, and when a memory was told is looked up for those alone.
+# each status in order. When a memory was told is looked up one by one, however many the planner
+# thinks there are.
 _TOP = (
     """
-WITH least AS (
-    SELECT min(importance) AS importance FROM (
-        SELECT importance FROM (
-            (SELECT importance FROM memories
-             WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'active'
-               AND (expires_at IS NULL OR expires_at > now())
-             ORDER BY importance DESC LIMIT %(limit)s)
-            UNION ALL
-            (SELECT importance FROM memories
-             WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'achieved'
-               AND (expires_at IS NULL OR expires_at > now())
-             ORDER BY importance DESC LIMIT %(limit)s)) AS either
-        ORDER BY importance DESC LIMIT %(limit)s) AS best
-), fresh AS (
-    SELECT memory_id, importance, created_at FROM memories
+WITH fresh AS (
+    SELECT * FROM memories
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
       AND status IN ('active', 'achieved')
       AND (expires_at IS NULL OR expires_at > now())
@@ -91,29 +84,36 @@ WITH least AS (
     ORDER BY created_at DESC, memory_id DESC
     LIMIT %(fresh)s
 ), eligible AS (
-    SELECT memory_id, importance, created_at, false AS is_fresh FROM memories
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-      AND status IN ('active', 'achieved')
-      AND (expires_at IS NULL OR expires_at > now())
-      AND importance >= (SELECT importance FROM least)
+    (SELECT *, false AS is_fresh FROM memories
+     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'active'
+       AND (expires_at IS NULL OR expires_at > now())
+     ORDER BY importance DESC
+     FETCH FIRST %(limit)s ROWS WITH TIES)
     UNION ALL
-    SELECT memory_id, importance, created_at, true FROM fresh
+    (SELECT *, false FROM memories
+     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'achieved'
+       AND (expires_at IS NULL OR expires_at > now())
+     ORDER BY importance DESC
+     FETCH FIRST %(limit)s ROWS WITH TIES)
 ), placed AS (
-    SELECT m.memory_id, m.importance,
-           coalesce((SELECT a.last_accessed_at FROM memory_access AS a
-                     WHERE a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s
-                       AND a.memory_id = m.memory_id), m.created_at) AS used_at
-    FROM (SELECT memory_id, importance, created_at, bool_or(is_fresh) AS is_fresh
-          FROM eligible GROUP BY memory_id, importance, created_at) AS m
+    SELECT m.*, a.access_count, a.last_accessed_at,
+           coalesce(a.last_accessed_at, m.created_at) AS used_at
+    FROM (SELECT *, true AS is_fresh FROM fresh
+          UNION ALL
+          SELECT * FROM eligible WHERE memory_id NOT IN (SELECT memory_id FROM fresh)) AS m
+    LEFT JOIN LATERAL (
+        SELECT access_count, last_accessed_at FROM memory_access
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = m.memory_id
+        LIMIT 1) AS a ON true
     ORDER BY m.is_fresh DESC, m.importance DESC, used_at DESC, m.memory_id DESC
     LIMIT %(limit)s
-), wanted AS (
-    SELECT memory_id, row_number() OVER (ORDER BY importance DESC, used_at DESC, memory_id DESC)
-           AS place
-    FROM placed
 )
 """
     + _WHOLE
+    + """FROM placed AS m
+CROSS JOIN LATERAL (SELECT m.access_count, m.last_accessed_at) AS a
+ORDER BY m.importance DESC, m.used_at DESC, m.memory_id DESC
+"""
 )
 
 _NEWEST = (
@@ -127,7 +127,7 @@ WITH wanted AS (
     LIMIT %(limit)s
 )
 """
-    + _WHOLE
+    + _WANTED
 )
 
 # A page of memories in one of four orders (`usefulness` is importance, then recency of use);

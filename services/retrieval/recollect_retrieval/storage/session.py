@@ -1,4 +1,4 @@
-"""What every reading connection is set to before its first statement."""
+"""What every connection of this service is set to before its first statement."""
 
 from __future__ import annotations
 
@@ -12,8 +12,13 @@ from recollect_shared.database.pool import Connection
 from recollect_shared.startup import configure_vectors
 
 
+async def prepare_counting(connection: Connection) -> None:
+    """Long lists of what was told go to Postgres in its own form."""
+    register_arrays(connection)
+
+
 async def prepare_session(connection: Connection) -> None:
-    """Binary vectors, and one plan per statement.
+    """For reading: binary vectors, and one plan per statement.
 
     Left to itself, Postgres plans a statement anew for each user and set of filters as long as that
     looks cheaper, which costs up to a millisecond each time. It also believes that a user whom its

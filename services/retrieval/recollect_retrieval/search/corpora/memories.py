@@ -39,33 +39,36 @@ class Memories:
 
     def first(self, looking: Looking, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
-        sought = sought_of(looking, bm25)
         self._looking = looking
-        self._exact = memory_candidates.among_filtered(looking.scope, sought, self._filters)
+        self._sought = sought = sought_of(looking, bm25)
         # A ranking by full text asks for ranks of what was found: one look, then that.
         quick = self._filters.none and not looking.with_text_rank
         if quick and looking.vector is not None and self._held > looking.wanted:
             self._quick = memory_candidates.among_all(looking.scope, sought, memories=self._held)
             return [self._quick]
-        return [self._exact]
+        return [self._compare_all()]
 
     def second(self) -> Sequence[Statement[Any]]:
         """See `Corpus.second`."""
-        assert self._exact is not None
         if self._quick is not None and not self._quick.answer.whole:
-            self._quick = None
-            return [self._exact]
-        if self._looking.with_text_rank:
+            return [self._compare_all()]
+        if self._exact is not None and self._looking.with_text_rank:
             self._ranks = ranks_of(self._exact.answer, self._looking)
             return [self._ranks]
         return ()
 
     def candidates(self) -> list[Candidate]:
         """See `Corpus.candidates`."""
-        assert self._exact is not None
-        if self._quick is not None:
-            return self._quick.answer.candidates
-        return with_ranks(self._exact.answer, self._ranks)
+        if self._exact is not None:
+            return with_ranks(self._exact.answer, self._ranks)
+        assert self._quick is not None
+        return self._quick.answer.candidates
+
+    def _compare_all(self) -> Statement[list[Candidate]]:
+        self._exact = memory_candidates.among_filtered(
+            self._looking.scope, self._sought, self._filters
+        )
+        return self._exact
 
 
 def sought_of(looking: Looking, bm25: Scores) -> Sought:
