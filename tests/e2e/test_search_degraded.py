@@ -151,6 +151,41 @@ async def test_d10_a_question_is_embedded_once_however_it_is_asked(
         ]
 
 
+async def test_d8_what_has_no_weight_is_not_looked_for(
+    ana: None, modelled: Services, model: ScriptedModel
+) -> None:
+    """The model is not asked for what no vector counts in, nor the index where no word does."""
+    model.calls.clear()
+    for kept, silent in (
+        ("keyword", {"semantic", "entity"}),
+        ("semantic", {"keyword", "entity"}),
+        ("entity", {"semantic", "keyword"}),
+    ):
+        weights = {name: 0.0 for name in ("semantic", "source", "keyword", "date", "entity")}
+        weights[kept] = 1.0
+        asked = f"{ASKED} Yesterday or today?"
+        found = await search(
+            modelled, asked, scopes=EVERYWHERE, limit=20, weights=weights, explain=True
+        )
+        assert model.calls["embeddings"] == (kept == "semantic"), kept
+        assert not found.degraded
+        # All memories as ever, whichever leg was searched; other kinds need a leg that finds them.
+        assert kinds(found).count("memory") == 2, kept
+        for result in found.results:
+            assert not silent.intersection(result.matched_legs), kept
+            for name in silent:
+                assert result.breakdown[name] == 0, (kept, name)
+        for name in silent:
+            report = leg(found, name)
+            assert report.state == search_pb2.LEG_STATE_SKIPPED, (kept, name)
+            assert "no weight" in report.reason, (kept, name)
+        assert "temporal" not in [report.name for report in found.legs]
+        if kept != "entity":
+            assert leg(found, kept).state == search_pb2.LEG_STATE_RAN
+            assert "tulip" in str(found.results[0]).lower(), kept
+        model.calls.clear()
+
+
 async def test_d10_a_vector_of_the_callers_own_spares_the_call(
     ana: None, modelled: Services, model: ScriptedModel
 ) -> None:

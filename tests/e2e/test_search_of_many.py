@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from recollect_retrieval.search.search import CANDIDATES
 from recollect_shared.embeddings.offline import OfflineEmbedder
 from tests.e2e.conftest import Services
 from tests.e2e.test_search import contents, leg, search
@@ -36,7 +37,7 @@ async def test_one_among_many_is_found_with_all_its_features(
         assert len(found.results) == 10
         assert set(found.results[0].matched_legs) == {"semantic", "keyword", "entity"}
         assert found.results[0].breakdown["keyword"] > 0
-    assert leg(found, "semantic").candidates >= 40
+    assert leg(found, "semantic").candidates >= CANDIDATES
     everything = await search(services, "Does Hoa bake rye bread?", limit=200)
     assert len(everything.results) == min(200, len(facts))
     assert contents(everything)[0] == needle.content

@@ -55,6 +55,22 @@ class Question:
         """Whether nothing is asked."""
         return not self.text.strip() and self.vector is None
 
+    def weighs(self, component: str) -> bool:
+        """Whether a component of the ranking has weight, so that a search has to look for it."""
+        if component not in self.ranking.dispensable:
+            return True
+        return self.weights.get(component, self.ranking.weights[component]) > 0
+
+    @property
+    def compares(self) -> bool:
+        """Whether vectors are compared."""
+        return self.weighs("semantic") or self.weighs("source")
+
+    @property
+    def embedded(self) -> bool:
+        """Whether its words are to be embedded."""
+        return self.vector is None and self.compares and bool(self.text.strip())
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:

@@ -6,15 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from recollect_retrieval.search.corpora.looking import Looking
 from recollect_retrieval.search.legs import Leg, Legs
+from recollect_retrieval.search.question import Question
 from recollect_retrieval.search.ranking.light import Ranked
 from recollect_retrieval.storage.candidate import Candidate, Kind
 
 EPISODIC: frozenset[Kind] = frozenset({"message", "summary"})
 """What was said, and what it came to."""
+NO_WEIGHT = "it has no weight in this search"
 _NO_NAME = "the query names nothing that is known"
 
 
 def report(
+    question: Question,
     found: Mapping[Kind, Sequence[Candidate]],
     ranked: Sequence[Ranked],
     looking: Looking,
@@ -30,7 +33,8 @@ def report(
         named = sum(candidate.entities > 0 for candidate in candidates)
         legs.add(Leg("entity", "ran", seconds, named))
     else:
-        legs.add(Leg("entity", "skipped", reason=_NO_NAME))
+        reason = _NO_NAME if question.weighs("entity") else NO_WEIGHT
+        legs.add(Leg("entity", "skipped", reason=reason))
     if looking.light.window is not None or looking.light.most_recent:
         timely = sum(item.timely or item.candidate.most_recent for item in ranked)
         legs.add(Leg("temporal", "ran", seconds, timely))

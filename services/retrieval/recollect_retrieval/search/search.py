@@ -25,7 +25,7 @@ from recollect_retrieval.search.names import names_in
 from recollect_retrieval.search.query import QueryEmbedders, QueryVector
 from recollect_retrieval.search.question import Found, Hit, Question
 from recollect_retrieval.search.ranking.light import Light
-from recollect_retrieval.search.reporting import EPISODIC, report
+from recollect_retrieval.search.reporting import EPISODIC, NO_WEIGHT, report
 from recollect_retrieval.search.sealed import (
     Sealed,
     for_a_list,
@@ -118,7 +118,7 @@ class Searching:
         self._sealed: Sealed | None = None
         beginning = looked_up(question.text)
         self.names: Sequence[str] = names_in(beginning) if beginning else ()
-        self._terms = query_terms(beginning)
+        self._terms = query_terms(beginning) if question.weighs("keyword") else []
         self._indexes = [_INDEXES[kind] for kind in question.kinds if kind in _INDEXES]
         self._lookup = people.lookup(scope, terms=self._terms, named=self.names)
         self._passages = passages.postings(scope, self._indexes, self._terms)
@@ -184,6 +184,7 @@ class Searching:
             self._search.wording,
             terms=self._terms,
             names=self.names,
+            with_time=self._question.weighs("date"),
             by_spelling=user.active_model is not None and user.active_model[0] == offline.NAME,
         ).light
         query = await self._vector(user)
@@ -194,11 +195,14 @@ class Searching:
             text=self._question.text,
             vector=query.vector,
             model=user.active_model[0] if user.active_model is not None else "",
-            entity_ids=[entity.entity_id for entity in self._entities],
+            entity_ids=[entity.entity_id for entity in self._entities]
+            if self._question.weighs("entity")
+            else [],
             light=light,
             wanted=max(CANDIDATES, self._question.limit),
             newest=self._question.limit if light.most_recent else 0,
             learnt=scores.get("memory", NO_SCORES),
+            with_source=self._question.weighs("source"),
             with_text_rank=self._question.ranking.needs_text_rank,
         )
         corpora = self._corpora(user, light, legs)
@@ -224,7 +228,7 @@ class Searching:
     def _embed(self, model: tuple[str, int]) -> None:
         """Begin to embed the question, unless that is under way."""
         question = self._question
-        if self._embedded_as == model or question.vector is not None or not question.text.strip():
+        if self._embedded_as == model or not question.embedded:
             return
         if self._embedding is not None:
             self._embedding.cancel()
@@ -239,6 +243,8 @@ class Searching:
     async def _vector(self, user: UserState) -> QueryVector:
         if user.active_model is None:
             return QueryVector(None, "skipped", "no memory has a vector yet")
+        if not self._question.compares:
+            return QueryVector(None, "skipped", NO_WEIGHT)
         if self._question.vector is not None:
             return QueryVector(self._question.vector, "ran")
         if self._embedding is None:
@@ -250,6 +256,8 @@ class Searching:
         watch = Stopwatch.start()
         if not self._terms:
             reason = _NO_WORD if self._question.text.strip() else _NO_QUERY
+            if not self._question.weighs("keyword"):
+                reason = NO_WEIGHT
             legs.add(Leg("keyword", "skipped", reason=reason))
             return {}
         found: dict[Kind, Scores] = {}
@@ -360,7 +368,7 @@ class Searching:
         found = {corpus.kind: corpus.candidates() for corpus in corpora}
         candidates = [candidate for kind in found.values() for candidate in kind]
         ranked = question.ranking.rank(candidates, looking.light, question.weights)
-        report(found, ranked, looking, watch.seconds, legs)
+        report(question, found, ranked, looking, watch.seconds, legs)
         best = ranked[: question.limit]
         if question.min_score is not None:
             best = [item for item in best if item.score >= question.min_score]

@@ -130,11 +130,12 @@ COSINE = f"{_OWN_COSINE} AS cosine"
 """The cosine of a row `m` of `memories`; null without a vector of its present words."""
 
 SOURCE_COSINE = """
+       CASE WHEN %(with_source)s THEN
        (SELECT -(s.embedding <#> %(vector)s::halfvec)
         FROM memory_source_embeddings AS s
         WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
-          AND s.memory_id = m.memory_id AND s.model = %(model)s)"""
-"""The cosine of the words that a row `m` came from."""
+          AND s.memory_id = m.memory_id AND s.model = %(model)s) END"""
+"""The cosine of the words that a row `m` came from, if it is weighed."""
 
 ENTITIES_MENTIONED = """
            CASE WHEN m.memory_id IN (
@@ -254,6 +255,7 @@ class Sought:
         until: See `since`; half-open.
         newest: How many of the newest it asks for.
         wanted: How many each leg brings in, at most.
+        with_source: Whether the words that memories came from are compared.
     """
 
     vector: Vector | None
@@ -264,6 +266,7 @@ class Sought:
     until: datetime | None = None
     newest: int = 0
     wanted: int = 60
+    with_source: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,6 +354,7 @@ def _parameters(scope: Scope, sought: Sought) -> dict[str, Any]:
         "until": sought.until,
         "newest": sought.newest,
         "wanted": sought.wanted,
+        "with_source": sought.with_source,
     }
 
 

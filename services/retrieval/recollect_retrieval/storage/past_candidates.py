@@ -118,6 +118,7 @@ def candidates(
             "until": sought.until,
             "newest": sought.newest,
             "wanted": sought.wanted,
+            "with_source": sought.with_source,
             "old_wordings": OLD_WORDINGS,
         },
         lambda rows: _candidates(rows, sought),

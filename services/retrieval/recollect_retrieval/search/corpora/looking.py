@@ -33,6 +33,7 @@ class Looking:
         wanted: How many each leg of a kind brings in, at most.
         newest: How many of the newest of a kind, or of a source, it asks for; 0 if it does not.
         learnt: Scores of the user's memories, whose words count for the messages they came from.
+        with_source: Whether the ranking weighs `Candidate.source_cosine`.
         with_text_rank: Whether the ranking needs `Candidate.text_rank` and `Candidate.words`.
     """
 
@@ -45,6 +46,7 @@ class Looking:
     wanted: int
     newest: int = 0
     learnt: Scores = field(default_factory=lambda: NO_SCORES)
+    with_source: bool = True
     with_text_rank: bool = False
 
 

@@ -83,6 +83,7 @@ def sought_of(looking: Looking, bm25: Scores) -> Sought:
         until=window.end if window else None,
         newest=looking.newest,
         wanted=looking.wanted,
+        with_source=looking.with_source,
     )
 
 

@@ -71,12 +71,15 @@ class Ranking(Protocol):
         weights: Its components and their default weights; a request may replace any of them.
         lifts: Components that add nothing by themselves: they pass on what others have.
         needs_text_rank: Whether it uses `Candidate.text_rank` and `Candidate.words`.
+        dispensable: Components that nothing else depends on: where one has no weight, a search does
+            not look for it.
     """
 
     name: str
     weights: Mapping[str, float]
     lifts: frozenset[str]
     needs_text_rank: bool
+    dispensable: frozenset[str]
 
     def rank(
         self, candidates: Sequence[Candidate], light: Light, weights: Mapping[str, float]

@@ -68,6 +68,7 @@ class Seed003:
     weights = _WEIGHTS
     needs_text_rank = True
     lifts: frozenset[str] = frozenset()
+    dispensable: frozenset[str] = frozenset()
 
     def rank(
         self, candidates: Sequence[Candidate], light: Light, weights: Mapping[str, float]
