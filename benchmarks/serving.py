@@ -18,8 +18,8 @@ from recollect.v1 import (
     privacy_service_pb2_grpc,
     retrieval_service_pb2_grpc,
 )
-from recollect_extraction import __main__ as extraction
 from recollect_extraction.config import ExtractionSettings
+from recollect_extraction.wiring.service import running as extraction_running
 from recollect_retrieval import __main__ as retrieval
 from recollect_retrieval.config import RetrievalSettings
 from recollect_shared.database.embedded import EmbeddedPostgres
@@ -67,7 +67,7 @@ async def writing(place: Place, **given: Any) -> AsyncIterator[Writing]:
     """The extraction service on `place`; leaving drains it."""
     settings = ExtractionSettings(**{"extraction_listen": _LOOPBACK, **place.settings(**given)})
     async with (
-        extraction.running(settings, place.conninfo) as server,
+        extraction_running(settings, place.conninfo) as server,
         grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
     ):
         yield Writing(

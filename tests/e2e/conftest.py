@@ -18,8 +18,8 @@ from recollect.v1 import (
     privacy_service_pb2_grpc,
     retrieval_service_pb2_grpc,
 )
-from recollect_extraction import __main__ as extraction
 from recollect_extraction.config import ExtractionSettings
+from recollect_extraction.wiring.service import running as extraction_running
 from recollect_retrieval import __main__ as retrieval
 from recollect_retrieval.config import RetrievalSettings
 from tests.scripted_model import ScriptedModel, canary_script
@@ -67,7 +67,7 @@ def start_services(conninfo: str, tmp_path: Path) -> StartServices:
         }
         async with AsyncExitStack() as stack:
             extraction_server = await stack.enter_async_context(
-                extraction.running(
+                extraction_running(
                     ExtractionSettings(extraction_listen="127.0.0.1:0", **common), conninfo
                 )
             )

@@ -161,7 +161,7 @@ async def test_d8_what_has_no_weight_is_not_looked_for(
         ("semantic", {"keyword", "entity"}),
         ("entity", {"semantic", "keyword"}),
     ):
-        weights = {name: 0.0 for name in ("semantic", "source", "keyword", "date", "entity")}
+        weights = dict.fromkeys(("semantic", "source", "keyword", "date", "entity"), 0.0)
         weights[kept] = 1.0
         asked = f"{ASKED} Yesterday or today?"
         found = await search(

@@ -35,7 +35,7 @@ async def test_importance_then_recency_of_use(reader: Database, superuser_connin
     )
     light, old, older, mid = ids
     assert await top(reader, limit=10, fresh=5) == [old, older, mid, light]
-    await reader.run(lambda c: count_access(c, [(TENANT, "ana", older, 1)]), timeout=30)
+    await reader.run(lambda c: count_access(c, TENANT, [("ana", older, 1)]), timeout=30)
     assert await top(reader, limit=10, fresh=5) == [older, old, mid, light]
 
 
