@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from typing import TypeVar
@@ -9,13 +10,19 @@ from typing import TypeVar
 from recollect_extraction.storage import users
 from recollect_extraction.storage.users import UserState
 from recollect_shared.database.pool import Database
-from recollect_shared.encryption.failures import KeyGone
+from recollect_shared.encryption.failures import (
+    KeyGone,
+    KeyServiceUnavailable,
+    KeyUnavailable,
+)
 from recollect_shared.encryption.needed import KeyNeeded
 from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.encryption.user_keys import UserKeys
 from recollect_shared.models import Scope
 
 _SECONDS = 10.0
+_AT_ONCE = 32
+"""How many users' keys are asked for at once."""
 
 Done = TypeVar("Done")
 
@@ -82,15 +89,32 @@ async def with_keys(
     except KeyNeeded:
         if keys is None:
             raise
-    at_hand: dict[Scope, UserKey] = {}
-    missing: KeyGone | None = None
-    for scope in scopes:
-        try:
-            at_hand[scope] = await keys.open(scope.tenant_id, scope.user_id)
-        except KeyGone as gone:
-            # Of most users of a batch, who encrypt nothing, there is none.
-            missing = gone
+    at_hand = await _at_hand(keys, scopes)
     try:
         return await work(at_hand)
     except KeyNeeded:
-        raise (missing or KeyNeeded()) from None
+        raise (KeyNeeded() if len(at_hand) == len(scopes) else KeyGone()) from None
+
+
+async def _at_hand(keys: UserKeys, scopes: Collection[Scope]) -> dict[Scope, UserKey]:
+    """The keys there are: of most users of a batch, who encrypt nothing, there is none."""
+    turns = asyncio.Semaphore(_AT_ONCE)
+    opened: dict[Scope, UserKey] = {}
+    failures: list[KeyUnavailable | KeyServiceUnavailable] = []
+
+    async def open_one(scope: Scope) -> None:
+        async with turns:
+            # After the first failure nobody waits for the time limit of every other key as well.
+            if failures:
+                return
+            try:
+                opened[scope] = await keys.open(scope.tenant_id, scope.user_id)
+            except KeyGone:
+                pass
+            except (KeyUnavailable, KeyServiceUnavailable) as failure:
+                failures.append(failure)
+
+    await asyncio.gather(*(open_one(scope) for scope in scopes))
+    if failures:
+        raise failures[0]
+    return opened
