@@ -32,7 +32,7 @@ import psycopg
 from rich.console import Console
 from rich.table import Table
 
-from recollect_extraction.queue import claims, jobs
+from recollect_extraction.queue import claims, enqueueing, jobs
 from recollect_extraction.storage import users
 from recollect_extraction.upkeep.decay import BATCH, Decay
 from recollect_shared.database.embedded import EmbeddedPostgres
@@ -198,7 +198,7 @@ async def measure(conninfo: str, memories: int, user_count: int, load_seconds: f
             await database.open()
             stack.push_async_callback(database.close)
         async with maintenance.connection() as connection:
-            await jobs.enqueue(connection, TENANT, "decay", max_attempts=1)
+            await enqueueing.enqueue(connection, TENANT, "decay", max_attempts=1)
             (held,) = await claims.claim(connection, worker="bench", limit=1, lease_seconds=3600)
         stop = asyncio.Event()
         writer = asyncio.create_task(

@@ -8,47 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from uuid import UUID
 
-from recollect_extraction.once import Identity, Work, once
-from recollect_extraction.queue import jobs
+from recollect_extraction.job_calls import Accepted, JobCalls
+from recollect_extraction.once import Identity
+from recollect_extraction.queue import enqueueing, jobs
 from recollect_extraction.queue.limit import QueueLimit
 from recollect_extraction.storage import conversations, users
 from recollect_extraction.storage.conversations import Counters, IncomingMessage
+from recollect_extraction.transcripts import IncomingTranscript, latest_time, store_messages
 from recollect_extraction.user_key import sealing_key, with_keys
-from recollect_shared.audit.trail import NOBODY, Trail
-from recollect_shared.consistency import Position
+from recollect_shared.audit.trail import Trail
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.encryption.user_keys import UserKeys
-from recollect_shared.errors import NotFound, WrongState
+from recollect_shared.errors import NotFound
 from recollect_shared.models import Job, Scope
 
 WHY_NOT = {
     "MEMORY_DISABLED": "memory is switched off for this user: nothing was stored",
     "LEARNING_DISABLED": "learning is switched off for this user: nothing will be learnt",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class IncomingTranscript:
-    """A whole or partial conversation as a caller submits it."""
-
-    user_id: str
-    conversation_id: str
-    messages: Sequence[IncomingMessage]
-    time_zone: str | None = None
-    ended: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """The outcome of a call that may have queued jobs, and the moment that covers it."""
-
-    jobs: list[Job]
-    position: Position
-    pending_messages: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +40,7 @@ class IntakeRules:
     max_attempts: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """Where messages ended up: the conversation's last number, and their lowest and highest."""
-
-    last_message_no: int
-    lowest: int
-    highest: int
-
-
-class Intake:
+class Intake(JobCalls):
     """Accepts messages into the database behind `database` (role recollect_write)."""
 
     def __init__(
@@ -81,10 +51,8 @@ class Intake:
         trail: Trail | None = None,
         keys: UserKeys | None = None,
     ) -> None:
-        self._database = database
+        super().__init__(database, limit or QueueLimit(), trail)
         self._rules = rules
-        self._limit = limit or QueueLimit()
-        self._trail = trail
         self._keys = keys
 
     async def submit(
@@ -168,7 +136,7 @@ class Intake:
                 conversation_id,
                 last_message_no=stored.last_message_no,
                 watermark=None,
-                last_said_at=_latest(messages),
+                last_said_at=latest_time(messages),
                 ended=False,
             )
             pending = await count(connection)
@@ -222,22 +190,6 @@ class Intake:
 
         return await self.once(scope.tenant_id, identity, [scope.user_id], work, timeout)
 
-    async def retry(
-        self, connection: Connection, tenant_id: str, job_id: UUID, *, only_user: str | None = None
-    ) -> Job:
-        """Queue a DEAD or CANCELLED job again with its attempts restored.
-
-        Raises:
-            NotFound: There is no such job.
-            WrongState: It is in another state, it never took any messages, or its user was erased.
-            Exhausted: Too many jobs wait.
-        """
-        job = await jobs.get_job(connection, tenant_id, job_id, only_user=only_user)
-        if job.user_id is not None:
-            await users.enter_user(connection, Scope(tenant_id, job.user_id))
-        await self._limit.require(connection, tenant_id)
-        return await jobs.retry_job(connection, tenant_id, job_id, only_user=only_user)
-
     async def queue_idle(self, scope: Scope, conversation_id: str) -> None:
         """Queue the rest of a conversation that fell silent."""
 
@@ -287,7 +239,7 @@ class Intake:
             job = await jobs.find_covering(connection, scope, conversation_id, stored.highest)
         if job is None:
             # The job that covered these messages is no longer kept: run them again.
-            job = await jobs.enqueue_range(
+            job = await enqueueing.enqueue_range(
                 connection,
                 scope,
                 conversation_id,
@@ -301,7 +253,7 @@ class Intake:
             conversation_id,
             last_message_no=stored.last_message_no,
             watermark=watermark,
-            last_said_at=_latest(transcript.messages),
+            last_said_at=latest_time(transcript.messages),
             ended=transcript.ended,
         )
         return job
@@ -312,7 +264,7 @@ class Intake:
         """Queue every message that no job owns yet; None if there is none."""
         if counters.watermark >= counters.last_message_no:
             return None
-        return await jobs.enqueue_range(
+        return await enqueueing.enqueue_range(
             connection,
             scope,
             conversation_id,
@@ -324,7 +276,7 @@ class Intake:
     async def _enqueue_open(
         self, connection: Connection, scope: Scope, conversation_id: str
     ) -> Job:
-        return await jobs.enqueue_open(
+        return await enqueueing.enqueue_open(
             connection,
             scope,
             conversation_id,
@@ -335,7 +287,7 @@ class Intake:
     async def _refuse(
         self, connection: Connection, scope: Scope, conversation_id: str, why: str
     ) -> Job:
-        return await jobs.enqueue_cancelled(
+        return await enqueueing.enqueue_cancelled(
             connection,
             scope,
             conversation_id,
@@ -360,135 +312,3 @@ class Intake:
                 tenant_id, identity, user_ids, lambda connection: work(connection, keys), timeout
             ),
         )
-
-    async def once(
-        self,
-        tenant_id: str,
-        identity: Identity | None,
-        user_ids: Sequence[str],
-        work: Callable[[Connection], Awaitable[list[Job]]],
-        timeout: float,
-    ) -> Accepted:
-        """Do `work` in one transaction, or answer as the first call with the same key did."""
-        outcome = await once(
-            self._database,
-            identity,
-            Work(
-                change=work,
-                ids=lambda made: [str(job.job_id) for job in made],
-                again=lambda connection, ids: jobs.get_jobs(
-                    connection, tenant_id, [UUID(i) for i in ids]
-                ),
-                # An erase finds a person's keys by them, also where the request named only a job.
-                users=lambda made: [*user_ids, *(job.user_id for job in made if job.user_id)],
-                touched=lambda made: _jobs_by_user(user_ids, made),
-            ),
-            timeout=timeout,
-            trail=self._trail,
-        )
-        return Accepted(outcome.made, outcome.position)
-
-
-def _jobs_by_user(user_ids: Sequence[str], made: Sequence[Job]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {user_id: [] for user_id in sorted(set(user_ids))}
-    for job in made:
-        found.setdefault(job.user_id or NOBODY, []).append(str(job.job_id))
-    return found
-
-
-async def store_messages(
-    connection: Connection,
-    scope: Scope,
-    conversation_id: str,
-    counters: Counters,
-    messages: Sequence[IncomingMessage],
-    field: str,
-    *,
-    key: UserKey | None = None,
-    sealing: UserKey | None = None,
-) -> Stored:
-    """Number and insert the messages that are new; those already here must be the same.
-
-    The caller has opened the conversation, whose `counters` these are.
-
-    Args:
-        connection: In the transaction of a caller who has entered the user.
-        scope: Whose.
-        conversation_id: Of which conversation.
-        counters: Where it stands.
-        messages: What came.
-        field: Names them in the request.
-        key: Opens those that are held sealed.
-        sealing: What new ones are sealed with; None: they are not.
-
-    Raises:
-        WrongState: A known id came with other content; `field` names the message in the request.
-        KeyNeeded: One that is held is sealed, and there is no key.
-    """
-    known = await conversations.find_known(
-        connection, scope, conversation_id, [message.message_id for message in messages], key=key
-    )
-    new: list[IncomingMessage] = []
-    numbers: list[int] = []
-    for i, message in enumerate(messages):
-        held = known.get(message.message_id)
-        if held is None:
-            new.append(message)
-            numbers.append(counters.last_message_no + len(new))
-        elif (held.role, held.content) != (message.role, message.content):
-            raise WrongState(
-                f"{field}[{i}].id: a message with this id and other content is already part "
-                "of the conversation; a message never changes, send the new one under a new id",
-                reason="MESSAGE_ID_REUSED",
-                metadata={
-                    "conversation_id": conversation_id,
-                    "message_id": message.message_id,
-                    "field": f"{field}[{i}].id",
-                },
-            )
-        else:
-            numbers.append(held.message_no)
-    if new:
-        await conversations.insert_messages(
-            connection,
-            scope,
-            conversation_id,
-            new,
-            first_no=counters.last_message_no + 1,
-            key=sealing,
-        )
-    return Stored(counters.last_message_no + len(new), min(numbers), max(numbers))
-
-
-async def cancel_job(
-    connection: Connection, tenant_id: str, job_id: UUID, *, only_user: str | None = None
-) -> Job:
-    """End a job that has not ended, and with it the messages that only waited for it to start.
-
-    They become its range, so that later jobs pass them over and RetryJob can run them.
-
-    Raises:
-        NotFound: There is no such job.
-        WrongState: It has ended already.
-    """
-    job = await jobs.get_job(connection, tenant_id, job_id, only_user=only_user)
-    if not job.final and job.range_to is None and job.user_id and job.conversation_id:
-        scope = Scope(tenant_id, job.user_id)
-        counters = await conversations.lock_conversation(connection, scope, job.conversation_id)
-        if counters is not None and await jobs.own_range(
-            connection,
-            tenant_id,
-            job_id,
-            range_from=counters.watermark + 1,
-            range_to=counters.last_message_no,
-        ):
-            await conversations.move_watermark(
-                connection, scope, job.conversation_id, watermark=counters.last_message_no
-            )
-    return await jobs.cancel_job(connection, tenant_id, job_id, only_user=only_user)
-
-
-def _latest(messages: Sequence[IncomingMessage]) -> datetime | None:
-    """The newest event time among the messages; None, which is now, if one of them has none."""
-    times = [message.said_at for message in messages]
-    return None if None in times else max(time for time in times if time is not None)

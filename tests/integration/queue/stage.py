@@ -14,7 +14,8 @@ from uuid import UUID
 import psycopg
 
 from recollect_extraction.budget import Budget
-from recollect_extraction.intake import Accepted, IncomingTranscript, Intake, IntakeRules
+from recollect_extraction.intake import Intake, IntakeRules
+from recollect_extraction.job_calls import Accepted
 from recollect_extraction.once import Identity
 from recollect_extraction.pipeline.account import Account, UnusableReplies
 from recollect_extraction.pipeline.commit import Commit
@@ -25,6 +26,7 @@ from recollect_extraction.queue import claims
 from recollect_extraction.queue.claims import Claim
 from recollect_extraction.queue.signals import JobSignals
 from recollect_extraction.storage.conversations import IncomingMessage
+from recollect_extraction.transcripts import IncomingTranscript
 from recollect_extraction.worker import Runner, Worker, WorkerRules
 from recollect_shared.database.pool import Database
 from recollect_shared.embeddings.offline import OfflineEmbedder

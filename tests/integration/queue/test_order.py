@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from recollect_extraction.queue import claims, jobs
+from recollect_extraction.queue import claims, enqueueing
 from recollect_extraction.queue.claims import Claim
 from tests.integration.queue.stage import TENANT, Stage, transcript, until
 
@@ -15,7 +15,7 @@ from tests.integration.queue.stage import TENANT, Stage, transcript, until
 async def queued(stage: Stage, kind: str, *, user: str | None = "ana", later: bool = False) -> UUID:
     """A job of any kind, due at once or only in an hour."""
     async with stage.maintenance.connection() as connection:
-        job = await jobs.enqueue(connection, TENANT, kind, user_id=user, max_attempts=4)
+        job = await enqueueing.enqueue(connection, TENANT, kind, user_id=user, max_attempts=4)
     if later:
         await stage.rows(
             "UPDATE jobs SET state = 'failed', run_after = now() + interval '1 hour'"

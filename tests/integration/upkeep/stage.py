@@ -11,7 +11,7 @@ from uuid import UUID
 import psycopg
 from psycopg.types.json import Jsonb
 
-from recollect_extraction.queue import claims, jobs
+from recollect_extraction.queue import claims, enqueueing, jobs
 from recollect_extraction.queue.claims import Claim
 from recollect_extraction.storage.retention import KeepFor
 from recollect_extraction.upkeep.decay import Decay
@@ -150,7 +150,7 @@ class Stage:
     async def claimed(self, kind: str, user: str | None = None) -> Claim:
         """A job of a kind in a worker's hands."""
         async with self.maintenance.connection() as connection:
-            await jobs.enqueue(connection, TENANT, kind, user_id=user, max_attempts=4)
+            await enqueueing.enqueue(connection, TENANT, kind, user_id=user, max_attempts=4)
             (held,) = await claims.claim(connection, worker="test", limit=1, lease_seconds=60)
         return held
 

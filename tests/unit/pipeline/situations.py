@@ -15,7 +15,7 @@ from recollect_extraction.pipeline.evidence import Witnesses
 from recollect_extraction.pipeline.operations import Plan
 from recollect_extraction.pipeline.plan import Situation, make_plan
 from recollect_extraction.storage.conversations import StoredMessage
-from recollect_extraction.storage.memories import Known
+from recollect_extraction.storage.known_memories import Known
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 EARLIER, LATER = NOON - timedelta(days=1), NOON + timedelta(days=1)

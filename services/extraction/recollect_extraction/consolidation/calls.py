@@ -9,7 +9,7 @@ from uuid import UUID
 from recollect_extraction.consolidation.runner import Consolidation
 from recollect_extraction.once import Work
 from recollect_extraction.pipeline.crowding import KIND
-from recollect_extraction.queue import jobs
+from recollect_extraction.queue import enqueueing, jobs
 from recollect_extraction.storage import users
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.models import Job, Scope
@@ -57,7 +57,7 @@ class Consolidations:
                 )
             params = {**asked, "dry_run": dry_run, "counts": counts}
             if dry_run:
-                job = await jobs.enqueue_done(
+                job = await enqueueing.enqueue_done(
                     connection,
                     tenant_id,
                     KIND,
@@ -66,7 +66,7 @@ class Consolidations:
                     result={"counts": counts},
                 )
             else:
-                job = await jobs.enqueue(
+                job = await enqueueing.enqueue(
                     connection,
                     tenant_id,
                     KIND,

@@ -27,10 +27,10 @@ from recollect_extraction.pipeline.result import Result
 from recollect_extraction.pipeline.write import Occasion, Vectors, write_plan
 from recollect_extraction.queue import claims
 from recollect_extraction.queue.claims import Claim
-from recollect_extraction.storage import ledger, memories, users
+from recollect_extraction.storage import known_memories, ledger, users
 from recollect_extraction.storage.conversations import StoredMessage
+from recollect_extraction.storage.known_memories import Known
 from recollect_extraction.storage.ledger import Charge
-from recollect_extraction.storage.memories import Known
 from recollect_extraction.storage.users import UserState
 from recollect_extraction.user_key import key_of, sealing_key
 from recollect_shared.database.pool import Connection, Database
@@ -161,7 +161,7 @@ class Check:
 async def _current(
     connection: Connection, held: Claim, memory_id: UUID, key: UserKey | None
 ) -> Known | None:
-    known = await memories.read_known(connection, held.scope, [memory_id], key)
+    known = await known_memories.read_known(connection, held.scope, [memory_id], key)
     found = known.get(memory_id)
     return found if found is not None and found.status == "active" else None
 
@@ -181,13 +181,13 @@ async def _plan(
             ),
             witnesses=Witnesses("", {"m1": said}),
             local_memories=outcome.local_memories,
-            known=await memories.read_known(
+            known=await known_memories.read_known(
                 connection, scope, [saved.memory_id, *outcome.local_memories.values()], key
             ),
             neighbours={},
             vectors={},
             threshold=1.0,
-            active_count=await memories.count_active(connection, scope),
+            active_count=await known_memories.count_active(connection, scope),
             stated={_SAVED: saved.memory_id},
         )
     )

@@ -28,8 +28,8 @@ from recollect_extraction.pipeline.sealed_memories import write_sealed
 from recollect_extraction.pipeline.surroundings import look_around
 from recollect_extraction.pipeline.trust import outranks
 from recollect_extraction.pipeline.write import Occasion, Vectors, write_plan
-from recollect_extraction.queue import jobs
-from recollect_extraction.storage import editing, ledger, memories, users
+from recollect_extraction.queue import enqueueing
+from recollect_extraction.storage import editing, known_memories, ledger, users
 from recollect_extraction.storage.conversations import StoredMessage
 from recollect_extraction.storage.editing import Edited
 from recollect_extraction.storage.ledger import Event
@@ -175,7 +175,7 @@ class Saving:
         if self._crowding is not None:
             await self._crowding.look(connection, scope, tags_touched(plan))
         if found.status == "active" and found.valid_from <= at and _says_something_new(plan):
-            await jobs.enqueue(
+            await enqueueing.enqueue(
                 connection,
                 scope.tenant_id,
                 "memory-extraction",
@@ -223,7 +223,7 @@ class Saving:
                 neighbours=neighbours,
                 vectors={i: v for (kind, i), v in vectors.contents.items() if kind == "new"},
                 threshold=self._threshold(),
-                active_count=await memories.count_active(connection, scope),
+                active_count=await known_memories.count_active(connection, scope),
             )
         )
         begins = statement.valid_from or at

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from recollect_extraction.documents.findable import remove_chunks
 from recollect_extraction.intake import WHY_NOT
-from recollect_extraction.queue import jobs
+from recollect_extraction.queue import enqueueing, jobs
 from recollect_extraction.storage import chunks, document_mentions, documents, users
 from recollect_extraction.storage.documents import IncomingDocument
 from recollect_shared.database.pool import Connection
@@ -59,7 +59,7 @@ async def ingest(
     """
     state = await users.enter_user(connection, scope)
     if state.why_not_learning(rules.memory_enabled) == _OFF:
-        refused = await jobs.enqueue_cancelled(
+        refused = await enqueueing.enqueue_cancelled(
             connection,
             scope,
             None,
@@ -95,7 +95,7 @@ async def ingest(
     to_read = [i for i in ids if i in new or i in changed or i in unread]
     outcome = Ingested(None, ids, len(new), len(changed), len(same))
     if to_read:
-        job = await jobs.enqueue(
+        job = await enqueueing.enqueue(
             connection,
             scope.tenant_id,
             KIND,
@@ -108,7 +108,7 @@ async def ingest(
     if known:
         last = max(known.values(), key=lambda job: (not job.final, job.created_at, job.job_id))
         return replace(outcome, job=last)
-    idle = await jobs.enqueue_done(
+    idle = await enqueueing.enqueue_done(
         connection,
         scope.tenant_id,
         KIND,

@@ -17,7 +17,8 @@ from recollect_extraction.handlers.incoming import (
     read_transcripts,
 )
 from recollect_extraction.handlers.lessons import lesson_message
-from recollect_extraction.intake import Accepted, Intake, cancel_job
+from recollect_extraction.intake import Intake
+from recollect_extraction.job_calls import Accepted, cancel_job
 from recollect_extraction.pipeline.preview import SECONDS as PREVIEW_SECONDS
 from recollect_extraction.pipeline.preview import Preview
 from recollect_extraction.queue import jobs

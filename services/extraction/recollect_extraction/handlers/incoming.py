@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from recollect.v1 import conversation_pb2, extraction_service_pb2
-from recollect_extraction.intake import IncomingTranscript
 from recollect_extraction.storage.conversations import IncomingMessage
+from recollect_extraction.transcripts import IncomingTranscript
 from recollect_shared.convert import ROLE
 from recollect_shared.validation import Checks
 

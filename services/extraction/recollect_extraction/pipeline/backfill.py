@@ -20,14 +20,14 @@ from recollect_extraction.storage import (
     message_passages,
     pending_vectors,
     reembedding,
-    summaries,
+    summary_index,
     users,
 )
 from recollect_extraction.storage.chunks import PendingChunk
 from recollect_extraction.storage.ledger import Charge
 from recollect_extraction.storage.message_passages import MessageWords
 from recollect_extraction.storage.pending_vectors import Pending
-from recollect_extraction.storage.summaries import SummaryWords
+from recollect_extraction.storage.summary_index import SummaryWords
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
 from recollect_shared.model_api import ModelError, ModelUnavailable
@@ -142,7 +142,7 @@ class Backfill:
 
     async def _summaries(self) -> int:
         return await self._passages(
-            summaries.find_pending, summaries.write_vectors, summaries.settle
+            summary_index.find_pending, summary_index.write_vectors, summary_index.settle
         )
 
     async def _passages(

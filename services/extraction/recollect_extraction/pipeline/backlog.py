@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from recollect_extraction.pipeline.passages import index_left
-from recollect_extraction.storage import message_passages, passages, summaries, users
+from recollect_extraction.storage import message_passages, passages, summary_index, users
 from recollect_extraction.storage.message_passages import MessageWords
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.models import Scope
@@ -65,7 +65,7 @@ class Backlog:
 
     async def _summaries(self) -> int:
         left = await self._database.run(
-            lambda connection: summaries.find_left(connection, limit=_SUMMARIES),
+            lambda connection: summary_index.find_left(connection, limit=_SUMMARIES),
             timeout=_SECONDS,
             repeatable=True,
         )
@@ -88,10 +88,10 @@ async def _index_summaries(
         state = await users.lock_user(connection, scope)
         if state is None or state.erased:
             return 0
-        left = await summaries.unindexed(connection, scope, conversation_ids)
+        left = await summary_index.unindexed(connection, scope, conversation_ids)
         counted = [count_terms(summary.text) for summary in left]
         numbers = await passages.add(connection, scope, passages.SUMMARIES, counted)
-        await summaries.number(
+        await summary_index.number(
             connection,
             scope,
             {

@@ -21,7 +21,7 @@ from recollect_extraction.pipeline.guards.people import speaks_of_another
 from recollect_extraction.pipeline.operations import Closure, Creation
 from recollect_extraction.pipeline.situation import Draft, may_change
 from recollect_extraction.pipeline.trust import is_higher, outranks
-from recollect_extraction.storage.memories import Known
+from recollect_extraction.storage.known_memories import Known
 from recollect_shared.models import CURRENT_STATUSES
 
 ACHIEVED_IMPORTANCE = 0.5

@@ -28,8 +28,8 @@ from recollect_extraction.queue import claims
 from recollect_extraction.queue.claims import Claim, ClaimLost
 from recollect_extraction.storage import (
     conversations,
+    known_memories,
     ledger,
-    memories,
     preferences,
     profiles,
     summaries,
@@ -204,7 +204,7 @@ class Commit:
                     if kind == "new"
                 },
                 threshold=self._threshold(),
-                active_count=await memories.count_active(connection, scope),
+                active_count=await known_memories.count_active(connection, scope),
                 status_changes=outcome.result.memories_contradicted + outcome.result.goals_achieved,
             )
         )

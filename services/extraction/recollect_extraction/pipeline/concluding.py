@@ -16,7 +16,7 @@ from recollect_extraction.pipeline.passages import (
     number_messages,
 )
 from recollect_extraction.pipeline.summarise import SummaryFields, SummaryPatch, merge_summary
-from recollect_extraction.storage import message_passages, passages, summaries, users
+from recollect_extraction.storage import message_passages, passages, summaries, summary_index, users
 from recollect_extraction.storage.conversations import StoredMessage
 from recollect_extraction.storage.summaries import HeldSummary
 from recollect_shared.database.pool import Connection
@@ -102,8 +102,8 @@ async def write(
         return
     if text is not None and text in vectors.summary:
         words = {(scope.tenant_id, scope.user_id, conversation_id, version): vectors.summary[text]}
-        await summaries.write_vectors(connection, words, model=vectors.model)
-        await summaries.settle(connection, words, model=vectors.model, state="stored")
+        await summary_index.write_vectors(connection, words, model=vectors.model)
+        await summary_index.settle(connection, words, model=vectors.model, state="stored")
     if fresh:
         found = message_vectors(scope, conversation_id, fresh, vectors)
         await message_passages.write_vectors(connection, found, model=vectors.model)
@@ -122,7 +122,7 @@ async def drop_summary(connection: Connection, scope: Scope, conversation_id: st
 
 async def unindex_summary(connection: Connection, scope: Scope, conversation_id: str) -> None:
     """Take the words of a summary, if it has any there, out of the keyword index."""
-    held = await summaries.read_indexed(connection, scope, conversation_id)
+    held = await summary_index.read_indexed(connection, scope, conversation_id)
     if held is not None and held.lexical_no is not None:
         await passages.remove(
             connection,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from recollect_extraction.pipeline.operations import Plan
-from recollect_extraction.queue import jobs
+from recollect_extraction.queue import enqueueing
 from recollect_extraction.storage import consolidation
 from recollect_shared.database.pool import Connection
 from recollect_shared.models import Scope
@@ -37,7 +37,7 @@ class Crowding:
             return []
         crowded = await consolidation.newly_crowded(connection, scope, wanted, above=self._above)
         for tag in crowded:
-            await jobs.enqueue(
+            await enqueueing.enqueue(
                 connection,
                 scope.tenant_id,
                 KIND,

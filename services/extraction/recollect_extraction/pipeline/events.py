@@ -8,8 +8,8 @@ from uuid import UUID
 
 from recollect_extraction.pipeline.closing import CHALLENGES
 from recollect_extraction.pipeline.operations import Closure, Plan, Rewrite
+from recollect_extraction.storage.known_memories import Known
 from recollect_extraction.storage.ledger import Event
-from recollect_extraction.storage.memories import Known
 
 
 def events_of(

@@ -35,7 +35,7 @@ from recollect_extraction.provider.protocol import (
 )
 from recollect_extraction.queue import claims
 from recollect_extraction.queue.claims import Claim, ClaimLost
-from recollect_extraction.storage import conversations, memories, profiles, summaries, users
+from recollect_extraction.storage import conversations, known_memories, profiles, summaries, users
 from recollect_extraction.storage.conversations import StoredMessage
 from recollect_extraction.storage.ledger import Charge
 from recollect_extraction.storage.summaries import HeldSummary
@@ -300,7 +300,9 @@ class Extraction:
         known_summary = await summaries.read(connection, scope, conversation_id, key=key)
         sealed = await sealed_memories.read_current(connection, scope, key)
         tags = sealed_memories.tags_of(
-            await memories.tags_in_use(connection, scope, MAX_TAGS), list(sealed.values()), MAX_TAGS
+            await known_memories.tags_in_use(connection, scope, MAX_TAGS),
+            list(sealed.values()),
+            MAX_TAGS,
         )
         chosen = await select_memories(
             connection,

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from recollect_extraction.pipeline.answer import NewItem
 from recollect_extraction.pipeline.evidence import Evidence
-from recollect_extraction.storage.memories import Known
+from recollect_extraction.storage.known_memories import Known
 from recollect_shared.models import SourceRef
 
 

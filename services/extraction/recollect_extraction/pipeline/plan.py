@@ -36,7 +36,7 @@ from recollect_extraction.pipeline.merge import (
 from recollect_extraction.pipeline.operations import Creation, Plan
 from recollect_extraction.pipeline.sealed_memories import is_sensitive
 from recollect_extraction.pipeline.situation import Draft, Situation, may_change
-from recollect_extraction.storage.memories import Known
+from recollect_extraction.storage.known_memories import Known
 from recollect_shared.identifiers import uuid7
 from recollect_shared.models import CURRENT_STATUSES
 

@@ -19,7 +19,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from recollect_extraction.budget import Budget, BudgetSpent
-from recollect_extraction.intake import WHY_NOT, IncomingTranscript, store_messages
+from recollect_extraction.intake import WHY_NOT
 from recollect_extraction.pipeline.ask import TooMuch, halves
 from recollect_extraction.pipeline.commit import Commit, Outcome
 from recollect_extraction.pipeline.extraction import Asked, Extraction
@@ -37,6 +37,7 @@ from recollect_extraction.storage import (
 )
 from recollect_extraction.storage.conversations import StoredMessage
 from recollect_extraction.storage.ledger import Charge
+from recollect_extraction.transcripts import IncomingTranscript, store_messages
 from recollect_extraction.user_key import sealing_key, with_keys
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.encryption.sealed import UserKey

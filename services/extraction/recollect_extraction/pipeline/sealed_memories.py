@@ -6,6 +6,7 @@ thresholds as what the indexes find.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +24,7 @@ from recollect_extraction.storage import (
     users,
 )
 from recollect_extraction.storage.editing import Edited
-from recollect_extraction.storage.memories import Known
+from recollect_extraction.storage.known_memories import Known
 from recollect_extraction.storage.sealed_memories import Opened
 from recollect_extraction.storage.sealed_words import SEALED, SENSITIVE_TYPES
 from recollect_shared.database.pool import Connection
@@ -66,6 +67,20 @@ async def find_near(
     held = await sealed_memories.read_newest(
         connection, scope, key, statuses=_COMPARED, model=model
     )
+    if not held:
+        return {}
+    # In a thread: comparing thousands would hold up everybody else's calls.
+    return await asyncio.to_thread(_near, held, items, vectors, at_least=at_least, limit=limit)
+
+
+def _near(
+    held: Sequence[Opened],
+    items: Sequence[NewItem],
+    vectors: Mapping[int, Vector],
+    *,
+    at_least: float,
+    limit: int,
+) -> dict[tuple[int, UUID], float | None]:
     found: dict[tuple[int, UUID], float | None] = {}
     for item in items:
         alike = [each for each in held if each.known.type == item.type]

@@ -14,9 +14,9 @@ from uuid import UUID
 
 from recollect_extraction.pipeline.batches import estimate_tokens
 from recollect_extraction.pipeline.sealed_memories import postings_of
-from recollect_extraction.storage import keyword_index, memories, mentioned
+from recollect_extraction.storage import keyword_index, known_memories, mentioned
 from recollect_extraction.storage.conversations import StoredMessage
-from recollect_extraction.storage.memories import Known
+from recollect_extraction.storage.known_memories import Known
 from recollect_extraction.storage.mentioned import Names
 from recollect_shared.database.pool import Connection
 from recollect_shared.encryption.sealed import UserKey
@@ -89,9 +89,9 @@ async def select_memories(
     rows = {known.memory_id: known for known in by_words}
     missing = [memory_id for memory_id in ranked[:limit] if memory_id not in rows]
     if missing:
-        rows |= await memories.read_known(connection, scope, missing, key)
+        rows |= await known_memories.read_known(connection, scope, missing, key)
     chosen = {m: rows[m] for m in ranked[: limit - limit // 5] if m in rows}
-    for known in await memories.read_top(connection, scope, limit, key):
+    for known in await known_memories.read_top(connection, scope, limit, key):
         if len(chosen) >= limit:
             break
         chosen.setdefault(known.memory_id, known)
@@ -118,7 +118,7 @@ async def _by_words(
     found: list[Known] = []
     # Numbers of earlier wordings and of memories that are closed are no rows to show.
     for start in range(0, min(len(best), _LOOKS * 4 * limit), 4 * limit):
-        found += await memories.read_by_lexical_no(
+        found += await known_memories.read_by_lexical_no(
             connection, scope, best[start : start + 4 * limit], key
         )
         if len(found) >= limit:

@@ -11,7 +11,7 @@ from recollect_extraction.pipeline.dedupe import Neighbour
 from recollect_extraction.pipeline.evidence import Evidence, Witnesses
 from recollect_extraction.pipeline.operations import Closure, Creation, Plan, Rewrite
 from recollect_extraction.pipeline.trust import outranks
-from recollect_extraction.storage.memories import Known
+from recollect_extraction.storage.known_memories import Known
 from recollect_shared.embeddings.protocol import Vector
 from recollect_shared.models import CURRENT_STATUSES
 

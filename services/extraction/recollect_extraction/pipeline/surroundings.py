@@ -10,8 +10,8 @@ from recollect_extraction.pipeline import sealed_memories
 from recollect_extraction.pipeline.answer import NewItem
 from recollect_extraction.pipeline.dedupe import Neighbour
 from recollect_extraction.pipeline.write import Vectors
-from recollect_extraction.storage import consolidation, memories
-from recollect_extraction.storage.memories import Known
+from recollect_extraction.storage import consolidation, known_memories
+from recollect_extraction.storage.known_memories import Known
 from recollect_shared.database.pool import Connection
 from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.models import Scope
@@ -45,11 +45,11 @@ async def look_around(
         if ("new", item.index) in vectors.contents
     }
     near: dict[tuple[int, UUID], float | None] = dict.fromkeys(
-        await memories.find_same_words(
+        await known_memories.find_same_words(
             connection, scope, {item.index: (item.type, item.content) for item in items}
         )
     )
-    for position, memory_id, cosine in await memories.find_neighbours(
+    for position, memory_id, cosine in await known_memories.find_neighbours(
         connection,
         scope,
         {item.index: (item.type, wanted[item.index]) for item in items if item.index in wanted},
@@ -69,7 +69,7 @@ async def look_around(
             at_least=threshold,
             limit=_NEIGHBOURS,
         )
-    known = await memories.read_known(
+    known = await known_memories.read_known(
         connection, scope, list({memory_id for _, memory_id in near} | set(also)), key
     )
     successors = await _successors(connection, scope, known, key)
@@ -105,5 +105,5 @@ async def _successors(
         return {}
     found = await consolidation.find_successors(connection, scope, merged)
     new = sorted(set(found.values()) - known.keys())
-    known |= await memories.read_known(connection, scope, new, key)
+    known |= await known_memories.read_known(connection, scope, new, key)
     return found

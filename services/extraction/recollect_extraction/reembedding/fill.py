@@ -18,7 +18,7 @@ from recollect_extraction.storage import (
     message_passages,
     passage_vectors,
     reembedding,
-    summaries,
+    summary_index,
 )
 from recollect_extraction.storage.ledger import Charge
 from recollect_extraction.storage.passage_vectors import PassageText
@@ -149,7 +149,7 @@ class Fill:
     @staticmethod
     async def _write_summaries(connection: Connection, model: str, vectors: Found) -> None:
         found = {text.key: content for text, content, _ in vectors}
-        await summaries.write_vectors(connection, found, model=model)
+        await summary_index.write_vectors(connection, found, model=model)
 
     async def _embed(
         self, embedder: Embedder, texts: Sequence[Lacking]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recollect_extraction.queue import jobs
+from recollect_extraction.queue import enqueueing, jobs
 from recollect_extraction.storage import reembedding
 from recollect_extraction.storage.reembedding import Model
 from recollect_shared.database.pool import Connection
@@ -74,7 +74,7 @@ async def start(
     job = await jobs.latest_backfill(connection, model)
     if job is not None and not job.final:
         return job
-    return await jobs.enqueue(
+    return await enqueueing.enqueue(
         connection,
         tenant_id,
         KIND,

@@ -21,7 +21,7 @@ from recollect_extraction.storage import (
     sealed_memories,
     sealing,
     sealing_messages,
-    summaries,
+    summary_index,
 )
 from recollect_extraction.storage.sealing_profiles import seal_standing_profile
 from recollect_shared.database.pool import Connection
@@ -125,7 +125,7 @@ async def seal_summaries(connection: Connection, standing: Standing) -> int:
     found = await sealing_messages.clear_summaries(connection, scope, limit=_SUMMARIES)
     for conversation_id in found:
         await unindex_summary(connection, scope, conversation_id)
-        await summaries.delete_vectors(connection, scope, conversation_id)
+        await summary_index.delete_vectors(connection, scope, conversation_id)
     await sealing_messages.seal_summaries(connection, scope, standing.key, found)
     return len(found)
 

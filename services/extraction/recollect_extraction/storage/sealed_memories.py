@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from uuid import UUID
 
 import numpy as np
 
-from recollect_extraction.storage.memories import KNOWN, Known, known_of
+from recollect_extraction.storage.known_memories import KNOWN, Known, known_of
 from recollect_extraction.storage.sealed_rows import opened_bytes
 from recollect_extraction.storage.sealed_words import open_words
 from recollect_shared.database.pool import Connection
@@ -120,8 +121,14 @@ async def read_newest(
         _NEWEST.encode(),
         {**_of(scope), "statuses": list(statuses), "model": model, "limit": limit},
     )
+    rows = await cursor.fetchall()
+    # In a thread: opening thousands would hold up everybody else's calls.
+    return await asyncio.to_thread(_opened, rows, key, model) if rows else []
+
+
+def _opened(rows: Sequence[tuple[Any, ...]], key: UserKey | None, model: str) -> list[Opened]:
     found = []
-    for *row, vector in await cursor.fetchall():
+    for *row, vector in rows:
         known = known_of(row, key)
         opened = None
         if vector is not None and key is not None:
@@ -139,7 +146,12 @@ async def read_words(
         KeyNeeded: There are some, and there is no key.
     """
     cursor = await connection.execute(_WORDS, _of(scope))
-    return {row[0]: open_words(key, row[0], row[1]) for row in await cursor.fetchall()}
+    rows = await cursor.fetchall()
+
+    def open_all() -> dict[UUID, dict[str, Any]]:
+        return {memory_id: open_words(key, memory_id, sealed) for memory_id, sealed in rows}
+
+    return await asyncio.to_thread(open_all) if rows else {}
 
 
 async def write_vector(

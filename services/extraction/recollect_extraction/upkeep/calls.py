@@ -8,7 +8,7 @@ from typing import Protocol
 from uuid import UUID
 
 from recollect_extraction.once import Work
-from recollect_extraction.queue import jobs
+from recollect_extraction.queue import enqueueing, jobs
 from recollect_extraction.storage import users
 from recollect_shared.database.pool import Connection, Database
 from recollect_shared.models import Job, Scope
@@ -60,7 +60,7 @@ class Upkeep:
                 counts = await self._kinds[kind].count(connection, tenant_id, user_id)
             params = {"dry_run": dry_run, "counts": counts}
             if dry_run:
-                job = await jobs.enqueue_done(
+                job = await enqueueing.enqueue_done(
                     connection,
                     tenant_id,
                     kind,
@@ -69,7 +69,7 @@ class Upkeep:
                     result={"counts": counts},
                 )
             else:
-                job = await jobs.enqueue(
+                job = await enqueueing.enqueue(
                     connection,
                     tenant_id,
                     kind,
