@@ -1,4 +1,4 @@
-"""The nouns both services speak of, as plain frozen data.
+"""The nouns both services speak of, as plain data that nobody changes.
 
 Enumerations are the lower-case words the schema stores (`preference`, `active`); the wire names
 (`MEMORY_TYPE_PREFERENCE`) exist only in `recollect_shared.convert`.
@@ -45,7 +45,8 @@ class Scope:
     user_id: str
 
 
-@dataclass(frozen=True, slots=True)
+# Never changed, but not frozen: a reply holds dozens, and frozen ones take four times as long.
+@dataclass(slots=True, unsafe_hash=True)
 class SourceRef:
     """One message a memory came from, by the ids the caller sent."""
 
@@ -53,7 +54,7 @@ class SourceRef:
     message_id: str
 
 
-# Never changed, but not frozen: a reply holds dozens, and frozen ones take four times as long.
+# Not frozen for the same reason.
 @dataclass(slots=True)
 class Memory:
     """The current version of one memory."""

@@ -27,7 +27,8 @@ def estimate_tokens(text: str) -> int:
     return -(-byte_length(text) // BYTES_PER_TOKEN)
 
 
-@dataclass(frozen=True, slots=True)
+# Never changed, but not frozen: a block has dozens, and frozen ones take four times as long.
+@dataclass(slots=True)
 class Entry:
     """One line (or a small group that stays together); only `value` may ever be shortened."""
 

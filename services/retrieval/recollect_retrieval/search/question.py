@@ -72,7 +72,8 @@ class Question:
         return self.vector is None and self.compares and bool(self.text.strip())
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen for the same reason as candidates are not.
+@dataclass(slots=True)
 class Hit:
     """One item found, with its score, the parts of it, and the legs that found it.
 
