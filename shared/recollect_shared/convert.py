@@ -1,8 +1,8 @@
 """Between the wire's nouns and ours. The only module that knows enum prefixes.
 
-`memory_message` makes a message, `memory_fields` what it would be made of. A reply with dozens of
-nouns is put together of fields and made once: a message that is put into another one is copied,
-which takes as long again.
+`memory_message` makes a message, `memory_fields` what it would be made of. The replies of searches,
+contexts and lists of memories are put together of fields and made once: a message that is put into
+another one is copied, which takes as long again.
 """
 
 from __future__ import annotations

@@ -8,16 +8,19 @@ from itertools import product
 from typing import Any
 
 import grpc
+import psycopg
 import pytest
+from pgvector import HalfVector
+from pgvector.psycopg import register_vector_async
 
 from recollect.v1 import retrieval_service_pb2 as pb
 from recollect.v1 import search_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.methods import read_refusal
-from tests.e2e.shelf import ago, fill, scripted_vector
+from tests.e2e.shelf import SCRIPTED, ago, fill, scripted_vector
 from tests.e2e.test_search import leg, search
 from tests.e2e.test_search_scopes import EVERYWHERE, KINDS, kinds
-from tests.integration.retrieval.seed import Fact
+from tests.integration.retrieval.seed import TENANT, Fact
 from tests.integration.retrieval.seed_passages import Outline, Paper, Turn
 from tests.scripted_model import (
     EmbeddingFault,
@@ -152,38 +155,62 @@ async def test_d10_a_question_is_embedded_once_however_it_is_asked(
 
 
 async def test_d8_what_has_no_weight_is_not_looked_for(
-    ana: None, modelled: Services, model: ScriptedModel
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
     """The model is not asked for what no vector counts in, nor the index where no word does."""
-    model.calls.clear()
-    for kept, silent in (
-        ("keyword", {"semantic", "entity"}),
-        ("semantic", {"keyword", "entity"}),
-        ("entity", {"semantic", "keyword"}),
-    ):
-        weights = dict.fromkeys(("semantic", "source", "keyword", "date", "entity"), 0.0)
-        weights[kept] = 1.0
-        asked = f"{ASKED} Yesterday or today?"
-        found = await search(
-            modelled, asked, scopes=EVERYWHERE, limit=20, weights=weights, explain=True
+    asked = "When does the Tulip Society hold its auction? "
+    said = "It was on the poster: auction at noon"
+    ids = await fill(
+        superuser_conninfo,
+        "bo",
+        memories=[Fact("An auction begins at noon", entities=["Tulip Society"]), Fact("Bees")],
+        conversations={"c1": [Turn("The auction begins at noon, she said")]},
+        scripted=True,
+    )
+    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as connection:
+        await register_vector_async(connection)
+        await connection.execute(
+            "INSERT INTO memory_source_embeddings (tenant_id, user_id, memory_id, model,"
+            " dimensions, embedding) VALUES (%s, 'bo', %s, %s, %s, %s)",
+            (TENANT, ids[0], *SCRIPTED, HalfVector(scripted_vector(said))),
         )
-        assert model.calls["embeddings"] == (kept == "semantic"), kept
+    components = ("semantic", "source", "keyword", "entity")
+    for number, kept in enumerate(components):
+        model.calls.clear()
+        found = await search(
+            modelled,
+            # Each question is another one, so that no vector is there already.
+            asked + "?" * number,
+            user="bo",
+            scopes=EVERYWHERE,
+            limit=20,
+            weights={name: float(name == kept) for name in components},
+            explain=True,
+        )
+        compared = kept in ("semantic", "source")
+        assert model.calls["embeddings"] == compared, kept
         assert not found.degraded
         # All memories as ever, whichever leg was searched; other kinds need a leg that finds them.
         assert kinds(found).count("memory") == 2, kept
-        for result in found.results:
-            assert not silent.intersection(result.matched_legs), kept
-            for name in silent:
-                assert result.breakdown[name] == 0, (kept, name)
-        for name in silent:
+        (auction,) = [r for r in found.results if r.memory.id == str(ids[0])]
+        assert [name for name in components if auction.breakdown[name] > 0] == [kept]
+        ran = {"keyword": kept == "keyword", "entity": kept == "entity", "semantic": compared}
+        for name, did in ran.items():
             report = leg(found, name)
-            assert report.state == search_pb2.LEG_STATE_SKIPPED, (kept, name)
-            assert "no weight" in report.reason, (kept, name)
-        assert "temporal" not in [report.name for report in found.legs]
-        if kept != "entity":
-            assert leg(found, kept).state == search_pb2.LEG_STATE_RAN
-            assert "tulip" in str(found.results[0]).lower(), kept
-        model.calls.clear()
+            if did:
+                assert report.state == search_pb2.LEG_STATE_RAN, (kept, name)
+                assert report.candidates > 0, (kept, name)
+            else:
+                assert report.state == search_pb2.LEG_STATE_SKIPPED, (kept, name)
+                assert "no weight" in report.reason, (kept, name)
+                assert not any(name in result.matched_legs for result in found.results)
+    # Messages have no source words: no vector counts there without the weight of `semantic`.
+    model.calls.clear()
+    only_source = {name: float(name == "source") for name in components}
+    scopes = [search_pb2.SEARCH_SCOPE_MESSAGES]
+    found = await search(modelled, asked + "!", user="bo", scopes=scopes, weights=only_source)
+    assert model.calls["embeddings"] == 0
+    assert leg(found, "semantic").state == search_pb2.LEG_STATE_SKIPPED
 
 
 async def test_d10_a_vector_of_the_callers_own_spares_the_call(

@@ -10,11 +10,7 @@ from typing import TypeVar
 from recollect_extraction.storage import users
 from recollect_extraction.storage.users import UserState
 from recollect_shared.database.pool import Database
-from recollect_shared.encryption.failures import (
-    KeyGone,
-    KeyServiceUnavailable,
-    KeyUnavailable,
-)
+from recollect_shared.encryption.failures import KeyGone
 from recollect_shared.encryption.needed import KeyNeeded
 from recollect_shared.encryption.sealed import UserKey
 from recollect_shared.encryption.user_keys import UserKeys
@@ -100,7 +96,7 @@ async def _at_hand(keys: UserKeys, scopes: Collection[Scope]) -> dict[Scope, Use
     """The keys there are: of most users of a batch, who encrypt nothing, there is none."""
     turns = asyncio.Semaphore(_AT_ONCE)
     opened: dict[Scope, UserKey] = {}
-    failures: list[KeyUnavailable | KeyServiceUnavailable] = []
+    failures: list[Exception] = []
 
     async def open_one(scope: Scope) -> None:
         async with turns:
@@ -111,7 +107,7 @@ async def _at_hand(keys: UserKeys, scopes: Collection[Scope]) -> dict[Scope, Use
                 opened[scope] = await keys.open(scope.tenant_id, scope.user_id)
             except KeyGone:
                 pass
-            except (KeyUnavailable, KeyServiceUnavailable) as failure:
+            except Exception as failure:
                 failures.append(failure)
 
     await asyncio.gather(*(open_one(scope) for scope in scopes))

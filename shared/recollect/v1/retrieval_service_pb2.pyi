@@ -369,8 +369,9 @@ class SearchMemoriesRequest(_message.Message):
     @_builtins.property
     def weights(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """weights, replaces weights of the ranking by component name; see SearchResult.breakdown. A weight must be
-        finite and not negative; an unknown name is refused. In `balanced` a leg whose component has the weight 0
-        is not searched and reports that it was skipped.
+        finite and not negative; an unknown name is refused. In `balanced` the legs `keyword` and `entity` are not
+        searched where their component has the weight 0, and `semantic` where `source` has it as well: they report
+        that they were skipped.
         """
 
     @_builtins.property

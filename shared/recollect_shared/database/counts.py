@@ -21,7 +21,7 @@ from recollect_shared.errors import RecollectError
 
 FLUSH_SECONDS = 1.0
 _MAX_WAITING = 50_000
-"""Keys that wait, from which on no more are taken: what comes then is not counted."""
+"""Keys that wait, from which on no new ones are taken: those are not counted."""
 _BATCH = 1_000
 _WRITE_SECONDS = 5.0
 
@@ -49,16 +49,27 @@ class Counts(Generic[Key]):
         self._logger = logger
         self._name = name
         self._waiting: dict[str, Counter[Key]] = {}
+        self._held = 0
         self._task: asyncio.Task[None] | None = None
         self._ends = asyncio.Event()
 
     def add(self, tenant_id: str, keys: Iterable[Key]) -> None:
-        """Count each of `keys` once more; none of them if too many wait."""
-        if sum(map(len, self._waiting.values())) >= _MAX_WAITING:
-            self._logger.error("%s are lost: too many wait for the primary", self._name)
-            return
-        waiting = self._waiting.get(tenant_id, Counter())
-        waiting.update(keys)
+        """Count each of `keys` once more; new ones no longer if too many wait."""
+        counted = list(keys)
+        if self._held >= _MAX_WAITING:
+            known = self._waiting.get(tenant_id, Counter())
+            taken = [key for key in counted if key in known]
+            if len(taken) < len(counted):
+                self._logger.error("%s are lost: too many wait for the primary", self._name)
+            counted = taken
+        self._keep(tenant_id, counted)
+
+    def _keep(self, tenant_id: str, more: Iterable[Key] | Mapping[Key, int]) -> None:
+        """Add to what waits of a tenant, whose turn is after the others' then."""
+        waiting = self._waiting.pop(tenant_id, Counter())
+        self._held -= len(waiting)
+        waiting.update(more)
+        self._held += len(waiting)
         if waiting:
             self._waiting[tenant_id] = waiting
 
@@ -80,6 +91,7 @@ class Counts(Generic[Key]):
             counts = dict(islice(waiting.items(), _BATCH))
             for key in counts:
                 del waiting[key]
+            self._held -= len(counts)
             if not waiting:
                 del self._waiting[tenant_id]
             try:
@@ -94,7 +106,7 @@ class Counts(Generic[Key]):
                     # driver's message may quote a row.
                     self._logger.error("%s are lost: %s", self._name, type(error).__name__)
                     continue
-                self._waiting.setdefault(tenant_id, Counter()).update(counts)
+                self._keep(tenant_id, counts)
                 self._logger.info("%s wait: %s", self._name, type(error).__name__)
                 return
 

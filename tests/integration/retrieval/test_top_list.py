@@ -88,3 +88,25 @@ async def test_only_current_memories_are_told(reader: Database, superuser_connin
     newest = memories.newest(SCOPE, limit=10)
     await reader.run(lambda connection: ask(connection, newest), timeout=30)
     assert {memory.memory_id for memory in newest.answer} == {ids[0], ids[1]}
+
+
+async def test_among_many_of_one_importance_those_told_last_come_first(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    """Whichever status they have and wherever the index puts them."""
+    facts = [aged(f"{n}", 0.5, 50 + n) for n in range(12)]
+    facts += [aged(f"reached {n}", 0.5, 80 + n, status="achieved") for n in range(3)]
+    ids = await remember(superuser_conninfo, "ana", [*facts, aged("light", 0.4, 40)])
+    oldest, reached = ids[11], ids[14]
+    await reader.run(lambda c: count_access(c, TENANT, [("ana", oldest, 3)]), timeout=30)
+    await reader.run(lambda c: count_access(c, TENANT, [("ana", reached, 2)]), timeout=30)
+    assert await top(reader, limit=3, fresh=0) == [reached, oldest, ids[0]]
+    listed = memories.top(SCOPE, limit=3, fresh=0)
+    await reader.run(lambda connection: ask(connection, listed), timeout=30)
+    assert [memory.access_count for memory in listed.answer] == [2, 3, 0]
+    told = [memory.last_accessed_at for memory in listed.answer]
+    assert told[0] is not None
+    assert told[1] is not None
+    assert told[0] > told[1]
+    assert told[2] is None
+    assert await top(reader, limit=0, fresh=0) == []

@@ -64,7 +64,7 @@ class Question:
     @property
     def compares(self) -> bool:
         """Whether vectors are compared."""
-        return self.weighs("semantic") or self.weighs("source")
+        return self.weighs("semantic") or ("memory" in self.kinds and self.weighs("source"))
 
     @property
     def embedded(self) -> bool:

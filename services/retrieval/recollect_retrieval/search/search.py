@@ -184,7 +184,6 @@ class Searching:
             self._search.wording,
             terms=self._terms,
             names=self.names,
-            with_time=self._question.weighs("date"),
             by_spelling=user.active_model is not None and user.active_model[0] == offline.NAME,
         ).light
         query = await self._vector(user)
@@ -374,22 +373,30 @@ class Searching:
             best = [item for item in best if item.score >= question.min_score]
         about = [item.candidate.key for item in ranked if _is_about(item.candidate)]
         about = about[: question.conversations]
-        beside = whole(self._scope, "summary", about)
+        told = [item.candidate.key for item in best if item.candidate.kind == "summary"]
+        missing = [key for key in about if key not in told]
+        beside = whole(self._scope, "summary", missing)
         hits = await tell(
             connection,
             self._scope,
             best,
-            also=[beside] if about else [],
+            also=[beside] if missing else [],
             excerpt=question.excerpt,
             moment=question.moment,
             passages=question.passages,
         )
-        conversations = [beside.answer.get(key) for key in about]
+        summaries = {
+            item.conversation_id: item
+            for item in (*(hit.item for hit in hits), *(beside.answer.values() if missing else ()))
+            if isinstance(item, Summary)
+        }
         return Found(
             hits=hits,
             entities=self._entities,
             scored=len(candidates),
-            conversations=[found for found in conversations if isinstance(found, Summary)],
+            conversations=[
+                summaries[key] for key in about if isinstance(key, str) and key in summaries
+            ],
         )
 
 

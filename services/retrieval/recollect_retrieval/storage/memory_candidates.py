@@ -120,17 +120,18 @@ worded AS (
 # Cosines stand in sub-selects of their own: one row by its whole key, however many the planner
 # thinks there are. A join may read all vectors of the user for each of the memories.
 _OWN_COSINE = """
+           CASE WHEN %(vector)s::halfvec IS NOT NULL THEN
            (SELECT -(e.embedding <#> %(vector)s::halfvec)
             FROM memory_embeddings AS e
             WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
               AND e.memory_id = m.memory_id AND e.model = %(model)s
-              AND e.text_version = m.text_version)"""
+              AND e.text_version = m.text_version) END"""
 
 COSINE = f"{_OWN_COSINE} AS cosine"
 """The cosine of a row `m` of `memories`; null without a vector of its present words."""
 
 SOURCE_COSINE = """
-       CASE WHEN %(with_source)s THEN
+       CASE WHEN %(with_source)s AND %(vector)s::halfvec IS NOT NULL THEN
        (SELECT -(s.embedding <#> %(vector)s::halfvec)
         FROM memory_source_embeddings AS s
         WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s

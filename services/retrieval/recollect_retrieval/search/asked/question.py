@@ -62,7 +62,6 @@ def read_question_text(
     *,
     terms: Sequence[str] | None = None,
     names: Sequence[str] | None = None,
-    with_time: bool = True,
     by_spelling: bool = False,
 ) -> Asked:
     """What `text` asks for.
@@ -74,16 +73,15 @@ def read_question_text(
         settings: The words by which wishes are recognised.
         terms: `query_terms(looked_up(text))`, by a caller who needed them before the time zone.
         names: `names_in(looked_up(text))`, likewise.
-        with_time: Whether its time and a wish for the most recent count.
         by_spelling: See `Light`.
 
     Raises:
         ValueError: `time_zone` is no known name.
     """
     beginning = looked_up(text)
-    window = find_window(text, now, time_zone) if with_time else None
+    window = find_window(text, now, time_zone)
     wishes = readable(text)
-    recency = settings.recency.found_in(wishes, window) if with_time else []
+    recency = settings.recency.found_in(wishes, window)
     kinds = settings.content_types.found_in(wishes) if recency else ()
     spans = [*recency, *((first, last) for _, first, last in kinds)]
     light = Light(

@@ -39,6 +39,8 @@ class Memories:
 
     def first(self, looking: Looking, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
+        # A read that was cut off begins anew, perhaps at another database.
+        self._quick = self._exact = self._ranks = None
         self._looking = looking
         self._sought = sought = sought_of(looking, bm25)
         # A ranking by full text asks for ranks of what was found: one look, then that.

@@ -39,6 +39,7 @@ class Messages:
 
     def first(self, looking: Looking, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
+        self._facts = None
         self._looking, self._bm25 = looking, bm25
         self._found = [
             message_candidates.find(

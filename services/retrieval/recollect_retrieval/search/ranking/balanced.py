@@ -80,7 +80,7 @@ class Balanced:
     weights = _WEIGHTS
     needs_text_rank = False
     lifts = frozenset({"session", "neighbour"})
-    dispensable = frozenset({"semantic", "source", "keyword", "date", "entity"})
+    dispensable = frozenset({"semantic", "source", "keyword", "entity"})
 
     def rank(
         self, candidates: Sequence[Candidate], light: Light, weights: Mapping[str, float]

@@ -1,0 +1,170 @@
+"""Nouns on the wire: every field of the contract, and nothing where there is nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message as Wire
+
+from recollect.v1 import memory_pb2, search_pb2
+from recollect_shared.convert import (
+    Fields,
+    duration_fields,
+    entity_message,
+    memory_fields,
+    memory_message,
+    message_message,
+    summary_message,
+    timestamp,
+)
+from recollect_shared.models import Entity, Memory, Message, SourceRef, Summary
+
+THEN = datetime(2026, 3, 4, 5, 6, 7, 89, tzinfo=UTC)
+
+
+def later(seconds: int) -> datetime:
+    return THEN + timedelta(seconds=seconds)
+
+
+BARE = Memory(
+    memory_id=UUID(int=1),
+    user_id="ana",
+    type="fact",
+    content="Ana likes tea",
+    importance=0.0,
+    confidence="high",
+    source="explicit",
+    origin="user",
+    status="active",
+    valid_from=THEN,
+    created_at=later(1),
+    updated_at=later(2),
+)
+FULL = replace(
+    BARE,
+    importance=0.5,
+    detail="green",
+    tags=["taste"],
+    keywords=["tea"],
+    context={"a": 1},
+    metadata={"b": [True, None]},
+    sensitive=True,
+    conversation_id="c1",
+    valid_to=later(3),
+    expires_at=later(4),
+    superseded_by=UUID(int=2),
+    supersedes=[UUID(int=3)],
+    version=5,
+    job_id=UUID(int=6),
+    access_count=7,
+    last_accessed_at=later(8),
+    sources=[SourceRef("c1", "m1"), SourceRef("c2", "m1")],
+    entities=["Porto"],
+)
+
+
+def names(message: Wire) -> set[str]:
+    return {field.name for field, _ in message.ListFields()}
+
+
+def all_names(message: Wire) -> set[str]:
+    return {field.name for field in message.DESCRIPTOR.fields}
+
+
+def test_a_memory_with_everything_fills_every_field() -> None:
+    message = memory_message(FULL)
+    assert names(message) == all_names(message)
+    assert message.id == str(UUID(int=1))
+    assert message.type == memory_pb2.MEMORY_TYPE_FACT
+    assert (message.confidence, message.source, message.origin, message.status) == (
+        memory_pb2.CONFIDENCE_HIGH,
+        memory_pb2.MEMORY_SOURCE_EXPLICIT,
+        memory_pb2.ORIGIN_USER,
+        memory_pb2.MEMORY_STATUS_ACTIVE,
+    )
+    moments = ("valid_from", "created_at", "updated_at", "valid_to", "expires_at")
+    found = [getattr(message, name).ToDatetime(UTC) for name in moments]
+    assert found == [THEN, later(1), later(2), later(3), later(4)]
+    assert message.last_accessed_at.ToDatetime(UTC) == later(8)
+    assert [(s.conversation_id, s.message_id) for s in message.sources] == [
+        ("c1", "m1"),
+        ("c2", "m1"),
+    ]
+    assert list(message.source_message_ids) == ["m1"]
+    assert (message.superseded_by, list(message.supersedes), message.job_id) == (
+        str(UUID(int=2)),
+        [str(UUID(int=3))],
+        str(UUID(int=6)),
+    )
+    assert dict(message.context) == {"a": 1}
+    assert MessageToDict(message.metadata) == {"b": [True, None]}
+    assert (message.version, message.access_count, message.sensitive) == (5, 7, True)
+
+
+def test_a_bare_memory_has_only_what_every_memory_has() -> None:
+    message = memory_message(BARE)
+    assert names(message) == {
+        "id",
+        "user_id",
+        "type",
+        "content",
+        "importance",
+        "confidence",
+        "source",
+        "origin",
+        "status",
+        "valid_from",
+        "created_at",
+        "updated_at",
+        "version",
+    }
+    # 0 is a value here: it has presence.
+    assert message.HasField("importance")
+
+
+def test_fields_within_a_reply_mean_the_message() -> None:
+    for memory in (BARE, FULL):
+        result: Fields = {"memory": memory_fields(memory)}
+        assert search_pb2.SearchResult(**result).memory == memory_message(memory)
+
+
+def test_other_nouns_fill_every_field_too() -> None:
+    item = {"id": "memory-1", "relevance": 0.5}
+    for message in (
+        summary_message(
+            Summary("c1", "ana", "T", "S", "resolved", 3, THEN, later(1), ["k"], ["t"], ["f"])
+        ),
+        message_message(
+            Message("c1", "m1", "user", "Ana", "tea", THEN, [item], ["a1"], {"x": "y"})
+        ),
+        entity_message(Entity(UUID(int=9), "Porto", "place", 2, ["Oporto"], {"email": "x@y"})),
+    ):
+        assert names(message) == all_names(message), message.DESCRIPTOR.name
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+        datetime(1, 1, 1, tzinfo=UTC),
+        datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+        THEN.astimezone(),
+    ],
+)
+def test_any_moment_keeps_its_microsecond(moment: datetime) -> None:
+    sent = timestamp(moment)
+    assert sent is not None
+    assert sent.ToDatetime(UTC) == moment
+    assert timestamp(None) is None
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.25, 1.0, 61.999_999_9])
+def test_durations_are_whole_seconds_and_nanoseconds(seconds: float) -> None:
+    sent = Duration(**duration_fields(seconds))
+    assert sent.ToTimedelta().total_seconds() == pytest.approx(seconds, abs=1e-6)
+    assert 0 <= sent.nanos < 1_000_000_000
