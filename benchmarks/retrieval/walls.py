@@ -1,4 +1,8 @@
-"""What authentication and row-level security add to a search: with both and without, in turns."""
+"""What authentication and row-level security add to a search: with both and without, in turns.
+
+Each way has a service of its own, started for it: one that had many callers before has more
+connections, and its answers take longer for that.
+"""
 
 from __future__ import annotations
 
@@ -57,6 +61,7 @@ async def measure_walls(
     times: defaultdict[bool, list[float]] = defaultdict(list)
     with Processes(stage.folder) as processes:
         settings = {**service_settings(stage.folder), **openai_settings(stage.embedder)}
+        walled = await processes.start("recollect_retrieval", **settings)
         trusting = await processes.start(
             "recollect_retrieval", **{**settings, "RECOLLECT_AUTH": "off"}
         )
@@ -74,7 +79,7 @@ async def measure_walls(
                             floor=False,
                         )
                         work = Work(
-                            port=stage.service.port if walls else trusting.port,
+                            port=walled.port if walls else trusting.port,
                             callers=1,
                             seconds=_WARM_UP_SECONDS if warm else seconds / TURNS,
                             most=_NO_END,

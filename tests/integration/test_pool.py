@@ -90,6 +90,14 @@ async def test_a_healthy_connection_is_lent_without_asking_it(
     assert asked == []
 
 
+async def test_calls_one_after_the_other_have_one_connection(database: Database) -> None:
+    """Its process has everything at hand; those at once have one each, as ever."""
+    pids = {await database.run(pid_of, timeout=60) for _ in range(3 * SIZE)}
+    assert len(pids) == 1
+    await until_full(database)
+    assert len({await database.run(pid_of, timeout=60) for _ in range(3 * SIZE)}) == 1
+
+
 async def test_one_call_alone_after_every_connection_was_cut(
     database: Database, superuser_conninfo: str
 ) -> None:

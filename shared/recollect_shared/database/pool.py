@@ -18,6 +18,7 @@ import asyncio
 import logging
 import select
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol, TypeVar
@@ -48,6 +49,18 @@ _RECONNECT_SECONDS = 5.0
 
 Connection = AsyncConnection[TupleRow]
 Result = TypeVar("Result")
+
+
+class _UsedLastFirst(deque[Connection]):
+    """The idle connections of a pool, lent from the end at which they come back.
+
+    The process behind the one used last has its plans and caches at hand. psycopg_pool itself takes
+    turns, and has no setting for it: with 16 connections that cost 4 to 13 % of a search.
+    """
+
+    def popleft(self) -> Connection:
+        """The connection that came back last."""
+        return self.pop()
 
 
 class Reads(Protocol):
@@ -102,6 +115,7 @@ class Database:
             name=role,
             open=False,
         )
+        self._pool._pool = _UsedLastFirst()
 
     async def open(self, *, timeout: float = 30.0) -> None:
         """Connect, waiting at most `timeout` seconds for a first connection.
