@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from recollect_retrieval.opening import Opener
+from recollect_retrieval.search.about import About
 from recollect_retrieval.search.asked.question import Wording, looked_up, read_question_text
 from recollect_retrieval.search.corpora.looking import Corpus, Looking
 from recollect_retrieval.search.corpora.memories import Memories
@@ -35,13 +36,13 @@ from recollect_retrieval.search.sealed import (
 )
 from recollect_retrieval.search.telling import tell
 from recollect_retrieval.storage import memories, passages, past, people
-from recollect_retrieval.storage.candidate import Candidate, Kind
+from recollect_retrieval.storage.candidate import Kind
 from recollect_retrieval.storage.passages import Corpus as Index
 from recollect_retrieval.storage.people import UserState
 from recollect_retrieval.storage.statement import Statement, ask
 from recollect_shared.database.pool import Connection, Reads
 from recollect_shared.embeddings import offline
-from recollect_shared.models import Entity, Scope, Summary
+from recollect_shared.models import Entity, Scope
 from recollect_shared.text.bm25 import NO_SCORES, Scores, Statistics, TermPostings, score
 from recollect_shared.text.terms import query_terms
 
@@ -55,9 +56,6 @@ _INDEXES: Mapping[Kind, Index] = {
     "summary": "summaries",
     "document": "documents",
 }
-_BM25_HALF = 8.0
-_ABOUT = 0.5
-"""Cosine and words together from which on a past conversation is about a question."""
 _NO_QUERY = "there is no query"
 _NO_WORD = "the query has no word to look up"
 _CONTENT = "the query asks for another kind of content"
@@ -371,38 +369,19 @@ class Searching:
         best = ranked[: question.limit]
         if question.min_score is not None:
             best = [item for item in best if item.score >= question.min_score]
-        about = [item.candidate.key for item in ranked if _is_about(item.candidate)]
-        about = about[: question.conversations]
-        told = [item.candidate.key for item in best if item.candidate.kind == "summary"]
-        missing = [key for key in about if key not in told]
-        beside = whole(self._scope, "summary", missing)
+        about = About(self._scope, ranked, best, limit=question.conversations)
         hits = await tell(
             connection,
             self._scope,
             best,
-            also=[beside] if missing else [],
+            also=about.statements,
             excerpt=question.excerpt,
             moment=question.moment,
             passages=question.passages,
         )
-        summaries = {
-            item.conversation_id: item
-            for item in (*(hit.item for hit in hits), *(beside.answer.values() if missing else ()))
-            if isinstance(item, Summary)
-        }
         return Found(
             hits=hits,
             entities=self._entities,
             scored=len(candidates),
-            conversations=[
-                summaries[key] for key in about if isinstance(key, str) and key in summaries
-            ],
+            conversations=about.summaries(hits),
         )
-
-
-def _is_about(candidate: Candidate) -> bool:
-    """Whether a past conversation is about a question rather than merely the nearest to it."""
-    if candidate.kind != "summary":
-        return False
-    words = candidate.bm25 / (candidate.bm25 + _BM25_HALF)
-    return max(0.0, candidate.cosine or 0.0) + words >= _ABOUT
