@@ -2,7 +2,7 @@
 #
 # Needs Python >= 3.11 and make, and a package index for the first `make install`; git only for
 # `make breaking`, Docker only for compose. Everything it makes lies in this folder, except the
-# embedded database (RECOLLECT_DATA_DIR).
+# embedded database (HITHERTO_DATA_DIR).
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -11,7 +11,7 @@ SHELL := /bin/sh
 include proto.mk
 
 BIN := $(VENV)/bin
-INSTALLED := $(VENV)/recollect-installed
+INSTALLED := $(VENV)/hitherto-installed
 
 # Tests run on every core; those that share something slow say so with xdist_group.
 PYTEST_ARGS ?= -n auto --dist loadgroup
@@ -19,8 +19,8 @@ TRANSCRIPTS ?=
 BENCH_ARGS ?=
 
 # The folders that hold Python of ours; one without any is left out, which mypy would refuse.
-TYPED := shared/recollect shared/recollect_shared shared/recollect_client \
-	services/retrieval/recollect_retrieval services/extraction/recollect_extraction tools tests \
+TYPED := shared/hitherto shared/hitherto_shared shared/hitherto_client \
+	services/retrieval/hitherto_retrieval services/extraction/hitherto_extraction tools tests \
 	$(patsubst %/,%,$(sort $(dir $(wildcard examples/*/*.py benchmarks/*.py))))
 
 .PHONY: help install lock demo run test faults lint format eval bench bench-extraction bench-retrieval \
@@ -91,7 +91,7 @@ bench-peers: install ## Measure what the same search costs in other memory store
 	$(BIN)/python -m benchmarks.peers $(BENCH_ARGS)
 
 migrate: install ## Bring the database in DATABASE_URL up to date
-	$(BIN)/python -m recollect_shared.database.migrate
+	$(BIN)/python -m hitherto_shared.database.migrate
 
 docs: proto ## Generate docs/api.md from the comments in protos/ (with the stubs)
 

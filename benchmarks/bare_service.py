@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import grpc
 
-METHOD = "/recollect.benchmark.Floor/Take"
+METHOD = "/hitherto.benchmark.Floor/Take"
 
 Take = Callable[[bytes], Awaitable[bytes]]
 """Makes the bytes of a reply of those of a request."""

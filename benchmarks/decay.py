@@ -32,14 +32,14 @@ import psycopg
 from rich.console import Console
 from rich.table import Table
 
-from recollect_extraction.queue import claims, enqueueing, jobs
-from recollect_extraction.storage import users
-from recollect_extraction.upkeep.decay import BATCH, Decay
-from recollect_shared.database.embedded import EmbeddedPostgres
-from recollect_shared.database.migrate import migrate
-from recollect_shared.database.pool import Connection, Database
-from recollect_shared.models import Scope
-from recollect_shared.startup import configure_vectors
+from hitherto_extraction.queue import claims, enqueueing, jobs
+from hitherto_extraction.storage import users
+from hitherto_extraction.upkeep.decay import BATCH, Decay
+from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.migrate import migrate
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.models import Scope
+from hitherto_shared.startup import configure_vectors
 
 TENANT = "default"
 DIMENSIONS = 64
@@ -134,7 +134,7 @@ def load(conninfo: str, memories: int, user_count: int, console: Console) -> Non
     """Fill the database of `conninfo`, whose login is the administrator's."""
     vector = "[" + ",".join(["1"] + ["0"] * (DIMENSIONS - 1)) + "]"
     with psycopg.connect(conninfo, autocommit=True) as connection:
-        connection.execute("SET search_path = recollect, public")
+        connection.execute("SET search_path = hitherto, public")
         # Bulk loading: every row is right by construction.
         connection.execute("SET session_replication_role = replica")
         connection.execute(
@@ -190,10 +190,10 @@ async def measure(conninfo: str, memories: int, user_count: int, load_seconds: f
     """Run decay once with a writer beside it."""
     async with AsyncExitStack() as stack:
         maintenance = TimedDatabase(
-            conninfo, "recollect_maintenance", application="bench", configure=configure_vectors
+            conninfo, "hitherto_maintenance", application="bench", configure=configure_vectors
         )
         maintenance.times = []
-        write = Database(conninfo, "recollect_write", application="bench")
+        write = Database(conninfo, "hitherto_write", application="bench")
         for database in (maintenance, write):
             await database.open()
             stack.push_async_callback(database.close)
@@ -254,7 +254,7 @@ def main() -> None:
         with EmbeddedPostgres.acquire(Path(folder) / "data") as server:
             migrate(server.conninfo())
             begun = time.perf_counter()
-            load(server.superuser_conninfo("recollect"), given.memories, given.users, console)
+            load(server.superuser_conninfo("hitherto"), given.memories, given.users, console)
             figures = asyncio.run(
                 measure(server.conninfo(), given.memories, given.users, time.perf_counter() - begun)
             )

@@ -29,8 +29,8 @@ from rich.table import Table
 
 from benchmarks.serving import Place, Writing, reading, temporary_place, writing
 from benchmarks.words import sentence
-from recollect.v1 import memory_pb2, memory_service_pb2, privacy_pb2, privacy_service_pb2
-from recollect.v1 import retrieval_service_pb2 as reads
+from hitherto.v1 import memory_pb2, memory_service_pb2, privacy_pb2, privacy_service_pb2
+from hitherto.v1 import retrieval_service_pb2 as reads
 
 SIZES = (0, 100, 1_000, 2_000)
 """Sensitive memories of a user; the last is how many a search opens."""
@@ -42,7 +42,7 @@ _WARM_UP = 5
 _SEED = 11
 _PATIENCE_SECONDS = 300.0
 _KEY = {"encryption_key": "62" * 32}
-_LEFT = "SELECT count(*) FROM recollect.users WHERE to_seal > 0"
+_LEFT = "SELECT count(*) FROM hitherto.users WHERE to_seal > 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ async def encrypt(services: Writing, users: Sequence[str], place: Place) -> None
 
 
 def _left(conninfo: str) -> int:
-    options = "-c role=recollect_maintenance"
+    options = "-c role=hitherto_maintenance"
     with psycopg.connect(conninfo, options=options) as connection:
         row = connection.execute(_LEFT.encode()).fetchone()
         assert row is not None

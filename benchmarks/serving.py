@@ -12,18 +12,18 @@ from typing import Any
 
 import grpc
 
-from recollect.v1 import (
+from hitherto.v1 import (
     extraction_service_pb2_grpc,
     memory_service_pb2_grpc,
     privacy_service_pb2_grpc,
     retrieval_service_pb2_grpc,
 )
-from recollect_extraction.config import ExtractionSettings
-from recollect_extraction.wiring.service import running as extraction_running
-from recollect_retrieval import __main__ as retrieval
-from recollect_retrieval.config import RetrievalSettings
-from recollect_shared.database.embedded import EmbeddedPostgres
-from recollect_shared.database.migrate import migrate
+from hitherto_extraction.config import ExtractionSettings
+from hitherto_extraction.wiring.service import running as extraction_running
+from hitherto_retrieval import __main__ as retrieval
+from hitherto_retrieval.config import RetrievalSettings
+from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.migrate import migrate
 
 _LOOPBACK = "127.0.0.1:0"
 
@@ -53,7 +53,7 @@ class Writing:
 async def temporary_place() -> AsyncIterator[Place]:
     """An embedded database in a folder that is removed in the end."""
     async with AsyncExitStack() as stack:
-        data_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recollect-")))
+        data_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hitherto-")))
         # Postgres runs as another account when this runs as root, and must be able to enter.
         data_dir.chmod(0o711)
         postgres = await asyncio.to_thread(EmbeddedPostgres.acquire, data_dir)

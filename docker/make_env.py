@@ -13,7 +13,7 @@ import secrets
 import sys
 from pathlib import Path
 
-PASSWORDS = ("POSTGRES_PASSWORD", "RECOLLECT_SERVICE_PASSWORD")
+PASSWORDS = ("POSTGRES_PASSWORD", "HITHERTO_SERVICE_PASSWORD")
 
 
 def write_env(path: Path) -> bool:

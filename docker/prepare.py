@@ -7,8 +7,8 @@ superuser.
     python prepare.py            prepare
     python prepare.py show-key   print the API key that was made
 
-Environment: DATABASE_URL (of an administrator), RECOLLECT_SERVICE_PASSWORD,
-RECOLLECT_SECRET_FILE, RECOLLECT_API_KEY_FILE.
+Environment: DATABASE_URL (of an administrator), HITHERTO_SERVICE_PASSWORD,
+HITHERTO_SECRET_FILE, HITHERTO_API_KEY_FILE.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from pathlib import Path
 
 import psycopg
 
-from recollect_shared.auth.api_keys import create_key
-from recollect_shared.auth.principal import DEFAULT_TENANT, PROFILES_MANAGE
-from recollect_shared.database.bootstrap import bootstrap
-from recollect_shared.database.connect import with_role
-from recollect_shared.database.migrate import MigrationError, migrate
-from recollect_shared.sealing import load_secret
+from hitherto_shared.auth.api_keys import create_key
+from hitherto_shared.auth.principal import DEFAULT_TENANT, PROFILES_MANAGE
+from hitherto_shared.database.bootstrap import bootstrap
+from hitherto_shared.database.connect import with_role
+from hitherto_shared.database.migrate import MigrationError, migrate
+from hitherto_shared.sealing import load_secret
 
-SERVICE_LOGIN = "recollect_service"
+SERVICE_LOGIN = "hitherto_service"
 KEY_SCOPES = ("read", "write")
 KEY_CAPABILITIES = (PROFILES_MANAGE,)
 
-logger = logging.getLogger("recollect.prepare")
+logger = logging.getLogger("hitherto.prepare")
 
 
 def prepare(conninfo: str, *, service_password: str, secret_file: Path, api_key_file: Path) -> None:
@@ -54,7 +54,7 @@ def prepare(conninfo: str, *, service_password: str, secret_file: Path, api_key_
 
 
 async def _create_key(conninfo: str) -> str:
-    maintenance = with_role(conninfo, "recollect_maintenance", application="recollect-prepare")
+    maintenance = with_role(conninfo, "hitherto_maintenance", application="hitherto-prepare")
     async with await psycopg.AsyncConnection.connect(maintenance, autocommit=True) as connection:
         return await create_key(
             connection,
@@ -78,7 +78,7 @@ def _write_key(path: Path, key: str) -> None:
 def main() -> None:
     """Entry point; see the module docstring."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    key_file = Path(os.environ["RECOLLECT_API_KEY_FILE"])
+    key_file = Path(os.environ["HITHERTO_API_KEY_FILE"])
     if sys.argv[1:] == ["show-key"]:
         print(key_file.read_text("ascii").strip())
         return
@@ -87,8 +87,8 @@ def main() -> None:
     try:
         prepare(
             os.environ["DATABASE_URL"],
-            service_password=os.environ["RECOLLECT_SERVICE_PASSWORD"],
-            secret_file=Path(os.environ["RECOLLECT_SECRET_FILE"]),
+            service_password=os.environ["HITHERTO_SERVICE_PASSWORD"],
+            secret_file=Path(os.environ["HITHERTO_SECRET_FILE"]),
             api_key_file=key_file,
         )
     except (MigrationError, psycopg.Error, PermissionError, ValueError) as error:

@@ -1,1 +1,1 @@
-"""Programs that show Recollect at work."""
+"""Programs that show Hitherto at work."""

@@ -15,14 +15,14 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from recollect_shared.database.embedded import EmbeddedPostgres
-from recollect_shared.database.migrate import migrate
+from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.migrate import migrate
 
-_SETTINGS = ("RECOLLECT_", "OPENAI_", "MEMORY_", "EMBEDDING_", "MAX_CONTEXT_", "DATABASE_URL")
+_SETTINGS = ("HITHERTO_", "OPENAI_", "MEMORY_", "EMBEDDING_", "MAX_CONTEXT_", "DATABASE_URL")
 
 # A developer's own settings must not reach the services under test. Only where a local model lies
 # is kept, under another name, for the tests that try a real one.
-os.environ.setdefault("TEST_ONNX_MODEL_DIR", os.environ.get("RECOLLECT_ONNX_MODEL_DIR", ""))
+os.environ.setdefault("TEST_ONNX_MODEL_DIR", os.environ.get("HITHERTO_ONNX_MODEL_DIR", ""))
 for name in [name for name in os.environ if name.startswith(_SETTINGS)]:
     del os.environ[name]
 
@@ -45,7 +45,7 @@ if "PYTEST_XDIST_WORKER" not in os.environ and "PYTEST_DEBUG_TEMPROOT" not in os
 def data_dir(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     """A data folder of this run, the same for all of its worker processes."""
     base = tmp_path_factory.getbasetemp()
-    return (base if worker_id == "master" else base.parent) / "recollect"
+    return (base if worker_id == "master" else base.parent) / "hitherto"
 
 
 @pytest.fixture(scope="session")
@@ -56,7 +56,7 @@ def worker_id() -> str:
 
 @pytest.fixture(scope="session")
 def postgres(data_dir: Path) -> Iterator[EmbeddedPostgres]:
-    """The embedded server, shared by all workers of this run; its database `recollect` is migrated
+    """The embedded server, shared by all workers of this run; its database `hitherto` is migrated
     and serves as the template of every test's own."""
     # Postgres runs as another account when tests run as root, and must be able to enter.
     for folder in (data_dir.parent, *data_dir.parent.parents):
@@ -77,7 +77,7 @@ def conninfo(postgres: EmbeddedPostgres) -> Iterator[str]:
         for attempt in range(100):
             try:
                 connection.execute(
-                    sql.SQL("CREATE DATABASE {} TEMPLATE recollect OWNER recollect_owner").format(
+                    sql.SQL("CREATE DATABASE {} TEMPLATE hitherto OWNER hitherto_owner").format(
                         sql.Identifier(name)
                     )
                 )
@@ -97,5 +97,5 @@ def superuser_conninfo(postgres: EmbeddedPostgres, conninfo: str) -> str:
     """The same database as its administrator sees it, to look behind the services' backs."""
     name = psycopg.conninfo.conninfo_to_dict(conninfo)["dbname"]
     return make_conninfo(
-        postgres.superuser_conninfo(str(name)), options="-c search_path=recollect,public"
+        postgres.superuser_conninfo(str(name)), options="-c search_path=hitherto,public"
     )

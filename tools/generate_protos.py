@@ -22,7 +22,7 @@ from tools import api_docs
 ROOT = Path(__file__).resolve().parent.parent
 PROTOS = ROOT / "protos"
 STUBS = Path("shared")
-PACKAGE = Path("recollect/v1")
+PACKAGE = Path("hitherto/v1")
 API_DOCS = Path("docs/api.md")
 STUB_SUFFIXES = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi")
 

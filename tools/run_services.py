@@ -14,9 +14,9 @@ import time
 from collections.abc import Sequence
 from types import FrameType
 
-from recollect_shared.processes.held_signals import signals_held
+from hitherto_shared.processes.held_signals import signals_held
 
-MODULES = ("recollect_extraction", "recollect_retrieval")
+MODULES = ("hitherto_extraction", "hitherto_retrieval")
 _LOOK_SECONDS = 0.2
 
 

@@ -27,9 +27,9 @@ from benchmarks.extraction.scores import Opinion, judge_row
 from benchmarks.extraction.talking import PATIENCE, Unplaced
 from benchmarks.serving import temporary_place
 from benchmarks.terminal import output, positive, progress
-from recollect_extraction.config import ExtractionSettings
-from recollect_shared.config import describe
-from recollect_shared.database.embedded import EmbeddedPostgresError
+from hitherto_extraction.config import ExtractionSettings
+from hitherto_shared.config import describe
+from hitherto_shared.database.embedded import EmbeddedPostgresError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -129,5 +129,5 @@ def _parser() -> argparse.ArgumentParser:
 
 if __name__ == "__main__":
     # What the services warn of stands in the report (the offline rules) or is meant (no keys).
-    logging.getLogger("recollect").setLevel(logging.ERROR)
+    logging.getLogger("hitherto").setLevel(logging.ERROR)
     sys.exit(main())

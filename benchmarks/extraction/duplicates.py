@@ -9,7 +9,7 @@ from uuid import UUID
 from benchmarks.extraction.nearness import Nearness
 from benchmarks.extraction.observed import Fate, Seen
 from benchmarks.extraction.wording import contains_all
-from recollect_extraction.pipeline.dedupe import Neighbour, find_duplicate
+from hitherto_extraction.pipeline.dedupe import Neighbour, find_duplicate
 
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from benchmarks.extraction.observed import Observation
 from benchmarks.extraction.scores import Opinion
-from recollect_extraction.config import ExtractionSettings
-from recollect_shared.model_api import ModelError
-from recollect_shared.openai_client import OpenAIServer
+from hitherto_extraction.config import ExtractionSettings
+from hitherto_shared.model_api import ModelError
+from hitherto_shared.openai_client import OpenAIServer
 
 _AT_ONCE = 4
 _SYSTEM = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from recollect_shared.embeddings.protocol import Embedder, Vector
+from hitherto_shared.embeddings.protocol import Embedder, Vector
 
 _AT_ONCE = 100
 _LOOSER = 0.1

@@ -15,8 +15,8 @@ from datetime import datetime
 
 from benchmarks.extraction.talking import Unplaced, all_ended
 from benchmarks.serving import Place, writing
-from recollect.v1 import conversation_pb2, extraction_service_pb2
-from recollect_extraction.config import ExtractionSettings
+from hitherto.v1 import conversation_pb2, extraction_service_pb2
+from hitherto_extraction.config import ExtractionSettings
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory
 

@@ -14,10 +14,10 @@ from benchmarks.extraction.placing import Given, place_memories
 from benchmarks.extraction.rows import Row
 from benchmarks.extraction.spend import spent_on
 from benchmarks.serving import Place, reading, writing
-from recollect.v1 import job_pb2, retrieval_service_pb2, search_pb2
-from recollect_extraction.config import ExtractionSettings
-from recollect_shared.model_api import ModelError
-from recollect_shared.startup import configured_embedder
+from hitherto.v1 import job_pb2, retrieval_service_pb2, search_pb2
+from hitherto_extraction.config import ExtractionSettings
+from hitherto_shared.model_api import ModelError
+from hitherto_shared.startup import configured_embedder
 
 AT_ONCE = 8
 BLOCK_MEMORIES = 20

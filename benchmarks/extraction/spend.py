@@ -8,11 +8,11 @@ from typing import Any
 
 from benchmarks.extraction.observed import Spent
 from benchmarks.extraction.rows import Row
-from recollect.v1 import job_pb2
-from recollect_extraction.pipeline.batches import estimate_tokens
-from recollect_extraction.pipeline.prompt import build_prompt
-from recollect_extraction.prices import load_prices
-from recollect_extraction.provider.protocol import Batch, PromptMemory, PromptMessage
+from hitherto.v1 import job_pb2
+from hitherto_extraction.pipeline.batches import estimate_tokens
+from hitherto_extraction.pipeline.prompt import build_prompt
+from hitherto_extraction.prices import load_prices
+from hitherto_extraction.provider.protocol import Batch, PromptMemory, PromptMessage
 
 REFERENCE_MODEL = "gpt-4o-mini"
 

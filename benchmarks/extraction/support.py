@@ -19,9 +19,9 @@ from datetime import datetime
 from benchmarks.extraction.nearness import Nearness
 from benchmarks.extraction.rows import Row
 from benchmarks.extraction.wording import plain
-from recollect_extraction.pipeline.guards.subjects import names, small_words
-from recollect_extraction.pipeline.guards.tokens import tokenise
-from recollect_shared.text.terms import query_terms
+from hitherto_extraction.pipeline.guards.subjects import names, small_words
+from hitherto_extraction.pipeline.guards.tokens import tokenise
+from hitherto_shared.text.terms import query_terms
 
 WORDS_NEEDED = 0.5
 """Share of a memory's content words that must stand in the conversation."""

@@ -11,7 +11,7 @@ from google.protobuf import json_format
 
 from benchmarks.extraction.observed import Seen
 from benchmarks.extraction.rows import Row
-from recollect.v1 import (
+from hitherto.v1 import (
     conversation_pb2,
     extraction_service_pb2,
     extraction_service_pb2_grpc,
@@ -21,7 +21,7 @@ from recollect.v1 import (
     retrieval_service_pb2,
     retrieval_service_pb2_grpc,
 )
-from recollect_shared.convert import JOB_STATE, MEMORY_STATUS, MEMORY_TYPE
+from hitherto_shared.convert import JOB_STATE, MEMORY_STATUS, MEMORY_TYPE
 
 # The names of the asynchronous stubs exist for type checkers only.
 Writer: TypeAlias = "extraction_service_pb2_grpc.ExtractionServiceAsyncStub"

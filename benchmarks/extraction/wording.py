@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from recollect_shared.text.normalise import fold, nfc
+from hitherto_shared.text.normalise import fold, nfc
 
 Terms = tuple[str | tuple[str, ...], ...]
 """Every entry must be found; of an entry that is a list, one word is enough."""

@@ -28,8 +28,8 @@ from benchmarks.locomo.measure import Run, measure
 from benchmarks.locomo.report import as_json, show
 from benchmarks.serving import temporary_place
 from benchmarks.terminal import output, positive, progress
-from recollect_shared.config import describe
-from recollect_shared.database.embedded import EmbeddedPostgresError
+from hitherto_shared.config import describe
+from hitherto_shared.database.embedded import EmbeddedPostgresError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
         "--embedder",
         action="append",
         choices=KINDS,
-        help="repeatable (default: offline, onnx with RECOLLECT_ONNX_MODEL_DIR, openai with "
+        help="repeatable (default: offline, onnx with HITHERTO_ONNX_MODEL_DIR, openai with "
         "EMBEDDING_MODEL and OPENAI_BASE_URL or OPENAI_API_KEY)",
     )
     parser.add_argument(
@@ -104,5 +104,5 @@ def _parser() -> argparse.ArgumentParser:
 
 if __name__ == "__main__":
     # What the services warn of is meant: no keys, a scripted model.
-    logging.getLogger("recollect").setLevel(logging.ERROR)
+    logging.getLogger("hitherto").setLevel(logging.ERROR)
     sys.exit(main())

@@ -14,7 +14,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from benchmarks.locomo.data import Question
 from benchmarks.locomo.scores import TOP, Score, score
 from benchmarks.locomo.variants import Corpus, Variant
-from recollect.v1 import retrieval_service_pb2, search_pb2
+from hitherto.v1 import retrieval_service_pb2, search_pb2
 
 _AT_ONCE = 4
 _SECONDS = 30.0

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from recollect_shared.config import SharedSettings
-from recollect_shared.embeddings.openai_api import OpenAIEmbedder
-from recollect_shared.embeddings.protocol import Vector
-from recollect_shared.model_api import ModelError
+from hitherto_shared.config import SharedSettings
+from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.model_api import ModelError
 from tests.scripted_model import ScriptedModel, StatusFault, facts_script
 
 KINDS = ("offline", "onnx", "openai")
@@ -19,7 +19,7 @@ KINDS = ("offline", "onnx", "openai")
 def available(environment: Mapping[str, str]) -> list[str]:
     """The kinds of embedder that the environment has what they need for, cheapest first."""
     found = ["offline"]
-    if environment.get("RECOLLECT_ONNX_MODEL_DIR"):
+    if environment.get("HITHERTO_ONNX_MODEL_DIR"):
         found.append("onnx")
     reachable = environment.get("OPENAI_BASE_URL") or environment.get("OPENAI_API_KEY")
     if environment.get("EMBEDDING_MODEL") and reachable:

@@ -11,14 +11,14 @@ import psycopg
 from google.protobuf import json_format
 
 from benchmarks.serving import Place, Writing
-from recollect.v1 import (
+from hitherto.v1 import (
     conversation_pb2,
     extraction_service_pb2,
     job_pb2,
     memory_pb2,
     retrieval_service_pb2,
 )
-from recollect_shared.database.connect import Role, with_role
+from hitherto_shared.database.connect import Role, with_role
 
 PATIENCE = 600.0
 """Seconds until a job, or the vectors of everything, count as lost."""
@@ -116,14 +116,14 @@ async def _succeeded(transcripts: Any, job_id: str) -> bool:
 
 
 async def _vectors(place: Place) -> None:
-    async with await _connect(place, "recollect_maintenance") as database:
+    async with await _connect(place, "hitherto_maintenance") as database:
         while True:
             row = await (await database.execute(_WAITING)).fetchone()
             if row is not None and row[0] == 0:
                 break
             await asyncio.sleep(_POLL_SECONDS)
     # What autovacuum does within a minute or so: without it searches take twice as long till then.
-    async with await _connect(place, "recollect_owner") as database:
+    async with await _connect(place, "hitherto_owner") as database:
         await database.execute("ANALYZE")
 
 

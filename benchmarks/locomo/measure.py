@@ -25,8 +25,8 @@ from benchmarks.locomo.variants import (
     idle,
 )
 from benchmarks.serving import Place, reading, writing
-from recollect_shared.config import SharedSettings
-from recollect_shared.startup import configured_embedder
+from hitherto_shared.config import SharedSettings
+from hitherto_shared.startup import configured_embedder
 
 _EMBEDDING_MS = 5_000
 """How long a question's vector is waited for: quality is measured here, not speed."""

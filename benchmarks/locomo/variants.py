@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from recollect.v1 import search_pb2
-from recollect_retrieval.search.ranking.balanced import Balanced
-from recollect_retrieval.search.ranking.seed003 import Seed003
+from hitherto.v1 import search_pb2
+from hitherto_retrieval.search.ranking.balanced import Balanced
+from hitherto_retrieval.search.ranking.seed003 import Seed003
 
 _COSINE, _KEYWORD = "semantic", "keyword"
 

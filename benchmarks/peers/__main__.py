@@ -20,7 +20,7 @@ from benchmarks.peers.measuring import Found, measure
 from benchmarks.processes import ProcessFailed
 from benchmarks.retrieval.plan import COUNTS, Options
 from benchmarks.retrieval.stage import CallFailed
-from recollect_shared.database.embedded import EmbeddedPostgresError
+from hitherto_shared.database.embedded import EmbeddedPostgresError
 
 
 def main() -> int:

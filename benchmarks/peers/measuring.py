@@ -24,8 +24,8 @@ from benchmarks.retrieval.person import Person
 from benchmarks.retrieval.plan import Group, Options, in_small_store, users_of
 from benchmarks.retrieval.stage import database, staged
 from benchmarks.retrieval.wording import Questions
-from recollect_shared.config import DEFAULT_EMBEDDING_MODEL as MODEL
-from recollect_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.config import DEFAULT_EMBEDDING_MODEL as MODEL
+from hitherto_shared.database.embedded import EmbeddedPostgres
 
 _QUERIES = 4_000
 _OURS = ("search", "search_semantic")
@@ -53,7 +53,7 @@ async def measure(options: Options, peers: Sequence[Peer], told: Told) -> Found:
         CallFailed: Our service answered with an error.
     """
     found = Found(load_average=[round(os.getloadavg()[0], 2)])
-    with tempfile.TemporaryDirectory(prefix="recollect-") as name:
+    with tempfile.TemporaryDirectory(prefix="hitherto-") as name:
         folder = Path(name)
         async with database(folder) as postgres:
             ours = Run.on(postgres, options, people_of(options), told)

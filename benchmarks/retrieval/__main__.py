@@ -20,7 +20,7 @@ from benchmarks.retrieval.plan import COUNTS, Options
 from benchmarks.retrieval.plot import draw, lines_of
 from benchmarks.retrieval.stage import CallFailed
 from benchmarks.retrieval.table import print_tables
-from recollect_shared.database.embedded import EmbeddedPostgresError
+from hitherto_shared.database.embedded import EmbeddedPostgresError
 
 _QUICK = Options(sizes=(200,), seconds=1.5, extras=False, start=False, walls=False, recall=10)
 

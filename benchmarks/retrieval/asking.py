@@ -9,9 +9,9 @@ from itertools import cycle
 from benchmarks.bare_service import METHOD as FLOOR
 from benchmarks.retrieval.plan import original_of
 from benchmarks.retrieval.wording import Questions, vector
-from recollect.v1 import retrieval_service_pb2 as pb
+from hitherto.v1 import retrieval_service_pb2 as pb
 
-_SERVICE = "/recollect.v1.RetrievalService/"
+_SERVICE = "/hitherto.v1.RetrievalService/"
 # query_embedding: field 3, packed.
 _VECTOR_TAG = b"\x1a"
 _REPEATED = 16

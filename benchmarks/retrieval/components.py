@@ -9,7 +9,7 @@ import grpc
 
 from benchmarks.retrieval.stage import CallFailed, Stage
 from benchmarks.retrieval.wording import Questions
-from recollect.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
+from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
 
 _REFUSED = re.compile(r"weights\[(\w+)\]")
 

@@ -29,7 +29,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from benchmarks.bare_service import Take, serve
 from benchmarks.embeddings_reply import DIMENSIONS
-from recollect.v1 import retrieval_service_pb2
+from hitherto.v1 import retrieval_service_pb2
 
 KINDS = ("echo", "select", "search")
 CONNINFO = "FLOOR_CONNINFO"
@@ -123,7 +123,7 @@ def _pool() -> AsyncConnectionPool[AsyncConnection]:
 async def _configure(connection: AsyncConnection) -> None:
     await register_vector_async(connection)
     await connection.execute(
-        "SELECT set_config('recollect.tenant_id', %s, false)", [os.environ[TENANT]]
+        "SELECT set_config('hitherto.tenant_id', %s, false)", [os.environ[TENANT]]
     )
 
 

@@ -10,7 +10,7 @@ from pgvector.psycopg import register_vector
 from benchmarks.embeddings_reply import DIMENSIONS
 from benchmarks.retrieval.person import Person
 from benchmarks.retrieval.writing import TENANT, Connection, write
-from recollect_shared.config import DEFAULT_EMBEDDING_MODEL as MODEL
+from hitherto_shared.config import DEFAULT_EMBEDDING_MODEL as MODEL
 
 _MODEL = """
 INSERT INTO embedding_models (model, dimensions, active, activated_at)
@@ -43,7 +43,7 @@ _TABLES = (
 _WRITTEN_COLUMNS = """
 SELECT column_name
 FROM information_schema.columns
-WHERE table_schema = 'recollect' AND table_name = %s
+WHERE table_schema = 'hitherto' AND table_name = %s
   AND is_generated = 'NEVER' AND is_identity = 'NO'
 ORDER BY ordinal_position
 """
@@ -57,10 +57,10 @@ _NEW = {
 def connect(superuser_conninfo: str) -> Connection:
     """An administrator's connection that writes as the owner, without looking up references."""
     connection = psycopg.connect(superuser_conninfo, autocommit=True)
-    connection.execute("SET search_path = recollect, public")
+    connection.execute("SET search_path = hitherto, public")
     # Every row is right by construction; the owner alone could not say so.
     connection.execute("SET session_replication_role = replica")
-    connection.execute("SET ROLE recollect_owner")
+    connection.execute("SET ROLE hitherto_owner")
     register_vector(connection)
     return connection
 
@@ -112,4 +112,4 @@ def settle(connection: Connection) -> None:
     connection.execute("RESET ROLE")
     connection.execute("VACUUM (ANALYZE)")
     connection.execute("CHECKPOINT")
-    connection.execute("SET ROLE recollect_owner")
+    connection.execute("SET ROLE hitherto_owner")

@@ -31,7 +31,7 @@ from benchmarks.retrieval.stage import Stage, database, machine, staged
 from benchmarks.retrieval.starting import measure_start
 from benchmarks.retrieval.walls import TURNS, measure_walls
 from benchmarks.retrieval.writing import Connection
-from recollect_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.embedded import EmbeddedPostgres
 
 Progress = Callable[[str, int, int], None]
 """Told the phase, how many of it are done, and how many there are."""
@@ -49,7 +49,7 @@ async def measure(options: Options, progress: Progress) -> Report:
     if options.start:
         progress("starting cold and warm", 0, 1)
         start = await measure_start()
-    with tempfile.TemporaryDirectory(prefix="recollect-") as name:
+    with tempfile.TemporaryDirectory(prefix="hitherto-") as name:
         folder = Path(name)
         progress("starting the database", 0, 1)
         async with database(folder) as postgres:
@@ -101,7 +101,7 @@ class Run:
         progress: Progress,
     ) -> Self:
         """A run on a database from `database`, for people from `people_of`; to be closed."""
-        connection = loading.connect(postgres.superuser_conninfo("recollect"))
+        connection = loading.connect(postgres.superuser_conninfo("hitherto"))
         return cls(options, connection, people, progress)
 
     def close(self) -> None:

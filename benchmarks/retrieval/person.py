@@ -21,8 +21,8 @@ from benchmarks.retrieval.wording import (
     topics_of,
     vector,
 )
-from recollect_shared.text.bm25 import Statistics
-from recollect_shared.text.terms import count_terms
+from hitherto_shared.text.bm25 import Statistics
+from hitherto_shared.text.terms import count_terms
 
 OF_A_CONVERSATION = 20
 TYPES = (

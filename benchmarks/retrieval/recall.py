@@ -19,7 +19,7 @@ from benchmarks.retrieval.figures import Recall
 from benchmarks.retrieval.person import TYPES, Learnt, Person
 from benchmarks.retrieval.stage import CallFailed, Stage
 from benchmarks.retrieval.wording import Questions, vector
-from recollect.v1 import memory_pb2, retrieval_service_pb2, retrieval_service_pb2_grpc
+from hitherto.v1 import memory_pb2, retrieval_service_pb2, retrieval_service_pb2_grpc
 
 LIMITS = (5, 20, 60)
 _AT_A_TIME = 4

@@ -21,11 +21,11 @@ from benchmarks.retrieval import floor as floor_process
 from benchmarks.retrieval.caller import LINE_BYTES, Seen, Work
 from benchmarks.retrieval.writing import TENANT
 from benchmarks.watching import cpu_seconds
-from recollect_shared.auth.api_keys import create_key
-from recollect_shared.config import DEFAULT_EMBEDDING_MODEL as MODEL
-from recollect_shared.database.connect import with_role
-from recollect_shared.database.embedded import EmbeddedPostgres
-from recollect_shared.database.migrate import migrate
+from hitherto_shared.auth.api_keys import create_key
+from hitherto_shared.config import DEFAULT_EMBEDDING_MODEL as MODEL
+from hitherto_shared.database.connect import with_role
+from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.migrate import migrate
 
 
 class CallFailed(RuntimeError):
@@ -128,7 +128,7 @@ async def staged(
         embedder = await processes.start("benchmarks.retrieval.embedder")
         environment = {
             floor_process.CONNINFO: with_role(
-                postgres.conninfo(), "recollect_read", application="floor"
+                postgres.conninfo(), "hitherto_read", application="floor"
             ),
             floor_process.MODEL: MODEL,
             floor_process.TENANT: TENANT,
@@ -142,7 +142,7 @@ async def staged(
             for kind in floor_process.KINDS
         }
         service = await processes.start(
-            "recollect_retrieval",
+            "hitherto_retrieval",
             **{**service_settings(folder), **openai_settings(embedder), **settings},
         )
         caller = await processes.start("benchmarks.retrieval.caller")
@@ -169,9 +169,9 @@ def data_dir_in(folder: Path) -> Path:
 def service_settings(folder: Path) -> dict[str, str]:
     """Environment of a service on the database in `folder`."""
     return {
-        "RECOLLECT_DATA_DIR": str(data_dir_in(folder)),
-        "RECOLLECT_RETRIEVAL_LISTEN": "127.0.0.1:0",
-        "RECOLLECT_AUTH": "api-key",
+        "HITHERTO_DATA_DIR": str(data_dir_in(folder)),
+        "HITHERTO_RETRIEVAL_LISTEN": "127.0.0.1:0",
+        "HITHERTO_AUTH": "api-key",
     }
 
 
@@ -195,7 +195,7 @@ def machine(postgres_version: int) -> dict[str, str | int | float]:
 
 async def _key(postgres: EmbeddedPostgres) -> str:
     async with await psycopg.AsyncConnection.connect(
-        with_role(postgres.conninfo(), "recollect_maintenance", application="benchmark"),
+        with_role(postgres.conninfo(), "hitherto_maintenance", application="benchmark"),
         autocommit=True,
     ) as connection:
         return await create_key(connection, tenant_id=TENANT, name="benchmark", scopes=["read"])

@@ -11,7 +11,7 @@ import grpc
 from benchmarks.processes import Processes
 from benchmarks.retrieval.figures import Start
 from benchmarks.retrieval.stage import service_settings
-from recollect.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
+from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
 
 _ANSWER_SECONDS = 60.0
 
@@ -24,7 +24,7 @@ async def measure_start() -> Start:
     Raises:
         ProcessFailed: The service did not come up.
     """
-    with tempfile.TemporaryDirectory(prefix="recollect-") as name:
+    with tempfile.TemporaryDirectory(prefix="hitherto-") as name:
         folder = Path(name)
         # Postgres runs as another account where this one is root's.
         folder.chmod(0o711)
@@ -35,7 +35,7 @@ async def _seconds(folder: Path) -> float:
     began = time.perf_counter()
     with Processes(folder) as processes:
         service = await processes.start(
-            "recollect_retrieval", **{**service_settings(folder), "RECOLLECT_AUTH": "off"}
+            "hitherto_retrieval", **{**service_settings(folder), "HITHERTO_AUTH": "off"}
         )
         async with grpc.aio.insecure_channel(f"127.0.0.1:{service.port}") as channel:
             await retrieval_service_pb2_grpc.RetrievalServiceStub(channel).SearchMemories(

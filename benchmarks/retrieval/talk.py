@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 
 from benchmarks.retrieval.person import OF_A_CONVERSATION, Learnt, Person
 from benchmarks.words import sentence
-from recollect_shared.text.passages import summary_text
-from recollect_shared.text.terms import count_terms
+from hitherto_shared.text.passages import summary_text
+from hitherto_shared.text.terms import count_terms
 
 _ANSWERED = 4
 """Of so many messages of the user the assistant answers one."""

@@ -61,9 +61,9 @@ async def measure_walls(
     times: defaultdict[bool, list[float]] = defaultdict(list)
     with Processes(stage.folder) as processes:
         settings = {**service_settings(stage.folder), **openai_settings(stage.embedder)}
-        walled = await processes.start("recollect_retrieval", **settings)
+        walled = await processes.start("hitherto_retrieval", **settings)
         trusting = await processes.start(
-            "recollect_retrieval", **{**settings, "RECOLLECT_AUTH": "off"}
+            "hitherto_retrieval", **{**settings, "HITHERTO_AUTH": "off"}
         )
         try:
             for turn in range(TURNS):

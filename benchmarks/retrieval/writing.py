@@ -22,10 +22,10 @@ from benchmarks.retrieval.person import Person
 from benchmarks.retrieval.segments import postings
 from benchmarks.retrieval.talk import Conversation, Message, conversations_of
 from benchmarks.retrieval.wording import vector
-from recollect_shared.auth.principal import DEFAULT_TENANT
-from recollect_shared.config import DEFAULT_EMBEDDING_MODEL as MODEL
-from recollect_shared.text.normalise import fold
-from recollect_shared.text.terms import count_terms
+from hitherto_shared.auth.principal import DEFAULT_TENANT
+from hitherto_shared.config import DEFAULT_EMBEDDING_MODEL as MODEL
+from hitherto_shared.text.normalise import fold
+from hitherto_shared.text.terms import count_terms
 
 TENANT = DEFAULT_TENANT
 

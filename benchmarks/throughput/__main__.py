@@ -17,7 +17,7 @@ from benchmarks.profiler import NoProfiler
 from benchmarks.throughput.driver import Stalled
 from benchmarks.throughput.measure import Options, measure
 from benchmarks.throughput.table import print_tables
-from recollect_shared.database.embedded import EmbeddedPostgresError
+from hitherto_shared.database.embedded import EmbeddedPostgresError
 
 
 def main() -> int:

@@ -14,7 +14,7 @@ import grpc
 from psycopg import AsyncConnection
 
 from benchmarks.throughput.load import request
-from recollect.v1 import extraction_service_pb2_grpc
+from hitherto.v1 import extraction_service_pb2_grpc
 
 _CALL_SECONDS = 30.0
 _LOOK_SECONDS = 0.05

@@ -6,7 +6,7 @@ import random
 from datetime import UTC, datetime, timedelta
 
 from benchmarks.words import sentence
-from recollect.v1 import conversation_pb2, extraction_service_pb2
+from hitherto.v1 import conversation_pb2, extraction_service_pb2
 
 MESSAGES = 20
 _WORDS = (10, 40)

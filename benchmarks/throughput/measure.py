@@ -28,7 +28,7 @@ from benchmarks.throughput.driver import Driver
 from benchmarks.throughput.figures import Floor, Memory, Report, Spread
 from benchmarks.throughput.load import request
 from benchmarks.watching import MemoryWatch, cpu_seconds
-from recollect_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.embedded import EmbeddedPostgres
 
 # Pauses that fall on every part of a service's own rounds.
 _PAUSES = (0.05, 0.13, 0.21, 0.08, 0.17)
@@ -77,7 +77,7 @@ async def measure(options: Options, progress: Progress) -> Report:
     """
     load_average = round(os.getloadavg()[0], 2)
     async with AsyncExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recollect-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hitherto-")))
         # Postgres runs as another account where this one is root's.
         folder.chmod(0o711)
         data_dir = folder / "data"
@@ -88,14 +88,14 @@ async def measure(options: Options, progress: Progress) -> Report:
         processes = stack.enter_context(Processes(folder))
         model = await processes.start("benchmarks.throughput.model_server")
         services = [
-            await processes.start("recollect_extraction", **_settings(data_dir, model.port))
+            await processes.start("hitherto_extraction", **_settings(data_dir, model.port))
             for _ in range(options.services)
         ]
         connection = await stack.enter_async_context(
             await psycopg.AsyncConnection.connect(
                 make_conninfo(
-                    postgres.superuser_conninfo("recollect"),
-                    options="-c search_path=recollect,public",
+                    postgres.superuser_conninfo("hitherto"),
+                    options="-c search_path=hitherto,public",
                 ),
                 autocommit=True,
             )
@@ -222,8 +222,8 @@ async def _floor(
 
 def _settings(data_dir: Path, model_port: int) -> dict[str, str]:
     return {
-        "RECOLLECT_DATA_DIR": str(data_dir),
-        "RECOLLECT_EXTRACTION_LISTEN": "127.0.0.1:0",
+        "HITHERTO_DATA_DIR": str(data_dir),
+        "HITHERTO_EXTRACTION_LISTEN": "127.0.0.1:0",
         "OPENAI_BASE_URL": f"http://127.0.0.1:{model_port}/v1",
         "EMBEDDING_DIMENSIONS": str(DIMENSIONS),
     }

@@ -24,16 +24,16 @@ from examples.demo.services import ServiceFailed, running
 from examples.demo.show import Page, make_console
 from examples.demo.story import Story, sample_transcripts, tell, tell_what_runs
 from examples.demo.work import Run, learn
-from recollect_client import RecollectCallError
-from recollect_client.transcripts import FileTranscript, TranscriptError
-from recollect_shared.config import SharedSettings, describe
-from recollect_shared.database.embedded import EmbeddedPostgresError
+from hitherto_client import HithertoCallError
+from hitherto_client.transcripts import FileTranscript, TranscriptError
+from hitherto_shared.config import SharedSettings, describe
+from hitherto_shared.database.embedded import EmbeddedPostgresError
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m examples.demo",
-        description="Tell the whole story of Recollect on sample conversations, or on your own.",
+        description="Tell the whole story of Hitherto on sample conversations, or on your own.",
     )
     parser.add_argument(
         "--transcripts",
@@ -44,7 +44,7 @@ def _arguments() -> argparse.Namespace:
         "--data-dir",
         type=Path,
         metavar="DIR",
-        help="data folder (default: .recollect/demo here, else in the default data folder)",
+        help="data folder (default: .hitherto/demo here, else in the default data folder)",
     )
     return parser.parse_args()
 
@@ -81,7 +81,7 @@ def main() -> int:
     except ValidationError as error:
         complaints.print(f"demo: {describe(error)}", markup=False, style="red")
         return 2
-    except (ServiceFailed, EmbeddedPostgresError, RecollectCallError, OSError) as error:
+    except (ServiceFailed, EmbeddedPostgresError, HithertoCallError, OSError) as error:
         complaints.print(f"demo: {error}", markup=False, style="red")
         return 1
     except KeyboardInterrupt:
@@ -95,7 +95,7 @@ def _run(
 ) -> None:
     page = Page(make_console())
     run = Run()
-    page.say("Recollect: conversations in, memories kept, context out.", "bold")
+    page.say("Hitherto: conversations in, memories kept, context out.", "bold")
     page.say(f"The data is kept in {shown(data_dir)}; delete that folder to begin anew.")
     with running(data_dir, environment) as services:
         tell_what_runs(page, services)
@@ -113,7 +113,7 @@ def _run(
             )
     page.chapter("Go on")
     page.item("make run: both services in the foreground")
-    page.item('recollect submit FILE, recollect context USER "a question": the same by hand')
+    page.item('hitherto submit FILE, hitherto context USER "a question": the same by hand')
     page.item("make demo TRANSCRIPTS=path: this demo on conversations of your own")
     page.item("docs/api.md: every call; docs/design.md: how it works")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from examples.demo.show import word
-from recollect.v1 import conversation_pb2, memory_pb2, retrieval_service_pb2, search_pb2
+from hitherto.v1 import conversation_pb2, memory_pb2, retrieval_service_pb2, search_pb2
 
 if TYPE_CHECKING:
     from examples.demo.story import Story

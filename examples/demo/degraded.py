@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from examples.demo.model_server import ModelServer
 from examples.demo.show import word
-from recollect.v1 import retrieval_service_pb2, search_pb2
-from recollect_client import RecollectClient
-from recollect_shared.config import SharedSettings
-from recollect_shared.startup import configured_embedder
+from hitherto.v1 import retrieval_service_pb2, search_pb2
+from hitherto_client import HithertoClient
+from hitherto_shared.config import SharedSettings
+from hitherto_shared.startup import configured_embedder
 
 if TYPE_CHECKING:
     from examples.demo.story import Story
@@ -40,7 +40,7 @@ def tell_degraded(story: Story) -> None:
         _ask(story, client, FIRST)
 
 
-def _ask(story: Story, client: RecollectClient, query: str) -> None:
+def _ask(story: Story, client: HithertoClient, query: str) -> None:
     page, user = story.page, story.run.user("maren")
     reply = story.timed(
         "search, second service", lambda: client.search_memories(user, query, limit=_SHOWN)

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from aiohttp import web
 
-from recollect_shared.embeddings.protocol import Embedder
+from hitherto_shared.embeddings.protocol import Embedder
 
 _START_SECONDS = 30.0
 
@@ -40,7 +40,7 @@ class ModelServer:
     def settings(self) -> dict[str, str]:
         """What a service needs to know to embed here."""
         return {
-            "RECOLLECT_EMBEDDER": "openai",
+            "HITHERTO_EMBEDDER": "openai",
             "OPENAI_BASE_URL": f"http://127.0.0.1:{self._port}/v1",
             "OPENAI_API_KEY": "not-needed",
             "EMBEDDING_MODEL": self._embedder.name,

@@ -6,8 +6,8 @@ from collections import Counter
 
 from examples.demo.show import LEARNT_COLUMNS, learnt, profile_lines, word
 from examples.demo.story import Story, tell_cost
-from recollect.v1 import job_pb2, memory_pb2
-from recollect_client.transcripts import Defaults, FileTranscript, read_transcripts
+from hitherto.v1 import job_pb2, memory_pb2
+from hitherto_client.transcripts import Defaults, FileTranscript, read_transcripts
 
 _ROWS = 25
 

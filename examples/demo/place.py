@@ -7,19 +7,19 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from recollect_shared.config import SharedSettings
-from recollect_shared.database.embedded import default_data_dir
-from recollect_shared.database.embedded.account import account_for
-from recollect_shared.database.embedded.layout import Layout
+from hitherto_shared.config import SharedSettings
+from hitherto_shared.database.embedded import default_data_dir
+from hitherto_shared.database.embedded.account import account_for
+from hitherto_shared.database.embedded.layout import Layout
 
-_OURS = ("RECOLLECT_", "MAX_CONTEXT_", "DATABASE_URL")
+_OURS = ("HITHERTO_", "MAX_CONTEXT_", "DATABASE_URL")
 _HEARD = frozenset(
     {
-        "RECOLLECT_EXTRACTOR",
-        "RECOLLECT_EMBEDDER",
-        "RECOLLECT_ONNX_MODEL_DIR",
-        "RECOLLECT_MODEL_TIMEOUT_SECONDS",
-        "RECOLLECT_PRICES_FILE",
+        "HITHERTO_EXTRACTOR",
+        "HITHERTO_EMBEDDER",
+        "HITHERTO_ONNX_MODEL_DIR",
+        "HITHERTO_MODEL_TIMEOUT_SECONDS",
+        "HITHERTO_PRICES_FILE",
     }
 )
 
@@ -44,7 +44,7 @@ def choose_data_dir(settings: SharedSettings) -> Path:
     keeps to the one that it began with.
     """
     name = Path("demo") / _slug(settings)
-    here = Path.cwd() / ".recollect"
+    here = Path.cwd() / ".hitherto"
     return (here if _suits(here / name) else default_data_dir()) / name
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from examples.demo.show import word
-from recollect.v1 import conversation_pb2, search_pb2
+from hitherto.v1 import conversation_pb2, search_pb2
 
 if TYPE_CHECKING:
     from examples.demo.story import Story

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from recollect_client import RecollectCallError, RecollectClient
-from recollect_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgresError
-from recollect_shared.database.embedded.layout import Layout
-from recollect_shared.processes.held_signals import signals_held
+from hitherto_client import HithertoCallError, HithertoClient
+from hitherto_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgresError
+from hitherto_shared.database.embedded.layout import Layout
+from hitherto_shared.processes.held_signals import signals_held
 
 _START_SECONDS = 120.0
 _STOP_SECONDS = 40.0
@@ -57,7 +57,7 @@ class _Service:
 class Running:
     """The two services while they run."""
 
-    client: RecollectClient
+    client: HithertoClient
     start_seconds: float
     extractor: str
     """`openai` or `offline`."""
@@ -67,7 +67,7 @@ class Running:
     environment: Mapping[str, str]
 
     @contextlib.contextmanager
-    def another_reader(self, settings: Mapping[str, str]) -> Iterator[RecollectClient]:
+    def another_reader(self, settings: Mapping[str, str]) -> Iterator[HithertoClient]:
         """A second retrieval service on the same data while the two run; leaving ends it.
 
         Args:
@@ -82,9 +82,9 @@ class Running:
             with signals_held():
                 services.append(_start("retrieval", self.folder, environment, "another retrieval"))
             _await_ready(services[0])
-            with RecollectClient(services[0].address, self.client.extraction_address) as client:
+            with HithertoClient(services[0].address, self.client.extraction_address) as client:
                 yield client
-        except RecollectCallError as error:
+        except HithertoCallError as error:
             raise ServiceFailed("\n".join([str(error), services[0].last_words()])) from error
         finally:
             _end(services, self.folder)
@@ -108,7 +108,7 @@ def running(data_dir: Path, environment: Mapping[str, str]) -> Iterator[Running]
         for service in services:
             _await_ready(service)
         reads, writes = services
-        with RecollectClient(reads.address, writes.address) as client:
+        with HithertoClient(reads.address, writes.address) as client:
             yield Running(
                 client,
                 time.monotonic() - started,
@@ -121,7 +121,7 @@ def running(data_dir: Path, environment: Mapping[str, str]) -> Iterator[Running]
         for service in services:
             if service.process.poll() is not None:
                 raise ServiceFailed(f"the {service.name} service ended by itself")
-    except (ServiceFailed, RecollectCallError, EmbeddedPostgresError, OSError) as error:
+    except (ServiceFailed, HithertoCallError, EmbeddedPostgresError, OSError) as error:
         raise ServiceFailed(
             "\n".join([str(error), *(service.last_words() for service in services)])
         ) from error
@@ -140,12 +140,12 @@ def _start(name: str, folder: Path, environment: Mapping[str, str], called: str 
     called = called or name
     log = folder / f"{called.replace(' ', '-')}-{os.getpid()}.log"
     settings = {
-        "RECOLLECT_DATA_DIR": str(folder),
-        f"RECOLLECT_{name.upper()}_LISTEN": "127.0.0.1:0",
+        "HITHERTO_DATA_DIR": str(folder),
+        f"HITHERTO_{name.upper()}_LISTEN": "127.0.0.1:0",
     }
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", f"recollect_{name}"],
+            [sys.executable, "-m", f"hitherto_{name}"],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from recollect.v1 import memory_pb2, profile_pb2
+from hitherto.v1 import memory_pb2, profile_pb2
 
 _PIPE_WIDTH = 100
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

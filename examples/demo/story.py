@@ -20,10 +20,10 @@ from examples.demo.services import Running
 from examples.demo.show import LEARNT_COLUMNS, Page, day, learnt, profile_lines
 from examples.demo.upkeep import tell_upkeep
 from examples.demo.work import Run, Work
-from recollect.v1 import conversation_pb2, memory_pb2, profile_pb2
-from recollect_client import RecollectCallError
-from recollect_client.transcripts import Defaults, FileTranscript, read_transcripts
-from recollect_extraction.provider.offline.evaluation import measure
+from hitherto.v1 import conversation_pb2, memory_pb2, profile_pb2
+from hitherto_client import HithertoCallError
+from hitherto_client.transcripts import Defaults, FileTranscript, read_transcripts
+from hitherto_extraction.provider.offline.evaluation import measure
 
 FOLDER = Path(__file__).parent
 PLANTED = ("administrator", "invoice", "full access", "pay@", "dropped without confirmation")
@@ -82,7 +82,7 @@ class Story:
         """The profile of a person; None if nothing is in one yet."""
         try:
             return self.running.client.get_profile(self.run.user(user)).profile
-        except RecollectCallError as error:
+        except HithertoCallError as error:
             if error.code is grpc.StatusCode.NOT_FOUND:
                 return None
             raise

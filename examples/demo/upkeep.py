@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from recollect.v1 import (
+from hitherto.v1 import (
     history_pb2,
     job_pb2,
     maintenance_service_pb2,

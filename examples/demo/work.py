@@ -16,10 +16,10 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from recollect.v1 import conversation_pb2, job_pb2
-from recollect_client import RecollectClient
-from recollect_client.batches import batches
-from recollect_client.transcripts import FileTranscript
+from hitherto.v1 import conversation_pb2, job_pb2
+from hitherto_client import HithertoClient
+from hitherto_client.batches import batches
+from hitherto_client.transcripts import FileTranscript
 
 _JOB_SECONDS = 900.0
 
@@ -87,11 +87,11 @@ class Work:
         return sum(item.job.result.usage.cost_usd for item in self.learnt)
 
 
-def learn(client: RecollectClient, transcripts: Sequence[FileTranscript], console: Console) -> Work:
+def learn(client: HithertoClient, transcripts: Sequence[FileTranscript], console: Console) -> Work:
     """Submit the transcripts and wait for their jobs.
 
     Raises:
-        RecollectCallError: A request was refused, or a job did not end in time.
+        HithertoCallError: A request was refused, or a job did not end in time.
     """
     began = time.monotonic()
     accept: list[float] = []

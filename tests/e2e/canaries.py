@@ -19,7 +19,7 @@ _COLUMNS = """
 SELECT c.relname::text, a.attname::text, format_type(a.atttypid, NULL), a.attnotnull
 FROM pg_class AS c
 JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-WHERE c.relnamespace = 'recollect'::regnamespace AND c.relkind = 'r'
+WHERE c.relnamespace = 'hitherto'::regnamespace AND c.relkind = 'r'
   AND a.attgenerated = '' AND a.attidentity = ''
   AND EXISTS (SELECT FROM pg_attribute AS u WHERE u.attrelid = c.oid
               AND u.attname IN ('user_id', 'user_ids') AND NOT u.attisdropped)
@@ -28,7 +28,7 @@ ORDER BY c.relname, a.attnum
 
 _CHECKS = """
 SELECT conrelid::regclass::text, conname FROM pg_constraint
-WHERE contype = 'c' AND connamespace = 'recollect'::regnamespace
+WHERE contype = 'c' AND connamespace = 'hitherto'::regnamespace
 """
 
 _TEXTS = {"text", "text[]", "jsonb", "character varying"}
@@ -123,7 +123,7 @@ def dump(conninfo: str) -> Iterator[tuple[str, str]]:
     with psycopg.connect(conninfo) as connection:
         for (table,) in connection.execute(
             "SELECT c.oid::regclass::text FROM pg_class AS c"
-            " WHERE c.relnamespace = 'recollect'::regnamespace AND c.relkind IN ('r', 'm')"
+            " WHERE c.relnamespace = 'hitherto'::regnamespace AND c.relkind IN ('r', 'm')"
             " ORDER BY 1"
         ).fetchall():
             with connection.cursor().copy(f"COPY {table} TO STDOUT".encode()) as rows:

@@ -11,17 +11,17 @@ from typing import Any
 import grpc
 import pytest
 
-from recollect.v1 import (
+from hitherto.v1 import (
     extraction_service_pb2_grpc,
     maintenance_service_pb2_grpc,
     memory_service_pb2_grpc,
     privacy_service_pb2_grpc,
     retrieval_service_pb2_grpc,
 )
-from recollect_extraction.config import ExtractionSettings
-from recollect_extraction.wiring.service import running as extraction_running
-from recollect_retrieval import __main__ as retrieval
-from recollect_retrieval.config import RetrievalSettings
+from hitherto_extraction.config import ExtractionSettings
+from hitherto_extraction.wiring.service import running as extraction_running
+from hitherto_retrieval import __main__ as retrieval
+from hitherto_retrieval.config import RetrievalSettings
 from tests.scripted_model import ScriptedModel, canary_script
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import psycopg
 
-from recollect_shared.auth.api_keys import create_key
-from recollect_shared.auth.principal import CAPABILITIES
-from recollect_shared.database.connect import Role, with_role
-from recollect_shared.database.pool import Connection
+from hitherto_shared.auth.api_keys import create_key
+from hitherto_shared.auth.principal import CAPABILITIES
+from hitherto_shared.database.connect import Role, with_role
+from hitherto_shared.database.pool import Connection
 
 EVERYTHING = ["read", "write", "maintenance", "admin"]
 
@@ -27,7 +27,7 @@ async def as_role(conninfo: str, role: Role) -> AsyncIterator[Connection]:
 
 async def key(conninfo: str, tenant: str = "a", **given: Any) -> str:
     """A new key with every scope and capability, unless `given` says otherwise."""
-    async with as_role(conninfo, "recollect_maintenance") as connection:
+    async with as_role(conninfo, "hitherto_maintenance") as connection:
         return await create_key(
             connection,
             **{

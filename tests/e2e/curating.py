@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 from google.protobuf import field_mask_pb2, json_format, struct_pb2
 
-from recollect.v1 import extraction_service_pb2, job_pb2, memory_pb2, retrieval_service_pb2
-from recollect.v1 import memory_service_pb2 as pb
+from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2, retrieval_service_pb2
+from hitherto.v1 import memory_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ended, rows
 

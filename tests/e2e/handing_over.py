@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from recollect.v1 import document_pb2, job_pb2
-from recollect.v1 import extraction_service_pb2 as pb
-from recollect.v1 import retrieval_service_pb2 as retrieval
-from recollect_shared.text.terms import count_terms
+from hitherto.v1 import document_pb2, job_pb2
+from hitherto.v1 import extraction_service_pb2 as pb
+from hitherto.v1 import retrieval_service_pb2 as retrieval
+from hitherto_shared.text.terms import count_terms
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ended, rows
 

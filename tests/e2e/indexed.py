@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from recollect_extraction.pipeline.backfill import Backfill
-from recollect_shared.database.pool import Database
-from recollect_shared.embeddings.openai_api import OpenAIEmbedder
-from recollect_shared.startup import configure_vectors
-from recollect_shared.text.terms import count_terms
+from hitherto_extraction.pipeline.backfill import Backfill
+from hitherto_shared.database.pool import Database
+from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.startup import configure_vectors
+from hitherto_shared.text.terms import count_terms
 from tests.e2e.learning import rows
 from tests.scripted_model import ScriptedModel
 from tests.scripted_model.vectors import text_vector
@@ -105,7 +105,7 @@ async def backfill(conninfo: str, model: ScriptedModel, **given: Any) -> AsyncIt
     """A back-fill of one's own on the test's database."""
     database = Database(
         conninfo,
-        "recollect_maintenance",
+        "hitherto_maintenance",
         application="tests",
         max_size=2,
         configure=configure_vectors,

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 
-from recollect.v1 import (
+from hitherto.v1 import (
     conversation_pb2,
     extraction_service_pb2,
     job_pb2,

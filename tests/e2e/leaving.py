@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from recollect.v1 import privacy_pb2
-from recollect.v1 import privacy_service_pb2 as pb
+from hitherto.v1 import privacy_pb2
+from hitherto.v1 import privacy_service_pb2 as pb
 from tests.e2e.conftest import Services
 
 

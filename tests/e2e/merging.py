@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from recollect.v1 import job_pb2, maintenance_service_pb2, memory_pb2
+from hitherto.v1 import job_pb2, maintenance_service_pb2, memory_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ended, learn, memories, talk
 from tests.scripted_model import ChatAnswer, ChatRequest

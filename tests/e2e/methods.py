@@ -16,7 +16,7 @@ from google.protobuf.message_factory import GetMessageClass
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from recollect.v1 import (
+from hitherto.v1 import (
     error_reason_pb2,
     extraction_service_pb2,
     maintenance_service_pb2,
@@ -25,7 +25,7 @@ from recollect.v1 import (
     retrieval_service_pb2,
     session_service_pb2,
 )
-from recollect_shared.rpc.planned import PLANNED
+from hitherto_shared.rpc.planned import PLANNED
 from tests.e2e.conftest import Services
 
 SERVICES: list[ServiceDescriptor] = [
@@ -51,7 +51,7 @@ class Method:
 
     @property
     def path(self) -> str:
-        return f"/recollect.v1.{self.name}"
+        return f"/hitherto.v1.{self.name}"
 
 
 METHODS = {
@@ -164,7 +164,7 @@ def read_refusal(error: grpc.aio.AioRpcError) -> Refusal:
         bad = error_details_pb2.BadRequest()
         retry = error_details_pb2.RetryInfo()
         if detail.Unpack(info):
-            assert info.domain == "recollect"
+            assert info.domain == "hitherto"
             reason, metadata = info.reason, dict(info.metadata)
         elif detail.Unpack(bad):
             fields = {found.field: found.description for found in bad.field_violations}
@@ -206,7 +206,7 @@ def documented(refusal: Refusal) -> Refusal:
 
 def _examples() -> dict[str, tuple[str, set[str], bool]]:
     """By reason: the status, the metadata keys and whether RetryInfo comes along."""
-    text = (Path(__file__).parents[2] / "protos/recollect/v1/error_reason.proto").read_text("utf-8")
+    text = (Path(__file__).parents[2] / "protos/hitherto/v1/error_reason.proto").read_text("utf-8")
     found = {}
     for comment, name in re.findall(r"((?:  //[^\n]*\n)+)  ERROR_REASON_(\w+) = \d+;", text):
         prose = " ".join(line.strip().removeprefix("//").strip() for line in comment.splitlines())

@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 
 import grpc
 
-from recollect.v1 import (
+from hitherto.v1 import (
     extraction_service_pb2,
     extraction_service_pb2_grpc,
     job_pb2,
     retrieval_service_pb2,
     retrieval_service_pb2_grpc,
 )
-from recollect_shared.rpc.call import Context
+from hitherto_shared.rpc.call import Context
 
 
 class Echo(

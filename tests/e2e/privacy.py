@@ -7,8 +7,8 @@ from typing import Any
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from recollect.v1 import privacy_pb2, retrieval_service_pb2, search_pb2
-from recollect.v1 import privacy_service_pb2 as pb
+from hitherto.v1 import privacy_pb2, retrieval_service_pb2, search_pb2
+from hitherto.v1 import privacy_service_pb2 as pb
 from tests.e2e.conftest import Services
 
 SCOPES = [number for number in search_pb2.SearchScope.values() if number]

@@ -7,7 +7,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from recollect.v1 import (
+from hitherto.v1 import (
     conversation_pb2,
     document_pb2,
     memory_pb2,
@@ -15,12 +15,12 @@ from recollect.v1 import (
     profile_pb2,
     session_pb2,
 )
-from recollect.v1 import extraction_service_pb2 as extraction
-from recollect.v1 import maintenance_service_pb2 as maintenance
-from recollect.v1 import memory_service_pb2 as memory
-from recollect.v1 import privacy_service_pb2 as privacy
-from recollect.v1 import retrieval_service_pb2 as retrieval
-from recollect.v1 import session_service_pb2 as session
+from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import maintenance_service_pb2 as maintenance
+from hitherto.v1 import memory_service_pb2 as memory
+from hitherto.v1 import privacy_service_pb2 as privacy
+from hitherto.v1 import retrieval_service_pb2 as retrieval
+from hitherto.v1 import session_service_pb2 as session
 from tests.e2e.methods import Method
 
 NOBODY = "01890000-0000-7000-8000-000000000000"
@@ -198,7 +198,7 @@ def _places(
         if kind(field):
             yield (f"{name}[0]" if field.is_repeated else name), _setter(field, reach)
         inner = field.message_type
-        if inner is None or inner.file.package != "recollect.v1" or inner.GetOptions().map_entry:
+        if inner is None or inner.file.package != "hitherto.v1" or inner.GetOptions().map_entry:
             continue
         if field.is_repeated and len(getattr(here, field.name)):
             yield from _places(

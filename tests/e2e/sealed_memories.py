@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recollect_shared.encryption.places import memory_place
+from hitherto_shared.encryption.places import memory_place
 from tests.e2e.learning import rows
 from tests.e2e.sealing import dump, holding, key_of
 
 _SEALED = """
 SELECT memory_id, status, version, sensitive, embedding_state, lexical_length, sealed
-FROM recollect.memories WHERE user_id = 'ana' AND sealed IS NOT NULL ORDER BY created_at, memory_id
+FROM hitherto.memories WHERE user_id = 'ana' AND sealed IS NOT NULL ORDER BY created_at, memory_id
 """
 
 

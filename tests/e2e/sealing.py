@@ -11,13 +11,13 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from recollect.v1 import memory_pb2
-from recollect.v1 import memory_service_pb2 as pb
-from recollect_shared.encryption.key_store import KeyStore
-from recollect_shared.encryption.sealed import UserKey
-from recollect_shared.encryption.user_keys import UserKeys
-from recollect_shared.encryption.wrapping import LocalWrapper
-from recollect_shared.sealing import load_secret
+from hitherto.v1 import memory_pb2
+from hitherto.v1 import memory_service_pb2 as pb
+from hitherto_shared.encryption.key_store import KeyStore
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.encryption.wrapping import LocalWrapper
+from hitherto_shared.sealing import load_secret
 from tests.e2e.conftest import Services
 
 KEK = b"e" * 32

@@ -11,13 +11,13 @@ import pytest
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
 
-from recollect.v1 import (
+from hitherto.v1 import (
     conversation_pb2,
     retrieval_service_pb2,
     session_pb2,
     session_service_pb2_grpc,
 )
-from recollect.v1 import session_service_pb2 as pb
+from hitherto.v1 import session_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.learning import rows
 from tests.e2e.methods import Refusal, read_refusal
@@ -142,7 +142,7 @@ def let_pass(conninfo: str, **seconds: int) -> None:
     with psycopg.connect(conninfo, autocommit=True) as connection:
         for table, amount in seconds.items():
             connection.execute(
-                f"UPDATE recollect.{table}"
+                f"UPDATE hitherto.{table}"
                 " SET expires_at = expires_at - make_interval(secs => %s)".encode(),
                 [amount],
             )
@@ -151,6 +151,6 @@ def let_pass(conninfo: str, **seconds: int) -> None:
 def lives_for(conninfo: str, table: str) -> int:
     """For how many seconds the one row of the table lives after its last update, rounded."""
     ((seconds,),) = rows(
-        conninfo, f"SELECT extract(epoch FROM expires_at - updated_at) FROM recollect.{table}"
+        conninfo, f"SELECT extract(epoch FROM expires_at - updated_at) FROM hitherto.{table}"
     )
     return round(float(seconds))

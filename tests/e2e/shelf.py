@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from recollect_shared.embeddings.offline import OfflineEmbedder
-from recollect_shared.embeddings.protocol import Vector
+from hitherto_shared.embeddings.offline import OfflineEmbedder
+from hitherto_shared.embeddings.protocol import Vector
 from tests.integration.retrieval.seed import Fact, remember
 from tests.integration.retrieval.seed_passages import (
     Outline,

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import psycopg
 
-from recollect.v1 import maintenance_service_pb2 as pb
+from hitherto.v1 import maintenance_service_pb2 as pb
 from tests.e2e.conftest import Services
 
 USER, KIND, DAY, MODEL = (

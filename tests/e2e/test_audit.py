@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from recollect.v1 import (
+from hitherto.v1 import (
     maintenance_service_pb2,
     memory_service_pb2,
     privacy_pb2,
@@ -21,7 +21,7 @@ from recollect.v1 import (
     retrieval_service_pb2,
     session_service_pb2,
 )
-from recollect.v1 import privacy_service_pb2 as pb
+from hitherto.v1 import privacy_service_pb2 as pb
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import as_role, bearer, key
 from tests.e2e.learning import ended, rows
@@ -200,7 +200,7 @@ async def test_h6_what_is_rolled_back_is_not_in_the_log(
 ) -> None:
     """The entry and the change are one transaction: where the log cannot be written, nothing is."""
     with psycopg.connect(superuser_conninfo, autocommit=True) as admin:
-        admin.execute("REVOKE INSERT ON audit_events FROM recollect_write")
+        admin.execute("REVOKE INSERT ON audit_events FROM hitherto_write")
     with pytest.raises(grpc.aio.AioRpcError):
         await save(services, "tea")
     assert rows(superuser_conninfo, "SELECT count(*) FROM memories") == [(0,)]
@@ -418,7 +418,7 @@ async def test_h6_what_a_person_reads_of_others_is_written_before_the_reply(
     assert event.count == 1
     assert [event] == await log(guarded, service, methods=[PROFILE.path], user_id="bo")
     with psycopg.connect(superuser_conninfo, autocommit=True) as admin:
-        admin.execute("REVOKE INSERT ON audit_events FROM recollect_read")
+        admin.execute("REVOKE INSERT ON audit_events FROM hitherto_read")
     with pytest.raises(grpc.aio.AioRpcError) as refusal:
         await read("bo")
     told = read_refusal(refusal.value)
@@ -455,7 +455,7 @@ async def test_h6_a_list_of_profiles_names_everybody_it_showed(
 async def test_h6_reads_of_an_hour_that_is_over_become_entries_once(
     services: Services, superuser_conninfo: str, conninfo: str
 ) -> None:
-    from recollect_shared.database.audit_log import close_hours
+    from hitherto_shared.database.audit_log import close_hours
 
     await services.retrieval.ListMemories(retrieval_service_pb2.ListMemoriesRequest(user_id="ana"))
     path = METHODS["RetrievalService/ListMemories"].path
@@ -465,7 +465,7 @@ async def test_h6_reads_of_an_hour_that_is_over_become_entries_once(
             "UPDATE audit_read_counts SET hour = hour - interval '2 hours',"
             " created_at = created_at - interval '2 hours'"
         )
-    async with as_role(conninfo, "recollect_maintenance") as connection:
+    async with as_role(conninfo, "hitherto_maintenance") as connection:
         await close_hours(connection)
     (after,) = await log(services, methods=[path])
     assert (after.id, after.count, after.user_hash) == (before.id, before.count, before.user_hash)

@@ -17,10 +17,10 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from recollect.v1 import conversation_pb2, job_pb2, memory_pb2, search_pb2
-from recollect.v1 import extraction_service_pb2 as extraction
-from recollect.v1 import retrieval_service_pb2 as retrieval
-from recollect_shared.auth.access import rules_of
+from hitherto.v1 import conversation_pb2, job_pb2, memory_pb2, search_pb2
+from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import retrieval_service_pb2 as retrieval
+from hitherto_shared.auth.access import rules_of
 from tests.e2e.conftest import Services
 from tests.e2e.methods import (
     METHODS,
@@ -54,9 +54,9 @@ GET_CONTEXT = METHODS["RetrievalService/GetContext"]
 _SERVER_IDS = ("memory_id", "job_id", "document_id")
 # Set in replies and ignored in requests, and a source's id, which may be longer than ours.
 _NO_ID = {
-    "recollect.v1.Message.conversation_id",
-    "recollect.v1.Document.id",
-    "recollect.v1.Document.source_id",
+    "hitherto.v1.Message.conversation_id",
+    "hitherto.v1.Document.id",
+    "hitherto.v1.Document.source_id",
 }
 
 
@@ -79,7 +79,7 @@ def is_amount(field: FieldDescriptor) -> bool:
 
 def is_moment(field: FieldDescriptor) -> bool:
     inner: Any = field.message_type
-    ignored = field.full_name == "recollect.v1.Document.updated_at"
+    ignored = field.full_name == "hitherto.v1.Document.updated_at"
     return inner is not None and inner.full_name == Timestamp.DESCRIPTOR.full_name and not ignored
 
 
@@ -589,7 +589,7 @@ async def test_idempotency_keys_tell_bodies_apart(services: Services) -> None:
 
 
 async def test_an_unknown_call_is_unimplemented(services: Services) -> None:
-    unknown: Any = services.retrieval_channel.unary_unary("/recollect.v1.RetrievalService/Nonsense")
+    unknown: Any = services.retrieval_channel.unary_unary("/hitherto.v1.RetrievalService/Nonsense")
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await unknown(b"")
     assert read_refusal(caught.value).code is grpc.StatusCode.UNIMPLEMENTED

@@ -11,7 +11,7 @@ from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Struct
 
-from recollect.v1 import (
+from hitherto.v1 import (
     conversation_pb2,
     extraction_service_pb2,
     history_pb2,

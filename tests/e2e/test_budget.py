@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from recollect.v1 import (
+from hitherto.v1 import (
     extraction_service_pb2,
     job_pb2,
     maintenance_service_pb2,
 )
-from recollect_extraction.budget import UPKEEP_SHARE
+from hitherto_extraction.budget import UPKEEP_SHARE
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
 from tests.e2e.methods import METHODS, refused
@@ -60,7 +60,7 @@ async def test_b14_extraction_stops_at_the_budget_and_goes_on_the_next_day(
         assert (await usage(services)).daily_budget_usd == pytest.approx(1.5 * CHAT_COST)
         (waiting,) = await submit(services, talk("remember canary:ibis", conversation="c2"))
         job = await paused(services, waiting)
-        assert "RECOLLECT_DAILY_BUDGET_USD" in job.error
+        assert "HITHERTO_DAILY_BUDGET_USD" in job.error
         assert (job.attempt, job.result.usage.llm_calls) == (0, 0)
         assert rows(superuser_conninfo, _WAITS) == [PAUSED]
         assert model.calls["chat"] == 2

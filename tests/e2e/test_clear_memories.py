@@ -10,11 +10,11 @@ import grpc
 import psycopg
 import pytest
 
-from recollect.v1 import conversation_pb2, job_pb2, memory_pb2, profile_pb2, retrieval_service_pb2
-from recollect.v1 import extraction_service_pb2 as extraction
-from recollect.v1 import memory_service_pb2 as memory
-from recollect_extraction.curation import clearing
-from recollect_shared.errors import Unavailable
+from hitherto.v1 import conversation_pb2, job_pb2, memory_pb2, profile_pb2, retrieval_service_pb2
+from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import memory_service_pb2 as memory
+from hitherto_extraction.curation import clearing
+from hitherto_shared.errors import Unavailable
 from tests.e2e.conftest import Services
 from tests.e2e.curating import history, restore, save, update
 from tests.e2e.handing_over import document, taken_in
@@ -33,23 +33,23 @@ NOTHING = {"memories": 0, "profiles": 0, "conversations": 0, "messages": 0}
 # So many memories of one user, with vectors, in every status that there is.
 _MANY = """
 WITH made AS (
-    INSERT INTO recollect.memories (tenant_id, user_id, memory_id, type, content, confidence,
+    INSERT INTO hitherto.memories (tenant_id, user_id, memory_id, type, content, confidence,
         source, origin, status, valid_from, said_at, lexical_no, lexical_length, embedding_state,
         superseded_by)
     SELECT u.tenant_id, u.user_id, gen_random_uuid(), 'fact', 'Fact number ' || n || ' 🍵', 'high',
            'explicit', 'user', s.status, now(), now(), 100000 + n, 3, 'stored',
            CASE s.status WHEN 'superseded' THEN gen_random_uuid() END
-    FROM recollect.users AS u, generate_series(1, %(many)s) AS n,
+    FROM hitherto.users AS u, generate_series(1, %(many)s) AS n,
          LATERAL (SELECT (ARRAY['active', 'achieved', 'archived', 'quarantined', 'contradicted',
                                 'superseded'])[1 + n %% 6] AS status) AS s
     WHERE u.user_id = 'ana'
     RETURNING tenant_id, user_id, memory_id, status
 )
-INSERT INTO recollect.memory_embeddings (tenant_id, user_id, memory_id, model, dimensions, status,
+INSERT INTO hitherto.memory_embeddings (tenant_id, user_id, memory_id, model, dimensions, status,
                                          embedding, text_version)
 SELECT made.tenant_id, made.user_id, made.memory_id, e.model, e.dimensions, made.status,
-       (SELECT v.embedding FROM recollect.memory_embeddings AS v LIMIT 1), 1
-FROM made, recollect.embedding_models AS e WHERE e.active
+       (SELECT v.embedding FROM hitherto.memory_embeddings AS v LIMIT 1), 1
+FROM made, hitherto.embedding_models AS e WHERE e.active
 """
 
 
@@ -61,7 +61,7 @@ def seed(conninfo: str, many: int) -> None:
 
 def statuses(conninfo: str) -> dict[str, int]:
     """How many memories there are by status."""
-    return dict(rows(conninfo, "SELECT status, count(*) FROM recollect.memories GROUP BY 1"))
+    return dict(rows(conninfo, "SELECT status, count(*) FROM hitherto.memories GROUP BY 1"))
 
 
 async def remembered(services: Services, word: str) -> bool:
@@ -141,18 +141,17 @@ class TestEverythingIsForgotten:
         assert statuses(superuser_conninfo) == {"forgotten": total}
         assert rows(
             superuser_conninfo,
-            "SELECT count(*), count(DISTINCT memory_id) FROM recollect.history"
+            "SELECT count(*), count(DISTINCT memory_id) FROM hitherto.history"
             " WHERE action = 'forgotten' AND after ->> 'status' = 'forgotten'"
             " AND before ->> 'status' <> 'forgotten'",
         ) == [(total, total)]
         assert rows(
-            superuser_conninfo, "SELECT DISTINCT status FROM recollect.memory_embeddings"
+            superuser_conninfo, "SELECT DISTINCT status FROM hitherto.memory_embeddings"
         ) == [("forgotten",)]
         for status in ("quarantined", "contradicted", "achieved"):
             ((memory_id,),) = rows(
                 superuser_conninfo,
-                "SELECT memory_id FROM recollect.memory_versions"
-                f" WHERE status = '{status}' LIMIT 1",
+                f"SELECT memory_id FROM hitherto.memory_versions WHERE status = '{status}' LIMIT 1",
             )
             back = await restore(services, str(memory_id))
             assert memory_pb2.MemoryStatus.Name(back.status).endswith(status.upper())
@@ -165,16 +164,16 @@ class TestEverythingIsForgotten:
         new = (await save(modelled, "The user drinks tea.")).memory
         rows(
             superuser_conninfo,
-            "UPDATE recollect.memories SET status = 'contradicted', valid_to = valid_from,"
+            "UPDATE hitherto.memories SET status = 'contradicted', valid_to = valid_from,"
             f" superseded_by = '{new.id}' WHERE memory_id = '{old.id}' RETURNING 1",
         )
         rows(
             superuser_conninfo,
-            f"UPDATE recollect.memories SET supersedes = '{{{old.id}}}'"
+            f"UPDATE hitherto.memories SET supersedes = '{{{old.id}}}'"
             f" WHERE memory_id = '{new.id}' RETURNING 1",
         )
         assert (await clear(modelled))["memories"] == 2
-        links = "SELECT superseded_by, supersedes FROM recollect.memories"
+        links = "SELECT superseded_by, supersedes FROM hitherto.memories"
         assert rows(superuser_conninfo, links) == [(None, []), (None, [])]
         back = await restore(modelled, old.id)
         assert (back.status, back.superseded_by) == (memory_pb2.MEMORY_STATUS_CONTRADICTED, new.id)
@@ -189,7 +188,7 @@ class TestEverythingIsForgotten:
     async def test_of_somebody_erased(self, services: Services, superuser_conninfo: str) -> None:
         """Refused."""
         await save(services, "The user likes tea.")
-        rows(superuser_conninfo, "UPDATE recollect.users SET erased_at = now() RETURNING 1")
+        rows(superuser_conninfo, "UPDATE hitherto.users SET erased_at = now() RETURNING 1")
         refusal = await refusal_of(clear(services))
         assert (refusal.code, refusal.reason) == (
             grpc.StatusCode.FAILED_PRECONDITION,
@@ -230,7 +229,7 @@ class TestOnce:
         assert statuses(superuser_conninfo) == {"forgotten": total}
         assert rows(
             superuser_conninfo,
-            "SELECT count(*) FROM recollect.history WHERE action = 'forgotten'",
+            "SELECT count(*) FROM hitherto.history WHERE action = 'forgotten'",
         ) == [(total,)]
         if key:
             assert counts[0] == counts[1] == counts[2]
@@ -281,7 +280,7 @@ class TestNothingInFlightComesBack:
         await modelled.extraction.RetryJob(extraction.RetryJobRequest(job_id=job_id))
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
         await learn(modelled, talk("canary:other", conversation="c2", at=NOON))
-        assert rows(superuser_conninfo, "SELECT content FROM recollect.memories") != []
+        assert rows(superuser_conninfo, "SELECT content FROM hitherto.memories") != []
         assert not await remembered(modelled, "late")
         assert model.calls["chat"] == 2
 
@@ -295,7 +294,7 @@ class TestNothingInFlightComesBack:
         await append(modelled, "canary:after", 2)
         assert (await end(modelled)).state == job_pb2.JOB_STATE_SUCCEEDED
         assert (await end(modelled, "c2")).state == job_pb2.JOB_STATE_CANCELLED
-        ((content,),) = rows(superuser_conninfo, "SELECT content FROM recollect.memories")
+        ((content,),) = rows(superuser_conninfo, "SELECT content FROM hitherto.memories")
         assert "after" in content
         (job_id,) = await submit(modelled, talk("canary:elsewhere", conversation="c2"))
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_CANCELLED
@@ -316,7 +315,7 @@ class TestNothingInFlightComesBack:
         for job_id in job_ids:
             assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_CANCELLED
         await learn(modelled, talk("canary:next", conversation="next", at=NOON))
-        ((content,),) = rows(superuser_conninfo, "SELECT content FROM recollect.memories")
+        ((content,),) = rows(superuser_conninfo, "SELECT content FROM hitherto.memories")
         assert "next" in content
 
     async def test_h1_a_dead_job_that_is_run_again(
@@ -330,7 +329,7 @@ class TestNothingInFlightComesBack:
         model.always(None)
         await modelled.extraction.RetryJob(extraction.RetryJobRequest(job_id=job_id))
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
-        assert rows(superuser_conninfo, "SELECT 1 FROM recollect.memories") == []
+        assert rows(superuser_conninfo, "SELECT 1 FROM hitherto.memories") == []
 
     async def test_b11_said_again_later_it_is_learnt_again(
         self, modelled: Services, superuser_conninfo: str
@@ -426,7 +425,7 @@ class TestWhatElseIsCleared:
             "summary_embeddings", "passage_postings", "session_contexts", "recent_items",
             "memory_sources", "consolidation_groups",
         ):  # fmt: skip
-            assert rows(superuser_conninfo, f"SELECT 1 FROM recollect.{table}") == [], table
+            assert rows(superuser_conninfo, f"SELECT 1 FROM hitherto.{table}") == [], table
         assert (await clear(services, conversations=True)) == NOTHING
         result = await learn(services, talk("I work as a pilot.", conversation="c1", at=NOON))
         assert result.memories_created == 1
@@ -446,7 +445,7 @@ async def test_row_55_another_tenants_user_of_the_same_id_keeps_all(
             " 'explicit', 'user', now(), now(), 1, 1)"
         )
     assert (await clear(services))["memories"] == 1
-    assert dict(rows(superuser_conninfo, "SELECT content, status FROM recollect.memories")) == {
+    assert dict(rows(superuser_conninfo, "SELECT content, status FROM hitherto.memories")) == {
         "The user likes tea.": "forgotten",
         "Theirs.": "active",
     }

@@ -1,4 +1,4 @@
-"""The `recollect` command against real services: requirement G3 for every row of B and C."""
+"""The `hitherto` command against real services: requirement G3 for every row of B and C."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from recollect_client.command import main
+from hitherto_client.command import main
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import echo, rows
 from tests.e2e.merging import ONE_STYLE, STYLE, STYLES, all_into, say, script
@@ -40,7 +40,7 @@ class Typed:
 @pytest.fixture
 def typed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Typed:
     for name in ("API_KEY", "TLS_CA_FILE", "RETRIEVAL_ADDRESS", "EXTRACTION_ADDRESS"):
-        monkeypatch.delenv(f"RECOLLECT_{name}", raising=False)
+        monkeypatch.delenv(f"HITHERTO_{name}", raising=False)
     monkeypatch.setenv("COLUMNS", "200")
     return Typed(capsys)
 
@@ -61,8 +61,8 @@ def at_model(
 
 
 def pointed(typed: Typed, services: Services, monkeypatch: pytest.MonkeyPatch) -> Typed:
-    monkeypatch.setenv("RECOLLECT_RETRIEVAL_ADDRESS", services.retrieval_address)
-    monkeypatch.setenv("RECOLLECT_EXTRACTION_ADDRESS", services.extraction_address)
+    monkeypatch.setenv("HITHERTO_RETRIEVAL_ADDRESS", services.retrieval_address)
+    monkeypatch.setenv("HITHERTO_EXTRACTION_ADDRESS", services.extraction_address)
     return typed
 
 
@@ -101,7 +101,7 @@ async def test_a_memory_from_save_to_restore(at: Typed) -> None:
     await at("correct", "ana", memory_id, "x", "--version", str(version), code=1)
     assert "VERSION_MISMATCH" in at.err
     assert "forgotten" in await at("forget", "ana", memory_id, "--reason", "by mistake")
-    assert f"recollect restore ana {memory_id}" in at.err
+    assert f"hitherto restore ana {memory_id}" in at.err
     assert await contents(at) == set()
     assert "active" in await at("restore", "ana", memory_id)
     assert await contents(at) == {"Ana sống ở Đà Nẵng."}
@@ -354,7 +354,7 @@ async def test_c7_reembedding(
         started = await at("reembed", "start", "text-embedding-3-large", "--dimensions", "96")
         assert "text-embedding-3-large (96 dimensions)" in started
         assert "100 %" in at.err
-        assert "recollect reembed switch" in at.err
+        assert "hitherto reembed switch" in at.err
         standing = await at.json("reembed", "status")
         # Of each conversation a memory, a message and a summary.
         assert (standing["embedded_count"], standing["pending_count"]) == ("6", "0")

@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
-from recollect.v1 import (
+from hitherto.v1 import (
     extraction_service_pb2,
     job_pb2,
     maintenance_service_pb2,
@@ -193,7 +193,7 @@ async def test_c1_undo_brings_the_originals_back(
     assert len(history.events) >= 3
     assert rows(
         superuser_conninfo,
-        "SELECT action, count(*) FROM recollect.history WHERE related_memory_id IS NOT NULL"
+        "SELECT action, count(*) FROM hitherto.history WHERE related_memory_id IS NOT NULL"
         " GROUP BY action ORDER BY action",
     ) == [("restored", 5), ("superseded", 5)]
     # Neither a run by itself nor a further memory merges them again.
@@ -427,7 +427,7 @@ async def test_row_39_an_original_that_changes_during_the_call_stays_as_it_becam
     # No lock is held meanwhile: whoever writes does not wait for the model.
     rows_changed = rows(
         superuser_conninfo,
-        "UPDATE recollect.memories SET version = version + 1,"
+        "UPDATE hitherto.memories SET version = version + 1,"
         " content = 'The user changed their mind', updated_at = clock_timestamp()"
         " WHERE content LIKE '%formal language' RETURNING version",
     )
@@ -467,7 +467,7 @@ async def test_row_22_runs_over_the_same_memories_never_deadlock(
         assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
     assert await contents(modelled) == [ONE_CASUAL]
     assert rows(
-        superuser_conninfo, "SELECT sum(cardinality(supersedes)) FROM recollect.memories"
+        superuser_conninfo, "SELECT sum(cardinality(supersedes)) FROM hitherto.memories"
     ) == [(5,)]
 
 
@@ -603,7 +603,7 @@ async def test_b14_the_call_is_charged(
     assert (job.result.usage.input_tokens, job.result.usage.output_tokens) == (100, 20)
     assert rows(
         superuser_conninfo,
-        "SELECT stage, calls, input_tokens, cost_usd > 0 FROM recollect.usage_ledger"
+        "SELECT stage, calls, input_tokens, cost_usd > 0 FROM hitherto.usage_ledger"
         " WHERE kind = 'consolidation' AND stage = 'consolidation'",
     ) == [("consolidation", 1, 100, True)]
 
@@ -673,7 +673,7 @@ async def test_nobody_who_wants_nothing_learnt_is_put_before_the_model(
         await say(modelled, *STYLES, user=user)
     rows(
         superuser_conninfo,
-        "UPDATE recollect.users SET learning_enabled = false WHERE user_id = 'ana' RETURNING 1",
+        "UPDATE hitherto.users SET learning_enabled = false WHERE user_id = 'ana' RETURNING 1",
     )
     begun = await modelled.maintenance.Consolidate(
         maintenance_service_pb2.ConsolidateRequest(user_id="ana", tag=STYLE)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recollect.v1 import extraction_service_pb2, job_pb2, memory_pb2
+from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.curating import change, checks, forget, history, save, statement, update
 from tests.e2e.learning import ALL_STATUSES, ended, memories, replies, rows, shown

@@ -8,14 +8,14 @@ from datetime import UTC, datetime, timedelta
 import grpc
 import pytest
 
-from recollect.v1 import (
+from hitherto.v1 import (
     conversation_pb2,
     entity_pb2,
     extraction_service_pb2,
     profile_pb2,
     retrieval_service_pb2,
 )
-from recollect.v1 import memory_service_pb2 as memory_pb
+from hitherto.v1 import memory_service_pb2 as memory_pb
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ended, learn, submit, talk
 from tests.e2e.methods import read_refusal

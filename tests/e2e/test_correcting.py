@@ -9,9 +9,9 @@ from typing import Any
 import grpc
 import pytest
 
-from recollect.v1 import memory_pb2
-from recollect.v1 import memory_service_pb2 as pb
-from recollect_shared.text.terms import count_terms
+from hitherto.v1 import memory_pb2
+from hitherto.v1 import memory_service_pb2 as pb
+from hitherto_shared.text.terms import count_terms
 from tests.e2e.conftest import Services
 from tests.e2e.curating import (
     change,

@@ -21,13 +21,13 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from psycopg.conninfo import make_conninfo
 
-from recollect.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc, search_pb2
-from recollect_retrieval import __main__ as retrieval
-from recollect_retrieval.config import RetrievalSettings
-from recollect_shared.database.embedded import EmbeddedPostgres
-from recollect_shared.database.migrate import migrate
-from recollect_shared.embeddings.offline import OfflineEmbedder
-from recollect_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc, search_pb2
+from hitherto_retrieval import __main__ as retrieval
+from hitherto_retrieval.config import RetrievalSettings
+from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.migrate import migrate
+from hitherto_shared.embeddings.offline import OfflineEmbedder
+from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.test_search import leg, search
 from tests.integration.retrieval.seed import Fact, remember
@@ -239,7 +239,7 @@ async def test_the_call_after_all_connections_were_cut_is_answered(
         for _ in range(3):
             cursor = await connection.execute(
                 "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND application_name = 'recollect-retrieval'"
+                " WHERE datname = current_database() AND application_name = 'hitherto-retrieval'"
             )
             row = await cursor.fetchone()
             assert row is not None
@@ -332,7 +332,7 @@ class Frozen:
 
 @pytest.fixture
 def private_postgres() -> Iterator[Frozen]:
-    folder = Path(tempfile.mkdtemp(prefix="recollect-frozen-"))
+    folder = Path(tempfile.mkdtemp(prefix="hitherto-frozen-"))
     folder.chmod(0o711)
     try:
         with EmbeddedPostgres.acquire(folder / "data", supervise=False) as server:
@@ -352,7 +352,7 @@ async def test_a_frozen_postgres_holds_nobody_past_the_deadline(
     """faults.md row 16: statement_timeout and keepalives do nothing here."""
     server = private_postgres.server
     admin = make_conninfo(
-        server.superuser_conninfo("recollect"), options="-c search_path=recollect,public"
+        server.superuser_conninfo("hitherto"), options="-c search_path=hitherto,public"
     )
     await remember(admin, "ana", FACTS, embedder=OfflineEmbedder())
     request = retrieval_service_pb2.GetContextRequest(user_id="ana", query="Porto")

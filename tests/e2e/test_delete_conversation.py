@@ -10,7 +10,7 @@ import grpc
 import psycopg
 import pytest
 
-from recollect.v1 import (
+from hitherto.v1 import (
     extraction_service_pb2,
     job_pb2,
     privacy_service_pb2,
@@ -39,12 +39,12 @@ def everything(conninfo: str) -> str:
     with psycopg.connect(conninfo, autocommit=True) as connection:
         tables = connection.execute(
             "SELECT c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
-            " WHERE n.nspname = 'recollect' AND c.relkind = 'r'"
+            " WHERE n.nspname = 'hitherto' AND c.relkind = 'r'"
         ).fetchall()
         return "\n".join(
             str(row[0])
             for (table,) in tables
-            for row in connection.execute(f"SELECT t::text FROM recollect.{table} AS t")
+            for row in connection.execute(f"SELECT t::text FROM hitherto.{table} AS t")
         )
 
 
@@ -110,7 +110,7 @@ async def test_a_job_that_is_asking_the_model_writes_nothing_more(
     assert read_refusal(caught.value).reason == "JOB_STATE_CONFLICT"
     await learn(modelled, talk("canary:other", conversation="kept", at=NOON))
     assert [m.content for m in await memories(modelled) if "late" in m.content] == []
-    assert rows(superuser_conninfo, "SELECT 1 FROM recollect.messages WHERE content ~ 'late'") == []
+    assert rows(superuser_conninfo, "SELECT 1 FROM hitherto.messages WHERE content ~ 'late'") == []
 
 
 async def test_a_conversation_of_the_same_name_begins_anew(services: Services) -> None:

@@ -20,7 +20,7 @@ from examples.demo.services import ServiceFailed, running
 from examples.demo.story import questions
 
 ROOT = Path(__file__).parents[2]
-FENCE = re.compile(r"^\s*<<<recollect:memory (\w+):.*?<<<end recollect:memory \1>>>", re.S | re.M)
+FENCE = re.compile(r"^\s*<<<hitherto:memory (\w+):.*?<<<end hitherto:memory \1>>>", re.S | re.M)
 CHAPTERS = [
     "1. What runs",
     "2. What was learnt",
@@ -44,7 +44,7 @@ def demo_dir() -> Iterator[Path]:
 
     Not in `tmp_path`: every start of pytest closes the folder above those of all runs again.
     """
-    with tempfile.TemporaryDirectory(prefix="recollect-demo-") as base:
+    with tempfile.TemporaryDirectory(prefix="hitherto-demo-") as base:
         os.chmod(base, 0o711)
         folder = Path(base).resolve() / "data"
         yield folder
@@ -57,7 +57,7 @@ def _alive(folder: Path) -> list[str]:
     for process in psutil.process_iter(["cmdline"]):
         try:
             line = " ".join(process.info["cmdline"] or [])
-            mine = str(folder) in line or process.environ().get("RECOLLECT_DATA_DIR") == str(folder)
+            mine = str(folder) in line or process.environ().get("HITHERTO_DATA_DIR") == str(folder)
             if mine and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(line)
         except (psutil.NoSuchProcess, psutil.AccessDenied):
@@ -81,8 +81,8 @@ def _environment(**more: str) -> dict[str, str]:
     return {
         **os.environ,
         "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none",
-        "RECOLLECT_AUTH": "api-key",
-        "RECOLLECT_API_KEY": "somebody-elses",
+        "HITHERTO_AUTH": "api-key",
+        "HITHERTO_API_KEY": "somebody-elses",
         "COLUMNS": "100",
         **more,
     }
@@ -314,7 +314,7 @@ def test_a_service_that_cannot_start_is_told_with_its_last_words(demo_dir: Path)
         _command(demo_dir),
         check=False,
         cwd=ROOT,
-        env=_environment(RECOLLECT_EMBEDDER="onnx", RECOLLECT_ONNX_MODEL_DIR="/nowhere"),
+        env=_environment(HITHERTO_EMBEDDER="onnx", HITHERTO_ONNX_MODEL_DIR="/nowhere"),
         capture_output=True,
         text=True,
         timeout=120,
@@ -334,8 +334,8 @@ def test_a_service_that_dies_ends_the_demo(demo_dir: Path) -> None:
         victim = next(
             p
             for p in psutil.Process().children()
-            if p.cmdline()[-1:] == ["recollect_extraction"]
-            and p.environ().get("RECOLLECT_DATA_DIR") == str(demo_dir.resolve())
+            if p.cmdline()[-1:] == ["hitherto_extraction"]
+            and p.environ().get("HITHERTO_DATA_DIR") == str(demo_dir.resolve())
         )
         victim.kill()
         # Looked at, not waited for: its exit code is for whoever started it. Its state alone says

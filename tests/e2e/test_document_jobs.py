@@ -13,19 +13,19 @@ import grpc
 import psycopg
 import pytest
 
-from recollect.v1 import extraction_service_pb2 as pb
-from recollect.v1 import job_pb2
-from recollect_extraction.documents.runner import Ingestion
-from recollect_extraction.prices import load_prices
-from recollect_extraction.queue import claims, jobs
-from recollect_extraction.queue.claims import Claim, ClaimLost
-from recollect_extraction.storage.chunks import find_pending_chunks
-from recollect_shared.database.pool import Database
-from recollect_shared.database.tenancy import act_for
-from recollect_shared.embeddings import active
-from recollect_shared.embeddings.offline import OfflineEmbedder
-from recollect_shared.embeddings.protocol import EmbeddingBatch
-from recollect_shared.startup import configure_vectors
+from hitherto.v1 import extraction_service_pb2 as pb
+from hitherto.v1 import job_pb2
+from hitherto_extraction.documents.runner import Ingestion
+from hitherto_extraction.prices import load_prices
+from hitherto_extraction.queue import claims, jobs
+from hitherto_extraction.queue.claims import Claim, ClaimLost
+from hitherto_extraction.storage.chunks import find_pending_chunks
+from hitherto_shared.database.pool import Database
+from hitherto_shared.database.tenancy import act_for
+from hitherto_shared.embeddings import active
+from hitherto_shared.embeddings.offline import OfflineEmbedder
+from hitherto_shared.embeddings.protocol import EmbeddingBatch
+from hitherto_shared.startup import configure_vectors
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.handing_over import (
     check_index,
@@ -85,7 +85,7 @@ async def test_without_the_embedder_words_find_the_document_at_once(
     check_index(superuser_conninfo)
     states = vector_states(superuser_conninfo)
     assert states.total() == 1
-    async with OpenDatabase(conninfo, "recollect_maintenance") as database:
+    async with OpenDatabase(conninfo, "hitherto_maintenance") as database:
         found = await database.run(
             lambda connection: find_pending_chunks(connection, limit=10), timeout=_BOUND
         )
@@ -219,11 +219,11 @@ async def bench(start_services: StartServices, conninfo: str, monkeypatch: Any) 
     async def idle(_self: Any) -> None:
         """The worker of the service claims nothing."""
 
-    monkeypatch.setattr("recollect_extraction.worker.Worker.start", idle)
+    monkeypatch.setattr("hitherto_extraction.worker.Worker.start", idle)
     async with (
         start_services() as services,
-        OpenDatabase(conninfo, "recollect_maintenance") as maintenance,
-        OpenDatabase(conninfo, "recollect_write") as write,
+        OpenDatabase(conninfo, "hitherto_maintenance") as maintenance,
+        OpenDatabase(conninfo, "hitherto_write") as write,
     ):
         yield Bench(services, maintenance, write)
 

@@ -13,9 +13,9 @@ import grpc
 import psycopg
 import pytest
 
-from recollect.v1 import extraction_service_pb2 as pb
-from recollect.v1 import job_pb2
-from recollect.v1 import retrieval_service_pb2 as retrieval
+from hitherto.v1 import extraction_service_pb2 as pb
+from hitherto.v1 import job_pb2
+from hitherto.v1 import retrieval_service_pb2 as retrieval
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.handing_over import (
     check_index,

@@ -8,11 +8,11 @@ from pathlib import Path
 import grpc
 import pytest
 
-from recollect.v1 import memory_pb2
-from recollect_shared.encryption.key_store import KeyStore
-from recollect_shared.encryption.user_keys import UserKeys
-from recollect_shared.encryption.wrapping import LocalWrapper
-from recollect_shared.sealing import load_secret
+from hitherto.v1 import memory_pb2
+from hitherto_shared.encryption.key_store import KeyStore
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.encryption.wrapping import LocalWrapper
+from hitherto_shared.sealing import load_secret
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import save
 from tests.e2e.learning import rows
@@ -21,7 +21,7 @@ from tests.e2e.privacy import choose, settings
 from tests.e2e.sessions import refusal_of
 
 KEK = b"e" * 32
-_USER = "SELECT encrypt_sensitive FROM recollect.users WHERE user_id = 'ana'"
+_USER = "SELECT encrypt_sensitive FROM hitherto.users WHERE user_id = 'ana'"
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ async def test_h3_a_key_that_does_not_open_refuses_and_changes_nothing(
         refusal = await refusal_of(choose(others, encrypt_sensitive=True))
         assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
         assert refusal.reason == "ENCRYPTION_NOT_CONFIGURED"
-        assert "recollect-keys check" in refusal.message
+        assert "hitherto-keys check" in refusal.message
         assert not (await settings(others)).encrypt_sensitive
     assert len(files(tmp_path)) == 1
 

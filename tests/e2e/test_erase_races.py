@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import psycopg
 
-from recollect.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import extraction_service_pb2 as extraction
 from tests.e2e.canaries import naming
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import save
@@ -45,7 +45,7 @@ async def waiting(conninfo: str, count: int) -> None:
 async def settled(services: Services, conninfo: str) -> None:
     """Until everything that was in flight has ended; then the user is nowhere."""
     await learn(services, talk("canary:after", user="bo", conversation="after"))
-    unfinished = "SELECT 1 FROM recollect.jobs WHERE state IN ('queued', 'running', 'failed')"
+    unfinished = "SELECT 1 FROM hitherto.jobs WHERE state IN ('queued', 'running', 'failed')"
     await until(lambda: not rows(conninfo, unfinished))
     assert naming(conninfo, "\tana\t", "{ana}", "canary:late") == {}
 

@@ -14,17 +14,17 @@ import grpc
 import psycopg
 import pytest
 
-from recollect.v1 import extraction_service_pb2 as extraction
-from recollect.v1 import maintenance_service_pb2 as maintenance
-from recollect.v1 import memory_service_pb2 as memory
-from recollect.v1 import privacy_service_pb2 as privacy
-from recollect.v1 import profile_pb2
-from recollect.v1 import retrieval_service_pb2 as retrieval
-from recollect_extraction.storage import erasure
-from recollect_retrieval.__main__ import running as retrieval_running
-from recollect_retrieval.config import RetrievalSettings
-from recollect_shared.errors import Unavailable
-from recollect_shared.signing import BrokenSignature, load_signer, verify
+from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import maintenance_service_pb2 as maintenance
+from hitherto.v1 import memory_service_pb2 as memory
+from hitherto.v1 import privacy_service_pb2 as privacy
+from hitherto.v1 import profile_pb2
+from hitherto.v1 import retrieval_service_pb2 as retrieval
+from hitherto_extraction.storage import erasure
+from hitherto_retrieval.__main__ import running as retrieval_running
+from hitherto_retrieval.config import RetrievalSettings
+from hitherto_shared.errors import Unavailable
+from hitherto_shared.signing import BrokenSignature, load_signer, verify
 from tests.e2e.canaries import naming, plant
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import bearer, key
@@ -92,11 +92,11 @@ class TestNothingIsLeft:
         assert receipt.counts["idempotency_keys"] == 3
         (left,) = rows(
             superuser_conninfo,
-            "SELECT user_ids, cardinality(resource_ids) FROM recollect.idempotency_keys"
+            "SELECT user_ids, cardinality(resource_ids) FROM hitherto.idempotency_keys"
             " WHERE key = 'both'",
         )
         assert left == (["bo"], 1)
-        assert rows(superuser_conninfo, "SELECT sum(calls) FROM recollect.usage_ledger"
+        assert rows(superuser_conninfo, "SELECT sum(calls) FROM hitherto.usage_ledger"
                     " WHERE user_id = ''")[0][0] > 0  # fmt: skip
         # The offline batch of the other is theirs.
         assert await memories(modelled, user="bo")
@@ -303,7 +303,7 @@ class TestCutOff:
         """The fence stands from the first step on; the receipt of the next call covers all."""
         await learn(services, talk("I live in Lisbon.", "I work as a pilot."))
         held = {
-            table: rows(superuser_conninfo, f"SELECT count(*) FROM recollect.{table}")[0][0]
+            table: rows(superuser_conninfo, f"SELECT count(*) FROM hitherto.{table}")[0][0]
             for table in ("memories", "messages", "postings", "jobs")
         }
         real, calls = erasure.remove_some, 0
@@ -392,7 +392,7 @@ class TestHashKey:
         """Nobody would be recognised; the text names the variable."""
         async with start_services() as services:
             await erase(services)
-        with pytest.raises(ValueError, match="RECOLLECT_HASH_KEY_FILE"):
+        with pytest.raises(ValueError, match="HITHERTO_HASH_KEY_FILE"):
             async with start_services(hash_key_file=tmp_path / "another"):
                 pass
 
@@ -403,10 +403,10 @@ class TestHashKey:
         async with start_services():
             pass
         for _ in range(2):
-            with pytest.raises(ValueError, match="RECOLLECT_HASH_KEY_FILE"):
+            with pytest.raises(ValueError, match="HITHERTO_HASH_KEY_FILE"):
                 async with start_services(hash_key_file=tmp_path / "another"):
                     pass
-        (stated,) = rows(superuser_conninfo, "SELECT fact FROM recollect.installation")
+        (stated,) = rows(superuser_conninfo, "SELECT fact FROM hitherto.installation")
         assert stated == ("hash_key_id",)
         async with start_services():
             pass
@@ -422,7 +422,7 @@ class TestHashKey:
             retrieval_listen="127.0.0.1:0",
             auth="off",
         )
-        with pytest.raises(ValueError, match="RECOLLECT_HASH_KEY_FILE"):
+        with pytest.raises(ValueError, match="HITHERTO_HASH_KEY_FILE"):
             async with retrieval_running(settings, conninfo):
                 pass
 
@@ -436,7 +436,7 @@ class TestHashKey:
             )
             # As if both had been started at once before anybody said which key it is.
             with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
-                connection.execute("DELETE FROM recollect.installation")
+                connection.execute("DELETE FROM hitherto.installation")
             services = await stack.enter_async_context(start_services())
             await erase(services)
             assert await refused(save(other, "The user likes tea."))

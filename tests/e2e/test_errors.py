@@ -18,12 +18,12 @@ import grpc
 import psycopg
 import pytest
 
-from recollect.v1 import error_reason_pb2
-from recollect.v1 import extraction_service_pb2 as extraction
-from recollect.v1 import retrieval_service_pb2 as retrieval
-from recollect_extraction.handlers.extraction import ExtractionHandlers
-from recollect_retrieval.handlers.retrieval import RetrievalHandlers
-from recollect_shared.telemetry import JsonFormatter
+from hitherto.v1 import error_reason_pb2
+from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import retrieval_service_pb2 as retrieval
+from hitherto_extraction.handlers.extraction import ExtractionHandlers
+from hitherto_retrieval.handlers.retrieval import RetrievalHandlers
+from hitherto_shared.telemetry import JsonFormatter
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.methods import METHODS, Method, call, refused
 from tests.e2e.requests import message, submit, transcript, valid
@@ -55,7 +55,7 @@ def log() -> Iterator[io.StringIO]:
 def test_every_reason_in_the_source_is_in_the_contract() -> None:
     known = {name.removeprefix("ERROR_REASON_") for name in error_reason_pb2.ErrorReason.keys()}  # noqa: SIM118
     found: dict[str, str] = {}
-    for folder in ("shared/recollect_shared", "services"):
+    for folder in ("shared/hitherto_shared", "services"):
         for path in (ROOT / folder).rglob("*.py"):
             for reason in re.findall(r"""reason\s*=\s*["']([^"']*)["']""", path.read_text("utf-8")):
                 found.setdefault(reason, path.name)
@@ -156,7 +156,7 @@ def _stall_reads(superuser_conninfo: str) -> None:
             "CREATE VIEW users AS SELECT u.* FROM users_behind u,"
             " (SELECT pg_sleep(600) OFFSET 0) AS s"
         )
-        connection.execute("GRANT SELECT ON users TO recollect_read")
+        connection.execute("GRANT SELECT ON users TO hitherto_read")
 
 
 def _stall_writes(superuser_conninfo: str) -> None:

@@ -45,8 +45,8 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def point(model: ScriptedModel) -> None:
         monkeypatch.setenv("OPENAI_BASE_URL", model.base_url)
-        monkeypatch.setenv("RECOLLECT_EMBEDDER", "offline")
-        monkeypatch.setenv("RECOLLECT_JOB_MAX_RETRIES", "0")
+        monkeypatch.setenv("HITHERTO_EMBEDDER", "offline")
+        monkeypatch.setenv("HITHERTO_JOB_MAX_RETRIES", "0")
 
     return point
 

@@ -9,10 +9,10 @@ import grpc
 import psycopg
 import pytest
 
-from recollect.v1 import extraction_service_pb2 as extraction
-from recollect.v1 import privacy_service_pb2 as pb
-from recollect_extraction.curation import exporting
-from recollect_extraction.curation.exporting import PIECE_BYTES
+from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import privacy_service_pb2 as pb
+from hitherto_extraction.curation import exporting
+from hitherto_extraction.curation.exporting import PIECE_BYTES
 from tests.e2e.canaries import SECRET, plant
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import save
@@ -91,7 +91,7 @@ async def test_row_58_what_the_services_wrote_comes_out(
         assert "canary:dead 🍵" in found.text
         assert [row["job_id"] for row in found.of("jobs") if row["state"] == "dead"] == [dead]
         assert "organ" not in found.text
-        replies = rows(superuser_conninfo, "SELECT 1 FROM recollect.unusable_replies")
+        replies = rows(superuser_conninfo, "SELECT 1 FROM hitherto.unusable_replies")
         assert replies
         assert len(found.of("unusable_replies")) == len(replies)
         assert all("Huế 🏯" in row["reply"] for row in found.of("unusable_replies"))

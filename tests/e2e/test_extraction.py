@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from recollect.v1 import job_pb2, memory_pb2, retrieval_service_pb2
+from hitherto.v1 import job_pb2, memory_pb2, retrieval_service_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import (
     ALL_STATUSES,

@@ -14,8 +14,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect.v1 import extraction_service_pb2 as extraction
-from recollect.v1 import retrieval_service_pb2 as retrieval
+from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import retrieval_service_pb2 as retrieval
 from tests.e2e.conftest import Services
 from tests.e2e.methods import OFFERED, Method, call, documented, every_offered_method, read_refusal
 from tests.e2e.requests import NOBODY, valid

@@ -9,13 +9,13 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
-from recollect.v1 import (
+from hitherto.v1 import (
     conversation_pb2,
     document_pb2,
     extraction_service_pb2_grpc,
     job_pb2,
 )
-from recollect.v1 import extraction_service_pb2 as pb
+from hitherto.v1 import extraction_service_pb2 as pb
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ended, learn, replies, rows, submit, talk
 from tests.e2e.methods import METHODS, Refusal, read_refusal, refused

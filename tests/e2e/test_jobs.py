@@ -14,9 +14,9 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from recollect.v1 import conversation_pb2, job_pb2, retrieval_service_pb2
-from recollect.v1 import extraction_service_pb2 as pb
-from recollect_shared.identifiers import uuid7
+from hitherto.v1 import conversation_pb2, job_pb2, retrieval_service_pb2
+from hitherto.v1 import extraction_service_pb2 as pb
+from hitherto_shared.identifiers import uuid7
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.scripted_model import (
     CONTENT_FAULTS,
@@ -105,7 +105,7 @@ async def refusal(call: Awaitable[Any]) -> tuple[grpc.StatusCode, str, list[str]
             detail.Unpack(info)
         if detail.Is(bad.DESCRIPTOR):
             detail.Unpack(bad)
-    assert info.domain == "recollect"
+    assert info.domain == "hitherto"
     return refused.value.code(), info.reason, [each.field for each in bad.field_violations]
 
 
@@ -405,7 +405,7 @@ async def test_appended_messages_are_extracted_by_themselves(
 async def test_memory_off_says_so_and_stores_nothing(
     start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
-    """RECOLLECT_MEMORY_ENABLED=false: CANCELLED MEMORY_DISABLED, watched like any ended job."""
+    """HITHERTO_MEMORY_ENABLED=false: CANCELLED MEMORY_DISABLED, watched like any ended job."""
     async with start_services(**model_settings(model), memory_enabled=False) as services:
         (job,) = await submit(services, transcript())
         (only,) = await watch(services, job.id)

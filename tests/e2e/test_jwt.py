@@ -20,12 +20,12 @@ from aiohttp import web
 from cryptography.hazmat.primitives import serialization
 from google.protobuf.message import Message
 
-from recollect.v1 import extraction_service_pb2 as extraction
-from recollect.v1 import job_pb2
-from recollect.v1 import retrieval_service_pb2 as retrieval
-from recollect_client import RecollectClient
-from recollect_shared.auth.access import rules_of
-from recollect_shared.rpc.planned import PLANNED
+from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import job_pb2
+from hitherto.v1 import retrieval_service_pb2 as retrieval
+from hitherto_client import HithertoClient
+from hitherto_shared.auth.access import rules_of
+from hitherto_shared.rpc.planned import PLANNED
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.methods import METHODS, OFFERED, SERVICES, Method, call, refused
 from tests.e2e.requests import message, submit, transcript, valid
@@ -118,7 +118,7 @@ async def contents(services: Services, token: str) -> list[str]:
 async def test_row_59_every_rpc_refuses_every_bad_token_with_one_text(
     guarded: Services, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.DEBUG, logger="recollect")
+    caplog.set_level(logging.DEBUG, logger="hitherto")
     head, body, signature = GOOD.token(scope=EVERYTHING).split(".")
     bad = [
         None,
@@ -174,10 +174,10 @@ async def test_two_credentials_in_one_call_are_none(guarded: Services) -> None:
 
 async def test_row_61_a_person_acts_for_themselves_only(guarded: Services) -> None:
     """Every offered call that names a user: own or listed yes, another's no, `any` may do both."""
-    rights = {"scope": EVERYTHING, "recollect_capabilities": "profiles.manage"}
+    rights = {"scope": EVERYTHING, "hitherto_capabilities": "profiles.manage"}
     own = GOOD.token(**rights)
-    service = GOOD.token(sub="backend", recollect_user_scope="any", **rights)
-    listed = GOOD.token(sub="backend", recollect_user_scope=["ana", "cleo"], **rights)
+    service = GOOD.token(sub="backend", hitherto_user_scope="any", **rights)
+    listed = GOOD.token(sub="backend", hitherto_user_scope=["ana", "cleo"], **rights)
     tried = 0
     for method in OFFERED:
         if RULES[method.path].user_path != ("user_id",):
@@ -249,8 +249,8 @@ async def test_planned_calls_are_behind_the_credential_too(guarded: Services) ->
 async def test_keys_in_a_file_rotate_without_a_restart(
     start_services: StartServices, keys: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recollect_shared.auth.key_source.KeyFile.every", 0.05)
-    monkeypatch.setattr("recollect_shared.auth.key_source.KeyFile.between_surprises", 0.05)
+    monkeypatch.setattr("hitherto_shared.auth.key_source.KeyFile.every", 0.05)
+    monkeypatch.setattr("hitherto_shared.auth.key_source.KeyFile.between_surprises", 0.05)
     old, new = GOOD.token(), TokenIssuer(NEW).token()
     async with start_services(**settings(keys)) as services:
         await until_in(services, old)
@@ -339,7 +339,7 @@ async def test_keys_outlive_the_address_they_came_from(start_services: StartServ
 async def test_an_address_that_comes_later(
     start_services: StartServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recollect_shared.auth.key_ring._FIRST_PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr("hitherto_shared.auth.key_ring._FIRST_PAUSE_SECONDS", 0.02)
     async with provided() as provider:
         provider.status = 503
         async with start_services(**settings(provider.url)) as services:
@@ -357,7 +357,7 @@ async def test_the_client_asks_for_a_token_for_every_call(guarded: Services) -> 
         return handed_out[-1]
 
     def use() -> None:
-        with RecollectClient(
+        with HithertoClient(
             guarded.retrieval_address, guarded.extraction_address, token=provider
         ) as client:
             client.get_context("ana")
@@ -371,7 +371,7 @@ async def test_a_deadline_holds_while_keys_are_slow(
     start_services: StartServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A caller with a known key is answered although nobody answers for the unknown one."""
-    monkeypatch.setattr("recollect_shared.auth.key_ring.WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("hitherto_shared.auth.key_ring.WAIT_SECONDS", 0.1)
     async with provided() as provider, start_services(**settings(provider.url)) as services:
         going = asyncio.Event()
 
@@ -379,7 +379,7 @@ async def test_a_deadline_holds_while_keys_are_slow(
             await going.wait()
             return provider.body
 
-        monkeypatch.setattr("recollect_shared.auth.key_source.KeyAddress.read", held)
+        monkeypatch.setattr("hitherto_shared.auth.key_source.KeyAddress.read", held)
         unknown = TokenIssuer(NEW).token()
         assert await code_of(services, unknown, GET_CONTEXT) is grpc.StatusCode.UNAUTHENTICATED
         request = retrieval.GetContextRequest(user_id="ana")

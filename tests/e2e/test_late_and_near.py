@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from recollect.v1 import extraction_service_pb2, job_pb2, retrieval_service_pb2
+from hitherto.v1 import extraction_service_pb2, job_pb2, retrieval_service_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ended, learn, memories, replies, rows, submit, talk
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault

@@ -1,4 +1,4 @@
-"""`recollect export`, `erase`, `reinstate` and `receipt verify` against real services (H2)."""
+"""`hitherto export`, `erase`, `reinstate` and `receipt verify` against real services (H2)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect_client.command import main
+from hitherto_client.command import main
 from tests.e2e.conftest import Services
 from tests.e2e.curating import save
 from tests.e2e.test_command import Typed, pointed
@@ -91,7 +91,7 @@ async def test_nothing_half_is_left_in_the_place_of_an_export(
     """A service that is not there leaves the earlier file as it was, and no other."""
     file = tmp_path / "ana.jsonl"
     file.write_text("earlier")
-    monkeypatch.setenv("RECOLLECT_EXTRACTION_ADDRESS", "127.0.0.1:1")
+    monkeypatch.setenv("HITHERTO_EXTRACTION_ADDRESS", "127.0.0.1:1")
     await at("export", "ana", "--output", str(file), code=3)
     assert files(tmp_path) == ["ana.jsonl"]
     assert file.read_text() == "earlier"

@@ -9,7 +9,7 @@ import grpc
 import psycopg
 import pytest
 
-from recollect.v1 import conversation_pb2, memory_pb2, retrieval_service_pb2
+from hitherto.v1 import conversation_pb2, memory_pb2, retrieval_service_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.test_search import refused
 from tests.integration.retrieval.seed import TENANT, Fact, remember, summarise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from recollect.v1 import (
+from hitherto.v1 import (
     conversation_pb2,
     extraction_service_pb2,
     job_pb2,

@@ -15,15 +15,15 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from recollect.v1 import extraction_service_pb2, job_pb2, memory_pb2, retrieval_service_pb2
-from recollect_extraction.config import ExtractionSettings
-from recollect_extraction.pipeline.account import MAX_REPLY_BYTES, UnusableReplies
-from recollect_extraction.pipeline.backfill import Backfill
-from recollect_shared.circuit_breaker import OUTAGES as IN_A_ROW
-from recollect_shared.database.pool import Database
-from recollect_shared.embeddings.openai_api import OpenAIEmbedder
-from recollect_shared.sealing import BrokenToken
-from recollect_shared.startup import configure_vectors, load_deployment_secret
+from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2, retrieval_service_pb2
+from hitherto_extraction.config import ExtractionSettings
+from hitherto_extraction.pipeline.account import MAX_REPLY_BYTES, UnusableReplies
+from hitherto_extraction.pipeline.backfill import Backfill
+from hitherto_shared.circuit_breaker import OUTAGES as IN_A_ROW
+from hitherto_shared.database.pool import Database
+from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.sealing import BrokenToken
+from hitherto_shared.startup import configure_vectors, load_deployment_secret
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ALL_STATUSES, ended, learn, memories, replies, rows, submit, talk
 from tests.scripted_model import (
@@ -234,7 +234,7 @@ async def test_row_27_one_message_too_long_for_the_model_says_so(
     job = await ended_job(patient, "one", "two")
     assert job.state == job_pb2.JOB_STATE_DEAD
     assert job.error.startswith("MODEL_REFUSED: ")
-    assert "RECOLLECT_BATCH_TOKENS" in job.error
+    assert "HITHERTO_BATCH_TOKENS" in job.error
 
 
 @pytest.mark.parametrize("kind", CONTENT_FAULTS)
@@ -475,7 +475,7 @@ class _OwnBackfill:
     def __init__(self, conninfo: str, model: ScriptedModel) -> None:
         self._database = Database(
             conninfo,
-            "recollect_maintenance",
+            "hitherto_maintenance",
             application="tests",
             max_size=2,
             configure=configure_vectors,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.v1 import retrieval_service_pb2 as pb
+from hitherto.v1 import retrieval_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.shelf import ago, fill
 from tests.e2e.test_search import search

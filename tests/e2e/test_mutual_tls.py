@@ -16,12 +16,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from pydantic import ValidationError
 
-from recollect.v1 import retrieval_service_pb2 as pb
-from recollect.v1 import retrieval_service_pb2_grpc as stubs
-from recollect_client import RecollectClient
-from recollect_retrieval import __main__ as retrieval_process
-from recollect_retrieval.config import RetrievalSettings
-from recollect_shared.rpc.server import ServerFailed
+from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto.v1 import retrieval_service_pb2_grpc as stubs
+from hitherto_client import HithertoClient
+from hitherto_retrieval import __main__ as retrieval_process
+from hitherto_retrieval.config import RetrievalSettings
+from hitherto_shared.rpc.server import ServerFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +151,11 @@ async def test_row_64_the_client_shows_its_certificate(
         address = f"127.0.0.1:{server.port}"
 
         def asked() -> bool:
-            with RecollectClient(address, tls_ca_file=ours.file, timeout=30) as client:
+            with HithertoClient(address, tls_ca_file=ours.file, timeout=30) as client:
                 return bool(client.list_memories("ana").total_size == 0)
 
-        monkeypatch.setenv("RECOLLECT_TLS_CLIENT_CERTIFICATE_FILE", str(caller.certificate))
-        monkeypatch.setenv("RECOLLECT_TLS_CLIENT_KEY_FILE", str(caller.key))
+        monkeypatch.setenv("HITHERTO_TLS_CLIENT_CERTIFICATE_FILE", str(caller.certificate))
+        monkeypatch.setenv("HITHERTO_TLS_CLIENT_KEY_FILE", str(caller.key))
         assert await asyncio.to_thread(asked)
 
 
@@ -164,11 +164,11 @@ def test_a_certificate_without_its_key_or_without_tls_is_told(
 ) -> None:
     caller = ours.pair("caller")
     with pytest.raises(ValueError, match="goes with its key"):
-        RecollectClient(tls_ca_file=ours.file, tls_certificate_file=caller.certificate)
-    with pytest.raises(ValueError, match="RECOLLECT_TLS_CA_FILE"):
-        RecollectClient(tls_certificate_file=caller.certificate, tls_key_file=caller.key)
-    with pytest.raises(ValueError, match="RECOLLECT_TLS_CLIENT_KEY_FILE, which names"):
-        RecollectClient(
+        HithertoClient(tls_ca_file=ours.file, tls_certificate_file=caller.certificate)
+    with pytest.raises(ValueError, match="HITHERTO_TLS_CA_FILE"):
+        HithertoClient(tls_certificate_file=caller.certificate, tls_key_file=caller.key)
+    with pytest.raises(ValueError, match="HITHERTO_TLS_CLIENT_KEY_FILE, which names"):
+        HithertoClient(
             tls_ca_file=ours.file,
             tls_certificate_file=caller.certificate,
             tls_key_file=tmp_path / "missing.key",
@@ -182,5 +182,5 @@ async def test_an_authority_that_cannot_be_used_ends_the_start(
     with pytest.raises(ServerFailed, match=r"missing\.pem"):
         async with retrieval_process.running(given, conninfo):
             raise AssertionError("it listened")
-    with pytest.raises(ValidationError, match="RECOLLECT_TLS_CERTIFICATE_FILE"):
+    with pytest.raises(ValidationError, match="HITHERTO_TLS_CERTIFICATE_FILE"):
         RetrievalSettings(database_url=conninfo, tls_client_ca_file=ours.file)

@@ -19,11 +19,11 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from psycopg import sql
 
-from recollect.v1 import conversation_pb2, document_pb2, job_pb2, profile_pb2
-from recollect.v1 import extraction_service_pb2 as extraction
-from recollect.v1 import maintenance_service_pb2 as maintenance
-from recollect.v1 import memory_service_pb2 as memory
-from recollect.v1 import session_service_pb2 as session
+from hitherto.v1 import conversation_pb2, document_pb2, job_pb2, profile_pb2
+from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import maintenance_service_pb2 as maintenance
+from hitherto.v1 import memory_service_pb2 as memory
+from hitherto.v1 import session_service_pb2 as session
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import bearer, key
 from tests.e2e.methods import METHODS, OFFERED, Method, call, refused
@@ -104,21 +104,21 @@ THEIRS = {
 }
 """Fields that may name something of another tenant."""
 CALLERS_NAMES = {
-    "recollect.v1.Message.id",
-    "recollect.v1.ContextItem.id",
-    "recollect.v1.Document.source_id",
+    "hitherto.v1.Message.id",
+    "hitherto.v1.ContextItem.id",
+    "hitherto.v1.Document.source_id",
 }
 """Ids that the caller makes up for what it sends."""
 IGNORED = {
-    "recollect.v1.Document.id",
-    "recollect.v1.Memory.id",
-    "recollect.v1.Memory.job_id",
-    "recollect.v1.Memory.user_id",
-    "recollect.v1.Memory.conversation_id",
-    "recollect.v1.Message.conversation_id",
-    "recollect.v1.Profile.user_id",
-    "recollect.v1.SourceRef.conversation_id",
-    "recollect.v1.SourceRef.message_id",
+    "hitherto.v1.Document.id",
+    "hitherto.v1.Memory.id",
+    "hitherto.v1.Memory.job_id",
+    "hitherto.v1.Memory.user_id",
+    "hitherto.v1.Memory.conversation_id",
+    "hitherto.v1.Message.conversation_id",
+    "hitherto.v1.Profile.user_id",
+    "hitherto.v1.SourceRef.conversation_id",
+    "hitherto.v1.SourceRef.message_id",
 }
 """Ids of a reply that stand in messages which requests have as well."""
 LISTS = {
@@ -175,7 +175,7 @@ def id_fields(message: Any, seen: tuple[Any, ...] = ()) -> Iterator[FieldDescrip
         ):
             yield field
         inner = field.message_type
-        if inner is not None and inner.file.package == "recollect.v1" and inner not in seen:
+        if inner is not None and inner.file.package == "hitherto.v1" and inner not in seen:
             yield from id_fields(inner, (*seen, inner))
 
 
@@ -196,9 +196,9 @@ def test_every_field_with_an_id_is_in_the_matrix() -> None:
             known = field.full_name in listed or field.name in THEIRS or field.is_repeated
             assert known, f"{field.full_name} is new: who may name what in it?"
             assert not field.is_repeated or field.full_name in {
-                "recollect.v1.Message.context_item_ids",
-                "recollect.v1.Message.pending_action_ids",
-                "recollect.v1.Memory.source_message_ids",
+                "hitherto.v1.Message.context_item_ids",
+                "hitherto.v1.Message.pending_action_ids",
+                "hitherto.v1.Memory.source_message_ids",
             }, f"{field.full_name} is new: who may name what in it?"
 
 
@@ -287,11 +287,11 @@ def their_rows(conninfo: str) -> dict[str, list[str]]:
     with psycopg.connect(conninfo) as connection:
         tables = connection.execute(
             "SELECT table_name FROM information_schema.columns"
-            " WHERE table_schema = 'recollect' AND column_name = 'tenant_id'"
+            " WHERE table_schema = 'hitherto' AND column_name = 'tenant_id'"
         ).fetchall()
         for (table,) in tables:
             query = sql.SQL(
-                "SELECT t::text FROM recollect.{} AS t WHERE t.tenant_id = 'b' ORDER BY 1"
+                "SELECT t::text FROM hitherto.{} AS t WHERE t.tenant_id = 'b' ORDER BY 1"
             ).format(sql.Identifier(table))
             found[table] = [row[0] for row in connection.execute(query).fetchall()]
     return found
@@ -482,8 +482,8 @@ def models(conninfo: str) -> list[tuple[Any, ...]]:
     """Which models there are and which is in force, and the jobs that change them."""
     with psycopg.connect(conninfo) as connection:
         found: list[tuple[Any, ...]] = connection.execute(
-            "SELECT t::text FROM recollect.embedding_models AS t"
-            " UNION ALL SELECT job_id::text FROM recollect.jobs WHERE kind = 'reembedding'"
+            "SELECT t::text FROM hitherto.embedding_models AS t"
+            " UNION ALL SELECT job_id::text FROM hitherto.jobs WHERE kind = 'reembedding'"
             " ORDER BY 1"
         ).fetchall()
     return found

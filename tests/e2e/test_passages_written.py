@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from recollect.v1 import (
+from hitherto.v1 import (
     conversation_pb2,
     extraction_service_pb2,
     job_pb2,
@@ -289,7 +289,7 @@ async def test_c7_a_change_of_model_covers_messages_and_summaries(
 async def test_without_message_vectors_messages_are_found_by_their_words(
     start_services: StartServices, model: ScriptedModel, superuser_conninfo: str, conninfo: str
 ) -> None:
-    """RECOLLECT_MESSAGE_VECTORS=false: no message is sent to the embedder, and none waits."""
+    """HITHERTO_MESSAGE_VECTORS=false: no message is sent to the embedder, and none waits."""
     model.script = lambda request: titled("Tea")
     settings = {**model_settings(model), "message_vectors": False}
     async with start_services(**settings) as services:

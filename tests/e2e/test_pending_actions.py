@@ -14,10 +14,10 @@ import grpc
 import psycopg
 import pytest
 
-from recollect.v1 import conversation_pb2, retrieval_service_pb2, session_pb2
-from recollect.v1 import session_service_pb2 as pb
-from recollect_shared.auth.api_keys import create_key
-from recollect_shared.database.pool import Database
+from hitherto.v1 import conversation_pb2, retrieval_service_pb2, session_pb2
+from hitherto.v1 import session_service_pb2 as pb
+from hitherto_shared.auth.api_keys import create_key
+from hitherto_shared.database.pool import Database
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.learning import rows
 from tests.e2e.methods import METHODS, read_refusal, refused
@@ -190,7 +190,7 @@ async def test_row_60_tenants_share_no_working_memory(
 ) -> None:
     """The same user and session in two tenants."""
     headers = {}
-    keys = Database(conninfo, "recollect_maintenance", application="test", max_size=1)
+    keys = Database(conninfo, "hitherto_maintenance", application="test", max_size=1)
     await keys.open()
     try:
         async with keys.connection() as connection:
@@ -234,7 +234,7 @@ class TestIdempotency:
         request = pb.AddPendingActionRequest(user_id="ana", type="call", idempotency_key="k")
         first, again = [await sessions.AddPendingAction(request) for _ in range(2)]
         assert (first.pending_action, first.session_id) == (again.pending_action, again.session_id)
-        assert rows(superuser_conninfo, "SELECT count(*) FROM recollect.pending_actions") == [(1,)]
+        assert rows(superuser_conninfo, "SELECT count(*) FROM hitherto.pending_actions") == [(1,)]
 
         one = await update(services, TALK, session="", key="k")
         other = await update(services, TALK, session="", key="k")
@@ -260,7 +260,7 @@ class TestIdempotency:
             *(resolve(services, action.id, COMPLETED, key="r") for _ in range(6))
         )
         assert {one.status for one in decided} == {COMPLETED}
-        assert rows(superuser_conninfo, "SELECT count(*) FROM recollect.pending_actions") == [(1,)]
+        assert rows(superuser_conninfo, "SELECT count(*) FROM hitherto.pending_actions") == [(1,)]
 
     async def test_b4_another_body_is_refused(self, services: Services) -> None:
         await update(services, {"a": 1.0}, key="k")

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from google.protobuf import json_format
 
-from recollect.v1 import conversation_pb2, extraction_service_pb2, memory_pb2, profile_pb2
+from hitherto.v1 import conversation_pb2, extraction_service_pb2, memory_pb2, profile_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import echo, learn, memories, replies, rows, shown, talk
 from tests.e2e.methods import METHODS, refused
@@ -50,11 +50,11 @@ def everything(conninfo: str) -> dict[str, Any]:
 
     def read(connection: psycopg.Connection[Any]) -> Iterator[tuple[str, Any]]:
         tables = connection.execute(
-            "SELECT tablename FROM pg_tables WHERE schemaname = 'recollect' ORDER BY 1"
+            "SELECT tablename FROM pg_tables WHERE schemaname = 'hitherto' ORDER BY 1"
         ).fetchall()
         for (table,) in tables:
             if table not in _MOVING:
-                statement = f"SELECT xmin::text, t::text FROM recollect.{table} AS t ORDER BY 2"
+                statement = f"SELECT xmin::text, t::text FROM hitherto.{table} AS t ORDER BY 2"
                 yield table, connection.execute(statement.encode()).fetchall()
 
     with psycopg.connect(conninfo, autocommit=True) as connection:

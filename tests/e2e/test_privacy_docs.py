@@ -6,8 +6,8 @@ import re
 import shlex
 from pathlib import Path
 
-from recollect_extraction.curation.user_settings import NAMES
-from recollect_retrieval.storage import sealed
+from hitherto_extraction.curation.user_settings import NAMES
+from hitherto_retrieval.storage import sealed
 from tests.e2e.conftest import StartServices
 from tests.e2e.sealing import ENCRYPTING, dump, holding, key_files
 from tests.e2e.test_security_docs import run
@@ -23,13 +23,13 @@ async def test_the_walk_through_encryption(
     start_services: StartServices, conninfo: str, superuser_conninfo: str, tmp_path: Path
 ) -> None:
     """Every command as it stands; after each, a dump tells nothing of what is sealed."""
-    (walk,) = re.findall(r"```\n(recollect .*?)```", section("Encryption"), re.DOTALL)
+    (walk,) = re.findall(r"```\n(hitherto .*?)```", section("Encryption"), re.DOTALL)
     lines = [line.partition("#") for line in walk.splitlines()]
     assert len(lines) > 5
     async with start_services(**ENCRYPTING) as services:
         for command, _, comment in lines:
             name, *arguments = shlex.split(command)
-            assert name == "recollect"
+            assert name == "hitherto"
             code, told = await run(services, conninfo, tmp_path, arguments, "")
             assert code == 0, (command, told)
             if comment:

@@ -38,21 +38,21 @@ def tour() -> list[list[str]]:
     text = README.read_text("utf-8").partition("## A tour")[2]
     block = text.split("```")[1]
     typed = [shlex.split(line, comments=True) for line in block.splitlines()]
-    return [words for words in typed if words[:1] == ["recollect"]]
+    return [words for words in typed if words[:1] == ["hitherto"]]
 
 
-async def recollect(services: Services, *arguments: str) -> tuple[int, str, str]:
+async def hitherto(services: Services, *arguments: str) -> tuple[int, str, str]:
     """Run the command in the project's folder: its exit code, output and notes."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
-        "import sys; from recollect_client.command import main; sys.exit(main())",
+        "import sys; from hitherto_client.command import main; sys.exit(main())",
         *arguments,
         cwd=README.parent,
         env={
             **os.environ,
-            "RECOLLECT_RETRIEVAL_ADDRESS": services.retrieval_address,
-            "RECOLLECT_EXTRACTION_ADDRESS": services.extraction_address,
+            "HITHERTO_RETRIEVAL_ADDRESS": services.retrieval_address,
+            "HITHERTO_EXTRACTION_ADDRESS": services.extraction_address,
             "COLUMNS": "200",
         },
         stdout=asyncio.subprocess.PIPE,
@@ -67,7 +67,7 @@ async def test_the_tour_shows_what_its_comments_say(services: Services) -> None:
     """Every command as it stands, in the order of the page."""
     told: dict[str, str] = {}
     for _, *arguments in tour():
-        code, out, notes = await recollect(services, *arguments)
+        code, out, notes = await hitherto(services, *arguments)
         assert code == 0, (arguments, notes)
         told[shlex.join(arguments)] = out + notes
     scopes, past, explained = (

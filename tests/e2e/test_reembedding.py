@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
-from recollect.v1 import (
+from hitherto.v1 import (
     extraction_service_pb2,
     job_pb2,
     maintenance_service_pb2,
@@ -116,12 +116,12 @@ async def test_from_start_to_switch_and_back(taught: Services, superuser_conninf
     async with asyncio.timeout(60):
         while rows(  # noqa: ASYNC110 - the back-fill of every ten seconds is what changes
             superuser_conninfo,
-            "SELECT 1 FROM recollect.memories WHERE embedding_state <> 'stored'",
+            "SELECT 1 FROM hitherto.memories WHERE embedding_state <> 'stored'",
         ):
             await asyncio.sleep(0.1)
     assert rows(
         superuser_conninfo,
-        "SELECT count(DISTINCT memory_id) FROM recollect.memory_embeddings"
+        "SELECT count(DISTINCT memory_id) FROM hitherto.memory_embeddings"
         " WHERE model = 'text-embedding-3-small'",
     ) == [(len(WORDS) + 1,)]
 
@@ -152,7 +152,7 @@ async def test_words_that_change_during_a_back_fill_are_embedded_anew(
     await moved_to(taught, "text-embedding-3-large", 96)
     (memory_id,) = rows(
         superuser_conninfo,
-        "UPDATE recollect.memories SET content = 'giraffes sleep standing', version = 2,"
+        "UPDATE hitherto.memories SET content = 'giraffes sleep standing', version = 2,"
         " text_version = 2 WHERE content ~ 'apples' RETURNING memory_id",
     )[0]
     status = await step(taught, pb.REEMBED_PHASE_STATUS)
@@ -160,7 +160,7 @@ async def test_words_that_change_during_a_back_fill_are_embedded_anew(
     await moved_to(taught, "text-embedding-3-large", 96)
     assert rows(
         superuser_conninfo,
-        "SELECT text_version FROM recollect.memory_embeddings"
+        "SELECT text_version FROM hitherto.memory_embeddings"
         f" WHERE model = 'text-embedding-3-large' AND memory_id = '{memory_id}'",
     ) == [(2,)]
 
@@ -232,7 +232,7 @@ async def test_h3_sealed_memories_get_vectors_of_the_new_model(
     start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
     """By the sweep, which has the key; and what is clear beside them by the job, as ever."""
-    made = "SELECT model, dimensions FROM recollect.sealed_embeddings ORDER BY dimensions"
+    made = "SELECT model, dimensions FROM hitherto.sealed_embeddings ORDER BY dimensions"
     small, large = ("text-embedding-3-small", 64), ("text-embedding-3-large", 96)
     async with start_services(**model_settings(model), **ENCRYPTING) as services:
         await choose(services, encrypt_sensitive=True)

@@ -15,11 +15,11 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
-from recollect.v1 import extraction_service_pb2 as extraction
-from recollect.v1 import memory_service_pb2 as memory
-from recollect.v1 import profile_pb2
-from recollect.v1 import retrieval_service_pb2 as retrieval
-from recollect_shared.auth.access import rules_of
+from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import memory_service_pb2 as memory
+from hitherto.v1 import profile_pb2
+from hitherto.v1 import retrieval_service_pb2 as retrieval
+from hitherto_shared.auth.access import rules_of
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import bearer, key
 from tests.e2e.methods import METHODS, OFFERED, SERVICES, Method, Refusal, call, refused
@@ -412,7 +412,7 @@ async def test_a_department_is_decided_under_the_lock_of_the_change(
     async def move(*given: object, **named: object) -> None:
         await office.ask(office.hr, UPDATE_PROFILE, changing("bo", department="research"))
 
-    monkeypatch.setattr("recollect_shared.auth.departments.Departments.check", move)
+    monkeypatch.setattr("hitherto_shared.auth.departments.Departments.check", move)
     refusal = await office.refuse(sales, UPDATE_PROFILE, changing("bo", summary="Late."))
     assert refusal.reason == "USER_NOT_ALLOWED"
     shown = await office.ask(office.hr, GET_PROFILE, retrieval.GetProfileRequest(user_id="bo"))

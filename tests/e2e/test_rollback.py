@@ -9,8 +9,8 @@ import grpc
 import pytest
 from google.protobuf import json_format
 
-from recollect.v1 import history_pb2, memory_pb2, retrieval_service_pb2
-from recollect.v1 import maintenance_service_pb2 as pb
+from hitherto.v1 import history_pb2, memory_pb2, retrieval_service_pb2
+from hitherto.v1 import maintenance_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.learning import (
     ALL_STATUSES,

@@ -13,18 +13,18 @@ import psycopg
 import pytest
 from psycopg import errors, sql
 
-from recollect.v1 import extraction_service_pb2 as extraction
-from recollect.v1 import retrieval_service_pb2 as retrieval
-from recollect_shared.database.connect import Role, with_role
-from recollect_shared.database.pool import Connection, Database
-from recollect_shared.database.tenancy import act_for, acting_for
+from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import retrieval_service_pb2 as retrieval
+from hitherto_shared.database.connect import Role, with_role
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.tenancy import act_for, acting_for
 from tests.e2e.conftest import Services
 from tests.e2e.curating import save, update
 from tests.e2e.handing_over import document, taken_in
 from tests.e2e.learning import learn, rows, talk
 from tests.e2e.sessions import update as update_session
 
-WALLED: tuple[Role, ...] = ("recollect_read", "recollect_write", "recollect_removal")
+WALLED: tuple[Role, ...] = ("hitherto_read", "hitherto_write", "hitherto_removal")
 OPEN = {"api_keys"}
 """A key is looked up before its tenant is known; the table holds hashes."""
 
@@ -33,13 +33,13 @@ SELECT c.relname, c.relrowsecurity,
        ARRAY(SELECT p.polname::text FROM pg_policy AS p WHERE p.polrelid = c.oid ORDER BY 1)
 FROM pg_class AS c
 JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'tenant_id'
-WHERE c.relnamespace = 'recollect'::regnamespace AND c.relkind = 'r'
+WHERE c.relnamespace = 'hitherto'::regnamespace AND c.relkind = 'r'
 ORDER BY c.relname
 """
-_READABLE = "SELECT has_table_privilege(%s, 'recollect.' || %s, 'SELECT')"
+_READABLE = "SELECT has_table_privilege(%s, 'hitherto.' || %s, 'SELECT')"
 _COLUMNS = """
 SELECT column_name FROM information_schema.columns
-WHERE table_schema = 'recollect' AND table_name = %s AND is_generated = 'NEVER'
+WHERE table_schema = 'hitherto' AND table_name = %s AND is_generated = 'NEVER'
   AND is_identity = 'NO' AND column_name <> 'tenant_id'
 """
 
@@ -60,14 +60,14 @@ def doubled(conninfo: str) -> None:
             with suppress(errors.UniqueViolation):
                 connection.execute(
                     sql.SQL(
-                        "INSERT INTO recollect.{table} (tenant_id, {columns})"
-                        " SELECT 'other', {columns} FROM recollect.{table}"
+                        "INSERT INTO hitherto.{table} (tenant_id, {columns})"
+                        " SELECT 'other', {columns} FROM hitherto.{table}"
                     ).format(table=sql.Identifier(table), columns=listed)
                 )
 
 
 def counted(connection: psycopg.Connection, table: str, where: str = "true") -> int:
-    row = connection.execute(f"SELECT count(*) FROM recollect.{table} WHERE {where}").fetchone()
+    row = connection.execute(f"SELECT count(*) FROM hitherto.{table} WHERE {where}").fetchone()
     assert row is not None
     return int(row[0])
 
@@ -110,12 +110,10 @@ async def test_a_role_sees_the_rows_of_its_tenant_and_without_one_none(
                     (may,) = everything.execute(_READABLE, [role, table]).fetchone() or (False,)
                     if not may:
                         continue
-                    ours.execute("RESET recollect.tenant_id")
+                    ours.execute("RESET hitherto.tenant_id")
                     assert counted(ours, table) == 0, (role, table)
                     for tenant in ("default", "other", "", "nobody"):
-                        ours.execute(
-                            "SELECT set_config('recollect.tenant_id', %s, false)", [tenant]
-                        )
+                        ours.execute("SELECT set_config('hitherto.tenant_id', %s, false)", [tenant])
                         held = counted(everything, table, f"tenant_id = '{tenant}'")
                         assert counted(ours, table) == held, (role, table, tenant)
                         filled += held > 0
@@ -124,16 +122,16 @@ async def test_a_role_sees_the_rows_of_its_tenant_and_without_one_none(
 
 async def test_nobody_writes_into_another_tenant(lived_in: None, conninfo: str) -> None:
     with psycopg.connect(
-        with_role(conninfo, "recollect_write", application="test"), autocommit=True
+        with_role(conninfo, "hitherto_write", application="test"), autocommit=True
     ) as ours:
-        ours.execute("SELECT set_config('recollect.tenant_id', 'default', false)")
+        ours.execute("SELECT set_config('hitherto.tenant_id', 'default', false)")
         with pytest.raises(errors.InsufficientPrivilege):
             ours.execute("INSERT INTO users (tenant_id, user_id) VALUES ('other', 'eve')")
         with pytest.raises(errors.InsufficientPrivilege):
             ours.execute("UPDATE users SET tenant_id = 'other'")
         changed = ours.execute("UPDATE memories SET importance = 0 WHERE tenant_id = 'other'")
         assert changed.rowcount == 0
-        ours.execute("RESET recollect.tenant_id")
+        ours.execute("RESET hitherto.tenant_id")
         with pytest.raises(errors.InsufficientPrivilege):
             ours.execute("INSERT INTO users (tenant_id, user_id) VALUES ('default', 'eve')")
 
@@ -147,7 +145,7 @@ async def tenants(connection: Connection) -> Sequence[str]:
 async def test_row_62_a_pooled_connection_never_carries_another_tenant(
     lived_in: None, conninfo: str
 ) -> None:
-    database = Database(conninfo, "recollect_read", application="test", max_size=1)
+    database = Database(conninfo, "hitherto_read", application="test", max_size=1)
     await database.open()
     try:
 
@@ -181,7 +179,7 @@ async def test_row_62_a_pooled_connection_never_carries_another_tenant(
 
 async def test_tasks_of_different_tenants_share_a_pool(lived_in: None, conninfo: str) -> None:
     """Many at once over two connections; each sees its own."""
-    database = Database(conninfo, "recollect_read", application="test", max_size=2)
+    database = Database(conninfo, "hitherto_read", application="test", max_size=2)
     await database.open()
     try:
 

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 import grpc
 import pytest
 
-from recollect.v1 import memory_pb2
-from recollect.v1 import memory_service_pb2 as pb
+from hitherto.v1 import memory_pb2
+from hitherto.v1 import memory_service_pb2 as pb
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import (
     change,

@@ -16,9 +16,9 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from recollect.v1 import extraction_service_pb2, job_pb2, memory_pb2, retrieval_service_pb2
-from recollect_shared.database.embedded import EmbeddedPostgres
-from recollect_shared.encryption.failures import BrokenSeal, KeyGone
+from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2, retrieval_service_pb2
+from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.encryption.failures import BrokenSeal, KeyGone
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import save, update
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
@@ -283,7 +283,7 @@ def swap(postgres: EmbeddedPostgres, conninfo: str, backup: str, *, back: bool) 
         kept, live = sql.Identifier(backup), sql.Identifier(name)
         if not back:
             connection.execute(
-                sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER recollect_owner").format(kept, live)
+                sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER hitherto_owner").format(kept, live)
             )
             return
         connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(live))

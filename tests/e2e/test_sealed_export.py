@@ -10,9 +10,9 @@ import grpc
 import psycopg
 import pytest
 
-from recollect_extraction.curation.export_lines import PLACES
-from recollect_extraction.storage import exports, holdings
-from recollect_shared.database.pool import Database
+from hitherto_extraction.curation.export_lines import PLACES
+from hitherto_extraction.storage import exports, holdings
+from hitherto_shared.database.pool import Database
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import save
 from tests.e2e.learning import submit, talk
@@ -166,7 +166,7 @@ async def test_h3_every_table_with_something_sealed_is_opened(
     conninfo: str, superuser_conninfo: str
 ) -> None:
     """By the catalogue: a later table with a column `sealed` needs a place here."""
-    database = Database(conninfo, "recollect_write", application="test", max_size=1)
+    database = Database(conninfo, "hitherto_write", application="test", max_size=1)
     await database.open()
     try:
         tables = await database.run(holdings.find_holdings, timeout=10)
@@ -177,6 +177,6 @@ async def test_h3_every_table_with_something_sealed_is_opened(
     with psycopg.connect(superuser_conninfo) as connection:
         named = connection.execute(
             b"SELECT table_name FROM information_schema.columns"
-            b" WHERE table_schema = 'recollect' AND column_name = 'sealed'"
+            b" WHERE table_schema = 'hitherto' AND column_name = 'sealed'"
         ).fetchall()
     assert {name for (name,) in named} == sealed

@@ -10,9 +10,9 @@ from uuid import UUID
 import grpc
 import pytest
 
-from recollect.v1 import extraction_service_pb2, job_pb2, memory_pb2
-from recollect.v1 import maintenance_service_pb2 as maintenance_pb
-from recollect_shared.encryption.places import memory_place
+from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2
+from hitherto.v1 import maintenance_service_pb2 as maintenance_pb
+from hitherto_shared.encryption.places import memory_place
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import (
     checks,
@@ -84,10 +84,10 @@ async def test_h3_learnt_shown_made_more_precise_and_contradicted(
     assert in_clear(superuser_conninfo, *secret) == {}
     # What is clear of the same message is found by its own words alone.
     assert "lapsang" in in_clear(superuser_conninfo, "lapsang")
-    assert rows(superuser_conninfo, "SELECT count(*) FROM recollect.memory_source_embeddings") == [
+    assert rows(superuser_conninfo, "SELECT count(*) FROM hitherto.memory_source_embeddings") == [
         (0,)
     ]
-    assert rows(superuser_conninfo, "SELECT count(*) FROM recollect.entities") == [(0,)]
+    assert rows(superuser_conninfo, "SELECT count(*) FROM hitherto.entities") == [(0,)]
 
     await learn(sealing, talk("It is ten milligrams", conversation="c2"))
     seen = model.chat_requests[-1]
@@ -102,7 +102,7 @@ async def test_h3_learnt_shown_made_more_precise_and_contradicted(
     assert (old.status, new.status) == ("contradicted", "active")
     assert rows(
         superuser_conninfo,
-        f"SELECT superseded_by FROM recollect.memories WHERE memory_id = '{old.memory_id}'",
+        f"SELECT superseded_by FROM hitherto.memories WHERE memory_id = '{old.memory_id}'",
     ) == [(UUID(new.memory_id),)]
     assert history(superuser_conninfo, old.memory_id)[-1][:3] == ("contradicted", 3, "contradicted")
     assert in_clear(superuser_conninfo, *secret) == {}
@@ -190,7 +190,7 @@ async def test_h3_what_was_forgotten_stays_forgotten(
         ("forgotten", 2, "forgotten by hand"),
         ("restored", 3, "restored by hand"),
     ]
-    versions = rows(superuser_conninfo, "SELECT content, sealed FROM recollect.memory_versions")
+    versions = rows(superuser_conninfo, "SELECT content, sealed FROM hitherto.memory_versions")
     key = await key_of(tmp_path)
     assert [content for content, _ in versions] == ["", ""]
     assert {key.open(sealed, memory_place(saved.id))["content"] for _, sealed in versions} == {
@@ -281,7 +281,7 @@ async def test_h3_without_the_key_a_job_waits_and_is_done_when_it_is_back(
         await until(lambda: model.calls["chat"] > asked)
         folder.rename(away)
         waits = (
-            "SELECT 1 FROM recollect.jobs WHERE error_reason = 'ENCRYPTION_NOT_CONFIGURED'"
+            "SELECT 1 FROM hitherto.jobs WHERE error_reason = 'ENCRYPTION_NOT_CONFIGURED'"
             f" AND job_id = '{job_id}' AND attempt = 0"
         )
         await until(lambda: rows(superuser_conninfo, waits))

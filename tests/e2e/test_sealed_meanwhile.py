@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.v1 import job_pb2, maintenance_service_pb2
-from recollect_shared.encryption.failures import KeyGone
-from recollect_shared.encryption.sealed import UserKey
-from recollect_shared.encryption.user_keys import UserKeys
+from hitherto.v1 import job_pb2, maintenance_service_pb2
+from hitherto_shared.encryption.failures import KeyGone
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_keys import UserKeys
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ended, rows, submit, talk
 from tests.e2e.leaving import erase, export, reinstate, until

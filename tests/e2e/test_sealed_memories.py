@@ -13,8 +13,8 @@ import grpc
 import numpy as np
 import pytest
 
-from recollect.v1 import memory_pb2, retrieval_service_pb2
-from recollect_shared.encryption.places import vector_place
+from hitherto.v1 import memory_pb2, retrieval_service_pb2
+from hitherto_shared.encryption.places import vector_place
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import (
     APPROVE,
@@ -91,9 +91,9 @@ async def test_h3_its_vector_is_sealed_and_the_only_one(
     content = "Ana takes zolpidem at night"
     saved = (await save(sealing, content, sensitive=True)).memory
     for table in ("memory_embeddings", "memory_source_embeddings", "postings"):
-        assert rows(superuser_conninfo, f"SELECT count(*) FROM recollect.{table}") == [(0,)]
+        assert rows(superuser_conninfo, f"SELECT count(*) FROM hitherto.{table}") == [(0,)]
     ((model, dimensions, sealed),) = rows(
-        superuser_conninfo, "SELECT model, dimensions, sealed FROM recollect.sealed_embeddings"
+        superuser_conninfo, "SELECT model, dimensions, sealed FROM hitherto.sealed_embeddings"
     )
     assert dimensions == 64
     plain_vector = (await key_of(tmp_path)).open_bytes(sealed, vector_place(saved.id, model))
@@ -113,7 +113,7 @@ async def test_h3_what_is_not_sensitive_is_clear_and_found(
 async def test_h3_of_others_nothing_is_sealed(sealing: Services, superuser_conninfo: str) -> None:
     saved = (await save(sealing, "Bo takes zolpidem", type=PERSONAL, user="bo")).memory
     assert saved.sensitive
-    assert rows(superuser_conninfo, "SELECT content, sealed FROM recollect.memories") == [
+    assert rows(superuser_conninfo, "SELECT content, sealed FROM hitherto.memories") == [
         ("Bo takes zolpidem", None)
     ]
 
@@ -201,7 +201,7 @@ async def test_h3_made_sensitive_its_traces_go_and_made_clear_it_is_found_again(
     assert (await update(sealing, saved.id, sensitive=True)).content == saved.content
     assert contents(await held(superuser_conninfo, tmp_path)) == ["Ana sees doctor quackenbush"]
     await until(lambda: not in_clear(superuser_conninfo, "quackenbush", "zaphodic"))
-    assert rows(superuser_conninfo, "SELECT count(*) FROM recollect.sealed_embeddings") == [(1,)]
+    assert rows(superuser_conninfo, "SELECT count(*) FROM hitherto.sealed_embeddings") == [(1,)]
     embedded = model.calls["embeddings"]
 
     opened = await update(sealing, saved.id, "sensitive")
@@ -216,7 +216,7 @@ async def test_h3_made_sensitive_its_traces_go_and_made_clear_it_is_found_again(
     assert rows(
         superuser_conninfo,
         "SELECT m.embedding_state, e.text_version = m.text_version"
-        " FROM recollect.memories AS m JOIN recollect.memory_embeddings AS e USING (memory_id)",
+        " FROM hitherto.memories AS m JOIN hitherto.memory_embeddings AS e USING (memory_id)",
     ) == [("stored", True)]
     assert await found(sealing, "quackenbush") == ["Ana sees doctor quackenbush"]
 
@@ -266,7 +266,7 @@ async def test_h3_left_to_the_installation_again_what_is_sealed_stays_readable(
     )
     assert told.events[0].after["content"] == "Ana takes melatonin"
     # Whoever has never decided has not by this.
-    decided = "SELECT user_id, encrypt_sensitive FROM recollect.users ORDER BY user_id"
+    decided = "SELECT user_id, encrypt_sensitive FROM hitherto.users ORDER BY user_id"
     assert rows(superuser_conninfo, decided) == [("ana", False), ("bo", None)]
 
 
@@ -277,7 +277,7 @@ async def test_h3_while_the_embedder_is_away_it_is_sealed_and_embedded_later(
     await save(sealing, "Ana takes zolpidem every single night now", type=PERSONAL)
     assert in_clear(superuser_conninfo, "zolpidem") == {}
     await until(
-        lambda: rows(superuser_conninfo, "SELECT 1 FROM recollect.sealed_embeddings"), seconds=60
+        lambda: rows(superuser_conninfo, "SELECT 1 FROM hitherto.sealed_embeddings"), seconds=60
     )
     near = await save(sealing, "Ana takes zolpidem every single night", type=PERSONAL)
     assert near.deduplicated
@@ -292,7 +292,7 @@ async def test_h3_the_history_tells_what_lies_beside_the_seal(
     assert changed.importance == pytest.approx(0.6)
     (entry,) = rows(
         superuser_conninfo,
-        "SELECT before, after FROM recollect.history WHERE action = 'updated'",
+        "SELECT before, after FROM hitherto.history WHERE action = 'updated'",
     )
     assert entry == ({"importance": 0.5}, {"importance": pytest.approx(0.6)})
     assert contents(await held(superuser_conninfo, tmp_path)) == ["Ana takes zolpidem"]

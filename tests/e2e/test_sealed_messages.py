@@ -10,10 +10,10 @@ from uuid import UUID
 import grpc
 import pytest
 
-from recollect.v1 import extraction_service_pb2, job_pb2, memory_service_pb2
-from recollect.v1 import extraction_service_pb2 as pb
-from recollect_extraction.pipeline.account import open_with_user_key
-from recollect_shared.encryption.places import message_place, summary_place
+from hitherto.v1 import extraction_service_pb2, job_pb2, memory_service_pb2
+from hitherto.v1 import extraction_service_pb2 as pb
+from hitherto_extraction.pipeline.account import open_with_user_key
+from hitherto_shared.encryption.places import message_place, summary_place
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.indexed import check_words
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk

@@ -9,15 +9,15 @@ import grpc
 import pytest
 from google.protobuf import json_format
 
-from recollect.v1 import maintenance_service_pb2, retrieval_service_pb2
-from recollect.v1 import memory_service_pb2 as pb
-from recollect_extraction.storage import users
-from recollect_extraction.storage.sealing_profiles import seal_standing_profile
-from recollect_shared.database.pool import Connection, Database
-from recollect_shared.database.tenancy import acting_for
-from recollect_shared.encryption.places import profile_place
-from recollect_shared.encryption.sealed import UserKey
-from recollect_shared.models import Scope
+from hitherto.v1 import maintenance_service_pb2, retrieval_service_pb2
+from hitherto.v1 import memory_service_pb2 as pb
+from hitherto_extraction.storage import users
+from hitherto_extraction.storage.sealing_profiles import seal_standing_profile
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.tenancy import acting_for
+from hitherto_shared.encryption.places import profile_place
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import Scope
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import plain
 from tests.e2e.learning import learn, replies, rows, talk
@@ -122,7 +122,7 @@ class TestByHand:
             file.unlink()
         async with start_services(**ENCRYPTING) as services:
             refusal = await refusal_of(change_profile(services, summary="Grows roses."))
-            assert "RECOLLECT_USER_KEYS_DIR" in refusal.message
+            assert "HITHERTO_USER_KEYS_DIR" in refusal.message
         assert rows(
             superuser_conninfo,
             "SELECT version FROM profile_versions WHERE user_id = 'ana'",
@@ -232,7 +232,7 @@ class TestTheSweepsShare:
 
 async def step(conninfo: str, scope: Scope, key: UserKey, *, limit: int) -> int:
     """One transaction of the sweep."""
-    database = Database(conninfo, "recollect_removal", application="test", max_size=1)
+    database = Database(conninfo, "hitherto_removal", application="test", max_size=1)
     await database.open()
 
     async def work(connection: Connection) -> int:

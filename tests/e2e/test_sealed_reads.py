@@ -13,11 +13,11 @@ import psycopg
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from recollect.v1 import retrieval_service_pb2, search_pb2
-from recollect_shared.embeddings.offline import OfflineEmbedder
-from recollect_shared.encryption.places import memory_place
-from recollect_shared.encryption.sealed import UserKey
-from recollect_shared.identifiers import uuid7
+from hitherto.v1 import retrieval_service_pb2, search_pb2
+from hitherto_shared.embeddings.offline import OfflineEmbedder
+from hitherto_shared.encryption.places import memory_place
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.identifiers import uuid7
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.sealing import ENCRYPTING, key_files, keys_of
 from tests.e2e.sessions import refusal_of
@@ -228,7 +228,7 @@ class TestSearch:
     async def test_h3_only_the_newest_are_compared(
         self, services: Services, ids: dict[str, str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from recollect_retrieval.storage import sealed
+        from hitherto_retrieval.storage import sealed
 
         monkeypatch.setattr(sealed, "MEMORIES", 2)
         found = await search(services, "🦊 lithium", limit=1)
@@ -475,13 +475,13 @@ class TestBrokenSeals:
             " WHERE memory_id = %s",
             ids[SEALED[0].content],
         )
-        with caplog.at_level(logging.ERROR, logger="recollect.sealed"):
+        with caplog.at_level(logging.ERROR, logger="hitherto.sealed"):
             found = await search(services, "lithium", limit=20)
         assert set(contents(found)) == {fact.content for fact in [*CLEAR, *CURRENT[1:]]}
         assert (leg(found).state, leg(found).candidates) == (search_pb2.LEG_STATE_RAN, 4)
         assert leg(found).reason.startswith("1 left out")
         assert not found.degraded
-        (record,) = [r for r in caplog.records if r.name == "recollect.sealed"]
+        (record,) = [r for r in caplog.records if r.name == "hitherto.sealed"]
         assert ids[SEALED[0].content] in str(record.__dict__)
         assert "lithium" not in str(record.__dict__)
         told = await context(services, "lithium")

@@ -15,18 +15,18 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from recollect.v1 import memory_pb2, retrieval_service_pb2
-from recollect_extraction.pipeline.account import UnusableReplies, open_with_user_key
-from recollect_extraction.prices import load_prices
-from recollect_extraction.sealing.sweep import SealingSweep
-from recollect_extraction.sealing.vectors import SealedVectors
-from recollect_shared.database.pool import Connection, Database
-from recollect_shared.embeddings.openai_api import OpenAIEmbedder
-from recollect_shared.encryption.key_store import KeyStore
-from recollect_shared.encryption.user_keys import UserKeys
-from recollect_shared.encryption.wrapping import LocalWrapper
-from recollect_shared.sealing import load_secret
-from recollect_shared.startup import configure_vectors
+from hitherto.v1 import memory_pb2, retrieval_service_pb2
+from hitherto_extraction.pipeline.account import UnusableReplies, open_with_user_key
+from hitherto_extraction.prices import load_prices
+from hitherto_extraction.sealing.sweep import SealingSweep
+from hitherto_extraction.sealing.vectors import SealedVectors
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.encryption.key_store import KeyStore
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.encryption.wrapping import LocalWrapper
+from hitherto_shared.sealing import load_secret
+from hitherto_shared.startup import configure_vectors
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import save, update
 from tests.e2e.indexed import check_words
@@ -173,10 +173,10 @@ async def sweeping(
     hash_key = load_secret(data / "hash_key")
     async with AsyncExitStack() as stack:
         maintenance = Database(
-            conninfo, "recollect_maintenance", application="test", configure=configure_vectors
+            conninfo, "hitherto_maintenance", application="test", configure=configure_vectors
         )
         removal = Mortal(
-            conninfo, "recollect_removal", application="test", configure=configure_vectors
+            conninfo, "hitherto_removal", application="test", configure=configure_vectors
         )
         for database in (maintenance, removal):
             stack.push_async_callback(database.close)

@@ -14,8 +14,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from recollect.v1 import memory_pb2, retrieval_service_pb2, search_pb2
-from recollect_shared.embeddings.offline import OfflineEmbedder
+from hitherto.v1 import memory_pb2, retrieval_service_pb2, search_pb2
+from hitherto_shared.embeddings.offline import OfflineEmbedder
 from tests.e2e.conftest import Services, StartServices
 from tests.integration.retrieval.seed import Fact, remember
 

@@ -13,8 +13,8 @@ import pytest
 from pgvector import HalfVector
 from pgvector.psycopg import register_vector_async
 
-from recollect.v1 import retrieval_service_pb2 as pb
-from recollect.v1 import search_pb2
+from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto.v1 import search_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.methods import read_refusal
 from tests.e2e.shelf import SCRIPTED, ago, fill, scripted_vector

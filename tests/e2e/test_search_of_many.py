@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from recollect_retrieval.search.search import CANDIDATES
-from recollect_shared.embeddings.offline import OfflineEmbedder
+from hitherto_retrieval.search.search import CANDIDATES
+from hitherto_shared.embeddings.offline import OfflineEmbedder
 from tests.e2e.conftest import Services
 from tests.e2e.test_search import contents, leg, search
 from tests.integration.retrieval.seed import Fact, remember

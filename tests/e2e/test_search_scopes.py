@@ -11,10 +11,10 @@ import numpy as np
 import psycopg
 import pytest
 
-from recollect.v1 import retrieval_service_pb2 as pb
-from recollect.v1 import search_pb2
-from recollect_shared.embeddings.offline import OfflineEmbedder
-from recollect_shared.embeddings.protocol import Vector
+from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto.v1 import search_pb2
+from hitherto_shared.embeddings.offline import OfflineEmbedder
+from hitherto_shared.embeddings.protocol import Vector
 from tests.e2e.conftest import Services
 from tests.e2e.test_search import leg, refused, search, stamp
 from tests.integration.retrieval.seed import Fact, remember

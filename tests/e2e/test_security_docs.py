@@ -9,8 +9,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from recollect.v1 import access_pb2
-from recollect_shared.auth.principal import CAPABILITIES, SCOPES
+from hitherto.v1 import access_pb2
+from hitherto_shared.auth.principal import CAPABILITIES, SCOPES
 from tests.e2e.conftest import Services, StartServices
 
 PAGE = Path(__file__).parents[2] / "docs/security.md"
@@ -36,15 +36,15 @@ async def run(
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
-        "import sys; from recollect_client.command import main; sys.exit(main())",
+        "import sys; from hitherto_client.command import main; sys.exit(main())",
         *arguments,
         cwd=folder,
         env={
-            **{name: value for name, value in os.environ.items() if "RECOLLECT" not in name},
+            **{name: value for name, value in os.environ.items() if "HITHERTO" not in name},
             "DATABASE_URL": conninfo,
-            "RECOLLECT_API_KEY": key,
-            "RECOLLECT_RETRIEVAL_ADDRESS": services.retrieval_address,
-            "RECOLLECT_EXTRACTION_ADDRESS": services.extraction_address,
+            "HITHERTO_API_KEY": key,
+            "HITHERTO_RETRIEVAL_ADDRESS": services.retrieval_address,
+            "HITHERTO_EXTRACTION_ADDRESS": services.extraction_address,
             "COLUMNS": "200",
         },
         stdout=asyncio.subprocess.PIPE,
@@ -66,11 +66,11 @@ async def test_the_walk_through_two_tenants(
     refused = 0
     async with start_services(auth="api-key") as services:
         for command, comment in walk():
-            if made := re.fullmatch(r"(\w+)=\$\(recollect (keys create .*)\)", command):
+            if made := re.fullmatch(r"(\w+)=\$\(hitherto (keys create .*)\)", command):
                 _, keys[made[1]] = await run(services, conninfo, tmp_path, shlex.split(made[2]), "")
                 assert keys[made[1]].startswith("mk_")
                 continue
-            named = re.fullmatch(r"(?:RECOLLECT_API_KEY=\$(\w+) )?recollect (.*)", command)
+            named = re.fullmatch(r"(?:HITHERTO_API_KEY=\$(\w+) )?hitherto (.*)", command)
             assert named, command
             key = keys[named[1]] if named[1] else ""
             code, told = await run(services, conninfo, tmp_path, shlex.split(named[2]), key)

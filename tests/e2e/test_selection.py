@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recollect.v1 import retrieval_service_pb2
+from hitherto.v1 import retrieval_service_pb2
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import learn, memories, replies, rows, talk
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel

@@ -11,9 +11,9 @@ import psycopg
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from recollect.v1 import retrieval_service_pb2 as pb
-from recollect.v1 import retrieval_service_pb2_grpc as rpc
-from recollect_shared.embeddings.offline import OfflineEmbedder
+from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto.v1 import retrieval_service_pb2_grpc as rpc
+from hitherto_shared.embeddings.offline import OfflineEmbedder
 from tests.e2e.conftest import Services
 from tests.e2e.test_deadlines import FACTS, until
 from tests.integration.retrieval.seed import remember
@@ -49,7 +49,7 @@ async def test_row_51_a_caller_who_leaves_leaves_nothing_at_the_database(
         async def busy() -> int:
             cursor = await observer.execute(
                 "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-                " AND application_name = 'recollect-retrieval' AND state <> 'idle'"
+                " AND application_name = 'hitherto-retrieval' AND state <> 'idle'"
             )
             row = await cursor.fetchone()
             assert row is not None

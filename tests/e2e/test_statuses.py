@@ -9,8 +9,8 @@ from typing import Any
 
 import grpc
 
-from recollect.v1 import maintenance_service_pb2, memory_pb2, retrieval_service_pb2
-from recollect.v1 import memory_service_pb2 as pb
+from hitherto.v1 import maintenance_service_pb2, memory_pb2, retrieval_service_pb2
+from hitherto.v1 import memory_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.curating import (
     APPROVE,

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import grpc
 import pytest
 
-from recollect.v1 import memory_service_pb2 as pb
+from hitherto.v1 import memory_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.curating import checks, statement, stream
 from tests.e2e.learning import memories, rows

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 import grpc
 import pytest
 
-from recollect.v1 import conversation_pb2, extraction_service_pb2, job_pb2
+from hitherto.v1 import conversation_pb2, extraction_service_pb2, job_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.learning import ended, memories, rows, talk
 from tests.scripted_model import ScriptedModel
@@ -115,8 +115,8 @@ async def test_an_empty_stream_is_an_empty_import(modelled: Services) -> None:
 async def test_b1_errors_and_ids_of_a_long_stream_are_bounded(
     modelled: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recollect_extraction.handlers.importing.MAX_ERRORS", 3)
-    monkeypatch.setattr("recollect_extraction.handlers.extraction.MAX_IDS", 2)
+    monkeypatch.setattr("hitherto_extraction.handlers.importing.MAX_ERRORS", 3)
+    monkeypatch.setattr("hitherto_extraction.handlers.extraction.MAX_IDS", 2)
     good = [item(talk("hello", conversation=f"c{n}")) for n in range(4)]
     reply = await stream(modelled, [*good, *[Request()] * 5])
     assert (reply.accepted_count, reply.rejected_count) == (4, 5)

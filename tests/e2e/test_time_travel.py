@@ -11,8 +11,8 @@ import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from recollect.v1 import job_pb2, maintenance_service_pb2, memory_pb2, search_pb2
-from recollect.v1 import retrieval_service_pb2 as pb
+from hitherto.v1 import job_pb2, maintenance_service_pb2, memory_pb2, search_pb2
+from hitherto.v1 import retrieval_service_pb2 as pb
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import change, forget, restore, save, update
 from tests.e2e.handing_over import document, taken_in

@@ -10,16 +10,16 @@ import grpc
 import psycopg
 import pytest
 
-from recollect.v1 import (
+from hitherto.v1 import (
     extraction_service_pb2,
     job_pb2,
     maintenance_service_pb2_grpc,
     memory_pb2,
     retrieval_service_pb2,
 )
-from recollect.v1 import maintenance_service_pb2 as pb
-from recollect_shared.auth.api_keys import create_key
-from recollect_shared.database.connect import with_role
+from hitherto.v1 import maintenance_service_pb2 as pb
+from hitherto_shared.auth.api_keys import create_key
+from hitherto_shared.database.connect import with_role
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.methods import METHODS, refused
 from tests.e2e.requests import message, submit, transcript
@@ -329,7 +329,7 @@ async def test_tenants_see_and_touch_their_own(
 ) -> None:
     """faults.md rows 60 and 61: upkeep and its jobs stay inside the caller's tenant and user."""
     async with await psycopg.AsyncConnection.connect(
-        with_role(conninfo, "recollect_maintenance", application="test"), autocommit=True
+        with_role(conninfo, "hitherto_maintenance", application="test"), autocommit=True
     ) as connection:
         keys = {
             name: await create_key(

@@ -8,13 +8,13 @@ from uuid import UUID
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from recollect.v1 import extraction_service_pb2, job_pb2, memory_service_pb2
-from recollect.v1 import maintenance_service_pb2 as pb
-from recollect_extraction.pipeline.backfill import Backfill
-from recollect_extraction.prices import Price, Prices, load_prices
-from recollect_shared.database.pool import Database
-from recollect_shared.embeddings.openai_api import OpenAIEmbedder
-from recollect_shared.startup import configure_vectors
+from hitherto.v1 import extraction_service_pb2, job_pb2, memory_service_pb2
+from hitherto.v1 import maintenance_service_pb2 as pb
+from hitherto_extraction.pipeline.backfill import Backfill
+from hitherto_extraction.prices import Price, Prices, load_prices
+from hitherto_shared.database.pool import Database
+from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.startup import configure_vectors
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ended, learn, rows, submit, talk
 from tests.e2e.merging import STYLE, STYLES, say, script
@@ -231,7 +231,7 @@ async def test_b14_vectors_that_are_made_later_are_charged_to_the_tenant(
     await learn(modelled, talk("remember canary:heron"))
     embedder = OpenAIEmbedder("text-embedding-3-small", 64, base_url=model.base_url, api_key="test")
     database = Database(
-        conninfo, "recollect_maintenance", application="tests", configure=configure_vectors
+        conninfo, "hitherto_maintenance", application="tests", configure=configure_vectors
     )
     await database.open()
     try:

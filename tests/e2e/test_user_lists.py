@@ -14,16 +14,16 @@ import psycopg
 import pytest
 from google.protobuf.message import Message
 
-from recollect.v1 import extraction_service_pb2 as extraction
-from recollect.v1 import maintenance_service_pb2 as maintenance
-from recollect.v1 import memory_service_pb2 as memory
-from recollect.v1 import privacy_service_pb2 as privacy
-from recollect.v1 import profile_pb2
-from recollect.v1 import retrieval_service_pb2 as retrieval
-from recollect_extraction.storage import erasure
-from recollect_shared.auth.api_keys import find_principal
-from recollect_shared.auth.principal import Principal
-from recollect_shared.models import Scope
+from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import maintenance_service_pb2 as maintenance
+from hitherto.v1 import memory_service_pb2 as memory
+from hitherto.v1 import privacy_service_pb2 as privacy
+from hitherto.v1 import profile_pb2
+from hitherto.v1 import retrieval_service_pb2 as retrieval
+from hitherto_extraction.storage import erasure
+from hitherto_shared.auth.api_keys import find_principal
+from hitherto_shared.auth.principal import Principal
+from hitherto_shared.models import Scope
 from tests.e2e.canaries import naming
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import as_role, bearer, key
@@ -59,7 +59,7 @@ class Guarded:
 
     async def holder(self, text: str) -> Principal | None:
         """The caller behind a key as it is now, without what a service remembers."""
-        async with as_role(self.conninfo, "recollect_read") as connection:
+        async with as_role(self.conninfo, "hitherto_read") as connection:
             return await find_principal(connection, text)
 
 
@@ -184,7 +184,7 @@ async def test_who_is_erased_is_on_no_list(guarded: Guarded, superuser_conninfo:
     assert await guarded.holder(plain) is not None
     left = rows(
         superuser_conninfo,
-        "SELECT user_ids, revoked_at IS NULL FROM recollect.api_keys"
+        "SELECT user_ids, revoked_at IS NULL FROM hitherto.api_keys"
         " WHERE tenant_id = 'a' AND user_ids IS NOT NULL ORDER BY created_at",
     )
     assert left == [(["bo"], True), ([], False), ([], False), (["bo"], True)]
@@ -197,7 +197,7 @@ async def test_who_is_erased_is_on_no_list(guarded: Guarded, superuser_conninfo:
 
 async def test_an_erasure_is_not_over_while_a_list_names_the_person(conninfo: str) -> None:
     await key(conninfo, user_ids=["ana", "bo"])
-    async with as_role(conninfo, "recollect_removal") as connection:
+    async with as_role(conninfo, "hitherto_removal") as connection:
         with pytest.raises(erasure.StillHeld):
             await erasure.require_none_left(connection, Scope("a", "ana"), [])
         await erasure.require_none_left(connection, Scope("a", "cleo"), [])
@@ -237,7 +237,7 @@ async def test_an_export_tells_of_lists_without_the_others(
 
 async def test_the_roles_of_the_services_cannot_widen_a_list(conninfo: str) -> None:
     await key(conninfo, user_ids=["ana"])
-    for role in ("recollect_read", "recollect_write"):
+    for role in ("hitherto_read", "hitherto_write"):
         async with as_role(conninfo, role) as connection:
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 await connection.execute("UPDATE api_keys SET user_ids = NULL")

@@ -10,9 +10,9 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
-from recollect.v1 import conversation_pb2, job_pb2, privacy_pb2
-from recollect.v1 import extraction_service_pb2 as extraction
-from recollect.v1 import memory_service_pb2 as memory
+from hitherto.v1 import conversation_pb2, job_pb2, privacy_pb2
+from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import memory_service_pb2 as memory
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import save
 from tests.e2e.handing_over import document, taken_in
@@ -61,7 +61,7 @@ class TestWhatIsInForce:
                 "retention_days": 30,
                 "message_retention_days": 7,
             }
-        assert rows(superuser_conninfo, "SELECT 1 FROM recollect.users") == []
+        assert rows(superuser_conninfo, "SELECT 1 FROM hitherto.users") == []
 
     async def test_h1_a_user_who_need_not_be_known_chooses(self, services: Services) -> None:
         """Others are left as they are, 0 is a value, and names in any script are names."""
@@ -126,7 +126,7 @@ class TestWhatIsInForce:
         refusal = await refusal_of(choose(services, mask=mask, **values))
         assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
         assert (refusal.reason, list(refusal.fields)) == ("INVALID_FIELD", [field])
-        assert rows(superuser_conninfo, "SELECT 1 FROM recollect.users") == []
+        assert rows(superuser_conninfo, "SELECT 1 FROM hitherto.users") == []
 
     async def test_h3_encryption_is_refused_where_there_is_no_key(
         self, services: Services, superuser_conninfo: str
@@ -135,9 +135,9 @@ class TestWhatIsInForce:
         refusal = await refusal_of(choose(services, encrypt_sensitive=True, learning_enabled=False))
         assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
         assert refusal.reason == "ENCRYPTION_NOT_CONFIGURED"
-        assert "RECOLLECT_ENCRYPTION_KEY_FILE" in refusal.message
+        assert "HITHERTO_ENCRYPTION_KEY_FILE" in refusal.message
         assert plain(await settings(services)) == DEFAULTS
-        assert rows(superuser_conninfo, "SELECT 1 FROM recollect.users") == []
+        assert rows(superuser_conninfo, "SELECT 1 FROM hitherto.users") == []
         # To switch it off, or to follow the installation again, takes no key.
         await choose(services, encrypt_sensitive=False)
         await choose(services, mask=["encrypt_sensitive"])
@@ -145,7 +145,7 @@ class TestWhatIsInForce:
     async def test_of_somebody_erased(self, services: Services, superuser_conninfo: str) -> None:
         """A write is refused; a read tells what holds for anybody."""
         await choose(services, retention_days=9)
-        rows(superuser_conninfo, "UPDATE recollect.users SET erased_at = now() RETURNING 1")
+        rows(superuser_conninfo, "UPDATE hitherto.users SET erased_at = now() RETURNING 1")
         refusal = await refusal_of(choose(services, retention_days=1))
         assert (refusal.code, refusal.reason) == (
             grpc.StatusCode.FAILED_PRECONDITION,
@@ -223,7 +223,7 @@ class TestMemoryOff:
         job = await ended(modelled, job_id)
         assert job.state == job_pb2.JOB_STATE_CANCELLED
         assert job.error.startswith("MEMORY_DISABLED")
-        assert rows(superuser_conninfo, "SELECT 1 FROM recollect.memories") == []
+        assert rows(superuser_conninfo, "SELECT 1 FROM hitherto.memories") == []
 
     @pytest.mark.parametrize(
         ("off", "why"),

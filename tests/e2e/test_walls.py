@@ -25,18 +25,18 @@ from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from recollect.v1 import extraction_service_pb2 as extraction
-from recollect.v1 import job_pb2
-from recollect.v1 import retrieval_service_pb2 as retrieval
-from recollect_retrieval import __main__ as retrieval_process
-from recollect_retrieval.config import RetrievalSettings
-from recollect_shared.auth.access import rules_of
-from recollect_shared.auth.api_keys import list_keys, revoke_key
-from recollect_shared.auth.authenticate import CACHE_SECONDS, ApiKeyAuthentication
-from recollect_shared.database.connect import Role
-from recollect_shared.rpc.planned import PLANNED
-from recollect_shared.rpc.server import ServerFailed
-from recollect_shared.startup import serve
+from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import job_pb2
+from hitherto.v1 import retrieval_service_pb2 as retrieval
+from hitherto_retrieval import __main__ as retrieval_process
+from hitherto_retrieval.config import RetrievalSettings
+from hitherto_shared.auth.access import rules_of
+from hitherto_shared.auth.api_keys import list_keys, revoke_key
+from hitherto_shared.auth.authenticate import CACHE_SECONDS, ApiKeyAuthentication
+from hitherto_shared.database.connect import Role
+from hitherto_shared.rpc.planned import PLANNED
+from hitherto_shared.rpc.server import ServerFailed
+from hitherto_shared.startup import serve
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.credentials import EVERYTHING, as_role, bearer, key
 from tests.e2e.methods import METHODS, OFFERED, SERVICES, Method, Refusal, call, refused
@@ -128,7 +128,7 @@ async def test_what_is_wrong_with_a_credential_is_not_told(
     good, other = await key(conninfo), await key(conninfo)
     expired = await key(conninfo, expires_at=datetime.now(UTC) - timedelta(seconds=1))
     revoked = await key(conninfo)
-    async with as_role(conninfo, "recollect_maintenance") as connection:
+    async with as_role(conninfo, "hitherto_maintenance") as connection:
         key_id = revoked.split("_")[1]
         assert await revoke_key(connection, tenant_id="a", key_id=key_id)
         assert not await revoke_key(connection, tenant_id="a", key_id=key_id)
@@ -175,13 +175,13 @@ async def test_a_revoked_key_ends_within_the_cache_time(
 ) -> None:
     now = [1000.0]
     monkeypatch.setattr(
-        "recollect_shared.startup.ApiKeyAuthentication",
+        "hitherto_shared.startup.ApiKeyAuthentication",
         functools.partial(ApiKeyAuthentication, monotonic=lambda: now[0]),
     )
     async with start_services(auth="api-key") as services:
         text = await key(conninfo)
         await called_with(services, text, GET_CONTEXT, valid(GET_CONTEXT))
-        async with as_role(conninfo, "recollect_maintenance") as connection:
+        async with as_role(conninfo, "hitherto_maintenance") as connection:
             assert await revoke_key(connection, tenant_id="a", key_id=text.split("_")[1])
             (listed,) = await list_keys(connection, tenant_id="a")
             assert listed.revoked_at is not None
@@ -299,7 +299,7 @@ async def test_a_call_without_a_rule_is_denied_to_everybody(
 ) -> None:
     missing = {GET_CONTEXT.path, WATCH_JOB.path}
     monkeypatch.setattr(
-        "recollect_shared.rpc.server.rules_of",
+        "hitherto_shared.rpc.server.rules_of",
         lambda services: {
             path: rule for path, rule in rules_of(services).items() if path not in missing
         },
@@ -485,7 +485,7 @@ async def test_no_authentication_on_loopback_only(conninfo: str, tmp_path: Path)
 
 async def test_memories_do_not_travel_in_clear(conninfo: str, tmp_path: Path) -> None:
     given: dict[str, Any] = {"retrieval_listen": "0.0.0.0:0", "auth": "api-key"}
-    with pytest.raises(ValueError, match="RECOLLECT_INSECURE_LISTEN"):
+    with pytest.raises(ValueError, match="HITHERTO_INSECURE_LISTEN"):
         async with retrieval_process.running(_settings(conninfo, tmp_path, **given), conninfo):
             raise AssertionError("it listened")
     settings = _settings(conninfo, tmp_path, insecure_listen=True, **given)
@@ -563,7 +563,7 @@ def _settings(conninfo: str, tmp_path: Path, **given: Any) -> RetrievalSettings:
 
 def _certificate(folder: Path) -> tuple[Path, Path]:
     private = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "recollect test")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hitherto test")])
     now = datetime.now(UTC)
     certificate = (
         x509.CertificateBuilder()
@@ -594,7 +594,7 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
 
 # Database roles.
 
-_ROLES: list[Role] = ["recollect_read", "recollect_write", "recollect_maintenance"]
+_ROLES: list[Role] = ["hitherto_read", "hitherto_write", "hitherto_maintenance"]
 
 
 async def test_services_play_a_role_that_is_no_superuser(
@@ -606,15 +606,15 @@ async def test_services_play_a_role_that_is_no_superuser(
         cursor = await watcher.execute(
             "SELECT DISTINCT s.application_name, r.rolsuper, r.rolcreaterole, r.rolbypassrls"
             " FROM pg_stat_activity s JOIN pg_roles r ON r.oid = s.usesysid"
-            " WHERE s.datname = current_database() AND s.application_name ^@ 'recollect'"
+            " WHERE s.datname = current_database() AND s.application_name ^@ 'hitherto'"
         )
         sessions = await cursor.fetchall()
         cursor = await watcher.execute(
-            "SELECT count(*) FROM pg_roles WHERE rolname ^@ 'recollect'"
+            "SELECT count(*) FROM pg_roles WHERE rolname ^@ 'hitherto'"
             " AND (rolsuper OR rolcreatedb OR rolcreaterole OR rolbypassrls)"
         )
         powerful = await cursor.fetchone()
-    assert {session[0] for session in sessions} >= {"recollect-retrieval", "recollect-extraction"}
+    assert {session[0] for session in sessions} >= {"hitherto-retrieval", "hitherto-extraction"}
     assert all(not any(session[1:]) for session in sessions)
     assert powerful == (0,)
     for role in _ROLES:
@@ -634,25 +634,25 @@ async def test_what_each_role_may_change(conninfo: str, superuser_conninfo: str)
             "SELECT r.role, c.relname, p.privilege FROM pg_class c,"
             " unnest(%s::text[]) r(role),"
             " unnest(ARRAY['INSERT', 'UPDATE', 'DELETE', 'TRUNCATE']) p(privilege)"
-            " WHERE c.relnamespace = 'recollect'::regnamespace AND c.relkind IN ('r', 'p')"
+            " WHERE c.relnamespace = 'hitherto'::regnamespace AND c.relkind IN ('r', 'p')"
             " AND has_table_privilege(r.role, c.oid, p.privilege)",
             [_ROLES],
         )
         for role, table, privilege in await cursor.fetchall():
             rights.setdefault(role, {}).setdefault(privilege, set()).add(table)
-    assert rights["recollect_read"] == {
+    assert rights["hitherto_read"] == {
         "INSERT": {"memory_access", "audit_events", "audit_read_counts"},
         "UPDATE": {"memory_access", "audit_read_counts"},
     }
-    assert not rights["recollect_write"].keys() & {"TRUNCATE"}
-    assert not rights["recollect_write"].get("UPDATE", set()) & {
+    assert not rights["hitherto_write"].keys() & {"TRUNCATE"}
+    assert not rights["hitherto_write"].get("UPDATE", set()) & {
         "history",
         "memory_versions",
         "profile_versions",
         "idempotency_keys",
         "api_keys",
     }
-    assert "api_keys" not in rights["recollect_write"]["INSERT"]
+    assert "api_keys" not in rights["hitherto_write"]["INSERT"]
     content = {"memories", "messages", "conversations", "history", "profiles", "users", "jobs"}
     for role in _ROLES:
         assert not rights[role].get("DELETE", set()) & content
@@ -662,19 +662,19 @@ async def test_what_each_role_may_change(conninfo: str, superuser_conninfo: str)
 @pytest.mark.parametrize(
     ("role", "statement"),
     [
-        ("recollect_read", "INSERT INTO users (tenant_id, user_id) VALUES ('a', 'ana')"),
-        ("recollect_read", "INSERT INTO memories DEFAULT VALUES"),
-        ("recollect_read", "UPDATE memories SET content = 'x'"),
-        ("recollect_read", "DELETE FROM memory_access"),
-        ("recollect_read", "SELECT * FROM idempotency_keys"),
-        ("recollect_write", "DELETE FROM memories"),
-        ("recollect_write", "UPDATE history SET reason = 'x'"),
-        ("recollect_write", "DELETE FROM history"),
-        ("recollect_write", "INSERT INTO api_keys DEFAULT VALUES"),
-        ("recollect_write", "CREATE TABLE recollect.mine (n integer)"),
-        ("recollect_maintenance", "DELETE FROM jobs"),
-        ("recollect_maintenance", "UPDATE history SET reason = 'x'"),
-        ("recollect_maintenance", "SET ROLE recollect_admin"),
+        ("hitherto_read", "INSERT INTO users (tenant_id, user_id) VALUES ('a', 'ana')"),
+        ("hitherto_read", "INSERT INTO memories DEFAULT VALUES"),
+        ("hitherto_read", "UPDATE memories SET content = 'x'"),
+        ("hitherto_read", "DELETE FROM memory_access"),
+        ("hitherto_read", "SELECT * FROM idempotency_keys"),
+        ("hitherto_write", "DELETE FROM memories"),
+        ("hitherto_write", "UPDATE history SET reason = 'x'"),
+        ("hitherto_write", "DELETE FROM history"),
+        ("hitherto_write", "INSERT INTO api_keys DEFAULT VALUES"),
+        ("hitherto_write", "CREATE TABLE hitherto.mine (n integer)"),
+        ("hitherto_maintenance", "DELETE FROM jobs"),
+        ("hitherto_maintenance", "UPDATE history SET reason = 'x'"),
+        ("hitherto_maintenance", "SET ROLE hitherto_admin"),
     ],
 )
 async def test_a_role_is_refused(conninfo: str, role: Role, statement: str) -> None:
@@ -690,8 +690,8 @@ async def test_a_reader_counts_accesses(services: Services, conninfo: str) -> No
         submit(transcript(message("I live in Porto.")))
     )
     await call(services, WATCH_JOB, extraction.WatchJobRequest(job_id=accepted.jobs[0].id))
-    async with as_role(conninfo, "recollect_read") as connection:
-        await connection.execute("SELECT set_config('recollect.tenant_id', 'default', false)")
+    async with as_role(conninfo, "hitherto_read") as connection:
+        await connection.execute("SELECT set_config('hitherto.tenant_id', 'default', false)")
         cursor = await connection.execute("UPDATE memory_access SET access_count = 7")
         if cursor.rowcount == 0:
             await connection.execute(

@@ -11,15 +11,15 @@ import grpc
 import psycopg
 import pytest
 
-from recollect.v1 import memory_service_pb2 as memory
-from recollect.v1 import privacy_service_pb2, retrieval_service_pb2
-from recollect.v1 import session_service_pb2 as pb
-from recollect_extraction.intake import Intake, IntakeRules
-from recollect_extraction.queue.limit import QueueLimit
-from recollect_extraction.sessions.context import beginning, bounded
-from recollect_extraction.storage import sessions as storage
-from recollect_extraction.sweeps import Sweeps
-from recollect_shared.database.pool import Database
+from hitherto.v1 import memory_service_pb2 as memory
+from hitherto.v1 import privacy_service_pb2, retrieval_service_pb2
+from hitherto.v1 import session_service_pb2 as pb
+from hitherto_extraction.intake import Intake, IntakeRules
+from hitherto_extraction.queue.limit import QueueLimit
+from hitherto_extraction.sessions.context import beginning, bounded
+from hitherto_extraction.storage import sessions as storage
+from hitherto_extraction.sweeps import Sweeps
+from hitherto_shared.database.pool import Database
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.learning import learn, rows, talk
 from tests.e2e.sessions import (
@@ -156,14 +156,14 @@ class TestTimeToLive:
         await update(services, TALK, user="minh", recent=items("m2"))
         young = await add(services, user="minh")
         monkeypatch.setattr(storage, "_SWEEP", 2)
-        maintenance = Database(conninfo, "recollect_maintenance", application="test", max_size=1)
+        maintenance = Database(conninfo, "hitherto_maintenance", application="test", max_size=1)
         await maintenance.open()
         try:
             intake = Intake(maintenance, IntakeRules(True, 10, 0.0, 3), QueueLimit(0))
             sweeps = Sweeps(maintenance, intake, None, idle_minutes=10)
             for _, duty in sweeps.at_intervals(idle=False):
                 await duty()
-            kept = "SELECT user_id FROM recollect."
+            kept = "SELECT user_id FROM hitherto."
             assert rows(superuser_conninfo, kept + "session_contexts") == [("minh",)]
             assert rows(superuser_conninfo, kept + "recent_items") == [("minh",)]
             assert len(rows(superuser_conninfo, kept + "pending_actions")) == 2
@@ -171,7 +171,7 @@ class TestTimeToLive:
             await sweeps.drop_sessions()
         finally:
             await maintenance.close()
-        ids = rows(superuser_conninfo, "SELECT action_id FROM recollect.pending_actions")
+        ids = rows(superuser_conninfo, "SELECT action_id FROM hitherto.pending_actions")
         assert ids == [(young.id,)]
         gone = await refusal_of(resolve(services, over.id, CONFIRMED))
         assert gone.reason == "PENDING_ACTION_NOT_FOUND"
@@ -213,7 +213,7 @@ class TestWhoseMemoryIsOff:
                 services, "act_00000000", "MEMORY_DISABLED", superuser_conninfo
             )
             assert (await read(services)).reason == "MEMORY_DISABLED"
-        assert rows(superuser_conninfo, "SELECT 1 FROM recollect.users") == []
+        assert rows(superuser_conninfo, "SELECT 1 FROM hitherto.users") == []
 
     async def test_of_somebody_erased(self, services: Services, superuser_conninfo: str) -> None:
         await update(services, TALK, recent=items("m1"))
@@ -233,12 +233,12 @@ class TestWhoseMemoryIsOff:
 
 def _set(conninfo: str, what: str) -> None:
     with psycopg.connect(conninfo, autocommit=True) as connection:
-        connection.execute(f"UPDATE recollect.users SET {what} WHERE user_id = 'ana'".encode())
+        connection.execute(f"UPDATE hitherto.users SET {what} WHERE user_id = 'ana'".encode())
 
 
 def _all_rows(conninfo: str) -> list[Any]:
     return [
-        rows(conninfo, f"SELECT t::text FROM recollect.{table} AS t ORDER BY 1")
+        rows(conninfo, f"SELECT t::text FROM hitherto.{table} AS t ORDER BY 1")
         for table in ("session_contexts", "recent_items", "pending_actions")
     ]
 
@@ -285,7 +285,7 @@ async def test_f7_a_deleted_conversation_takes_its_session_along(
     other = await read(services, "kept")
     assert plain(other.context) == {"kept": True}
     assert [action.id for action in other.pending_actions] == [kept.id]
-    assert len(rows(superuser_conninfo, "SELECT 1 FROM recollect.pending_actions")) == 1
+    assert len(rows(superuser_conninfo, "SELECT 1 FROM hitherto.pending_actions")) == 1
     late = await refusal_of(stub(services).AddPendingAction(request))
     assert late.reason == "PENDING_ACTION_NOT_FOUND"
     assert late.metadata == {"pending_action_id": added.pending_action.id}

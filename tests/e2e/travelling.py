@@ -7,8 +7,8 @@ from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from recollect.v1 import memory_pb2
-from recollect.v1 import retrieval_service_pb2 as pb
+from hitherto.v1 import memory_pb2
+from hitherto.v1 import retrieval_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.learning import rows
 

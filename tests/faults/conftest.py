@@ -18,7 +18,7 @@ from tests.scripted_model import ScriptedModel, canary_script
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A folder for data folders. Not tmp_path: pytest closes it to the user Postgres runs as."""
-    folder = Path(tempfile.mkdtemp(prefix="recollect-faults-"))
+    folder = Path(tempfile.mkdtemp(prefix="hitherto-faults-"))
     folder.chmod(0o711)
     try:
         yield folder
@@ -49,7 +49,7 @@ def shared(place: Path, model: ScriptedModel, conninfo: str) -> Iterator[Process
         OPENAI_BASE_URL=model.base_url,
         OPENAI_API_KEY=API_KEY,
         DATABASE_URL=conninfo,
-        RECOLLECT_AUTH="off",
+        HITHERTO_AUTH="off",
     )
     yield processes
     processes.close()

@@ -24,7 +24,7 @@ import psycopg
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from psycopg.conninfo import make_conninfo
 
-from recollect_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.embedded import EmbeddedPostgres
 from tests.integration.embedded.processes import postgres_processes
 
 Name = Literal["extraction", "retrieval"]
@@ -71,7 +71,7 @@ class Service:
         self.port = port
         with log.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", f"recollect_{name}"],
+                [sys.executable, "-m", f"hitherto_{name}"],
                 cwd=ROOT,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -162,12 +162,12 @@ class Processes:
             "PATH": os.environ.get("PATH", ""),
             "HOME": str(self._logs),
             "PYTHONUNBUFFERED": "1",
-            "RECOLLECT_DATA_DIR": str(self.data_dir),
-            "RECOLLECT_LEASE_SECONDS": "2",
-            "RECOLLECT_JOB_BACKOFF_SECONDS": "0.1",
-            "RECOLLECT_EXTRACT_DEBOUNCE_SECONDS": "0",
+            "HITHERTO_DATA_DIR": str(self.data_dir),
+            "HITHERTO_LEASE_SECONDS": "2",
+            "HITHERTO_JOB_BACKOFF_SECONDS": "0.1",
+            "HITHERTO_EXTRACT_DEBOUNCE_SECONDS": "0",
             "EMBEDDING_DIMENSIONS": "64",
-            f"RECOLLECT_{name.upper()}_LISTEN": f"127.0.0.1:{port}",
+            f"HITHERTO_{name.upper()}_LISTEN": f"127.0.0.1:{port}",
             **self.settings,
             **settings,
         }
@@ -179,11 +179,11 @@ class Processes:
         """Start a service and wait until it serves."""
         return await self.launch(name, port=port, **settings).ready()
 
-    def administrator(self, database: str = "recollect") -> str:
+    def administrator(self, database: str = "hitherto") -> str:
         """How an administrator logs in to the private server while a service holds it."""
         with EmbeddedPostgres.acquire(self.data_dir, supervise=False) as server:
             return make_conninfo(
-                server.superuser_conninfo(database), options="-c search_path=recollect,public"
+                server.superuser_conninfo(database), options="-c search_path=hitherto,public"
             )
 
     def postmaster(self) -> int | None:

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import grpc
 
-from recollect.v1 import conversation_pb2, extraction_service_pb2, extraction_service_pb2_grpc
+from hitherto.v1 import conversation_pb2, extraction_service_pb2, extraction_service_pb2_grpc
 from tests.faults.ledger import Entry, Ledger
 from tests.faults.processes import CHANNEL_OPTIONS
 

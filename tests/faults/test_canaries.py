@@ -21,7 +21,7 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from recollect.v1 import (
+from hitherto.v1 import (
     conversation_pb2,
     document_pb2,
     extraction_service_pb2,
@@ -140,9 +140,9 @@ def talkative(place: Path, model: ScriptedModel, conninfo: str) -> Iterator[Proc
         OPENAI_BASE_URL=model.base_url,
         OPENAI_API_KEY=API_KEY,
         DATABASE_URL=conninfo,
-        RECOLLECT_AUTH="off",
-        RECOLLECT_LOG_LEVEL="DEBUG",
-        RECOLLECT_JOB_MAX_RETRIES="1",
+        HITHERTO_AUTH="off",
+        HITHERTO_LOG_LEVEL="DEBUG",
+        HITHERTO_JOB_MAX_RETRIES="1",
     )
     yield processes
     processes.close()
@@ -334,7 +334,7 @@ async def test_row_63_requests_that_are_refused(talkative: Processes) -> None:
     """Bytes that are no message, and fields that are bad in every way."""
     async with calling(talkative) as (caller, _):
         raw = caller.writing.unary_unary(
-            "/recollect.v1.MemoryService/SaveMemory",
+            "/hitherto.v1.MemoryService/SaveMemory",
             request_serializer=lambda given: given,
             response_deserializer=lambda given: given,
         )
@@ -395,7 +395,7 @@ async def test_row_63_requests_that_are_refused(talkative: Processes) -> None:
 
 async def test_row_63_credentials(talkative: Processes) -> None:
     """Keys, tokens and garbage in place of them, where keys are required."""
-    talkative.settings["RECOLLECT_AUTH"] = "api-key"
+    talkative.settings["HITHERTO_AUTH"] = "api-key"
 
     def part(value: dict[str, str]) -> str:
         return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")

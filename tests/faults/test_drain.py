@@ -11,8 +11,8 @@ import grpc
 import psycopg
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from recollect.v1 import extraction_service_pb2, extraction_service_pb2_grpc
-from recollect_shared.database import migrate
+from hitherto.v1 import extraction_service_pb2, extraction_service_pb2_grpc
+from hitherto_shared.database import migrate
 from tests.faults.ledger import Ledger
 from tests.faults.processes import CHANNEL_OPTIONS, Processes, eventually
 from tests.faults.submitting import Batch, Caller
@@ -39,7 +39,7 @@ async def test_row_9_running_jobs_are_finished_and_waiting_ones_left(
     superuser_conninfo: str,
 ) -> None:
     model.delay = 0.5
-    extraction = await shared.start("extraction", RECOLLECT_WORKER_CONCURRENCY="8")
+    extraction = await shared.start("extraction", HITHERTO_WORKER_CONCURRENCY="8")
     one = caller(lambda: extraction.address)
     entries = [await one.submit(Batch.new(f"user-{n % 8}")) for n in range(16)]
     async with asyncio.timeout(60):
@@ -65,7 +65,7 @@ async def test_row_9_a_hanging_model_call_is_handed_back_with_its_attempt(
     superuser_conninfo: str,
 ) -> None:
     model.always(Hang())
-    extraction = await shared.start("extraction", RECOLLECT_DRAIN_SECONDS="1")
+    extraction = await shared.start("extraction", HITHERTO_DRAIN_SECONDS="1")
     one = caller(lambda: extraction.address)
     entries = [await one.submit(Batch.new(f"user-{n}")) for n in range(3)]
     async with asyncio.timeout(60):
@@ -139,7 +139,7 @@ async def test_streams_without_an_end_delay_the_end_by_the_drain_at_most(
 ) -> None:
     """Those of health watchers, and of a job that hangs."""
     model.always(Hang())
-    extraction = await shared.start("extraction", RECOLLECT_DRAIN_SECONDS="2")
+    extraction = await shared.start("extraction", HITHERTO_DRAIN_SECONDS="2")
     entry = await caller(lambda: extraction.address).submit(Batch.new("ana"))
     async with grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as channel:
         health: Any = health_pb2_grpc.HealthStub(channel)  # its methods have no types
@@ -155,7 +155,7 @@ async def test_a_second_sigterm_ends_at_once(
     shared: Processes, model: ScriptedModel, caller: MakeCaller, ledger: Ledger, conninfo: str
 ) -> None:
     model.queue(Hang())
-    extraction = await shared.start("extraction", RECOLLECT_DRAIN_SECONDS="600")
+    extraction = await shared.start("extraction", HITHERTO_DRAIN_SECONDS="600")
     await caller(lambda: extraction.address).submit(Batch.new("ana"))
     async with asyncio.timeout(60):
         await model.called(1)
@@ -171,7 +171,7 @@ async def test_sigterm_while_it_waits_for_migrations(
     # Another process migrates, and goes on doing so.
     with psycopg.connect(superuser_conninfo, autocommit=True) as other:
         other.execute("SELECT pg_advisory_lock(%s)", [migrate._LOCK])
-        extraction = shared.launch("extraction", RECOLLECT_MIGRATE="1")
+        extraction = shared.launch("extraction", HITHERTO_MIGRATE="1")
         waiting = (
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
             " AND application_name = %s"

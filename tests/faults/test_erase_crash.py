@@ -7,7 +7,7 @@ import asyncio
 import grpc
 import psycopg
 
-from recollect.v1 import (
+from hitherto.v1 import (
     memory_service_pb2,
     memory_service_pb2_grpc,
     privacy_service_pb2,

@@ -12,7 +12,7 @@ import grpc
 import psycopg
 import pytest
 
-from recollect.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
+from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
 from tests.faults.ledger import Ledger
 from tests.faults.processes import CHANNEL_OPTIONS, Processes, eventually
 from tests.faults.submitting import Batch, Caller

@@ -11,8 +11,8 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from recollect_shared.database.embedded import EmbeddedPostgres
-from recollect_shared.database.migrate import pending
+from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.migrate import pending
 from tests.faults.processes import Name, Processes, Service
 
 NAMES: list[Name] = ["extraction", "retrieval"]
@@ -35,7 +35,7 @@ def complaint(service: Service) -> str:
     assert "Traceback" not in service.said
     lines = [line for line in service.said.splitlines() if not line.startswith("{")]
     assert len(lines) == 1, service.said
-    assert lines[0].startswith(f"recollect-{service.name}: ")
+    assert lines[0].startswith(f"hitherto-{service.name}: ")
     return lines[0]
 
 
@@ -45,16 +45,16 @@ async def test_a_database_without_migrations(
 ) -> None:
     service = shared.launch(name, DATABASE_URL=postgres.conninfo(empty_database))
     assert await service.ended() == 1
-    assert "recollect-migrate" in complaint(service)
+    assert "hitherto-migrate" in complaint(service)
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_recollect_migrate_migrates(
+async def test_hitherto_migrate_migrates(
     shared: Processes, postgres: EmbeddedPostgres, empty_database: str, name: Name
 ) -> None:
     conninfo = postgres.superuser_conninfo(empty_database)
-    service = await shared.start(name, DATABASE_URL=conninfo, RECOLLECT_MIGRATE="1")
-    assert pending(f"{conninfo} options='-c search_path=recollect,public'") == []
+    service = await shared.start(name, DATABASE_URL=conninfo, HITHERTO_MIGRATE="1")
+    assert pending(f"{conninfo} options='-c search_path=hitherto,public'") == []
     assert await service.end() == 0
 
 
@@ -86,10 +86,10 @@ async def test_a_port_that_is_taken(shared: Processes, name: Name) -> None:
 @pytest.mark.parametrize(
     ("variable", "value"),
     [
-        ("RECOLLECT_MAX_CONCURRENT_RPCS", "many-hush-hush"),
+        ("HITHERTO_MAX_CONCURRENT_RPCS", "many-hush-hush"),
         ("EMBEDDING_DIMENSIONS", "hush-hush"),
-        ("RECOLLECT_AUTH", "hush-hush"),
-        ("RECOLLECT_DRAIN_SECONDS", "-5"),
+        ("HITHERTO_AUTH", "hush-hush"),
+        ("HITHERTO_DRAIN_SECONDS", "-5"),
     ],
 )
 async def test_a_value_that_makes_no_sense(
@@ -102,6 +102,6 @@ async def test_a_value_that_makes_no_sense(
 
 
 async def test_authentication_off_where_others_can_call(shared: Processes) -> None:
-    service = shared.launch("extraction", RECOLLECT_EXTRACTION_LISTEN="0.0.0.0:0")
+    service = shared.launch("extraction", HITHERTO_EXTRACTION_LISTEN="0.0.0.0:0")
     assert await service.ended() == 1
-    assert "RECOLLECT_AUTH" in complaint(service)
+    assert "HITHERTO_AUTH" in complaint(service)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import grpc
 import pytest
 
-from recollect.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
+from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
 from tests.faults.ledger import Ledger
 from tests.faults.processes import CHANNEL_OPTIONS, Name, Processes, Service
 from tests.faults.submitting import Batch, Caller

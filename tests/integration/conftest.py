@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from recollect_shared.database.tenancy import acting_for
+from hitherto_shared.database.tenancy import acting_for
 
 
 @pytest.fixture(autouse=True)

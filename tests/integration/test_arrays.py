@@ -8,7 +8,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from recollect_shared.database.arrays import Integers, Texts, Uuids, register_arrays
+from hitherto_shared.database.arrays import Integers, Texts, Uuids, register_arrays
 
 ANY_ORDER = [
     ("text[]", Texts([])),

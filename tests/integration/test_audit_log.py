@@ -16,20 +16,20 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from recollect_client.command import main
-from recollect_extraction.upkeep.audit_digests import AuditDigests
-from recollect_shared.database.audit_log import close_hours
-from recollect_shared.database.connect import Role, with_role
-from recollect_shared.database.pool import Database
-from recollect_shared.signing import Signer, load_signer
-from recollect_shared.telemetry import JsonFormatter
+from hitherto_client.command import main
+from hitherto_extraction.upkeep.audit_digests import AuditDigests
+from hitherto_shared.database.audit_log import close_hours
+from hitherto_shared.database.connect import Role, with_role
+from hitherto_shared.database.pool import Database
+from hitherto_shared.signing import Signer, load_signer
+from hitherto_shared.telemetry import JsonFormatter
 
 ROLES: tuple[Role, ...] = (
-    "recollect_owner",
-    "recollect_read",
-    "recollect_write",
-    "recollect_maintenance",
-    "recollect_removal",
+    "hitherto_owner",
+    "hitherto_read",
+    "hitherto_write",
+    "hitherto_maintenance",
+    "hitherto_removal",
 )
 TABLES = ("audit_events", "audit_digests")
 HASH = "ab" * 32
@@ -46,7 +46,7 @@ def put(
                 "INSERT INTO audit_events (tenant_id, event_id, created_at, actor, method,"
                 " user_hash, resource_ids, count)"
                 " VALUES (%s, %s, %s::timestamptz + make_interval(secs => %s), 'key:1:backend',"
-                " '/recollect.v1.MemoryService/SaveMemory', %s, ARRAY[%s]::uuid[], 1)",
+                " '/hitherto.v1.MemoryService/SaveMemory', %s, ARRAY[%s]::uuid[], 1)",
                 [tenant, uuid4(), f"{day} {at}+00", i, HASH, uuid4()],
             )
 
@@ -68,7 +68,7 @@ def digests_of(conninfo: str) -> list[tuple[Any, ...]]:
 
 @asynccontextmanager
 async def signing(conninfo: str, signer: Signer) -> AsyncIterator[AuditDigests]:
-    database = Database(conninfo, "recollect_maintenance", application="test", max_size=1)
+    database = Database(conninfo, "hitherto_maintenance", application="test", max_size=1)
     await database.open()
     try:
         yield AuditDigests(database, signer)
@@ -89,9 +89,9 @@ def verify(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Verify:
-    """Runs `recollect audit verify … --json`; the state of each day."""
+    """Runs `hitherto audit verify … --json`; the state of each day."""
     monkeypatch.setenv("DATABASE_URL", conninfo)
-    monkeypatch.setenv("RECOLLECT_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("HITHERTO_DATA_DIR", str(tmp_path))
 
     def run(*arguments: str, code: int = 0) -> dict[str, str]:
         assert main(["audit", "verify", "--json", *arguments]) == code, capsys.readouterr().err
@@ -133,20 +133,20 @@ def test_only_who_writes_the_log_may_add_to_it(conninfo: str) -> None:
             ).fetchall()
         return {row[0] for row in found}
 
-    assert rights("recollect_read", "audit_events") == {"INSERT"}
-    assert rights("recollect_write", "audit_events") == {"SELECT", "INSERT"}
-    assert rights("recollect_maintenance", "audit_events") == {"SELECT", "INSERT"}
-    assert rights("recollect_removal", "audit_events") == {"SELECT", "INSERT"}
-    assert rights("recollect_read", "audit_digests") == set()
-    assert rights("recollect_write", "audit_digests") == {"SELECT"}
-    assert rights("recollect_maintenance", "audit_digests") == {"SELECT", "INSERT"}
-    assert "DELETE" not in rights("recollect_read", "audit_read_counts")
+    assert rights("hitherto_read", "audit_events") == {"INSERT"}
+    assert rights("hitherto_write", "audit_events") == {"SELECT", "INSERT"}
+    assert rights("hitherto_maintenance", "audit_events") == {"SELECT", "INSERT"}
+    assert rights("hitherto_removal", "audit_events") == {"SELECT", "INSERT"}
+    assert rights("hitherto_read", "audit_digests") == set()
+    assert rights("hitherto_write", "audit_digests") == {"SELECT"}
+    assert rights("hitherto_maintenance", "audit_digests") == {"SELECT", "INSERT"}
+    assert "DELETE" not in rights("hitherto_read", "audit_read_counts")
 
 
 async def test_days_that_are_over_are_signed_once_and_told_in_the_log(
     conninfo: str, superuser_conninfo: str, signer: Signer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, logger="recollect.audit")
+    caplog.set_level(logging.INFO, logger="hitherto.audit")
     for day in ("2026-01-02", "2026-01-03", "2026-02-01"):
         put(superuser_conninfo, day)
     put(superuser_conninfo, "2026-01-02", tenant="acme", times=1, at="23:59:59")
@@ -220,12 +220,12 @@ def test_a_digest_that_was_replaced_or_removed_is_found_by_the_copy_in_the_log(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.INFO, logger="recollect.audit")
+    caplog.set_level(logging.INFO, logger="hitherto.audit")
     for day in ("2026-01-02", "2026-01-03"):
         put(superuser_conninfo, day)
     sign(conninfo, signer)
     copy = tmp_path / "service.log"
-    lines = [JsonFormatter("recollect-extraction").format(record) for record in caplog.records]
+    lines = [JsonFormatter("hitherto-extraction").format(record) for record in caplog.records]
     copy.write_text("starting\n" + "\n".join(lines) + "\n", "utf-8")
     assert set(verify("--digests", str(copy)).values()) == {"unchanged"}
     # Whoever has the database and the key can rewrite a day so that the database alone fits.
@@ -283,7 +283,7 @@ async def test_an_hour_moves_once_whoever_moves_it(conninfo: str, superuser_conn
                 " now() - interval '2 hours', 4)",
                 [f"{user:064x}"],
             )
-        dsn = with_role(conninfo, "recollect_maintenance", application="test")
+        dsn = with_role(conninfo, "hitherto_maintenance", application="test")
         async with (
             await psycopg.AsyncConnection.connect(dsn, autocommit=True) as first,
             await psycopg.AsyncConnection.connect(dsn, autocommit=True) as second,

@@ -15,11 +15,11 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from recollect_shared.auth.api_keys import find_principal
-from recollect_shared.auth.principal import Principal
-from recollect_shared.database.connect import with_role
-from recollect_shared.database.embedded import EmbeddedPostgres
-from recollect_shared.sealing import load_secret
+from hitherto_shared.auth.api_keys import find_principal
+from hitherto_shared.auth.principal import Principal
+from hitherto_shared.database.connect import with_role
+from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.sealing import load_secret
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -82,13 +82,13 @@ def test_an_empty_database_is_ready_after_it_and_a_second_run_changes_nothing(
     assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
 
     service = make_conninfo(empty_database, user=login, password="s3cret")
-    with psycopg.connect(with_role(service, "recollect_read", application="test")) as connection:
+    with psycopg.connect(with_role(service, "hitherto_read", application="test")) as connection:
         row = connection.execute(
             "SELECT session_user, current_user, rolsuper FROM pg_roles WHERE rolname = session_user"
         ).fetchone()
-    assert row == (login, "recollect_read", False)
+    assert row == (login, "hitherto_read", False)
 
-    principal = find(with_role(service, "recollect_read", application="test"), first[1].strip())
+    principal = find(with_role(service, "hitherto_read", application="test"), first[1].strip())
     assert principal is not None
     assert principal.tenant_id == "default"
     assert principal.scopes == {"read", "write"}
@@ -99,7 +99,7 @@ def test_passwords_are_generated_once(tmp_path: Path) -> None:
     path = tmp_path / ".env"
     assert script.write_env(path)
     lines = dict(line.split("=") for line in path.read_text().splitlines())
-    assert set(lines) == {"POSTGRES_PASSWORD", "RECOLLECT_SERVICE_PASSWORD"}
+    assert set(lines) == {"POSTGRES_PASSWORD", "HITHERTO_SERVICE_PASSWORD"}
     assert len(set(lines.values())) == 2
     assert all(len(value) == 48 and value.isalnum() for value in lines.values())
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -15,11 +15,11 @@ import psycopg
 import pytest
 from psycopg_pool import AsyncConnectionPool
 
-from recollect_shared.database import pool
-from recollect_shared.database.embedded import EmbeddedPostgres
-from recollect_shared.database.migrate import migrate
-from recollect_shared.database.pool import Connection, Database
-from recollect_shared.errors import TooLate, Unavailable
+from hitherto_shared.database import pool
+from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.migrate import migrate
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.errors import TooLate, Unavailable
 from tests.integration.embedded.processes import runs, wait_until
 
 SIZE = 6
@@ -29,7 +29,7 @@ SIZE = 6
 async def opened(conninfo: str) -> AsyncIterator[Database]:
     """A pool that never shrinks, with all of its connections made."""
     database = Database(
-        conninfo, "recollect_read", application="pool", min_size=SIZE, max_size=SIZE, wait_seconds=5
+        conninfo, "hitherto_read", application="pool", min_size=SIZE, max_size=SIZE, wait_seconds=5
     )
     await database.open()
     try:
@@ -142,7 +142,7 @@ async def test_a_cut_that_cannot_be_seen_yet_costs_one_repetition(
 async def test_a_connection_with_something_to_say_is_asked_and_kept(
     conninfo: str, superuser_conninfo: str, asked: list[int]
 ) -> None:
-    database = Database(conninfo, "recollect_read", application="pool", max_size=1)
+    database = Database(conninfo, "hitherto_read", application="pool", max_size=1)
     await database.open()
     try:
 

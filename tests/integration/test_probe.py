@@ -12,7 +12,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from recollect_shared.rpc.probe import main, probe
+from hitherto_shared.rpc.probe import main, probe
 
 
 @asynccontextmanager

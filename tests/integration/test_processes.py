@@ -18,14 +18,14 @@ import psutil
 import psycopg
 import pytest
 
-from recollect.v1 import extraction_service_pb2, extraction_service_pb2_grpc
-from recollect.v1 import retrieval_service_pb2 as pb
-from recollect.v1 import retrieval_service_pb2_grpc as rpc
-from recollect_shared.processes import Spread, parent
-from recollect_shared.processes.child import Link, Place
-from recollect_shared.processes.parent import Parent, ProcessFailed
-from recollect_shared.processes.port import SharedPort, require_sharing, usable_cores
-from recollect_shared.rpc.server import ServerFailed
+from hitherto.v1 import extraction_service_pb2, extraction_service_pb2_grpc
+from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto.v1 import retrieval_service_pb2_grpc as rpc
+from hitherto_shared.processes import Spread, parent
+from hitherto_shared.processes.child import Link, Place
+from hitherto_shared.processes.parent import Parent, ProcessFailed
+from hitherto_shared.processes.port import SharedPort, require_sharing, usable_cores
+from hitherto_shared.rpc.server import ServerFailed
 from tests.faults.processes import CHANNEL_OPTIONS, Processes, Service, eventually
 from tests.integration.embedded.processes import runs, wait_until
 
@@ -36,7 +36,7 @@ REQUEST = pb.GetContextRequest(user_id="ana")
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A folder for data folders. Not tmp_path: pytest closes it to the user Postgres runs as."""
-    folder = Path(tempfile.mkdtemp(prefix="recollect-processes-"))
+    folder = Path(tempfile.mkdtemp(prefix="hitherto-processes-"))
     folder.chmod(0o711)
     try:
         yield folder
@@ -47,7 +47,7 @@ def place() -> Iterator[Path]:
 @pytest.fixture
 def processes(place: Path, conninfo: str) -> Iterator[Processes]:
     """Services on a database that outlives them."""
-    made = Processes(place, DATABASE_URL=conninfo, RECOLLECT_AUTH="off", EMBEDDING_DIMENSIONS="")
+    made = Processes(place, DATABASE_URL=conninfo, HITHERTO_AUTH="off", EMBEDDING_DIMENSIONS="")
     yield made
     close(made)
 
@@ -83,7 +83,7 @@ def children(service: Service) -> set[int]:
 
 async def start(processes: Processes, count: int = COUNT, **settings: str) -> Service:
     """Retrieval in `count` processes, all of which serve."""
-    settings["RECOLLECT_READ_PROCESSES"] = str(count)
+    settings["HITHERTO_READ_PROCESSES"] = str(count)
     service = processes.launch("retrieval", port=0, **settings)
     await service.ready()
     await eventually(lambda: f"{count} processes serve" in service.said, "all to serve")
@@ -113,7 +113,7 @@ async def call(service: Service) -> None:
 async def test_all_of_them_answer_on_one_port_within_the_bound_on_connections(
     processes: Processes, superuser_conninfo: str
 ) -> None:
-    service = await start(processes, RECOLLECT_READ_POOL_SIZE="5")
+    service = await start(processes, HITHERTO_READ_POOL_SIZE="5")
     pids = children(service)
     assert len(pids) == COUNT
     answered: set[int] = set()
@@ -134,7 +134,7 @@ async def test_all_of_them_answer_on_one_port_within_the_bound_on_connections(
     with psycopg.connect(superuser_conninfo) as connection:
         row = connection.execute(
             "SELECT count(*) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND application_name = 'recollect-retrieval'"
+            " WHERE datname = current_database() AND application_name = 'hitherto-retrieval'"
         ).fetchone()
     assert row is not None
     assert COUNT <= row[0] <= 5
@@ -243,8 +243,8 @@ async def test_the_embedded_database_is_the_parents(private: Processes) -> None:
 
 
 async def test_extraction_in_several_processes(processes: Processes) -> None:
-    """RECOLLECT_WORKER_PROCESSES: each has a worker, and any of them answers."""
-    service = processes.launch("extraction", RECOLLECT_WORKER_PROCESSES="2")
+    """HITHERTO_WORKER_PROCESSES: each has a worker, and any of them answers."""
+    service = processes.launch("extraction", HITHERTO_WORKER_PROCESSES="2")
     await service.ready()
     await eventually(lambda: "2 processes serve" in service.said, "both to serve")
     pids = children(service)
@@ -260,7 +260,7 @@ async def test_extraction_in_several_processes(processes: Processes) -> None:
 
 async def test_a_port_in_use_is_told(processes: Processes) -> None:
     first = await start(processes, 2)
-    second = processes.launch("retrieval", port=first.port, RECOLLECT_READ_PROCESSES="2")
+    second = processes.launch("retrieval", port=first.port, HITHERTO_READ_PROCESSES="2")
     assert await second.ended() == 1
     assert "is another service there already?" in second.said
     await call(first)
@@ -271,9 +271,9 @@ async def test_what_no_process_can_start_with_ends_the_service(
 ) -> None:
     service = processes.launch(
         "retrieval",
-        RECOLLECT_READ_PROCESSES="2",
-        RECOLLECT_EMBEDDER="onnx",
-        RECOLLECT_ONNX_MODEL_DIR=str(tmp_path / "nothing"),
+        HITHERTO_READ_PROCESSES="2",
+        HITHERTO_EMBEDDER="onnx",
+        HITHERTO_ONNX_MODEL_DIR=str(tmp_path / "nothing"),
     )
     assert await service.ended() == 1
     assert "during the start" in service.said
@@ -284,10 +284,10 @@ async def test_a_process_that_dies_again_and_again_is_restarted_ever_more_slowly
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It serves the first time, so that the parent goes on; afterwards it only ends."""
-    module = tmp_path / "recollect_test_mayfly.py"
+    module = tmp_path / "hitherto_test_mayfly.py"
     module.write_text(
         "import os, pathlib, sys, time\n"
-        "from recollect_shared.processes.child import Link\n"
+        "from hitherto_shared.processes.child import Link\n"
         "link = Link.inherited(sys.argv[1:])\n"
         "book = pathlib.Path(link.place.conninfo)\n"
         "book.open('a').write('born\\n')\n"
@@ -299,7 +299,7 @@ async def test_a_process_that_dies_again_and_again_is_restarted_ever_more_slowly
     monkeypatch.setattr(parent.logger, "error", lambda text, *told: pauses.append(told[-1]))
     book = tmp_path / "book"
     family = Parent(
-        "recollect_test_mayfly", Place(str(book), "127.0.0.1:1", processes=1), patience=10
+        "hitherto_test_mayfly", Place(str(book), "127.0.0.1:1", processes=1), patience=10
     )
     end = asyncio.Event()
     running = asyncio.create_task(family.run(end))
@@ -328,15 +328,15 @@ def test_a_port_is_kept_without_listening() -> None:
 
 @pytest.mark.parametrize("listen", ["unix:/tmp/socket", "127.0.0.1:http"])
 def test_only_ports_can_be_shared(listen: str) -> None:
-    with pytest.raises(ValueError, match="RECOLLECT_READ_PROCESSES"):
-        require_sharing(listen, "RECOLLECT_READ_PROCESSES")
+    with pytest.raises(ValueError, match="HITHERTO_READ_PROCESSES"):
+        require_sharing(listen, "HITHERTO_READ_PROCESSES")
 
 
 @pytest.mark.parametrize("platform", ["win32", "darwin"])
 def test_elsewhere_one_process_is_all(monkeypatch: pytest.MonkeyPatch, platform: str) -> None:
     monkeypatch.setattr(sys, "platform", platform)
-    with pytest.raises(ValueError, match=r"RECOLLECT_READ_PROCESSES: .* set it to 1"):
-        require_sharing("127.0.0.1:0", "RECOLLECT_READ_PROCESSES")
+    with pytest.raises(ValueError, match=r"HITHERTO_READ_PROCESSES: .* set it to 1"):
+        require_sharing("127.0.0.1:0", "HITHERTO_READ_PROCESSES")
 
 
 def test_how_many() -> None:

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect_extraction.provider.openai_chat import OpenAIChatModel
-from recollect_extraction.provider.protocol import Batch, Completion, Prompt
-from recollect_shared.embeddings import openai_api
-from recollect_shared.embeddings.openai_api import OpenAIEmbedder
-from recollect_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
-from recollect_shared.model_server import MAX_REPLY_BYTES
+from hitherto_extraction.provider.openai_chat import OpenAIChatModel
+from hitherto_extraction.provider.protocol import Batch, Completion, Prompt
+from hitherto_shared.embeddings import openai_api
+from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
+from hitherto_shared.model_server import MAX_REPLY_BYTES
 from tests.scripted_model import (
     CONTENT_FAULTS,
     HOSTILE_ANSWERS,

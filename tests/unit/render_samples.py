@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from recollect_retrieval.render.context import LearntPreference, PromptContext, RelevantItem
-from recollect_shared.models import Entity, Memory, Profile, Summary
+from hitherto_retrieval.render.context import LearntPreference, PromptContext, RelevantItem
+from hitherto_shared.models import Entity, Memory, Profile, Summary
 
 FENCE_ID = "0123456789abcdef"
 SAID = datetime(2026, 3, 14, 9, 0, tzinfo=UTC)
@@ -87,7 +87,7 @@ def full_context() -> PromptContext:
             user_id="u1",
             department="Platform",
             summary="Kỹ sư phần mềm ở Hà Nội.",
-            current_projects=["Recollect"],
+            current_projects=["Hitherto"],
             preferences={"editor": "vim", "communication_style": "direct"},
             frequent_intents=["debugging"],
             facts={
@@ -108,7 +108,7 @@ def full_context() -> PromptContext:
                     "communication_style": "chatty",
                 },
                 "technical_context": {
-                    "current_projects": ["recollect", "Chatbot"],
+                    "current_projects": ["hitherto", "Chatbot"],
                     "frameworks": ["FastAPI"],
                 },
                 "climate": "warm",

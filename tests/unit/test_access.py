@@ -10,20 +10,20 @@ import pytest
 from google.protobuf.message import Message
 from pydantic import ValidationError
 
-from recollect.v1 import access_pb2, conversation_pb2, retrieval_service_pb2
-from recollect.v1 import extraction_service_pb2 as pb
-from recollect_shared.auth.access import Rule, rules_of
-from recollect_shared.auth.api_keys import split_key
-from recollect_shared.auth.principal import (
+from hitherto.v1 import access_pb2, conversation_pb2, retrieval_service_pb2
+from hitherto.v1 import extraction_service_pb2 as pb
+from hitherto_shared.auth.access import Rule, rules_of
+from hitherto_shared.auth.api_keys import split_key
+from hitherto_shared.auth.principal import (
     ANONYMOUS,
     CAPABILITIES,
     PROFILES_MANAGE,
     SCOPES,
     Principal,
 )
-from recollect_shared.config import SharedSettings, describe, is_loopback
-from recollect_shared.errors import NotPermitted
-from recollect_shared.rpc.planned import PLANNED, planned_of
+from hitherto_shared.config import SharedSettings, describe, is_loopback
+from hitherto_shared.errors import NotPermitted
+from hitherto_shared.rpc.planned import PLANNED, planned_of
 from tests.e2e.methods import SERVICES
 
 USER = "H\u1ed3ng"
@@ -297,7 +297,7 @@ def test_no_rule_optional_about_the_user_is_nested() -> None:
     ]
     rules = rules_of(services)
     optional = {path for path, rule in rules.items() if rule.user_optional}
-    assert "/recollect.v1.ExtractionService/ListJobs" in optional
+    assert "/hitherto.v1.ExtractionService/ListJobs" in optional
     assert all(len(rules[path].user_path) == 1 for path in optional)
     assert set(planned_of(services)) <= set(rules)
     assert all(PLANNED.values())
@@ -379,7 +379,7 @@ def test_authentication_is_on_where_others_can_come(tmp_path: Path) -> None:
     assert settings(tmp_path).auth_mode("0.0.0.0:1") == "api-key"
     assert settings(tmp_path, **database).auth_mode("127.0.0.1:1") == "api-key"
     assert settings(tmp_path, auth="off", **database).auth_mode("127.0.0.1:1") == "off"
-    with pytest.raises(ValueError, match="recollect keys create"):
+    with pytest.raises(ValueError, match="hitherto keys create"):
         settings(tmp_path, auth="off").auth_mode("0.0.0.0:1")
 
 
@@ -399,8 +399,8 @@ def test_listening_for_others_in_clear_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_bad_setting_is_told_without_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOLLECT_MAX_CONCURRENT_RPCS", "canary-0")
-    monkeypatch.setenv("RECOLLECT_LOG_LEVEL", "canary-1")
+    monkeypatch.setenv("HITHERTO_MAX_CONCURRENT_RPCS", "canary-0")
+    monkeypatch.setenv("HITHERTO_LOG_LEVEL", "canary-1")
     with pytest.raises(ValidationError) as caught:
         SharedSettings()
     told = describe(caught.value)

@@ -12,18 +12,18 @@ from uuid import UUID
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from recollect_shared.audit.digest import MerkleTree, bounds, leaf_of, read_digest, sign_day
-from recollect_shared.audit.trail import MAX_RESOURCES, Trail, resources
-from recollect_shared.audit.verify import read_digests
-from recollect_shared.auth.principal import Principal
-from recollect_shared.database.audit_log import AuditEvent
-from recollect_shared.signing import BrokenSignature, Signer
+from hitherto_shared.audit.digest import MerkleTree, bounds, leaf_of, read_digest, sign_day
+from hitherto_shared.audit.trail import MAX_RESOURCES, Trail, resources
+from hitherto_shared.audit.verify import read_digests
+from hitherto_shared.auth.principal import Principal
+from hitherto_shared.database.audit_log import AuditEvent
+from hitherto_shared.signing import BrokenSignature, Signer
 
 EVENT = AuditEvent(
     UUID("01890000-0000-7000-8000-000000000001"),
     datetime(2026, 3, 4, 5, 6, 7, 89, tzinfo=UTC),
     "key:1:backend",
-    "/recollect.v1.MemoryService/SaveMemory",
+    "/hitherto.v1.MemoryService/SaveMemory",
     "ab" * 32,
     [UUID("01890000-0000-7000-8000-000000000002")],
     1,

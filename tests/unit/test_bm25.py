@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect_shared.text.bm25 import NO_SCORES, Scores, TermPostings, score
+from hitherto_shared.text.bm25 import NO_SCORES, Scores, TermPostings, score
 
 
 def test_an_example_worked_by_hand() -> None:

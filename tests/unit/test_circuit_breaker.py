@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from recollect_shared.circuit_breaker import LONGEST_SECONDS, OUTAGES, CircuitBreaker
-from recollect_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
+from hitherto_shared.circuit_breaker import LONGEST_SECONDS, OUTAGES, CircuitBreaker
+from hitherto_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
 
 
 class Model:

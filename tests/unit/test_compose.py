@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from recollect_extraction.config import ExtractionSettings
-from recollect_retrieval.config import RetrievalSettings
+from hitherto_extraction.config import ExtractionSettings
+from hitherto_retrieval.config import RetrievalSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
@@ -45,12 +45,12 @@ def test_what_keeps_running_has_a_health_check(name: str) -> None:
 @pytest.mark.parametrize("name", OURS)
 def test_image_and_compose_probe_the_port_that_is_served(name: str) -> None:
     port = OURS[name]
-    probe = ["python", "-m", "recollect_shared.rpc.probe", f"127.0.0.1:{port}"]
+    probe = ["python", "-m", "hitherto_shared.rpc.probe", f"127.0.0.1:{port}"]
     assert SERVICES[name]["healthcheck"]["test"] == ["CMD", *probe]
     stage = stages()[name]
     assert str(probe).replace("'", '"') in stage
-    assert f"RECOLLECT_{name.upper()}_LISTEN=0.0.0.0:{port}" in stage
-    assert f'CMD ["recollect-{name}"]' in stage
+    assert f"HITHERTO_{name.upper()}_LISTEN=0.0.0.0:{port}" in stage
+    assert f'CMD ["hitherto-{name}"]' in stage
 
 
 def test_ports_are_published_on_loopback_only() -> None:
@@ -65,7 +65,7 @@ def test_ports_are_published_on_loopback_only() -> None:
 def test_no_password_has_a_default() -> None:
     text = (ROOT / "docker-compose.yml").read_text("utf-8")
     uses = re.findall(r"\$\{(\w*PASSWORD\w*)([^}]*)\}", text)
-    assert {name for name, _ in uses} == {"POSTGRES_PASSWORD", "RECOLLECT_SERVICE_PASSWORD"}
+    assert {name for name, _ in uses} == {"POSTGRES_PASSWORD", "HITHERTO_SERVICE_PASSWORD"}
     assert {rest for _, rest in uses} == {":?run make compose-env first"}
     # Every place that takes a password takes it from there.
     assert not re.search(r"PASSWORD: (?!\$\{)", text)
@@ -75,17 +75,17 @@ def test_no_password_has_a_default() -> None:
 def test_only_the_one_shot_holds_the_administrators_password() -> None:
     for name in OURS:
         environment = str(SERVICES[name]["environment"])
-        assert "recollect_service:" in environment
+        assert "hitherto_service:" in environment
         assert "POSTGRES_PASSWORD" not in environment
-        assert "recollect_admin" not in environment
+        assert "hitherto_admin" not in environment
 
 
 def test_both_services_share_one_secret_and_neither_sees_the_api_key() -> None:
     for name in OURS:
-        assert SERVICES[name]["volumes"] == ["deployment:/var/lib/recollect"]
-        secret = SERVICES[name]["environment"]["RECOLLECT_SECRET_FILE"]
-        assert secret == SERVICES["migrate"]["environment"]["RECOLLECT_SECRET_FILE"]
-    assert "keys:/var/lib/recollect-keys" in SERVICES["migrate"]["volumes"]
+        assert SERVICES[name]["volumes"] == ["deployment:/var/lib/hitherto"]
+        secret = SERVICES[name]["environment"]["HITHERTO_SECRET_FILE"]
+        assert secret == SERVICES["migrate"]["environment"]["HITHERTO_SECRET_FILE"]
+    assert "keys:/var/lib/hitherto-keys" in SERVICES["migrate"]["volumes"]
 
 
 def test_containers_can_do_little() -> None:
@@ -95,14 +95,14 @@ def test_containers_can_do_little() -> None:
         assert SERVICES[name]["security_opt"] == ["no-new-privileges:true"]
         assert SERVICES[name]["build"]["target"] == name
     runtime = stages()["runtime"]
-    assert "\nUSER recollect\n" in runtime
+    assert "\nUSER hitherto\n" in runtime
     assert "pip" not in runtime
     assert not re.search(r"^USER ", "".join(stages()[name] for name in OURS), flags=re.MULTILINE)
 
 
 def test_the_image_is_built_from_the_lock() -> None:
     assert "-c requirements.lock" in stages()["build"]
-    assert "--no-binary recollect" in stages()["build"]
+    assert "--no-binary hitherto" in stages()["build"]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_the_environment_is_one_the_service_starts_with(
 ) -> None:
     for key, value in SERVICES[name]["environment"].items():
         monkeypatch.setenv(key, _interpolated(value))
-    monkeypatch.setenv(f"RECOLLECT_{name.upper()}_LISTEN", f"0.0.0.0:{OURS[name]}")
+    monkeypatch.setenv(f"HITHERTO_{name.upper()}_LISTEN", f"0.0.0.0:{OURS[name]}")
     settings = settings_class()
     listen = getattr(settings, field)
     settings.check_listen(listen)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pydantic.fields import FieldInfo
 
-from recollect_extraction.config import ExtractionSettings
-from recollect_retrieval.config import RetrievalSettings
-from recollect_shared.config import SharedSettings
+from hitherto_extraction.config import ExtractionSettings
+from hitherto_retrieval.config import RetrievalSettings
+from hitherto_shared.config import SharedSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "configuration.md").read_text("utf-8")
@@ -36,7 +36,7 @@ def documented() -> dict[str, Row]:
 
 def variable(name: str, field: FieldInfo) -> str:
     alias = field.validation_alias
-    return alias if isinstance(alias, str) else f"RECOLLECT_{name.upper()}"
+    return alias if isinstance(alias, str) else f"HITHERTO_{name.upper()}"
 
 
 def written(value: object) -> str:
@@ -78,11 +78,11 @@ def test_the_default_in_the_table_is_the_one_in_force(name: str) -> None:
 
 def test_the_clients_variables_are_those_it_reads() -> None:
     sources = "\n".join(
-        path.read_text("utf-8") for path in (ROOT / "shared/recollect_client").rglob("*.py")
+        path.read_text("utf-8") for path in (ROOT / "shared/hitherto_client").rglob("*.py")
     )
     read = set(re.findall(r"""env(?:iron)?(?:\.get\(|\[)\s*"(\w+)""", sources))
     read |= set(re.findall(r"""getenv\(\s*"(\w+)""", sources))
-    ours = {name for name in read if name.startswith("RECOLLECT_") or name == "DATABASE_URL"}
+    ours = {name for name in read if name.startswith("HITHERTO_") or name == "DATABASE_URL"}
     rows = documented()
     assert ours <= set(rows)
     assert {name for name, row in rows.items() if row.who == "client"} <= read

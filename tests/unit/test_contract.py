@@ -17,10 +17,10 @@ from google.protobuf.descriptor import (
     MethodDescriptor,
 )
 
-from recollect.v1 import access_pb2, error_reason_pb2
+from hitherto.v1 import access_pb2, error_reason_pb2
 
 ROOT = Path(__file__).resolve().parents[2]
-PROTOS = ROOT / "protos" / "recollect" / "v1"
+PROTOS = ROOT / "protos" / "hitherto" / "v1"
 API_DOCS = (ROOT / "docs" / "api.md").read_text("utf-8")
 NO_SIDE_EFFECTS = descriptor_pb2.MethodOptions.NO_SIDE_EFFECTS
 
@@ -163,7 +163,7 @@ ENUM_VALUES = {
 def files() -> dict[str, FileDescriptor]:
     """Descriptors of all proto files by name, from the generated modules."""
     return {
-        path.stem: importlib.import_module(f"recollect.v1.{path.stem}_pb2").DESCRIPTOR
+        path.stem: importlib.import_module(f"hitherto.v1.{path.stem}_pb2").DESCRIPTOR
         for path in sorted(PROTOS.glob("*.proto"))
     }
 
@@ -328,7 +328,7 @@ def test_a_field_whose_zero_means_something_can_be_unset(path: str) -> None:
 
 def test_protos_import_nothing_that_a_client_would_have_to_find() -> None:
     imports = {name.name for file in FILES.values() for name in file.dependencies}
-    assert {name.rpartition("/")[0] for name in imports} == {"google/protobuf", "recollect/v1"}
+    assert {name.rpartition("/")[0] for name in imports} == {"google/protobuf", "hitherto/v1"}
 
 
 def test_comments_name_only_things_that_exist() -> None:
@@ -351,7 +351,7 @@ def test_every_error_reason_shows_an_example_of_itself() -> None:
     text = (PROTOS / "error_reason.proto").read_text("utf-8")
     for value in error_reason_pb2.ErrorReason.DESCRIPTOR.values[1:]:
         above = text.split(f"  {value.name} = {value.number};")[0].rsplit(";", 1)[-1]
-        example = f'{{"reason": "{value.name.removeprefix("ERROR_REASON_")}", "domain": "recollect"'
+        example = f'{{"reason": "{value.name.removeprefix("ERROR_REASON_")}", "domain": "hitherto"'
         assert example in above, value.name
 
 

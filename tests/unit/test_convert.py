@@ -11,8 +11,8 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message as Wire
 
-from recollect.v1 import memory_pb2, search_pb2
-from recollect_shared.convert import (
+from hitherto.v1 import memory_pb2, search_pb2
+from hitherto_shared.convert import (
     Fields,
     duration_fields,
     entity_message,
@@ -22,7 +22,7 @@ from recollect_shared.convert import (
     summary_message,
     timestamp,
 )
-from recollect_shared.models import Entity, Memory, Message, SourceRef, Summary
+from hitherto_shared.models import Entity, Memory, Message, SourceRef, Summary
 
 THEN = datetime(2026, 3, 4, 5, 6, 7, 89, tzinfo=UTC)
 

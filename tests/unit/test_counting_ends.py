@@ -9,10 +9,10 @@ from uuid import UUID
 
 import pytest
 
-from recollect_retrieval.accesses import AccessCounter
-from recollect_shared.database import counts
-from recollect_shared.database.pool import Connection, Database
-from recollect_shared.models import Scope
+from hitherto_retrieval.accesses import AccessCounter
+from hitherto_shared.database import counts
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.models import Scope
 
 
 class Slow:

@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from recollect_shared.database import counts
-from recollect_shared.database.counts import Counts
-from recollect_shared.database.pool import Connection, Database
-from recollect_shared.errors import TooLate
+from hitherto_shared.database import counts
+from hitherto_shared.database.counts import Counts
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.errors import TooLate
 
 logger = logging.getLogger("test.counts")
 

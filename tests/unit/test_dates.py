@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect_retrieval.search.dates import DISTANT_PAST, Window, closeness, find_window
+from hitherto_retrieval.search.dates import DISTANT_PAST, Window, closeness, find_window
 
 NOW = datetime(2023, 7, 12, 15, 30, tzinfo=UTC)
 """A Wednesday; its week is 10 to 16 July."""

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recollect_shared.embeddings.factory import build_embedder
-from recollect_shared.embeddings.offline import OfflineEmbedder
-from recollect_shared.embeddings.onnx import OnnxEmbedder
-from recollect_shared.embeddings.openai_api import OpenAIEmbedder
-from recollect_shared.embeddings.protocol import Embedder
-from recollect_shared.model_api import ModelUnavailable
+from hitherto_shared.embeddings.factory import build_embedder
+from hitherto_shared.embeddings.offline import OfflineEmbedder
+from hitherto_shared.embeddings.onnx import OnnxEmbedder
+from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.embeddings.protocol import Embedder
+from hitherto_shared.model_api import ModelUnavailable
 
 TEXTS_OF_EVERY_KIND = [
     "",
@@ -115,7 +115,7 @@ async def test_offline_does_not_see_the_unicode_form(text: str) -> None:
 def test_offline_vectors_are_the_same_in_every_process() -> None:
     program = (
         "import asyncio, hashlib\n"
-        "from recollect_shared.embeddings.offline import OfflineEmbedder\n"
+        "from hitherto_shared.embeddings.offline import OfflineEmbedder\n"
         "batch = asyncio.run(OfflineEmbedder().embed(['Anna thích cà phê', '绿茶', '']))\n"
         "print(hashlib.sha256(b''.join(v.tobytes() for v in batch.vectors)).hexdigest())\n"
     )
@@ -144,14 +144,14 @@ async def test_offline_describes_itself() -> None:
 @pytest.mark.parametrize(
     ("settings", "variable"),
     [
-        ({"kind": "magic"}, "RECOLLECT_EMBEDDER"),
+        ({"kind": "magic"}, "HITHERTO_EMBEDDER"),
         ({"kind": "openai"}, "OPENAI_API_KEY"),
         ({"kind": "openai", "api_key": "k", "model": ""}, "EMBEDDING_MODEL"),
         ({"kind": "openai", "api_key": "k", "model": "mine"}, "EMBEDDING_DIMENSIONS"),
         ({"kind": "openai", "api_key": "k", "base_url": "localhost:1"}, "OPENAI_BASE_URL"),
         ({"kind": "openai", "api_key": "k\r\nX: y"}, "OPENAI_API_KEY"),
-        ({"kind": "onnx"}, "RECOLLECT_ONNX_MODEL_DIR"),
-        ({"kind": "onnx", "onnx_model_dir": "/nonexistent"}, "RECOLLECT_ONNX_MODEL_DIR"),
+        ({"kind": "onnx"}, "HITHERTO_ONNX_MODEL_DIR"),
+        ({"kind": "onnx", "onnx_model_dir": "/nonexistent"}, "HITHERTO_ONNX_MODEL_DIR"),
         ({"kind": "offline", "dimensions": 1536}, "EMBEDDING_DIMENSIONS"),
     ],
 )
@@ -194,7 +194,7 @@ def test_onnx_without_its_packages_says_how_to_get_them(
     folder = _tiny_export(tmp_path)
     monkeypatch.setitem(sys.modules, package, None)
 
-    with pytest.raises(ValueError, match=r"recollect\[onnx\]"):
+    with pytest.raises(ValueError, match=r"hitherto\[onnx\]"):
         OnnxEmbedder(folder)
 
 
@@ -231,10 +231,10 @@ def _tiny_export(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def onnx_folder() -> str:
-    """The model that `RECOLLECT_ONNX_MODEL_DIR` names: too large to be part of the project."""
+    """The model that `HITHERTO_ONNX_MODEL_DIR` names: too large to be part of the project."""
     folder = os.environ.get("TEST_ONNX_MODEL_DIR", "")  # see tests/conftest.py
     if not folder:
-        pytest.skip("RECOLLECT_ONNX_MODEL_DIR is not set: no local model to try")
+        pytest.skip("HITHERTO_ONNX_MODEL_DIR is not set: no local model to try")
     return folder
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from recollect_shared.processes.held_signals import signals_held
+from hitherto_shared.processes.held_signals import signals_held
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 

@@ -8,12 +8,12 @@ from typing import cast
 
 import pytest
 
-from recollect_extraction.user_key import with_keys
-from recollect_shared.encryption.failures import KeyGone, KeyServiceUnavailable
-from recollect_shared.encryption.needed import KeyNeeded
-from recollect_shared.encryption.sealed import UserKey
-from recollect_shared.encryption.user_keys import UserKeys
-from recollect_shared.models import Scope
+from hitherto_extraction.user_key import with_keys
+from hitherto_shared.encryption.failures import KeyGone, KeyServiceUnavailable
+from hitherto_shared.encryption.needed import KeyNeeded
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.models import Scope
 
 SCOPES = [Scope("t", f"user-{number}") for number in range(100)]
 KEY = cast(UserKey, object())

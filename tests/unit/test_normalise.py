@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect_shared.text.normalise import fold, nfc, unusable_characters
+from hitherto_shared.text.normalise import fold, nfc, unusable_characters
 
 
 @pytest.mark.parametrize("text", ["Hà Nội", "Nguyễn Thị Ánh", "café", "がぎぐ", "한국어", "Ελλάδα"])

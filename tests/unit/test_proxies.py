@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from yarl import URL
 
-from recollect_shared.embeddings.proxies import proxy_for
+from hitherto_shared.embeddings.proxies import proxy_for
 
 PROXY = "http://proxy.example:3128"
 MODELS = "https://api.models.example/v1"

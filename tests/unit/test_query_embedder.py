@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Sequence
 import numpy as np
 import pytest
 
-from recollect_retrieval.search.names import names_in
-from recollect_retrieval.search.query import QueryEmbedder
-from recollect_shared.embeddings.protocol import EmbeddingBatch
-from recollect_shared.model_api import ModelMisbehaved, ModelUnavailable
+from hitherto_retrieval.search.names import names_in
+from hitherto_retrieval.search.query import QueryEmbedder
+from hitherto_shared.embeddings.protocol import EmbeddingBatch
+from hitherto_shared.model_api import ModelMisbehaved, ModelUnavailable
 
 
 class Model:

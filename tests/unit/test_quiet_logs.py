@@ -12,9 +12,9 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from recollect_shared.database.embedded import EmbeddedPostgres
-from recollect_shared.database.faults import described
-from recollect_shared.telemetry import JsonFormatter, quiet_loop, without_message
+from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.faults import described
+from hitherto_shared.telemetry import JsonFormatter, quiet_loop, without_message
 
 SECRET = "zqcanary"
 

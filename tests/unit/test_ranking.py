@@ -11,10 +11,10 @@ from uuid import UUID
 
 import pytest
 
-from recollect_retrieval.search.dates.window import Window
-from recollect_retrieval.search.ranking.balanced import Balanced
-from recollect_retrieval.search.ranking.light import Light, Ranked
-from recollect_retrieval.storage.candidate import Candidate
+from hitherto_retrieval.search.dates.window import Window
+from hitherto_retrieval.search.ranking.balanced import Balanced
+from hitherto_retrieval.search.ranking.light import Light, Ranked
+from hitherto_retrieval.storage.candidate import Candidate
 
 NOW = datetime(2025, 6, 1, tzinfo=UTC)
 MAY = Window(datetime(2025, 5, 1, tzinfo=UTC), datetime(2025, 6, 1, tzinfo=UTC), "in May")

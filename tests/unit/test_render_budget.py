@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import pytest
 
-from recollect_retrieval.render.block import TEMPLATES, render
-from recollect_retrieval.render.budget import estimate_tokens
-from recollect_retrieval.render.context import Block, PromptContext
-from recollect_shared.models import Profile
+from hitherto_retrieval.render.block import TEMPLATES, render
+from hitherto_retrieval.render.budget import estimate_tokens
+from hitherto_retrieval.render.context import Block, PromptContext
+from hitherto_shared.models import Profile
 from tests.unit.render_samples import (
     FENCE_ID,
     entity,
@@ -51,8 +51,8 @@ def test_every_budget_is_kept_and_every_fence_closed(template: str) -> None:
             assert block == Block()
             continue
         lines = block.text.splitlines()
-        assert lines[0].startswith(f"<<<recollect:memory {FENCE_ID}: ")
-        assert lines[-1] == f"<<<end recollect:memory {FENCE_ID}>>>"
+        assert lines[0].startswith(f"<<<hitherto:memory {FENCE_ID}: ")
+        assert lines[-1] == f"<<<end hitherto:memory {FENCE_ID}>>>"
         assert block.text.count("<<<") == block.text.count(">>>") == 2
         assert block.text.count(FENCE_ID) == 2
         assert set(lines[1:-1]) <= whole | {""}

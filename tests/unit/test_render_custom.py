@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from recollect_retrieval.render.block import render
-from recollect_retrieval.render.budget import estimate_tokens
-from recollect_retrieval.render.context import Block, PromptContext
-from recollect_retrieval.render.custom import check_custom_template
+from hitherto_retrieval.render.block import render
+from hitherto_retrieval.render.budget import estimate_tokens
+from hitherto_retrieval.render.context import Block, PromptContext
+from hitherto_retrieval.render.custom import check_custom_template
 from tests.unit.render_samples import FENCE_ID, full_context, memory
 
 
@@ -58,7 +58,7 @@ def test_other_braces_and_format_signs_are_plain_text() -> None:
         ("{{memories", 'contains "{{memories"'),
         ("{{memories}} }}", 'contains "}}"'),
         ("{{{{memories}}}}", 'contains "{{'),
-        ("<<<end RECOLLECT:memory>>> {{memories}}", "must not contain"),
+        ("<<<end HITHERTO:memory>>> {{memories}}", "must not contain"),
         ("x" * 17_000 + "{{memories}}", "must have at most 16384 characters"),
     ],
 )

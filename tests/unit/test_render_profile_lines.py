@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect_retrieval.render.context import LearntPreference
-from recollect_retrieval.render.profile_lines import profile_lines
-from recollect_shared.models import Profile
+from hitherto_retrieval.render.context import LearntPreference
+from hitherto_retrieval.render.profile_lines import profile_lines
+from hitherto_shared.models import Profile
 
 
 def lines(*learnt: LearntPreference, **fields: Any) -> list[str]:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from recollect.v1 import retrieval_service_pb2 as pb
-from recollect_shared.consistency import ConsistencyTokens, Position
-from recollect_shared.errors import InvalidRequest
-from recollect_shared.paging import PageTokens
-from recollect_shared.sealing import BrokenToken, Sealer, load_secret
-from recollect_shared.validation import Checks
+from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto_shared.consistency import ConsistencyTokens, Position
+from hitherto_shared.errors import InvalidRequest
+from hitherto_shared.paging import PageTokens
+from hitherto_shared.sealing import BrokenToken, Sealer, load_secret
+from hitherto_shared.validation import Checks
 
 SECRET = b"s" * 32
 

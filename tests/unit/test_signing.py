@@ -9,14 +9,14 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
-from recollect_shared.signing import (
+from hitherto_shared.signing import (
     BrokenSignature,
     key_id_of,
     load_signer,
     read_public_key,
     verify,
 )
-from recollect_shared.user_hash import hash_key_id, user_hash
+from hitherto_shared.user_hash import hash_key_id, user_hash
 
 KEY = b"k" * 32
 

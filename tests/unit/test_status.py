@@ -12,9 +12,9 @@ from google.rpc import error_details_pb2
 from psycopg import errors as sql_errors
 from psycopg_pool import PoolTimeout, TooManyRequests
 
-from recollect_shared import errors
-from recollect_shared.errors import InvalidRequest, RecollectError, Violation
-from recollect_shared.rpc.status import as_recollect_error, to_status
+from hitherto_shared import errors
+from hitherto_shared.errors import HithertoError, InvalidRequest, Violation
+from hitherto_shared.rpc.status import as_hitherto_error, to_status
 
 SECRET = "canary-of-a-user"
 
@@ -44,7 +44,7 @@ def test_what_goes_wrong_is_told_without_its_words(
     fault: Exception, code: str, retryable: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    told = as_recollect_error(fault, "request-1")
+    told = as_hitherto_error(fault, "request-1")
     status = to_status(told)
     assert told.code.name == code
     assert status.code == told.code.value[0]
@@ -55,7 +55,7 @@ def test_what_goes_wrong_is_told_without_its_words(
     assert (retry.retry_delay.ToMilliseconds() > 0) is retryable
     info = error_details_pb2.ErrorInfo()
     assert status.details[0].Unpack(info)
-    assert info.domain == "recollect"
+    assert info.domain == "hitherto"
 
 
 def test_the_cause_of_a_fault_is_not_told_either(caplog: pytest.LogCaptureFixture) -> None:
@@ -65,12 +65,12 @@ def test_the_cause_of_a_fault_is_not_told_either(caplog: pytest.LogCaptureFixtur
         except ValueError as error:
             raise RuntimeError(SECRET) from error
     except RuntimeError as error:
-        as_recollect_error(error, "request-1")
+        as_hitherto_error(error, "request-1")
     assert "unexpected RuntimeError" in caplog.text
     assert SECRET not in caplog.text
 
 
-def _trailer(error: RecollectError) -> int:
+def _trailer(error: HithertoError) -> int:
     """Bytes of trailing metadata: the message escaped, and the status in base64."""
     status = to_status(error)
     return len(quote(status.message)) + len(status.SerializeToString()) * 4 // 3
@@ -106,7 +106,7 @@ def test_a_bad_request_of_usual_size_is_told_whole() -> None:
 
 
 def test_every_error_of_the_tree_has_a_status_of_its_own() -> None:
-    tree = RecollectError.__subclasses__()
+    tree = HithertoError.__subclasses__()
     assert len({error.code for error in tree}) == len(tree)
     for error in tree:
         assert (error.__doc__ or "").strip()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from recollect_retrieval.suggestions import recent_topics, suggest
-from recollect_shared.models import Summary
+from hitherto_retrieval.suggestions import recent_topics, suggest
+from hitherto_shared.models import Summary
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ import Stemmer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect_shared.text.terms import MAX_TERM, MAX_TERMS, count_terms, query_terms
+from hitherto_shared.text.terms import MAX_TERM, MAX_TERMS, count_terms, query_terms
 
 
 def _finds(query: str, text: str) -> bool:

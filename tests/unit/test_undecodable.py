@@ -7,9 +7,9 @@ from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.v1 import conversation_pb2
-from recollect.v1 import extraction_service_pb2 as pb
-from recollect_shared.rpc.undecodable import undecodable_field
+from hitherto.v1 import conversation_pb2
+from hitherto.v1 import extraction_service_pb2 as pb
+from hitherto_shared.rpc.undecodable import undecodable_field
 
 SUBMIT = pb.SubmitTranscriptsRequest
 

@@ -9,9 +9,9 @@ import pytest
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from recollect.v1 import conversation_pb2
-from recollect_shared.errors import InvalidRequest
-from recollect_shared.validation import MAX_ITEMS, Checks
+from hitherto.v1 import conversation_pb2
+from hitherto_shared.errors import InvalidRequest
+from hitherto_shared.validation import MAX_ITEMS, Checks
 
 
 def violations(checks: Checks) -> dict[str, str]:

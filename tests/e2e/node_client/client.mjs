@@ -1,9 +1,9 @@
 // A client made from protos/ alone: submits one transcript, watches its job to the end and prints
 // what an assistant would be told about the user, as one line of JSON on stdout.
 //
-// Environment: RECOLLECT_PROTOS (the folder protos/), RECOLLECT_EXTRACTION_ADDRESS and
-// RECOLLECT_RETRIEVAL_ADDRESS (host:port), RECOLLECT_TRANSCRIPT (a recollect.v1.Transcript as
-// JSON), RECOLLECT_QUERY (optional), RECOLLECT_API_KEY (optional), RECOLLECT_DEADLINE_SECONDS
+// Environment: HITHERTO_PROTOS (the folder protos/), HITHERTO_EXTRACTION_ADDRESS and
+// HITHERTO_RETRIEVAL_ADDRESS (host:port), HITHERTO_TRANSCRIPT (a hitherto.v1.Transcript as
+// JSON), HITHERTO_QUERY (optional), HITHERTO_API_KEY (optional), HITHERTO_DEADLINE_SECONDS
 // (for the whole run, default 60).
 
 import { readdirSync } from "node:fs";
@@ -23,10 +23,10 @@ function required(name) {
 }
 
 function loadContract(protos) {
-  const folder = join(protos, "recollect", "v1");
+  const folder = join(protos, "hitherto", "v1");
   const files = readdirSync(folder)
     .filter((name) => name.endsWith(".proto"))
-    .map((name) => join("recollect", "v1", name));
+    .map((name) => join("hitherto", "v1", name));
   const definition = protoLoader.loadSync(files, {
     includeDirs: [protos],
     keepCase: true,
@@ -35,7 +35,7 @@ function loadContract(protos) {
     defaults: true,
     oneofs: true,
   });
-  return grpc.loadPackageDefinition(definition).recollect.v1;
+  return grpc.loadPackageDefinition(definition).hitherto.v1;
 }
 
 function unary(client, method, request, metadata, deadline) {
@@ -60,20 +60,20 @@ async function watch(client, request, metadata, deadline) {
 }
 
 async function main() {
-  const api = loadContract(required("RECOLLECT_PROTOS"));
-  const transcript = JSON.parse(required("RECOLLECT_TRANSCRIPT"));
-  const seconds = Number(process.env.RECOLLECT_DEADLINE_SECONDS ?? "60");
+  const api = loadContract(required("HITHERTO_PROTOS"));
+  const transcript = JSON.parse(required("HITHERTO_TRANSCRIPT"));
+  const seconds = Number(process.env.HITHERTO_DEADLINE_SECONDS ?? "60");
   const deadline = Date.now() + seconds * 1000;
   const metadata = new grpc.Metadata();
-  if (process.env.RECOLLECT_API_KEY) {
-    metadata.set("authorization", `Bearer ${process.env.RECOLLECT_API_KEY}`);
+  if (process.env.HITHERTO_API_KEY) {
+    metadata.set("authorization", `Bearer ${process.env.HITHERTO_API_KEY}`);
   }
   const credentials = grpc.credentials.createInsecure();
   const extraction = new api.ExtractionService(
-    required("RECOLLECT_EXTRACTION_ADDRESS"),
+    required("HITHERTO_EXTRACTION_ADDRESS"),
     credentials,
   );
-  const retrieval = new api.RetrievalService(required("RECOLLECT_RETRIEVAL_ADDRESS"), credentials);
+  const retrieval = new api.RetrievalService(required("HITHERTO_RETRIEVAL_ADDRESS"), credentials);
   try {
     const submitted = await unary(
       extraction,
@@ -93,7 +93,7 @@ async function main() {
       "GetContext",
       {
         user_id: transcript.user_id,
-        query: process.env.RECOLLECT_QUERY ?? "",
+        query: process.env.HITHERTO_QUERY ?? "",
         consistency_token: job.consistency_token,
       },
       metadata,

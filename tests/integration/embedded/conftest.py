@@ -15,7 +15,7 @@ from tests.integration.embedded.processes import Holder, postgres_processes, wai
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A folder for data folders. Not tmp_path: pytest closes it to the user Postgres runs as."""
-    folder = Path(tempfile.mkdtemp(prefix="recollect-test-"))
+    folder = Path(tempfile.mkdtemp(prefix="hitherto-test-"))
     folder.chmod(0o711)
     try:
         yield folder

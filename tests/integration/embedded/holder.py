@@ -15,7 +15,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from recollect_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgresError
+from hitherto_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgresError
 
 
 def become(uid: int, folder: Path) -> None:

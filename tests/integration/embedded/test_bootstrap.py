@@ -9,23 +9,23 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from recollect_shared.database.bootstrap import GROUP_ROLES, BootstrapError, bootstrap
-from recollect_shared.database.connect import with_role
-from recollect_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.bootstrap import GROUP_ROLES, BootstrapError, bootstrap
+from hitherto_shared.database.connect import with_role
+from hitherto_shared.database.embedded import EmbeddedPostgres
 
 
 def test_what_services_find(data_dir: Path) -> None:
     with EmbeddedPostgres.acquire(data_dir) as server:
-        owner = with_role(server.conninfo(), "recollect_owner", application="test")
+        owner = with_role(server.conninfo(), "hitherto_owner", application="test")
         with psycopg.connect(owner) as connection:
-            connection.execute("CREATE SCHEMA recollect")
+            connection.execute("CREATE SCHEMA hitherto")
             row = connection.execute(
                 "SELECT current_user::text, session_user::text, '[1,2]'::halfvec::text"
             ).fetchone()
-            assert row == ("recollect_owner", "recollect", "[1,2]")
+            assert row == ("hitherto_owner", "hitherto", "[1,2]")
             bare = connection.execute(
                 "SELECT rolsuper, rolinherit, rolcreatedb, rolcreaterole"
-                " FROM pg_roles WHERE rolname = 'recollect'"
+                " FROM pg_roles WHERE rolname = 'hitherto'"
             ).fetchone()
             assert bare == (False, False, False, False)
             may_log_in = connection.execute(
@@ -53,23 +53,23 @@ def test_only_the_password_opens_the_socket(data_dir: Path) -> None:
             assert shown == [("",), ("on",), ("on",)]
             row = connection.execute(
                 "SELECT pg_encoding_to_char(encoding), datlocale FROM pg_database"
-                " WHERE datname = 'recollect'"
+                " WHERE datname = 'hitherto'"
             ).fetchone()
             assert row == ("UTF8", "C.UTF-8")
 
 
 def test_what_a_crash_left_undone_is_done_by_the_next(data_dir: Path) -> None:
     with EmbeddedPostgres.acquire(data_dir) as server:
-        with psycopg.connect(server.superuser_conninfo("recollect"), autocommit=True) as admin:
-            admin.execute("REVOKE recollect_write FROM recollect")
+        with psycopg.connect(server.superuser_conninfo("hitherto"), autocommit=True) as admin:
+            admin.execute("REVOKE hitherto_write FROM hitherto")
             admin.execute("DROP EXTENSION vector")
-            admin.execute("GRANT CONNECT ON DATABASE recollect TO PUBLIC")
+            admin.execute("GRANT CONNECT ON DATABASE hitherto TO PUBLIC")
         EmbeddedPostgres.acquire(data_dir).release()
-        write = with_role(server.conninfo(), "recollect_write", application="test")
+        write = with_role(server.conninfo(), "hitherto_write", application="test")
         with psycopg.connect(write) as connection:
             row = connection.execute(
                 "SELECT '[1]'::vector::text, datacl::text FROM pg_database"
-                " WHERE datname = 'recollect'"
+                " WHERE datname = 'hitherto'"
             ).fetchone()
             assert row is not None
             assert row[0] == "[1]"
@@ -86,12 +86,12 @@ def test_a_server_of_somebody_else(data_dir: Path) -> None:
         with pytest.raises(BootstrapError) as caught:
             bootstrap(app)
         script = str(caught.value).split("\n", 1)[1]
-        assert 'GRANT "recollect_owner" TO "app"' in script
+        assert 'GRANT "hitherto_owner" TO "app"' in script
         assert "CREATE EXTENSION" in script
         with psycopg.connect(server.superuser_conninfo("theirs"), autocommit=True) as admin:
             admin.execute(script.encode())
         bootstrap(app)
-        for role in ("recollect_owner", "recollect_read", "recollect_write"):
+        for role in ("hitherto_owner", "hitherto_read", "hitherto_write"):
             with psycopg.connect(with_role(app, role, application="test")) as connection:
                 assert connection.execute("SELECT current_user::text").fetchone() == (role,)
 
@@ -107,7 +107,7 @@ def test_the_text_for_an_administrator_has_no_password(data_dir: Path) -> None:
 
 def test_at_once_from_several_processes(data_dir: Path) -> None:
     with EmbeddedPostgres.acquire(data_dir) as server:
-        conninfo = server.superuser_conninfo("recollect")
+        conninfo = server.superuser_conninfo("hitherto")
         failures: list[BaseException] = []
 
         def work() -> None:

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from recollect_shared.database.embedded import (
+from hitherto_shared.database.embedded import (
     EmbeddedPostgres,
     EmbeddedPostgresError,
     binaries,
@@ -49,7 +49,7 @@ def test_a_closed_parent_is_named_and_left_closed(place: Path) -> None:
     closed = place / "closed"
     closed.mkdir()
     closed.chmod(0o700 if ROOT else 0o500)
-    with pytest.raises(EmbeddedPostgresError, match="RECOLLECT_DATA_DIR") as caught:
+    with pytest.raises(EmbeddedPostgresError, match="HITHERTO_DATA_DIR") as caught:
         EmbeddedPostgres.acquire(closed / "data")
     assert str(closed) in str(caught.value)
     assert mode(closed) == (0o700 if ROOT else 0o500)
@@ -132,7 +132,7 @@ def test_a_platform_without_the_wheel_is_pointed_to_database_url(
 
 def test_default_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert default_data_dir() == Path("/var/lib/recollect")
+    assert default_data_dir() == Path("/var/lib/hitherto")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setenv("HOME", "/home/someone")
-    assert default_data_dir() == Path("/home/someone/.local/share/recollect")
+    assert default_data_dir() == Path("/home/someone/.local/share/hitherto")

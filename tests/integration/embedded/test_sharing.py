@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from recollect_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.embedded import EmbeddedPostgres
 from tests.integration.embedded.processes import Holder, postgres_processes, runs
 
 Hold = Callable[..., Holder]
@@ -87,7 +87,7 @@ def test_postgres_inherits_no_lock(hold: Hold, data_dir: Path) -> None:
 
 def test_data_survive_a_stop_and_a_stale_pid_file(data_dir: Path) -> None:
     with EmbeddedPostgres.acquire(data_dir) as server:
-        with psycopg.connect(server.superuser_conninfo("recollect")) as connection:
+        with psycopg.connect(server.superuser_conninfo("hitherto")) as connection:
             connection.execute("CREATE TABLE kept AS SELECT 'còn đây 🌱'::text AS words")
         pid_file = data_dir / "postgres" / "postmaster.pid"
         text = pid_file.read_text()
@@ -100,7 +100,7 @@ def test_data_survive_a_stop_and_a_stale_pid_file(data_dir: Path) -> None:
             os.chown(pid_file, owner, -1)
             with EmbeddedPostgres.acquire(data_dir) as server:
                 assert server.pid not in {None, first, other.pid}
-                with psycopg.connect(server.superuser_conninfo("recollect")) as connection:
+                with psycopg.connect(server.superuser_conninfo("hitherto")) as connection:
                     row = connection.execute("SELECT words FROM kept").fetchone()
             assert row == ("còn đây 🌱",)
             assert runs(other.pid)

@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from recollect_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.embedded import EmbeddedPostgres
 from tests.integration.embedded.processes import Holder, postgres_processes, runs, wait_until
 
 

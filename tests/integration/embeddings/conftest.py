@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from recollect_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from tests.integration.embeddings.raw_server import DIMENSIONS, embedding
 from tests.scripted_model import ScriptedModel
 
@@ -41,7 +41,7 @@ async def embedder(server: ScriptedModel) -> AsyncIterator[OpenAIEmbedder]:
 def certificate(tmp_path: Path) -> Path:
     """A file with a key and a certificate that vouches for itself, for 127.0.0.1."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "recollect test")])
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "hitherto test")])
     now = datetime.now(UTC)
     address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
     signed = (

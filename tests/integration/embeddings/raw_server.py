@@ -9,7 +9,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from recollect_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from tests.scripted_model import http, text_vector
 
 KEY = "sk-test-0123456789"

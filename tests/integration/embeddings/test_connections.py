@@ -10,8 +10,8 @@ import asyncio
 import numpy as np
 import pytest
 
-from recollect_shared.embeddings.openai_api import OpenAIEmbedder
-from recollect_shared.model_api import ModelUnavailable
+from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.model_api import ModelUnavailable
 from tests.integration.embeddings.raw_server import (
     BOUND,
     DIMENSIONS,

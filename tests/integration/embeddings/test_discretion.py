@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from recollect_shared.model_api import ModelError, ModelUnavailable
+from hitherto_shared.model_api import ModelError, ModelUnavailable
 from tests.integration.embeddings.raw_server import (
     BOUND,
     KEY,
@@ -122,7 +122,7 @@ async def test_who_cannot_be_reached_is_told_without_the_address(host: str) -> N
 def test_the_openai_client_is_not_loaded_for_embeddings() -> None:
     program = (
         "import sys\n"
-        "from recollect_shared.embeddings.openai_api import OpenAIEmbedder\n"
+        "from hitherto_shared.embeddings.openai_api import OpenAIEmbedder\n"
         "OpenAIEmbedder('m', 8, base_url='http://127.0.0.1:1/v1')\n"
         "print('openai' in sys.modules)\n"
     )

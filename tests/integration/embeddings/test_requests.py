@@ -9,7 +9,7 @@ import json
 import numpy as np
 import pytest
 
-from recollect_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from tests.integration.embeddings.raw_server import (
     DIMENSIONS,
     KEY,
@@ -35,7 +35,7 @@ async def test_the_request_says_what_it_wants_and_who_asks() -> None:
     assert request.headers["authorization"] == f"Bearer {KEY}"
     assert request.headers["content-type"] == "application/json"
     assert request.headers["accept-encoding"] == "identity"
-    assert request.headers["user-agent"] == "recollect"
+    assert request.headers["user-agent"] == "hitherto"
     assert request.headers["host"] == f"127.0.0.1:{server.port}"
     assert json.loads(request.body)["input"] == ["cà phê sữa đá 🎉"]
     assert "cà phê sữa đá 🎉".encode() in request.body, "not escaped: smaller and cheaper"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect_shared.model_api import ModelUnavailable
+from hitherto_shared.model_api import ModelUnavailable
 from tests.integration.embeddings.raw_server import (
     KEY,
     PASSWORD,

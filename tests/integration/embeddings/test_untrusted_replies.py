@@ -7,8 +7,8 @@ import gzip
 
 import pytest
 
-from recollect_shared.embeddings.openai_api import OpenAIEmbedder
-from recollect_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
+from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
 from tests.integration.embeddings.raw_server import (
     BOUND,
     RawServer,

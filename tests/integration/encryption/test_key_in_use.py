@@ -9,31 +9,31 @@ from typing import Any, cast
 
 import pytest
 
-from recollect_extraction.consolidation.calls import Consolidations
-from recollect_extraction.consolidation.runner import Consolidation, ConsolidationRules
-from recollect_extraction.curation.user_settings import Sealing, UserSettings, change_settings
-from recollect_extraction.pipeline.account import UnusableReplies
-from recollect_extraction.sealing.sweep import SealingSweep
-from recollect_extraction.sealing.vectors import SealedVectors
-from recollect_extraction.storage import consolidation, conversations, profiles, users
-from recollect_extraction.storage.conversations import IncomingMessage
-from recollect_extraction.user_key import sealing_key
-from recollect_shared.database.pool import Database
-from recollect_shared.database.tenancy import acting_for
-from recollect_shared.encryption.failures import KeyGone
-from recollect_shared.encryption.key_store import KeyStore
-from recollect_shared.encryption.needed import KeyNeeded
-from recollect_shared.encryption.sealed import UserKey
-from recollect_shared.encryption.user_keys import UserKeys
-from recollect_shared.encryption.wrapping import LocalWrapper
-from recollect_shared.models import Profile, Scope
+from hitherto_extraction.consolidation.calls import Consolidations
+from hitherto_extraction.consolidation.runner import Consolidation, ConsolidationRules
+from hitherto_extraction.curation.user_settings import Sealing, UserSettings, change_settings
+from hitherto_extraction.pipeline.account import UnusableReplies
+from hitherto_extraction.sealing.sweep import SealingSweep
+from hitherto_extraction.sealing.vectors import SealedVectors
+from hitherto_extraction.storage import consolidation, conversations, profiles, users
+from hitherto_extraction.storage.conversations import IncomingMessage
+from hitherto_extraction.user_key import sealing_key
+from hitherto_shared.database.pool import Database
+from hitherto_shared.database.tenancy import acting_for
+from hitherto_shared.encryption.failures import KeyGone
+from hitherto_shared.encryption.key_store import KeyStore
+from hitherto_shared.encryption.needed import KeyNeeded
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.encryption.wrapping import LocalWrapper
+from hitherto_shared.models import Profile, Scope
 
 SCOPE = Scope("t", "ana")
 
 
 @pytest.fixture
 async def database(conninfo: str) -> AsyncIterator[Database]:
-    opened = Database(conninfo, "recollect_write", application="test", max_size=1)
+    opened = Database(conninfo, "hitherto_write", application="test", max_size=1)
     await opened.open()
     try:
         with acting_for(SCOPE.tenant_id):
@@ -127,7 +127,7 @@ async def test_h3_the_sweep_leaves_to_the_new_key_what_an_old_one_would_seal(
     old, new = await two_keys(database, keys)
     maintenance, removal = (
         Database(conninfo, role, application="test", max_size=1)
-        for role in ("recollect_maintenance", "recollect_removal")
+        for role in ("hitherto_maintenance", "hitherto_removal")
     )
     for each in (maintenance, removal):
         await each.open()

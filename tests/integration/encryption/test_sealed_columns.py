@@ -12,15 +12,15 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from recollect_extraction.curation.user_settings import Sealing, UserSettings, change_settings
-from recollect_extraction.storage import users
-from recollect_shared.database.pool import Database
-from recollect_shared.database.tenancy import acting_for
-from recollect_shared.encryption.key_store import KeyStore
-from recollect_shared.encryption.user_keys import UserKeys
-from recollect_shared.encryption.wrapping import LocalWrapper
-from recollect_shared.errors import Conflict
-from recollect_shared.models import Scope
+from hitherto_extraction.curation.user_settings import Sealing, UserSettings, change_settings
+from hitherto_extraction.storage import users
+from hitherto_shared.database.pool import Database
+from hitherto_shared.database.tenancy import acting_for
+from hitherto_shared.encryption.key_store import KeyStore
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.encryption.wrapping import LocalWrapper
+from hitherto_shared.errors import Conflict
+from hitherto_shared.models import Scope
 
 SCOPE = Scope("t", "ana")
 SEALED = b"\x01sealed"
@@ -31,7 +31,7 @@ SELECT EXISTS (
     JOIN pg_database AS d ON d.oid = here.database AND d.datname = current_database()
     WHERE NOT waiting.granted)
 """
-_PATH = "SET search_path = recollect, public"
+_PATH = "SET search_path = hitherto, public"
 
 _MEMORY = {
     "memory_id": None,
@@ -184,7 +184,7 @@ class TestTurningOn:
     ) -> None:
         """A message that is being accepted in clear has committed before, or sees the setting."""
         keys = UserKeys(LocalWrapper(os.urandom(32)), KeyStore(tmp_path), os.urandom(32))
-        database = Database(conninfo, "recollect_write", application="test", max_size=3)
+        database = Database(conninfo, "hitherto_write", application="test", max_size=3)
         await database.open()
         entered, go_on = asyncio.Event(), asyncio.Event()
         order: list[str] = []
@@ -247,7 +247,7 @@ class TestTurningOn:
         self, conninfo: str, tmp_path: Path
     ) -> None:
         keys = UserKeys(LocalWrapper(os.urandom(32)), KeyStore(tmp_path), os.urandom(32))
-        database = Database(conninfo, "recollect_write", application="test", max_size=1)
+        database = Database(conninfo, "hitherto_write", application="test", max_size=1)
         await database.open()
 
         async def turn_on(connection: Any) -> UserSettings:

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from recollect_shared.embeddings.active import register
-from recollect_shared.embeddings.offline import OfflineEmbedder
+from hitherto_shared.embeddings.active import register
+from hitherto_shared.embeddings.offline import OfflineEmbedder
 from tests.integration.upkeep.stage import Stage, staged
 
 

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from recollect_extraction.pipeline import passages as rules
-from recollect_extraction.pipeline.backfill import Backfill
-from recollect_extraction.pipeline.backlog import Backlog
-from recollect_extraction.pipeline.passages import PassageVectors
-from recollect_extraction.storage import conversations, passages
-from recollect_shared.embeddings.offline import OfflineEmbedder
-from recollect_shared.embeddings.protocol import EmbeddingBatch
-from recollect_shared.model_api import ModelRefused
+from hitherto_extraction.pipeline import passages as rules
+from hitherto_extraction.pipeline.backfill import Backfill
+from hitherto_extraction.pipeline.backlog import Backlog
+from hitherto_extraction.pipeline.passages import PassageVectors
+from hitherto_extraction.storage import conversations, passages
+from hitherto_shared.embeddings.offline import OfflineEmbedder
+from hitherto_shared.embeddings.protocol import EmbeddingBatch
+from hitherto_shared.model_api import ModelRefused
 from tests.e2e.indexed import check_words
 from tests.integration.upkeep.past import ANA, CANARY, conversation, message
 from tests.integration.upkeep.stage import TENANT, Stage

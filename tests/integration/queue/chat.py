@@ -7,7 +7,7 @@ import json
 import re
 from collections import Counter
 
-from recollect_extraction.provider.protocol import Completion, Prompt
+from hitherto_extraction.provider.protocol import Completion, Prompt
 
 _CANARY = re.compile(r"canary:[\w-]+")
 

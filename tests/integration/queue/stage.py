@@ -13,25 +13,25 @@ from uuid import UUID
 
 import psycopg
 
-from recollect_extraction.budget import Budget
-from recollect_extraction.intake import Intake, IntakeRules
-from recollect_extraction.job_calls import Accepted
-from recollect_extraction.once import Identity
-from recollect_extraction.pipeline.account import Account, UnusableReplies
-from recollect_extraction.pipeline.commit import Commit
-from recollect_extraction.pipeline.extraction import Extraction, ExtractionRules
-from recollect_extraction.prices import load_prices
-from recollect_extraction.provider.protocol import ChatModel
-from recollect_extraction.queue import claims
-from recollect_extraction.queue.claims import Claim
-from recollect_extraction.queue.signals import JobSignals
-from recollect_extraction.storage.conversations import IncomingMessage
-from recollect_extraction.transcripts import IncomingTranscript
-from recollect_extraction.worker import Runner, Worker, WorkerRules
-from recollect_shared.database.pool import Database
-from recollect_shared.embeddings.offline import OfflineEmbedder
-from recollect_shared.models import Scope
-from recollect_shared.startup import configure_vectors
+from hitherto_extraction.budget import Budget
+from hitherto_extraction.intake import Intake, IntakeRules
+from hitherto_extraction.job_calls import Accepted
+from hitherto_extraction.once import Identity
+from hitherto_extraction.pipeline.account import Account, UnusableReplies
+from hitherto_extraction.pipeline.commit import Commit
+from hitherto_extraction.pipeline.extraction import Extraction, ExtractionRules
+from hitherto_extraction.prices import load_prices
+from hitherto_extraction.provider.protocol import ChatModel
+from hitherto_extraction.queue import claims
+from hitherto_extraction.queue.claims import Claim
+from hitherto_extraction.queue.signals import JobSignals
+from hitherto_extraction.storage.conversations import IncomingMessage
+from hitherto_extraction.transcripts import IncomingTranscript
+from hitherto_extraction.worker import Runner, Worker, WorkerRules
+from hitherto_shared.database.pool import Database
+from hitherto_shared.embeddings.offline import OfflineEmbedder
+from hitherto_shared.models import Scope
+from hitherto_shared.startup import configure_vectors
 
 TENANT = "default"
 ANA = Scope(TENANT, "ana")
@@ -223,10 +223,10 @@ async def staged(conninfo: str, superuser_conninfo: str) -> AsyncIterator[Stage]
             await psycopg.AsyncConnection.connect(superuser_conninfo, autocommit=True)
         )
         write = Database(
-            conninfo, "recollect_write", application="test", configure=configure_vectors
+            conninfo, "hitherto_write", application="test", configure=configure_vectors
         )
         maintenance = Database(
-            conninfo, "recollect_maintenance", application="test", configure=configure_vectors
+            conninfo, "hitherto_maintenance", application="test", configure=configure_vectors
         )
         for database in (write, maintenance):
             await database.open()

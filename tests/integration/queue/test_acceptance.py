@@ -8,10 +8,10 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from recollect_extraction.storage import idempotency
-from recollect_shared.database.faults import translate
-from recollect_shared.database.pool import Connection
-from recollect_shared.errors import AlreadyExists, Exhausted, NotFound, WrongState
+from hitherto_extraction.storage import idempotency
+from hitherto_shared.database.faults import translate
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.errors import AlreadyExists, Exhausted, NotFound, WrongState
 from tests.integration.queue.chat import CanaryChat
 from tests.integration.queue.stage import (
     ANA,

@@ -7,10 +7,10 @@ import random
 from collections.abc import Awaitable, Callable
 from uuid import UUID
 
-from recollect_shared.database.connect import Role
-from recollect_shared.database.pool import Connection, Database, Result
-from recollect_shared.errors import TooLate
-from recollect_shared.startup import configure_vectors
+from hitherto_shared.database.connect import Role
+from hitherto_shared.database.pool import Connection, Database, Result
+from hitherto_shared.errors import TooLate
+from hitherto_shared.startup import configure_vectors
 from tests.integration.queue.chat import CanaryChat
 from tests.integration.queue.stage import (
     ANA,
@@ -57,11 +57,9 @@ class Forgetful(Database):
 
 async def test_writes_reported_as_lost_are_neither_lost_nor_doubled(stage: Stage) -> None:
     """faults.md row 4: a client that repeats its key and a worker that repeats its call."""
-    border = await stage.pool(Forgetful(stage.conninfo, "recollect_write", chance=0.2, seed=1))
-    effects = await stage.pool(Forgetful(stage.conninfo, "recollect_write", chance=0.05, seed=2))
-    queue = await stage.pool(
-        Forgetful(stage.conninfo, "recollect_maintenance", chance=0.02, seed=3)
-    )
+    border = await stage.pool(Forgetful(stage.conninfo, "hitherto_write", chance=0.2, seed=1))
+    effects = await stage.pool(Forgetful(stage.conninfo, "hitherto_write", chance=0.05, seed=2))
+    queue = await stage.pool(Forgetful(stage.conninfo, "hitherto_maintenance", chance=0.02, seed=3))
     intake = stage.intake(border, max_attempts=20)
     ledger: dict[tuple[str, str], UUID] = {}
 
@@ -109,7 +107,7 @@ async def test_writes_reported_as_lost_are_neither_lost_nor_doubled(stage: Stage
 
 async def test_appends_reported_as_lost_keep_their_numbers(stage: Stage) -> None:
     """faults.md row 4 for AppendMessages: ids alone are enough, with or without a key."""
-    border = await stage.pool(Forgetful(stage.conninfo, "recollect_write", chance=0.4, seed=4))
+    border = await stage.pool(Forgetful(stage.conninfo, "hitherto_write", chance=0.4, seed=4))
     intake = stage.intake(border)
     for n in range(1, 41):
         while True:

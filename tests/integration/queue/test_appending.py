@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from recollect_extraction.queue import claims
-from recollect_extraction.sweeps import Sweeps
-from recollect_shared.errors import NotFound
+from hitherto_extraction.queue import claims
+from hitherto_extraction.sweeps import Sweeps
+from hitherto_shared.errors import NotFound
 from tests.integration.queue.chat import CanaryChat
 from tests.integration.queue.stage import ANA, BOUND, TENANT, Stage, message, transcript
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from recollect_extraction.queue import claims, jobs
-from recollect_extraction.queue.claims import Claim, ClaimLost
-from recollect_shared.database.tenancy import acting_for
-from recollect_shared.errors import WrongState
+from hitherto_extraction.queue import claims, jobs
+from hitherto_extraction.queue.claims import Claim, ClaimLost
+from hitherto_shared.database.tenancy import acting_for
+from hitherto_shared.errors import WrongState
 from tests.integration.queue.stage import TENANT, Stage, transcript
 
 MODEL_AWAY: dict[str, Any] = {"error": "MODEL_UNAVAILABLE: away", "reason": "MODEL_UNAVAILABLE"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from recollect_extraction.queue.claims import Claim
-from recollect_shared.database.pool import Connection, Database, Result
-from recollect_shared.errors import Unavailable
+from hitherto_extraction.queue.claims import Claim
+from hitherto_shared.database.pool import Connection, Database, Result
+from hitherto_shared.errors import Unavailable
 from tests.integration.queue.chat import HeldChat
 from tests.integration.queue.stage import BOUND, Stage, transcript, until
 
@@ -62,7 +62,7 @@ class SlowToAnswer(Database):
     """Commits at once and tells so only when `go` is set, as a slow network would."""
 
     def __init__(self, conninfo: str) -> None:
-        super().__init__(conninfo, "recollect_maintenance", application="test")
+        super().__init__(conninfo, "hitherto_maintenance", application="test")
         self.committed = asyncio.Event()
         self.go = asyncio.Event()
 

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from recollect_extraction.queue import claims, enqueueing
-from recollect_extraction.queue.claims import Claim
+from hitherto_extraction.queue import claims, enqueueing
+from hitherto_extraction.queue.claims import Claim
 from tests.integration.queue.stage import TENANT, Stage, transcript, until
 
 

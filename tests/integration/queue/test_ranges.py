@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from recollect_extraction.queue import claims, jobs
-from recollect_shared.models import Scope
+from hitherto_extraction.queue import claims, jobs
+from hitherto_shared.models import Scope
 from tests.integration.queue.chat import CanaryChat
 from tests.integration.queue.stage import BOUND, TENANT, Stage, message, transcript
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from recollect_extraction.provider.protocol import Completion, Prompt
-from recollect_extraction.queue import claims, jobs
-from recollect_extraction.queue.claims import Claim, ClaimLost
-from recollect_extraction.worker import MAX_BACKOFF_SECONDS, JobFailed, Runner
-from recollect_shared.database.pool import Connection, Database
-from recollect_shared.errors import Exhausted, TooLate
-from recollect_shared.model_api import ModelMisbehaved, ModelUnavailable
+from hitherto_extraction.provider.protocol import Completion, Prompt
+from hitherto_extraction.queue import claims, jobs
+from hitherto_extraction.queue.claims import Claim, ClaimLost
+from hitherto_extraction.worker import MAX_BACKOFF_SECONDS, JobFailed, Runner
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.errors import Exhausted, TooLate
+from hitherto_shared.model_api import ModelMisbehaved, ModelUnavailable
 from tests.integration.queue.chat import CanaryChat, HeldChat
 from tests.integration.queue.stage import BOUND, TENANT, Stage, message, transcript, until
 
@@ -267,7 +267,7 @@ async def test_an_outcome_waits_for_the_database_and_costs_no_attempt(stage: Sta
                 raise TooLate("no answer", reason="DEADLINE_EXCEEDED")
             return await super().run(work, timeout=timeout, repeatable=repeatable)
 
-    database = await stage.pool(Away(stage.conninfo, "recollect_maintenance", application="test"))
+    database = await stage.pool(Away(stage.conninfo, "hitherto_maintenance", application="test"))
     runs: list[int] = []
 
     async def run(held: Claim) -> None:
@@ -400,7 +400,7 @@ async def test_later_evidence_is_not_overwritten_by_a_range_run_again(stage: Sta
 async def everything(stage: Stage, *but: str) -> list[tuple[str, int, str]]:
     """Number of rows and a fingerprint of every table, but for some."""
     tables = await stage.rows(
-        "SELECT tablename FROM pg_tables WHERE schemaname = 'recollect'"
+        "SELECT tablename FROM pg_tables WHERE schemaname = 'hitherto'"
         " AND tablename <> ALL(%s) ORDER BY 1",
         list(but),
     )

@@ -11,11 +11,11 @@ import psutil
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from recollect_shared.database.embedded import EmbeddedPostgres
-from recollect_shared.database.embedded.account import account_for
-from recollect_shared.database.embedded.binaries import programs
-from recollect_shared.database.embedded.layout import Layout
-from recollect_shared.database.migrate import migrate
+from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.embedded.account import account_for
+from hitherto_shared.database.embedded.binaries import programs
+from hitherto_shared.database.embedded.layout import Layout
+from hitherto_shared.database.migrate import migrate
 from tests.integration.embedded.processes import wait_until
 
 _SETTINGS = {
@@ -63,8 +63,8 @@ class Servers:
     def administrator_conninfo(self) -> str:
         """How an administrator logs in to the primary."""
         return make_conninfo(
-            self.primary.superuser_conninfo("recollect"),
-            options="-c search_path=recollect,public",
+            self.primary.superuser_conninfo("hitherto"),
+            options="-c search_path=hitherto,public",
             connect_timeout=10,
         )
 

@@ -11,14 +11,14 @@ import grpc
 import psycopg
 import pytest
 
-from recollect.v1 import retrieval_service_pb2 as pb
-from recollect_retrieval.config import RetrievalSettings
-from recollect_retrieval.readers import Readers
-from recollect_shared.auth.api_keys import create_key
-from recollect_shared.consistency import ConsistencyTokens, Position, current_position
-from recollect_shared.database.connect import with_role
-from recollect_shared.database.pool import Connection, Database
-from recollect_shared.startup import load_deployment_secret
+from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto_retrieval.config import RetrievalSettings
+from hitherto_retrieval.readers import Readers
+from hitherto_shared.auth.api_keys import create_key
+from hitherto_shared.consistency import ConsistencyTokens, Position, current_position
+from hitherto_shared.database.connect import with_role
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.startup import load_deployment_secret
 from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import save, statement
 from tests.e2e.test_deadlines import retrieval_alone
@@ -138,7 +138,7 @@ async def test_the_standby_freezes_and_thaws(services: Services, servers: Server
 
 async def key(conninfo: str) -> str:
     """A new API key."""
-    login = with_role(conninfo, "recollect_maintenance", application="test")
+    login = with_role(conninfo, "hitherto_maintenance", application="test")
     async with await psycopg.AsyncConnection.connect(login, autocommit=True) as connection:
         return await create_key(
             connection, tenant_id="default", name="test", scopes=["read", "write"]
@@ -227,7 +227,7 @@ async def held_by_a_waiting_reader(standby: psycopg.Connection[tuple[object, ...
             " JOIN pg_locks AS held ON held.pid = wanted.pid AND held.granted"
             " JOIN pg_class AS c ON c.oid = held.relation AND c.relkind = 'r'"
             " WHERE NOT wanted.granted AND wanted.relation = 'embedding_models'::regclass"
-            "   AND c.relnamespace = 'recollect'::regnamespace"
+            "   AND c.relnamespace = 'hitherto'::regnamespace"
         ).fetchone()
         if row is not None:
             return str(row[0])
@@ -251,8 +251,8 @@ async def test_access_counters_are_written_at_the_primary(
 
 async def test_what_is_about_to_be_replayed_is_waited_for(servers: Servers, conninfo: str) -> None:
     """A token just ahead of the standby: with the primary gone the wait is long enough."""
-    primary = Database(conninfo, "recollect_write", application="test", max_size=1)
-    replica = Database(servers.standby_conninfo, "recollect_read", application="test", max_size=1)
+    primary = Database(conninfo, "hitherto_write", application="test", max_size=1)
+    replica = Database(servers.standby_conninfo, "hitherto_read", application="test", max_size=1)
     tokens = ConsistencyTokens(b"s" * 32)
     readers = Readers(primary, replica, tokens)
     await readers.open()

@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from recollect_retrieval.storage.session import prepare_session
-from recollect_shared.database.pool import Database
+from hitherto_retrieval.storage.session import prepare_session
+from hitherto_shared.database.pool import Database
 from tests.integration.retrieval.versions import Story
 
 
 @pytest.fixture
 async def reader(conninfo: str) -> AsyncIterator[Database]:
     database = Database(
-        conninfo, "recollect_read", application="test", max_size=1, configure=prepare_session
+        conninfo, "hitherto_read", application="test", max_size=1, configure=prepare_session
     )
     await database.open()
     yield database

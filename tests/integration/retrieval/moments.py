@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from recollect_retrieval.storage import past, past_candidates
-from recollect_retrieval.storage.filters import Filters
-from recollect_retrieval.storage.memory_candidates import Sought
-from recollect_retrieval.storage.moment import Moment
-from recollect_retrieval.storage.past_candidates import PastCandidate
-from recollect_shared.database.pool import Database
-from recollect_shared.models import Memory, Scope
-from recollect_shared.text.bm25 import NO_SCORES
+from hitherto_retrieval.storage import past, past_candidates
+from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.memory_candidates import Sought
+from hitherto_retrieval.storage.moment import Moment
+from hitherto_retrieval.storage.past_candidates import PastCandidate
+from hitherto_shared.database.pool import Database
+from hitherto_shared.models import Memory, Scope
+from hitherto_shared.text.bm25 import NO_SCORES
 from tests.integration.retrieval.questions import answer
 from tests.integration.retrieval.seed import TENANT
 

@@ -7,14 +7,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from recollect_retrieval.storage import passages
-from recollect_retrieval.storage.candidate import Candidate, Key
-from recollect_retrieval.storage.statement import Statement, answer_of
-from recollect_shared.database.pool import Database
-from recollect_shared.embeddings.protocol import Vector
-from recollect_shared.models import Scope
-from recollect_shared.text.bm25 import Scores, score
-from recollect_shared.text.terms import query_terms
+from hitherto_retrieval.storage import passages
+from hitherto_retrieval.storage.candidate import Candidate, Key
+from hitherto_retrieval.storage.statement import Statement, answer_of
+from hitherto_shared.database.pool import Database
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.models import Scope
+from hitherto_shared.text.bm25 import Scores, score
+from hitherto_shared.text.terms import query_terms
 from tests.integration.retrieval.seed import TENANT
 
 Answer = TypeVar("Answer")

@@ -18,10 +18,10 @@ from pgvector import HalfVector
 from pgvector.psycopg import register_vector_async
 from psycopg.types.json import Jsonb
 
-from recollect_shared.embeddings.protocol import Embedder, Vector
-from recollect_shared.identifiers import uuid7
-from recollect_shared.text.normalise import fold, nfc
-from recollect_shared.text.terms import count_terms
+from hitherto_shared.embeddings.protocol import Embedder, Vector
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.text.normalise import fold, nfc
+from hitherto_shared.text.terms import count_terms
 
 TENANT = "default"
 _SEGMENT = 256

@@ -17,10 +17,10 @@ from pgvector import HalfVector
 from pgvector.psycopg import register_vector_async
 from psycopg.types.json import Jsonb
 
-from recollect_shared.embeddings.protocol import Vector
-from recollect_shared.identifiers import uuid7
-from recollect_shared.text.normalise import fold, nfc
-from recollect_shared.text.terms import count_terms
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.text.normalise import fold, nfc
+from hitherto_shared.text.terms import count_terms
 from tests.integration.retrieval.seed import TENANT
 
 MODEL = ("test-model", 64)

@@ -11,17 +11,17 @@ import numpy as np
 import psycopg
 from psycopg.types.json import Jsonb
 
-from recollect_shared.embeddings.protocol import Embedder
-from recollect_shared.encryption.places import (
+from hitherto_shared.embeddings.protocol import Embedder
+from hitherto_shared.encryption.places import (
     memory_place,
     message_place,
     profile_place,
     summary_place,
     vector_place,
 )
-from recollect_shared.encryption.sealed import UserKey
-from recollect_shared.identifiers import uuid7
-from recollect_shared.text.normalise import nfc
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.text.normalise import nfc
 from tests.integration.retrieval.seed import Fact
 from tests.integration.retrieval.seed_passages import Turn
 

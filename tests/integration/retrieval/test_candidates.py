@@ -10,15 +10,15 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from recollect_retrieval.storage import memories, people
-from recollect_retrieval.storage.candidate import Candidate
-from recollect_retrieval.storage.filters import Filters
-from recollect_retrieval.storage.memory_candidates import Sought, among_all, among_filtered
-from recollect_retrieval.storage.statement import ask
-from recollect_shared.database.pool import Database
-from recollect_shared.embeddings.protocol import Vector
-from recollect_shared.models import Scope
-from recollect_shared.text.bm25 import Scores
+from hitherto_retrieval.storage import memories, people
+from hitherto_retrieval.storage.candidate import Candidate
+from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.memory_candidates import Sought, among_all, among_filtered
+from hitherto_retrieval.storage.statement import ask
+from hitherto_shared.database.pool import Database
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.models import Scope
+from hitherto_shared.text.bm25 import Scores
 from tests.integration.retrieval.seed import TENANT, Fact, remember
 
 MODEL = ("test-model", 64)

@@ -8,14 +8,14 @@ from uuid import UUID
 
 import pytest
 
-from recollect_retrieval.storage import chunk_candidates, chunks
-from recollect_retrieval.storage.candidate import Candidate
-from recollect_retrieval.storage.passage_filters import PassageFilters
-from recollect_shared.database.pool import Database
-from recollect_shared.embeddings.protocol import Vector
-from recollect_shared.identifiers import uuid7
-from recollect_shared.models import Scope
-from recollect_shared.text.bm25 import Scores
+from hitherto_retrieval.storage import chunk_candidates, chunks
+from hitherto_retrieval.storage.candidate import Candidate
+from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_shared.database.pool import Database
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.models import Scope
+from hitherto_shared.text.bm25 import Scores
 from tests.integration.retrieval.questions import answer, keys, nearest, unit_vectors, words
 from tests.integration.retrieval.seed import TENANT
 from tests.integration.retrieval.seed_passages import MODEL, Paper, hand_over

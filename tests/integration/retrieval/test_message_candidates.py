@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from recollect_retrieval.storage import message_candidates
-from recollect_retrieval.storage.candidate import Candidate, Key
-from recollect_retrieval.storage.passage_filters import PassageFilters
-from recollect_shared.database.pool import Database
-from recollect_shared.embeddings.protocol import Vector
-from recollect_shared.models import Scope
-from recollect_shared.text.bm25 import Scores
+from hitherto_retrieval.storage import message_candidates
+from hitherto_retrieval.storage.candidate import Candidate, Key
+from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_shared.database.pool import Database
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.models import Scope
+from hitherto_shared.text.bm25 import Scores
 from tests.integration.retrieval.questions import answer, keys, nearest, unit_vectors, words
 from tests.integration.retrieval.seed import TENANT, Fact, remember
 from tests.integration.retrieval.seed_passages import MODEL, Turn, converse

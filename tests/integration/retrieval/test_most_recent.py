@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from recollect_retrieval.storage import chunks, most_recent
-from recollect_retrieval.storage.passage_filters import PassageFilters
-from recollect_shared.database.pool import Database
-from recollect_shared.models import Scope
-from recollect_shared.text.bm25 import Scores
+from hitherto_retrieval.storage import chunks, most_recent
+from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_shared.database.pool import Database
+from hitherto_shared.models import Scope
+from hitherto_shared.text.bm25 import Scores
 from tests.integration.retrieval.questions import answer, unit_vectors
 from tests.integration.retrieval.seed import TENANT
 from tests.integration.retrieval.seed_passages import MODEL, Paper, Turn, converse, hand_over

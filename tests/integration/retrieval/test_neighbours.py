@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from recollect_retrieval.storage import neighbours
-from recollect_retrieval.storage.neighbours import MessageKey
-from recollect_shared.database.pool import Database
-from recollect_shared.identifiers import uuid7
-from recollect_shared.models import Scope
-from recollect_shared.text.bm25 import NO_SCORES, Scores
+from hitherto_retrieval.storage import neighbours
+from hitherto_retrieval.storage.neighbours import MessageKey
+from hitherto_shared.database.pool import Database
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.models import Scope
+from hitherto_shared.text.bm25 import NO_SCORES, Scores
 from tests.integration.retrieval.questions import answer, keys, unit_vectors
 from tests.integration.retrieval.seed import TENANT, Fact, remember
 from tests.integration.retrieval.seed_passages import MODEL, Turn, converse

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from recollect_retrieval.storage import passages
-from recollect_shared.database.pool import Database
-from recollect_shared.models import Scope
-from recollect_shared.text.bm25 import Statistics
-from recollect_shared.text.terms import query_terms
+from hitherto_retrieval.storage import passages
+from hitherto_shared.database.pool import Database
+from hitherto_shared.models import Scope
+from hitherto_shared.text.bm25 import Statistics
+from hitherto_shared.text.terms import query_terms
 from tests.integration.retrieval.questions import answer, words
 from tests.integration.retrieval.seed import TENANT
 from tests.integration.retrieval.seed_passages import (

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 from psycopg.types.json import Jsonb
 
-from recollect_retrieval.storage import past
-from recollect_retrieval.storage.filters import Filters
-from recollect_retrieval.storage.moment import Moment
-from recollect_shared.database.pool import Database
+from hitherto_retrieval.storage import past
+from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.moment import Moment
+from hitherto_shared.database.pool import Database
 from tests.integration.retrieval.moments import ANA, NOW, day, listed, said
 from tests.integration.retrieval.questions import answer
 from tests.integration.retrieval.seed import Fact

@@ -8,13 +8,13 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from recollect_retrieval.search.past import with_old_words
-from recollect_retrieval.storage import people
-from recollect_retrieval.storage.moment import Moment
-from recollect_retrieval.storage.past_candidates import PastCandidate
-from recollect_shared.database.pool import Database
-from recollect_shared.text.bm25 import Statistics, score
-from recollect_shared.text.terms import query_terms
+from hitherto_retrieval.search.past import with_old_words
+from hitherto_retrieval.storage import people
+from hitherto_retrieval.storage.moment import Moment
+from hitherto_retrieval.storage.past_candidates import PastCandidate
+from hitherto_shared.database.pool import Database
+from hitherto_shared.text.bm25 import Statistics, score
+from hitherto_shared.text.terms import query_terms
 from tests.integration.retrieval.moments import ANA, MODEL, day, searched
 from tests.integration.retrieval.questions import answer, unit_vectors
 from tests.integration.retrieval.seed import Fact

@@ -9,9 +9,9 @@ from typing import Any
 import psycopg
 from psycopg.types.json import Jsonb
 
-from recollect_retrieval.storage import past_surroundings
-from recollect_retrieval.storage.moment import Moment
-from recollect_shared.database.pool import Database
+from hitherto_retrieval.storage import past_surroundings
+from hitherto_retrieval.storage.moment import Moment
+from hitherto_shared.database.pool import Database
 from tests.integration.retrieval.moments import ANA, NOW, day
 from tests.integration.retrieval.questions import answer
 from tests.integration.retrieval.seed import TENANT, Fact, summarise

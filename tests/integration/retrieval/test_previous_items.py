@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from recollect_retrieval.storage import chunks, previous_items
-from recollect_retrieval.storage.previous_items import Item
-from recollect_shared.database.pool import Database
-from recollect_shared.identifiers import uuid7
-from recollect_shared.models import Scope
+from hitherto_retrieval.storage import chunks, previous_items
+from hitherto_retrieval.storage.previous_items import Item
+from hitherto_shared.database.pool import Database
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.models import Scope
 from tests.integration.retrieval.questions import answer
 from tests.integration.retrieval.seed import TENANT, Fact, remember
 from tests.integration.retrieval.seed_passages import (

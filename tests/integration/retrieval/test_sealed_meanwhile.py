@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from recollect_retrieval.handlers.incoming import BALANCED
-from recollect_retrieval.opening import Opener
-from recollect_retrieval.search.asked.question import Wording
-from recollect_retrieval.search.legs import Legs
-from recollect_retrieval.search.query import QueryEmbedders
-from recollect_retrieval.search.question import Question
-from recollect_retrieval.search.search import Search
-from recollect_retrieval.storage.filters import Filters
-from recollect_retrieval.storage.statement import ask
-from recollect_shared.database.pool import Database
-from recollect_shared.embeddings.offline import OfflineEmbedder
-from recollect_shared.embeddings.shelf import Embedders
-from recollect_shared.encryption.key_store import KeyStore
-from recollect_shared.encryption.user_keys import UserKeys
-from recollect_shared.encryption.wrapping import LocalWrapper
-from recollect_shared.models import Memory
+from hitherto_retrieval.handlers.incoming import BALANCED
+from hitherto_retrieval.opening import Opener
+from hitherto_retrieval.search.asked.question import Wording
+from hitherto_retrieval.search.legs import Legs
+from hitherto_retrieval.search.query import QueryEmbedders
+from hitherto_retrieval.search.question import Question
+from hitherto_retrieval.search.search import Search
+from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.statement import ask
+from hitherto_shared.database.pool import Database
+from hitherto_shared.embeddings.offline import OfflineEmbedder
+from hitherto_shared.embeddings.shelf import Embedders
+from hitherto_shared.encryption.key_store import KeyStore
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.encryption.wrapping import LocalWrapper
+from hitherto_shared.models import Memory
 from tests.integration.retrieval.moments import ANA
 from tests.integration.retrieval.seed import Fact, remember
 from tests.integration.retrieval.seed_sealed import hide

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from recollect_retrieval.storage import summary_candidates
-from recollect_retrieval.storage.candidate import Candidate
-from recollect_retrieval.storage.passage_filters import PassageFilters
-from recollect_shared.database.pool import Database
-from recollect_shared.embeddings.protocol import Vector
-from recollect_shared.models import Scope
-from recollect_shared.text.bm25 import Scores
+from hitherto_retrieval.storage import summary_candidates
+from hitherto_retrieval.storage.candidate import Candidate
+from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_shared.database.pool import Database
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.models import Scope
+from hitherto_shared.text.bm25 import Scores
 from tests.integration.retrieval.questions import answer, keys, nearest, unit_vectors, words
 from tests.integration.retrieval.seed import TENANT, Fact, remember
 from tests.integration.retrieval.seed_passages import MODEL, Outline, sum_up

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from recollect_retrieval.storage.candidate import text_rank_of
+from hitherto_retrieval.storage.candidate import text_rank_of
 
 _RANK = "SELECT ts_rank(to_tsvector('simple', %s), websearch_to_tsquery('simple', %s))"
 

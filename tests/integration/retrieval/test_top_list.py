@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from recollect_retrieval.storage import memories
-from recollect_retrieval.storage.access import count_access
-from recollect_retrieval.storage.statement import ask
-from recollect_shared.database.pool import Database
-from recollect_shared.models import Scope
+from hitherto_retrieval.storage import memories
+from hitherto_retrieval.storage.access import count_access
+from hitherto_retrieval.storage.statement import ask
+from hitherto_shared.database.pool import Database
+from hitherto_shared.models import Scope
 from tests.integration.retrieval.seed import TENANT, Fact, remember
 
 NOW = datetime.now(UTC)

@@ -11,11 +11,11 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from recollect_retrieval.storage import memories, past
-from recollect_retrieval.storage.moment import Moment
-from recollect_retrieval.storage.statement import Statement, answer_of
-from recollect_shared.database.pool import Database
-from recollect_shared.models import Memory, Scope, SourceRef
+from hitherto_retrieval.storage import memories, past
+from hitherto_retrieval.storage.moment import Moment
+from hitherto_retrieval.storage.statement import Statement, answer_of
+from hitherto_shared.database.pool import Database
+from hitherto_shared.models import Memory, Scope, SourceRef
 from tests.integration.retrieval.seed import TENANT, Fact, remember
 
 SCOPE = Scope(TENANT, "ana")

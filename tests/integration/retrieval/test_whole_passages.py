@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from recollect_retrieval.storage import chunks, messages, summaries
-from recollect_shared.database.pool import Database
-from recollect_shared.identifiers import uuid7
-from recollect_shared.models import Scope
+from hitherto_retrieval.storage import chunks, messages, summaries
+from hitherto_shared.database.pool import Database
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.models import Scope
 from tests.integration.retrieval.questions import answer
 from tests.integration.retrieval.seed import TENANT
 from tests.integration.retrieval.seed_passages import (

@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from typing import Any
 
-from recollect_extraction.storage import keyword_index
-from recollect_shared.models import Scope
-from recollect_shared.text.terms import count_terms
+from hitherto_extraction.storage import keyword_index
+from hitherto_shared.models import Scope
+from hitherto_shared.text.terms import count_terms
 from tests.integration.upkeep.stage import TENANT, Stage
 
 ANA = Scope(TENANT, "ana")

@@ -11,16 +11,16 @@ from uuid import UUID
 import psycopg
 from psycopg.types.json import Jsonb
 
-from recollect_extraction.queue import claims, enqueueing, jobs
-from recollect_extraction.queue.claims import Claim
-from recollect_extraction.storage.retention import KeepFor
-from recollect_extraction.upkeep.decay import Decay
-from recollect_extraction.upkeep.retention import Retention
-from recollect_shared.database.connect import Role
-from recollect_shared.database.pool import Database
-from recollect_shared.identifiers import uuid7
-from recollect_shared.models import Job
-from recollect_shared.startup import configure_vectors
+from hitherto_extraction.queue import claims, enqueueing, jobs
+from hitherto_extraction.queue.claims import Claim
+from hitherto_extraction.storage.retention import KeepFor
+from hitherto_extraction.upkeep.decay import Decay
+from hitherto_extraction.upkeep.retention import Retention
+from hitherto_shared.database.connect import Role
+from hitherto_shared.database.pool import Database
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.models import Job
+from hitherto_shared.startup import configure_vectors
 
 TENANT = "default"
 BOUND = 30.0
@@ -185,7 +185,7 @@ class Stage:
     async def dump(self) -> str:
         """Everything in every table, as text."""
         names = await self.rows(
-            "SELECT tablename FROM pg_tables WHERE schemaname = 'recollect' ORDER BY 1"
+            "SELECT tablename FROM pg_tables WHERE schemaname = 'hitherto' ORDER BY 1"
         )
         parts = []
         for (name,) in names:
@@ -226,7 +226,7 @@ async def staged(conninfo: str, superuser_conninfo: str) -> AsyncIterator[Stage]
             await psycopg.AsyncConnection.connect(superuser_conninfo, autocommit=True)
         )
         pools = []
-        roles: tuple[Role, ...] = ("recollect_maintenance", "recollect_removal", "recollect_write")
+        roles: tuple[Role, ...] = ("hitherto_maintenance", "hitherto_removal", "hitherto_write")
         for role in roles:
             database = Database(
                 conninfo,

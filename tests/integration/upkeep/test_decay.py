@@ -10,11 +10,11 @@ from datetime import timedelta
 
 import pytest
 
-from recollect_extraction.queue import claims
-from recollect_extraction.queue.claims import Claim, ClaimLost
-from recollect_extraction.storage import upkeep, users
-from recollect_extraction.upkeep.decay import Decay
-from recollect_shared.models import Scope
+from hitherto_extraction.queue import claims
+from hitherto_extraction.queue.claims import Claim, ClaimLost
+from hitherto_extraction.storage import upkeep, users
+from hitherto_extraction.upkeep.decay import Decay
+from hitherto_shared.models import Scope
 from tests.integration.upkeep.stage import TENANT, Stage
 
 NOTHING = {
@@ -317,7 +317,7 @@ async def test_two_runs_at_once_archive_once(stage: Stage) -> None:
 
 
 async def test_above_the_limit_the_least_important_and_longest_unused_go(stage: Stage) -> None:
-    """C3: RECOLLECT_MAX_MEMORIES, never decisions."""
+    """C3: HITHERTO_MAX_MEMORIES, never decisions."""
     await stage.memory("top", importance=0.9, age="9 days")
     await stage.memory("decided", importance=0.0, age="9 days", type="decision")
     await stage.memory("used", importance=0.5, age="9 days", accessed="1 day")

@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recollect_extraction.provider.protocol import Completion, Prompt
-from recollect_extraction.queue.claims import ClaimLost
-from recollect_extraction.storage import keyword_index
-from recollect_extraction.storage.conversations import IncomingMessage
-from recollect_extraction.storage.retention import KeepFor
-from recollect_extraction.transcripts import IncomingTranscript
-from recollect_extraction.upkeep.retention import Retention
-from recollect_shared.text.terms import count_terms
+from hitherto_extraction.provider.protocol import Completion, Prompt
+from hitherto_extraction.queue.claims import ClaimLost
+from hitherto_extraction.storage import keyword_index
+from hitherto_extraction.storage.conversations import IncomingMessage
+from hitherto_extraction.storage.retention import KeepFor
+from hitherto_extraction.transcripts import IncomingTranscript
+from hitherto_extraction.upkeep.retention import Retention
+from hitherto_shared.text.terms import count_terms
 from tests.integration.queue.stage import staged
 from tests.integration.upkeep.past import (
     ANA,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from recollect_extraction.queue.claims import ClaimLost
-from recollect_extraction.storage import removal, retention, users
-from recollect_extraction.storage.retention import KeepFor
-from recollect_extraction.upkeep.retention import Retention
+from hitherto_extraction.queue.claims import ClaimLost
+from hitherto_extraction.storage import removal, retention, users
+from hitherto_extraction.storage.retention import KeepFor
+from hitherto_extraction.upkeep.retention import Retention
 from tests.integration.upkeep.past import (
     ANA,
     CANARY,

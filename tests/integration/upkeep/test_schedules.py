@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 
-from recollect_extraction.scheduler import Scheduler
-from recollect_extraction.storage import schedules as storage
-from recollect_extraction.storage.retention import KeepFor
-from recollect_extraction.upkeep.schedules import Schedules, read_schedules
-from recollect_shared.database.pool import Connection, Database
+from hitherto_extraction.scheduler import Scheduler
+from hitherto_extraction.storage import schedules as storage
+from hitherto_extraction.storage.retention import KeepFor
+from hitherto_extraction.upkeep.schedules import Schedules, read_schedules
+from hitherto_shared.database.pool import Connection, Database
 from tests.integration.upkeep.stage import BOUND, TENANT, Stage
 
 YEARLY = "0 0 1 1 *"
@@ -268,7 +268,7 @@ async def test_a_database_that_is_away_is_waited_out(stage: Stage, conninfo: str
     """The background goes on when a look fails."""
     gone = Database(
         psycopg.conninfo.make_conninfo(conninfo, dbname="nowhere"),
-        "recollect_maintenance",
+        "hitherto_maintenance",
         application="test",
         wait_seconds=0.2,
     )

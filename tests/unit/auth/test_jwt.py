@@ -18,13 +18,13 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
-from recollect_shared.auth.claims import Expected
-from recollect_shared.auth.key_ring import KeyRing
-from recollect_shared.auth.key_source import KeyFile
-from recollect_shared.auth.principal import Principal
-from recollect_shared.auth.web_tokens import ALGORITHMS, MAX_TOKEN_CHARS, WebTokenAuthentication
-from recollect_shared.errors import NotAuthenticated
-from recollect_shared.rpc.gateway import _named
+from hitherto_shared.auth.claims import Expected
+from hitherto_shared.auth.key_ring import KeyRing
+from hitherto_shared.auth.key_source import KeyFile
+from hitherto_shared.auth.principal import Principal
+from hitherto_shared.auth.web_tokens import ALGORITHMS, MAX_TOKEN_CHARS, WebTokenAuthentication
+from hitherto_shared.errors import NotAuthenticated
+from hitherto_shared.rpc.gateway import _named
 from tests.token_issuer import AUDIENCE, ISSUER, KeyPair, TokenIssuer, claims, key_set, part
 
 RSA, EC, ED = KeyPair("rsa", "RS256"), KeyPair("ec", "ES256"), KeyPair("ed", "EdDSA")
@@ -85,19 +85,19 @@ async def test_the_scheme_is_read_without_regard_to_case(tmp_path: Path, scheme:
 
 async def test_a_service_may_act_for_anybody(tmp_path: Path) -> None:
     door = await gate(tmp_path)
-    found = await principal(door, sub="backend", recollect_user_scope="any")
+    found = await principal(door, sub="backend", hitherto_user_scope="any")
     assert (found.user_id, found.subject, found.departments) == (None, "jwt:backend", None)
-    assert (await principal(door, recollect_user_scope="self")).user_id == "ana"
+    assert (await principal(door, hitherto_user_scope="self")).user_id == "ana"
 
 
 async def test_a_service_may_act_for_the_users_of_a_list(tmp_path: Path) -> None:
     """Row 61: neither a person nor for everybody; a word of ours in a list is a user's name."""
     door = await gate(tmp_path)
     spelt = ["Ho\u0302\u0300ng", "H\u1ed3ng", "bo"]
-    found = await principal(door, sub="backend", recollect_user_scope=spelt)
+    found = await principal(door, sub="backend", hitherto_user_scope=spelt)
     assert (found.user_id, found.users) == (None, frozenset({"H\u1ed3ng", "bo"}))
     assert (found.unbound, found.departments) == (False, frozenset())
-    with_sales = await principal(door, recollect_user_scope=["bo"], departments=["sales"])
+    with_sales = await principal(door, hitherto_user_scope=["bo"], departments=["sales"])
     assert (with_sales.users, with_sales.departments) == (
         frozenset({"bo"}),
         frozenset({"sales"}),
@@ -105,16 +105,16 @@ async def test_a_service_may_act_for_the_users_of_a_list(tmp_path: Path) -> None
     # The subject is not on the list unless it is listed.
     assert not with_sales.reaches("ana", "")
     for word in ("any", "self"):
-        found = await principal(door, recollect_user_scope=[word])
+        found = await principal(door, hitherto_user_scope=[word])
         assert (found.user_id, found.users, found.unbound) == (None, frozenset({word}), False)
-    most = await principal(door, recollect_user_scope=[f"u{i}" for i in range(100)])
+    most = await principal(door, hitherto_user_scope=[f"u{i}" for i in range(100)])
     assert most.users is not None
     assert len(most.users) == 100
 
 
 async def test_a_list_that_is_refused_is_not_quoted(tmp_path: Path) -> None:
     texts = {
-        await why(await gate(tmp_path), GOOD.token(recollect_user_scope=given))
+        await why(await gate(tmp_path), GOOD.token(hitherto_user_scope=given))
         for given in ("canary", ["canary\x00"], [], ["canary"] * 101)
     }
     assert len(texts) == 1
@@ -143,7 +143,7 @@ async def test_departments_are_carried(tmp_path: Path) -> None:
     door = await gate(tmp_path)
     found = await principal(door, departments=["Ke\u0302\u0301 toa\u0301n", "Sales"])
     assert found.departments == frozenset({"K\u1ebf to\u00e1n", "Sales"})
-    service = await principal(door, departments=["Sales"], recollect_user_scope="any")
+    service = await principal(door, departments=["Sales"], hitherto_user_scope="any")
     assert service.departments == frozenset({"Sales"})
 
 
@@ -162,7 +162,7 @@ async def test_capabilities_are_carried(
 ) -> None:
     """E4: the claim alone grants them, no scope does."""
     found = await principal(
-        await gate(tmp_path), scope="read write admin", recollect_capabilities=claim
+        await gate(tmp_path), scope="read write admin", hitherto_capabilities=claim
     )
     assert found.capabilities == capabilities
 
@@ -173,10 +173,10 @@ async def test_tenant_and_user_are_spelt_in_one_form(tmp_path: Path) -> None:
 
 
 async def test_the_tenant_claim_can_have_another_name(tmp_path: Path) -> None:
-    name = "https://recollect.example/tenant"
+    name = "https://hitherto.example/tenant"
     door = await gate(tmp_path, tenant_claim=name)
     assert (await principal(door, **{name: "b", "tenant": "a"})).tenant_id == "b"
-    assert "RECOLLECT_JWT_TENANT_CLAIM" in await why(door, GOOD.token())
+    assert "HITHERTO_JWT_TENANT_CLAIM" in await why(door, GOOD.token())
 
 
 async def test_the_audience_may_be_one_of_several(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ NOW = int(time.time())
         ({"aud": None}, "aud"),
         ({"aud": "other"}, "aud"),
         ({"aud": []}, "aud"),
-        ({"aud": [["recollect.example"]]}, "aud"),
+        ({"aud": [["hitherto.example"]]}, "aud"),
         ({"aud": {AUDIENCE: 1}}, "aud"),
         ({"aud": AUDIENCE + " "}, "aud"),
         ({"sub": None}, "sub"),
@@ -248,30 +248,30 @@ NOW = int(time.time())
         ({"sub": "a" * 257}, "sub"),
         ({"sub": "a\x00b"}, "sub"),
         ({"sub": "\ud800"}, "sub"),
-        ({"tenant": None}, "RECOLLECT_JWT_TENANT_CLAIM"),
-        ({"tenant": ""}, "RECOLLECT_JWT_TENANT_CLAIM"),
-        ({"tenant": ["a"]}, "RECOLLECT_JWT_TENANT_CLAIM"),
-        ({"tenant": 1}, "RECOLLECT_JWT_TENANT_CLAIM"),
-        ({"recollect_user_scope": "all"}, "recollect_user_scope"),
-        ({"recollect_user_scope": []}, "recollect_user_scope"),
-        ({"recollect_user_scope": [""]}, "recollect_user_scope"),
-        ({"recollect_user_scope": ["ana", " "]}, "recollect_user_scope"),
-        ({"recollect_user_scope": ["ana", 7]}, "recollect_user_scope"),
-        ({"recollect_user_scope": [["ana"]]}, "recollect_user_scope"),
-        ({"recollect_user_scope": ["a\x00b"]}, "recollect_user_scope"),
-        ({"recollect_user_scope": ["a\nb"]}, "recollect_user_scope"),
-        ({"recollect_user_scope": ["\ud800"]}, "recollect_user_scope"),
-        ({"recollect_user_scope": ["a" * 257]}, "recollect_user_scope"),
-        ({"recollect_user_scope": ["ana"] * 101}, "recollect_user_scope"),
-        ({"recollect_user_scope": {"ana": True}}, "recollect_user_scope"),
-        ({"recollect_user_scope": "ana bo"}, "recollect_user_scope"),
-        ({"recollect_user_scope": True}, "recollect_user_scope"),
+        ({"tenant": None}, "HITHERTO_JWT_TENANT_CLAIM"),
+        ({"tenant": ""}, "HITHERTO_JWT_TENANT_CLAIM"),
+        ({"tenant": ["a"]}, "HITHERTO_JWT_TENANT_CLAIM"),
+        ({"tenant": 1}, "HITHERTO_JWT_TENANT_CLAIM"),
+        ({"hitherto_user_scope": "all"}, "hitherto_user_scope"),
+        ({"hitherto_user_scope": []}, "hitherto_user_scope"),
+        ({"hitherto_user_scope": [""]}, "hitherto_user_scope"),
+        ({"hitherto_user_scope": ["ana", " "]}, "hitherto_user_scope"),
+        ({"hitherto_user_scope": ["ana", 7]}, "hitherto_user_scope"),
+        ({"hitherto_user_scope": [["ana"]]}, "hitherto_user_scope"),
+        ({"hitherto_user_scope": ["a\x00b"]}, "hitherto_user_scope"),
+        ({"hitherto_user_scope": ["a\nb"]}, "hitherto_user_scope"),
+        ({"hitherto_user_scope": ["\ud800"]}, "hitherto_user_scope"),
+        ({"hitherto_user_scope": ["a" * 257]}, "hitherto_user_scope"),
+        ({"hitherto_user_scope": ["ana"] * 101}, "hitherto_user_scope"),
+        ({"hitherto_user_scope": {"ana": True}}, "hitherto_user_scope"),
+        ({"hitherto_user_scope": "ana bo"}, "hitherto_user_scope"),
+        ({"hitherto_user_scope": True}, "hitherto_user_scope"),
         ({"scope": 7}, "scope"),
         ({"scope": {"read": True}}, "scope"),
         ({"scope": ["read", 7]}, "scope"),
-        ({"recollect_capabilities": 7}, "recollect_capabilities"),
-        ({"recollect_capabilities": [7]}, "recollect_capabilities"),
-        ({"recollect_capabilities": {"profiles.manage": True}}, "recollect_capabilities"),
+        ({"hitherto_capabilities": 7}, "hitherto_capabilities"),
+        ({"hitherto_capabilities": [7]}, "hitherto_capabilities"),
+        ({"hitherto_capabilities": {"profiles.manage": True}}, "hitherto_capabilities"),
         ({"departments": "Sales"}, "departments"),
         ({"departments": [7]}, "departments"),
         ({"departments": [""]}, "departments"),
@@ -338,7 +338,7 @@ async def test_only_configured_algorithms(tmp_path: Path) -> None:
         TokenIssuer(ED).token(),
         signed_by_secret(SECRET, {"alg": "HS256"}),
     ):
-        assert "RECOLLECT_JWT_ALGORITHMS" in await why(door, token)
+        assert "HITHERTO_JWT_ALGORITHMS" in await why(door, token)
 
 
 async def test_a_secret_signs_where_it_was_given(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from recollect_shared.auth.key_ring import STALE_SECONDS, KeyRing
-from recollect_shared.auth.key_set import MAX_BYTES, UnusableKeySet, read_key_set
-from recollect_shared.auth.key_source import KeyAddress, KeyFile, KeysUnreachable, key_source
+from hitherto_shared.auth.key_ring import STALE_SECONDS, KeyRing
+from hitherto_shared.auth.key_set import MAX_BYTES, UnusableKeySet, read_key_set
+from hitherto_shared.auth.key_source import KeyAddress, KeyFile, KeysUnreachable, key_source
 from tests.token_issuer import KeyPair, key_set
 
 OLD, NEW = KeyPair("old"), KeyPair("new", number=2)
@@ -121,7 +121,7 @@ async def test_an_empty_key_set_withdraws_all_keys() -> None:
 
 async def test_a_slow_source_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A known key is found at once; who asks for another waits a bounded time, all for one."""
-    monkeypatch.setattr("recollect_shared.auth.key_ring.WAIT_SECONDS", 0.05)
+    monkeypatch.setattr("hitherto_shared.auth.key_ring.WAIT_SECONDS", 0.05)
     shelf, clock = Shelf(key_set(OLD)), Clock()
     async with started(shelf, clock) as ring:
         shelf.held = asyncio.Event()
@@ -140,7 +140,7 @@ async def test_a_slow_source_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) ->
 async def test_a_source_that_is_away_at_the_start_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("recollect_shared.auth.key_ring._FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("hitherto_shared.auth.key_ring._FIRST_PAUSE_SECONDS", 0.01)
     shelf, clock = Shelf(key_set(OLD)), Clock()
     shelf.away = True
     async with started(shelf, clock) as ring:
@@ -278,7 +278,7 @@ async def test_a_server_that_is_not_there_or_never_answers(
     with pytest.raises(KeysUnreachable, match="cannot be reached"):
         await KeyAddress(URL("http://127.0.0.1:1/keys")).read()
 
-    monkeypatch.setattr("recollect_shared.auth.key_source._FETCH_SECONDS", 0.05)
+    monkeypatch.setattr("hitherto_shared.auth.key_source._FETCH_SECONDS", 0.05)
     # It takes connections and nobody ever reads from them.
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
@@ -314,10 +314,10 @@ def test_addresses_that_may_be_asked(place: str) -> None:
     ],
 )
 def test_addresses_that_are_refused(place: str) -> None:
-    with pytest.raises(ValueError, match="RECOLLECT_JWT_JWKS"):
+    with pytest.raises(ValueError, match="HITHERTO_JWT_JWKS"):
         key_source(place)
 
 
 def test_anything_else_is_a_path() -> None:
-    for place in ("keys.json", "/etc/recollect/keys.json", " ./a b/keys "):
+    for place in ("keys.json", "/etc/hitherto/keys.json", " ./a b/keys "):
         assert isinstance(key_source(place), KeyFile)

@@ -1,4 +1,4 @@
-"""RECOLLECT_AUTH=jwt: what must be set, what is refused at start, and that the text names it."""
+"""HITHERTO_AUTH=jwt: what must be set, what is refused at start, and that the text names it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 from pydantic import ValidationError
 
-from recollect_shared.auth.claims import Expected
-from recollect_shared.auth.token_settings import web_token_authentication
-from recollect_shared.config import SharedSettings, describe
-from recollect_shared.database.pool import Reads
-from recollect_shared.errors import NotAuthenticated
-from recollect_shared.startup import authentication
+from hitherto_shared.auth.claims import Expected
+from hitherto_shared.auth.token_settings import web_token_authentication
+from hitherto_shared.config import SharedSettings, describe
+from hitherto_shared.database.pool import Reads
+from hitherto_shared.errors import NotAuthenticated
+from hitherto_shared.startup import authentication
 from tests.token_issuer import AUDIENCE, ISSUER, KeyPair, TokenIssuer, key_set
 
 NO_DATABASE = cast(Reads, None)
@@ -34,24 +34,24 @@ def settings(tmp_path: Path, **given: Any) -> SharedSettings:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"jwt_audience": None}, "RECOLLECT_JWT_AUDIENCE"),
-        ({"jwt_audience": "  "}, "RECOLLECT_JWT_AUDIENCE"),
-        ({"jwt_issuer": None}, "RECOLLECT_JWT_ISSUER"),
-        ({"jwt_issuer": ""}, "RECOLLECT_JWT_ISSUER"),
-        ({"jwt_tenant_claim": " "}, "RECOLLECT_JWT_TENANT_CLAIM"),
-        ({"jwt_jwks": None}, "RECOLLECT_JWT_JWKS"),
-        ({"jwt_jwks": " "}, "RECOLLECT_JWT_JWKS"),
-        ({"jwt_algorithms": "none"}, "RECOLLECT_JWT_ALGORITHMS"),
-        ({"jwt_algorithms": "RS256,none"}, "RECOLLECT_JWT_ALGORITHMS"),
-        ({"jwt_algorithms": "HS512"}, "RECOLLECT_JWT_ALGORITHMS"),
-        ({"jwt_algorithms": "rs256"}, "RECOLLECT_JWT_ALGORITHMS"),
-        ({"jwt_algorithms": "HS256"}, "RECOLLECT_JWT_SECRET_FILE"),
-        ({"jwt_algorithms": "RS256", "jwt_secret_file": Path("x")}, "RECOLLECT_JWT_SECRET_FILE"),
+        ({"jwt_audience": None}, "HITHERTO_JWT_AUDIENCE"),
+        ({"jwt_audience": "  "}, "HITHERTO_JWT_AUDIENCE"),
+        ({"jwt_issuer": None}, "HITHERTO_JWT_ISSUER"),
+        ({"jwt_issuer": ""}, "HITHERTO_JWT_ISSUER"),
+        ({"jwt_tenant_claim": " "}, "HITHERTO_JWT_TENANT_CLAIM"),
+        ({"jwt_jwks": None}, "HITHERTO_JWT_JWKS"),
+        ({"jwt_jwks": " "}, "HITHERTO_JWT_JWKS"),
+        ({"jwt_algorithms": "none"}, "HITHERTO_JWT_ALGORITHMS"),
+        ({"jwt_algorithms": "RS256,none"}, "HITHERTO_JWT_ALGORITHMS"),
+        ({"jwt_algorithms": "HS512"}, "HITHERTO_JWT_ALGORITHMS"),
+        ({"jwt_algorithms": "rs256"}, "HITHERTO_JWT_ALGORITHMS"),
+        ({"jwt_algorithms": "HS256"}, "HITHERTO_JWT_SECRET_FILE"),
+        ({"jwt_algorithms": "RS256", "jwt_secret_file": Path("x")}, "HITHERTO_JWT_SECRET_FILE"),
         (
             {"jwt_algorithms": "RS256", "jwt_secret_file": Path("x"), "jwt_jwks": None},
-            "RECOLLECT_JWT_JWKS",
+            "HITHERTO_JWT_JWKS",
         ),
-        ({"auth": None}, "RECOLLECT_AUTH"),
+        ({"auth": None}, "HITHERTO_AUTH"),
     ],
 )
 def test_settings_that_are_refused(tmp_path: Path, given: dict[str, Any], told: str) -> None:
@@ -70,10 +70,10 @@ def test_an_empty_variable_of_the_environment_is_none(
         ("JWT_JWKS", "keys.json"),
         ("DATA_DIR", str(tmp_path)),
     ]:
-        monkeypatch.setenv(f"RECOLLECT_{name}", value)
-    with pytest.raises(ValidationError, match="RECOLLECT_JWT_AUDIENCE"):
+        monkeypatch.setenv(f"HITHERTO_{name}", value)
+    with pytest.raises(ValidationError, match="HITHERTO_JWT_AUDIENCE"):
         SharedSettings()
-    monkeypatch.setenv("RECOLLECT_JWT_AUDIENCE", AUDIENCE)
+    monkeypatch.setenv("HITHERTO_JWT_AUDIENCE", AUDIENCE)
     assert SharedSettings().auth_mode("127.0.0.1:1") == "jwt"
 
 
@@ -93,7 +93,7 @@ def test_the_rules_for_tls_are_those_of_keys(tmp_path: Path) -> None:
     found = settings(tmp_path)
     assert found.auth_mode("0.0.0.0:1") == "jwt"
     found.check_listen("127.0.0.1:1")
-    with pytest.raises(ValueError, match="RECOLLECT_TLS_CERTIFICATE_FILE"):
+    with pytest.raises(ValueError, match="HITHERTO_TLS_CERTIFICATE_FILE"):
         found.check_listen("0.0.0.0:1")
     settings(tmp_path, insecure_listen=True).check_listen("0.0.0.0:1")
     pair = {"tls_key_file": tmp_path / "k", "tls_certificate_file": tmp_path / "c"}
@@ -118,7 +118,7 @@ async def test_a_file_without_keys_ends_the_start(
 ) -> None:
     if make is not None:
         make(tmp_path / "keys.json")
-    with pytest.raises(ValueError, match="RECOLLECT_JWT_JWKS"):
+    with pytest.raises(ValueError, match="HITHERTO_JWT_JWKS"):
         async with authentication(settings(tmp_path), "127.0.0.1:1", NO_DATABASE):
             raise AssertionError("it started")
 
@@ -154,7 +154,7 @@ async def test_secrets_that_are_refused(tmp_path: Path, held: bytes | None) -> N
     place = tmp_path / "secret"
     if held is not None:
         place.write_bytes(held)
-    with pytest.raises(ValueError, match="RECOLLECT_JWT_SECRET_FILE") as caught:
+    with pytest.raises(ValueError, match="HITHERTO_JWT_SECRET_FILE") as caught:
         async with web_token_authentication(
             Expected(ISSUER, AUDIENCE), ("HS256",), place=None, secret_file=place
         ):

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.locomo.data import QUESTIONS, TRANSCRIPTS, Data, choose, load
 from benchmarks.locomo.loading import transcript
-from recollect.v1 import conversation_pb2
+from hitherto.v1 import conversation_pb2
 from tests.unit.benchmarks_locomo.runs import questions
 
 SESSION: dict[str, Any] = {

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.locomo.embedders import available, model_for
-from recollect_shared.embeddings.openai_api import OpenAIEmbedder
-from recollect_shared.model_api import ModelUnavailable
+from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
+from hitherto_shared.model_api import ModelUnavailable
 from tests.scripted_model import ScriptedModel, StatusFault, text_vector
 
 
@@ -16,7 +16,7 @@ def test_only_embedders_that_can_be_reached_are_measured() -> None:
     assert available({"OPENAI_API_KEY": "k"}) == ["offline"]
     assert available({"EMBEDDING_MODEL": "m"}) == ["offline"]
     assert available(
-        {"RECOLLECT_ONNX_MODEL_DIR": "d", "EMBEDDING_MODEL": "m", "OPENAI_BASE_URL": "http://h/v1"}
+        {"HITHERTO_ONNX_MODEL_DIR": "d", "EMBEDDING_MODEL": "m", "OPENAI_BASE_URL": "http://h/v1"}
     ) == ["offline", "onnx", "openai"]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.locomo.asking import behind
 from benchmarks.locomo.scores import score
-from recollect.v1 import conversation_pb2, memory_pb2, search_pb2
+from hitherto.v1 import conversation_pb2, memory_pb2, search_pb2
 
 
 def test_recall_counts_gold_messages_behind_the_first_results() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.locomo.variants import ABLATIONS, COSINE, KEYWORD, idle
-from recollect_retrieval.search.ranking.balanced import Balanced
+from hitherto_retrieval.search.ranking.balanced import Balanced
 
 
 def test_every_component_of_the_default_ranking_is_left_out_once() -> None:

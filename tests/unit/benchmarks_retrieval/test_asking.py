@@ -11,7 +11,7 @@ from benchmarks.retrieval.asking import KINDS, Asking
 from benchmarks.retrieval.embedder import Embedder
 from benchmarks.retrieval.recall import share_of_nearest
 from benchmarks.retrieval.wording import Questions, vector
-from recollect.v1 import memory_pb2, retrieval_service_pb2, search_pb2
+from hitherto.v1 import memory_pb2, retrieval_service_pb2, search_pb2
 
 USERS = ("p200-0", "p200-1")
 
@@ -56,7 +56,7 @@ def test_each_kind_goes_to_its_method() -> None:
     methods = {kind: Asking(kind, USERS, "", 20).method.rpartition("/")[2] for kind in KINDS}
     assert methods["context"] == methods["context_query"] == "GetContext"
     assert {methods[kind] for kind in KINDS if kind.startswith("search")} == {"SearchMemories"}
-    assert Asking("search", USERS, "", 20, floor=True).method.startswith("/recollect.benchmark.")
+    assert Asking("search", USERS, "", 20, floor=True).method.startswith("/hitherto.benchmark.")
 
 
 def test_a_reply_that_is_degraded_or_short_is_a_fault() -> None:

@@ -13,8 +13,8 @@ from benchmarks.retrieval.plan import COPIES, COUNTS, Options, large_store, orig
 from benchmarks.retrieval.segments import SEGMENT, postings
 from benchmarks.retrieval.talk import conversations_of
 from benchmarks.retrieval.wording import Questions, topics_of, vector
-from recollect_shared.text.bm25 import TermPostings, score
-from recollect_shared.text.terms import query_terms
+from hitherto_shared.text.bm25 import TermPostings, score
+from hitherto_shared.text.terms import query_terms
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PERSON = Person("p200-0", 200, NOW)

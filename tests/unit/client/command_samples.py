@@ -11,7 +11,7 @@ from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from recollect.v1 import (
+from hitherto.v1 import (
     memory_pb2,
 )
 
@@ -53,13 +53,13 @@ def memory(content: str, **fields: Any) -> memory_pb2.Memory:
     )
 
 
-def recollect(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
+def hitherto(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
     """The command as a process of its own, which finds the fakes through the environment."""
     return subprocess.Popen(
         [
             sys.executable,
             "-c",
-            "import sys; from recollect_client.command import main; sys.exit(main())",
+            "import sys; from hitherto_client.command import main; sys.exit(main())",
             *arguments,
         ],
         stdout=subprocess.PIPE,

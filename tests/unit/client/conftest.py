@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from recollect.v1 import extraction_service_pb2_grpc, retrieval_service_pb2_grpc
+from hitherto.v1 import extraction_service_pb2_grpc, retrieval_service_pb2_grpc
 from tests.unit.client.fake_services import (
     FakeExtraction,
     FakeRetrieval,
@@ -22,7 +22,7 @@ from tests.unit.client.fake_services import (
 def plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     """No terminal tricks, no settings and no proxy of the developer's."""
     for name in ("RETRIEVAL_ADDRESS", "EXTRACTION_ADDRESS", "API_KEY", "TOKEN", "TLS_CA_FILE"):
-        monkeypatch.delenv(f"RECOLLECT_{name}", raising=False)
+        monkeypatch.delenv(f"HITHERTO_{name}", raising=False)
     for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
 
@@ -40,8 +40,8 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fakes]:
     extraction_service_pb2_grpc.add_ExtractionServiceServicer_to_server(extraction, writes.server)
     for running in (reads, writes):
         running.server.start()
-    monkeypatch.setenv("RECOLLECT_RETRIEVAL_ADDRESS", reads.address)
-    monkeypatch.setenv("RECOLLECT_EXTRACTION_ADDRESS", writes.address)
+    monkeypatch.setenv("HITHERTO_RETRIEVAL_ADDRESS", reads.address)
+    monkeypatch.setenv("HITHERTO_EXTRACTION_ADDRESS", writes.address)
     yield Fakes(retrieval, extraction, recorder, reads, writes, others)
     extraction.release.set()
     for running in (reads, writes):

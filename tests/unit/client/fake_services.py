@@ -16,7 +16,7 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_status import rpc_status
 
-from recollect.v1 import (
+from hitherto.v1 import (
     extraction_service_pb2,
     extraction_service_pb2_grpc,
     job_pb2,
@@ -41,7 +41,7 @@ class Failure:
         if self.reason:
             details.append(
                 error_details_pb2.ErrorInfo(
-                    reason=self.reason, domain="recollect", metadata=dict(self.metadata or {})
+                    reason=self.reason, domain="hitherto", metadata=dict(self.metadata or {})
                 )
             )
         if self.violations:
@@ -255,7 +255,7 @@ class Others(grpc.GenericRpcHandler):
     def service(self, handler_call_details: Any) -> Any:
         """A method of a service that has no fake."""
         path = handler_call_details.method.lstrip("/")
-        if not path.startswith("recollect."):
+        if not path.startswith("hitherto."):
             return None
         found: Any = descriptor_pool.Default().FindMethodByName(path.replace("/", "."))
         request, reply = (
@@ -270,7 +270,7 @@ class Others(grpc.GenericRpcHandler):
 
     def complete(self, servicer: Any, service: str) -> None:
         """Give a fake the methods that it lacks; its generated base would refuse them."""
-        methods: Any = descriptor_pool.Default().FindServiceByName(f"recollect.v1.{service}")
+        methods: Any = descriptor_pool.Default().FindServiceByName(f"hitherto.v1.{service}")
         for found in methods.methods:
             if found.name not in vars(type(servicer)):
                 setattr(servicer, found.name, self._answering(found))

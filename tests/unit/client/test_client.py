@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import grpc
 import pytest
 
-from recollect.v1 import conversation_pb2, extraction_service_pb2, job_pb2, retrieval_service_pb2
-from recollect_client import RecollectCallError, RecollectClient, RetryPolicy, Violation
-from recollect_client.calls import changes_nothing
+from hitherto.v1 import conversation_pb2, extraction_service_pb2, job_pb2, retrieval_service_pb2
+from hitherto_client import HithertoCallError, HithertoClient, RetryPolicy, Violation
+from hitherto_client.calls import changes_nothing
 from tests.unit.client.fake_services import Failure, Fakes
 
 QUICK = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.01)
@@ -20,8 +20,8 @@ WRITE_CONFLICT = Failure(grpc.StatusCode.ABORTED, "WRITE_CONFLICT", retry_after=
 
 
 @pytest.fixture
-def client(fakes: Fakes) -> Iterator[RecollectClient]:
-    with RecollectClient(api_key="mk_0123456789ab_secret", retry=QUICK) as client:
+def client(fakes: Fakes) -> Iterator[HithertoClient]:
+    with HithertoClient(api_key="mk_0123456789ab_secret", retry=QUICK) as client:
         yield client
 
 
@@ -35,7 +35,7 @@ def transcript() -> conversation_pb2.Transcript:
 
 class TestMetadata:
     def test_every_call_carries_credential_request_id_and_deadline(
-        self, client: RecollectClient, fakes: Fakes
+        self, client: HithertoClient, fakes: Fakes
     ) -> None:
         client.get_context("sarah", "hello")
         client.submit_transcripts([transcript()])
@@ -48,7 +48,7 @@ class TestMetadata:
         assert write.seconds is not None
         assert 10 < round(write.seconds) <= 30
 
-    def test_streams_carry_them_too(self, client: RecollectClient, fakes: Fakes) -> None:
+    def test_streams_carry_them_too(self, client: HithertoClient, fakes: Fakes) -> None:
         job = fakes.extraction.add_job()
         assert list(client.watch_job(job.id))[-1].state == job_pb2.JOB_STATE_SUCCEEDED
         asked = fakes.calls("WatchJob")[0]
@@ -56,27 +56,27 @@ class TestMetadata:
         assert asked.metadata["x-request-id"]
 
     def test_without_a_key_nothing_is_sent(self, fakes: Fakes) -> None:
-        with RecollectClient() as client:
+        with HithertoClient() as client:
             client.get_context("sarah")
         assert "authorization" not in fakes.calls("GetContext")[0].metadata
 
     def test_the_environment_names_the_key(
         self, fakes: Fakes, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv("RECOLLECT_API_KEY", " mk_fromtheshell_x\n")
-        with RecollectClient() as client:
+        monkeypatch.setenv("HITHERTO_API_KEY", " mk_fromtheshell_x\n")
+        with HithertoClient() as client:
             client.get_context("sarah")
         sent = fakes.calls("GetContext")[0].metadata["authorization"]
         assert sent == "Bearer mk_fromtheshell_x"
 
-    def test_a_request_id_of_ones_own_is_kept(self, client: RecollectClient, fakes: Fakes) -> None:
+    def test_a_request_id_of_ones_own_is_kept(self, client: HithertoClient, fakes: Fakes) -> None:
         client.retrieval.GetContext(
             retrieval_service_pb2.GetContextRequest(user_id="sarah"),
             metadata=(("x-request-id", "mine-1"),),
         )
         assert fakes.calls("GetContext")[0].metadata["x-request-id"] == "mine-1"
 
-    def test_ones_own_deadline_wins(self, client: RecollectClient, fakes: Fakes) -> None:
+    def test_ones_own_deadline_wins(self, client: HithertoClient, fakes: Fakes) -> None:
         client.get_context("sarah", timeout=2.0)
         seconds = fakes.calls("GetContext")[0].seconds
         assert seconds is not None
@@ -84,16 +84,16 @@ class TestMetadata:
 
     def test_a_key_that_cannot_be_sent_is_refused_with_words(self) -> None:
         with pytest.raises(ValueError, match="copy it again"):
-            RecollectClient(api_key="mk_khóa")
+            HithertoClient(api_key="mk_khóa")
 
     def test_a_missing_tls_authority_is_named(self) -> None:
-        with pytest.raises(ValueError, match="RECOLLECT_TLS_CA_FILE"):
-            RecollectClient(tls_ca_file="no-such-file.pem")
+        with pytest.raises(ValueError, match="HITHERTO_TLS_CA_FILE"):
+            HithertoClient(tls_ca_file="no-such-file.pem")
 
 
 class TestIdempotencyKeys:
     def test_one_is_made_and_stays_the_same_across_retries(
-        self, client: RecollectClient, fakes: Fakes
+        self, client: HithertoClient, fakes: Fakes
     ) -> None:
         fakes.fail("SubmitTranscripts", UNAVAILABLE, WRITE_CONFLICT)
         client.submit_transcripts([transcript()])
@@ -103,7 +103,7 @@ class TestIdempotencyKeys:
         assert len(set(keys)) == len(set(ids)) == 1
         assert keys[0]
 
-    def test_another_call_gets_another_one(self, client: RecollectClient, fakes: Fakes) -> None:
+    def test_another_call_gets_another_one(self, client: HithertoClient, fakes: Fakes) -> None:
         request = extraction_service_pb2.SubmitTranscriptsRequest(transcripts=[transcript()])
         client.extraction.SubmitTranscripts(request)
         client.extraction.SubmitTranscripts(request)
@@ -111,12 +111,12 @@ class TestIdempotencyKeys:
         assert first.request.idempotency_key != second.request.idempotency_key
         assert request.idempotency_key == ""
 
-    def test_ones_own_is_kept(self, client: RecollectClient, fakes: Fakes) -> None:
+    def test_ones_own_is_kept(self, client: HithertoClient, fakes: Fakes) -> None:
         client.append_messages("sarah", "chat-1", transcript().messages, idempotency_key="import-7")
         assert fakes.calls("AppendMessages")[0].request.idempotency_key == "import-7"
 
     @pytest.mark.parametrize("call", ["end_conversation", "retry_job", "cancel_job"])
-    def test_every_change_gets_one(self, client: RecollectClient, fakes: Fakes, call: str) -> None:
+    def test_every_change_gets_one(self, client: HithertoClient, fakes: Fakes, call: str) -> None:
         job = fakes.extraction.add_job()
         if call == "end_conversation":
             client.end_conversation("sarah", "chat-1")
@@ -128,9 +128,9 @@ class TestIdempotencyKeys:
         assert asked.request.idempotency_key
 
     def test_the_contract_tells_reads_from_writes(self) -> None:
-        assert changes_nothing("/recollect.v1.RetrievalService/GetContext")
-        assert changes_nothing("/recollect.v1.ExtractionService/GetJob")
-        assert not changes_nothing("/recollect.v1.ExtractionService/SubmitTranscripts")
+        assert changes_nothing("/hitherto.v1.RetrievalService/GetContext")
+        assert changes_nothing("/hitherto.v1.ExtractionService/GetJob")
+        assert not changes_nothing("/hitherto.v1.ExtractionService/SubmitTranscripts")
         assert not changes_nothing("/unknown.Service/Call")
 
 
@@ -144,7 +144,7 @@ class TestRetries:
         ],
     )
     def test_reads_are_repeated(
-        self, client: RecollectClient, fakes: Fakes, code: grpc.StatusCode
+        self, client: HithertoClient, fakes: Fakes, code: grpc.StatusCode
     ) -> None:
         fakes.retrieval.context.prompt_block = "known"
         fakes.fail("GetContext", Failure(code), Failure(code))
@@ -166,34 +166,34 @@ class TestRetries:
         ],
     )
     def test_other_codes_are_final_even_with_retry_info(
-        self, client: RecollectClient, fakes: Fakes, code: grpc.StatusCode
+        self, client: HithertoClient, fakes: Fakes, code: grpc.StatusCode
     ) -> None:
         fakes.fail("GetContext", Failure(code, "SOMETHING", retry_after=0.001))
-        with pytest.raises(RecollectCallError) as caught:
+        with pytest.raises(HithertoCallError) as caught:
             client.get_context("sarah")
         assert caught.value.code is code
         assert len(fakes.calls("GetContext")) == 1
 
     def test_a_reason_without_retry_info_is_final(
-        self, client: RecollectClient, fakes: Fakes
+        self, client: HithertoClient, fakes: Fakes
     ) -> None:
         """As the contract says: REQUEST_TOO_LARGE stays too large."""
         fakes.fail(
             "SubmitTranscripts", Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "REQUEST_TOO_LARGE")
         )
-        with pytest.raises(RecollectCallError):
+        with pytest.raises(HithertoCallError):
             client.submit_transcripts([transcript()])
         assert len(fakes.calls("SubmitTranscripts")) == 1
 
-    def test_the_number_of_attempts_is_bounded(self, client: RecollectClient, fakes: Fakes) -> None:
+    def test_the_number_of_attempts_is_bounded(self, client: HithertoClient, fakes: Fakes) -> None:
         fakes.fail("GetContext", *[UNAVAILABLE] * 10)
-        with pytest.raises(RecollectCallError) as caught:
+        with pytest.raises(HithertoCallError) as caught:
             client.get_context("sarah")
         assert caught.value.code is grpc.StatusCode.UNAVAILABLE
         assert len(fakes.calls("GetContext")) == QUICK.attempts
 
     def test_retry_info_is_followed_beyond_the_attempts(
-        self, client: RecollectClient, fakes: Fakes
+        self, client: HithertoClient, fakes: Fakes
     ) -> None:
         busy = Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "QUEUE_FULL", retry_after=0.001)
         fakes.fail("SubmitTranscripts", *[busy] * 6)
@@ -201,11 +201,11 @@ class TestRetries:
         assert len(fakes.calls("SubmitTranscripts")) == 7
 
     def test_a_wait_beyond_the_deadline_is_not_begun(
-        self, client: RecollectClient, fakes: Fakes
+        self, client: HithertoClient, fakes: Fakes
     ) -> None:
         full = Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "QUEUE_FULL", retry_after=3600)
         fakes.fail("SubmitTranscripts", full)
-        with pytest.raises(RecollectCallError) as caught:
+        with pytest.raises(HithertoCallError) as caught:
             client.submit_transcripts([transcript()])
         assert caught.value.reason == "QUEUE_FULL"
         assert caught.value.retry_after == 3600
@@ -213,22 +213,22 @@ class TestRetries:
     def test_they_can_be_switched_off(self, fakes: Fakes) -> None:
         fakes.fail("GetContext", WRITE_CONFLICT)
         with (
-            RecollectClient(retry=RetryPolicy(attempts=1)) as client,
-            pytest.raises(RecollectCallError),
+            HithertoClient(retry=RetryPolicy(attempts=1)) as client,
+            pytest.raises(HithertoCallError),
         ):
             client.get_context("sarah")
         assert len(fakes.calls("GetContext")) == 1
 
     def test_without_read_or_key_only_retry_info_allows_one(self) -> None:
-        broken = RecollectCallError(grpc.StatusCode.UNAVAILABLE, "")
-        asked_to = RecollectCallError(grpc.StatusCode.UNAVAILABLE, "", retry_after=0.5)
+        broken = HithertoCallError(grpc.StatusCode.UNAVAILABLE, "")
+        asked_to = HithertoCallError(grpc.StatusCode.UNAVAILABLE, "", retry_after=0.5)
         assert QUICK.wait_before_retry(broken, 1, repeatable=False) is None
         assert QUICK.wait_before_retry(broken, 1, repeatable=True) is not None
         assert QUICK.wait_before_retry(asked_to, 1, repeatable=False) == 0.5
 
     def test_waits_grow_up_to_the_longest(self) -> None:
         policy = RetryPolicy(attempts=99, first_wait=1, longest_wait=8)
-        error = RecollectCallError(grpc.StatusCode.UNAVAILABLE, "")
+        error = HithertoCallError(grpc.StatusCode.UNAVAILABLE, "")
         waits = [policy.wait_before_retry(error, n, repeatable=True) or 0 for n in range(1, 90)]
         assert 0.75 <= waits[0] <= 1.25
         assert 1.5 <= waits[1] <= 2.5
@@ -236,7 +236,7 @@ class TestRetries:
 
 
 class TestErrors:
-    def test_all_details_are_read(self, client: RecollectClient, fakes: Fakes) -> None:
+    def test_all_details_are_read(self, client: HithertoClient, fakes: Fakes) -> None:
         fakes.fail(
             "SearchMemories",
             Failure(
@@ -247,7 +247,7 @@ class TestErrors:
                 (("limit", "should not be negative"), ("user_id", "should not be empty")),
             ),
         )
-        with pytest.raises(RecollectCallError) as caught:
+        with pytest.raises(HithertoCallError) as caught:
             client.search_memories("sarah")
         error = caught.value
         assert error.code is grpc.StatusCode.INVALID_ARGUMENT
@@ -265,20 +265,20 @@ class TestErrors:
 
     def test_a_service_that_is_not_there(self) -> None:
         with (
-            RecollectClient("127.0.0.1:1", "127.0.0.1:1", retry=QUICK) as client,
-            pytest.raises(RecollectCallError) as caught,
+            HithertoClient("127.0.0.1:1", "127.0.0.1:1", retry=QUICK) as client,
+            pytest.raises(HithertoCallError) as caught,
         ):
             client.get_job("x")
         assert caught.value.code is grpc.StatusCode.UNAVAILABLE
         assert caught.value.reason == ""
 
     def test_calls_on_a_closed_client_fail(self, fakes: Fakes) -> None:
-        client = RecollectClient()
+        client = HithertoClient()
         client.close()
         with pytest.raises(ValueError, match="closed"):
             client.get_context("sarah")
 
-    def test_threads_may_share_it(self, client: RecollectClient, fakes: Fakes) -> None:
+    def test_threads_may_share_it(self, client: HithertoClient, fakes: Fakes) -> None:
         fakes.retrieval.context.prompt_block = "known"
         found: list[str] = []
         threads = [
@@ -294,7 +294,7 @@ class TestErrors:
 
 
 class TestWatch:
-    def test_it_ends_with_the_final_job(self, client: RecollectClient, fakes: Fakes) -> None:
+    def test_it_ends_with_the_final_job(self, client: HithertoClient, fakes: Fakes) -> None:
         job = fakes.extraction.add_job(progress=job_pb2.JobProgress(messages_total=4))
         seen = list(client.watch_job(job.id))
         assert [item.state for item in seen] == [
@@ -303,7 +303,7 @@ class TestWatch:
         ]
         assert seen[-1].progress.messages_done == 4
 
-    def test_a_broken_stream_is_opened_again(self, client: RecollectClient, fakes: Fakes) -> None:
+    def test_a_broken_stream_is_opened_again(self, client: HithertoClient, fakes: Fakes) -> None:
         fakes.fail("WatchJob later", UNAVAILABLE, WRITE_CONFLICT, UNAVAILABLE, UNAVAILABLE)
         job = fakes.extraction.add_job()
         seen = list(client.watch_job(job.id))
@@ -313,22 +313,22 @@ class TestWatch:
         ]
         assert len(fakes.calls("WatchJob")) == 5
 
-    def test_an_unknown_job_is_final(self, client: RecollectClient, fakes: Fakes) -> None:
-        with pytest.raises(RecollectCallError) as caught:
+    def test_an_unknown_job_is_final(self, client: HithertoClient, fakes: Fakes) -> None:
+        with pytest.raises(HithertoCallError) as caught:
             list(client.watch_job("no-such-job"))
         assert caught.value.reason == "JOB_NOT_FOUND"
         assert len(fakes.calls("WatchJob")) == 1
 
-    def test_time_can_run_out(self, client: RecollectClient, fakes: Fakes) -> None:
+    def test_time_can_run_out(self, client: HithertoClient, fakes: Fakes) -> None:
         fakes.extraction.release.clear()
         job = fakes.extraction.add_job()
-        with pytest.raises(RecollectCallError) as caught:
+        with pytest.raises(HithertoCallError) as caught:
             list(client.watch_job(job.id, timeout=0.5))
         assert caught.value.code is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
 class TestEnhancePrompt:
-    def test_the_block_follows_the_base(self, client: RecollectClient, fakes: Fakes) -> None:
+    def test_the_block_follows_the_base(self, client: HithertoClient, fakes: Fakes) -> None:
         fakes.retrieval.context.prompt_block = "[ABOUT THE USER]"
         enhanced = client.enhance_prompt("Be kind.", "sarah", "hello", max_tokens=100)
         assert enhanced.text == "Be kind.\n\n[ABOUT THE USER]"
@@ -336,7 +336,7 @@ class TestEnhancePrompt:
         assert fakes.calls("GetContext")[0].request.max_tokens == 100
 
     def test_any_error_gives_the_base_and_says_so(
-        self, client: RecollectClient, fakes: Fakes
+        self, client: HithertoClient, fakes: Fakes
     ) -> None:
         fakes.fail("GetContext", Failure(grpc.StatusCode.INTERNAL, "INTERNAL", "a fault"))
         enhanced = client.enhance_prompt("Be kind.", "sarah")
@@ -344,17 +344,17 @@ class TestEnhancePrompt:
         assert not enhanced.enhanced
         assert "a fault" in enhanced.problem
 
-    def test_a_lone_surrogate_from_the_user_is_such_an_error(self, client: RecollectClient) -> None:
+    def test_a_lone_surrogate_from_the_user_is_such_an_error(self, client: HithertoClient) -> None:
         enhanced = client.enhance_prompt("Be kind.", "sarah", "\ud800")
         assert enhanced.text == "Be kind."
         assert enhanced.problem
 
-    def test_nothing_known_is_no_error(self, client: RecollectClient) -> None:
+    def test_nothing_known_is_no_error(self, client: HithertoClient) -> None:
         enhanced = client.enhance_prompt("Be kind.", "sarah")
         assert enhanced == type(enhanced)("Be kind.", enhanced=False)
 
 
-def test_health_of_both(client: RecollectClient, fakes: Fakes) -> None:
+def test_health_of_both(client: HithertoClient, fakes: Fakes) -> None:
     fakes.writes.server.stop(None).wait(10)
     found = client.health()
     assert found["retrieval"].serving
@@ -362,6 +362,6 @@ def test_health_of_both(client: RecollectClient, fakes: Fakes) -> None:
     assert found["extraction"].status == "UNAVAILABLE"
 
 
-def test_health_tells_a_draining_service(client: RecollectClient, fakes: Fakes) -> None:
+def test_health_tells_a_draining_service(client: HithertoClient, fakes: Fakes) -> None:
     fakes.reads.health.enter_graceful_shutdown()
     assert client.health()["retrieval"].status == "NOT_SERVING"

@@ -12,17 +12,17 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.struct_pb2 import Struct
 
-from recollect.v1 import (
+from hitherto.v1 import (
     history_pb2,
     memory_pb2,
     memory_service_pb2,
     profile_pb2,
     retrieval_service_pb2,
 )
-from recollect_client.command import main
-from recollect_client.command.exits import UsageError
-from recollect_client.command.history import change
-from recollect_client.command.profiles import read_changes
+from hitherto_client.command import main
+from hitherto_client.command.exits import UsageError
+from hitherto_client.command.history import change
+from hitherto_client.command.profiles import read_changes
 from tests.unit.client.command_samples import memory
 from tests.unit.client.fake_services import Failure, Fakes
 
@@ -171,7 +171,7 @@ class TestSave:
             ({"memory": memory("x", version=3), "deduplicated": True}, "is in version 3"),
             (
                 {"memory": memory("x", status=memory_pb2.MEMORY_STATUS_QUARANTINED)},
-                f"recollect review ana {ID}",
+                f"hitherto review ana {ID}",
             ),
         ],
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect_client.command.run import build_parser
+from hitherto_client.command.run import build_parser
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "command-line.md").read_text("utf-8")
 SHARED = {"--retrieval", "--extraction", "--api-key", "--timeout", "--json", "--help", "-h"}
@@ -41,7 +41,7 @@ def sections() -> dict[str, str]:
     found: dict[str, str] = {}
     for part in re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:]:
         heading, _, text = part.partition("\n")
-        names = re.findall(r"`(?:recollect )?([a-z]+)", heading)
+        names = re.findall(r"`(?:hitherto )?([a-z]+)", heading)
         for name in names:
             assert name not in found, f"{name} has two sections"
             found[name] = text
@@ -55,7 +55,7 @@ def examples() -> list[str]:
     """Every line of the page's code blocks that runs the command."""
     # Fences come in pairs: what stands between them is every second part.
     blocks = re.split(r"^```\w*\n", PAGE, flags=re.MULTILINE)[1::2]
-    return [line for block in blocks for line in block.splitlines() if "recollect " in line]
+    return [line for block in blocks for line in block.splitlines() if "hitherto " in line]
 
 
 def test_each_command_has_its_section_and_each_section_its_command() -> None:
@@ -64,7 +64,7 @@ def test_each_command_has_its_section_and_each_section_its_command() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_has_an_example(name: str) -> None:
-    assert any(re.search(rf"\brecollect {name}\b", line) for line in examples())
+    assert any(re.search(rf"\bhitherto {name}\b", line) for line in examples())
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -107,7 +107,7 @@ def test_no_option_is_told_that_there_is_not(name: str) -> None:
 def test_the_examples_can_be_typed(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     for part in line.replace("<", "|").replace(">", "|").split(" | "):
         words = shlex.split(part, comments=True)
-        if words and words[0] == "recollect":
+        if words and words[0] == "hitherto":
             build_parser().parse_args(words[1:])
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import grpc
 import pytest
 
-from recollect.v1 import (
+from hitherto.v1 import (
     retrieval_service_pb2,
 )
-from recollect_client.command import main
-from recollect_client.command.output import clean
-from tests.unit.client.command_samples import lines_file, memory, recollect
+from hitherto_client.command import main
+from hitherto_client.command.output import clean
+from tests.unit.client.command_samples import hitherto, lines_file, memory
 from tests.unit.client.fake_services import Failure, Fakes
 
 HOSTILE = "\x1b[31mred\x1b[0m \x1b]0;title\x07[bold]not markup[/bold] \x9b2J\u202eevil \x00:smile:"
@@ -91,7 +91,7 @@ def test_the_third_interrupt_ends_what_hears_none() -> None:
     program = """
 import time
 from contextlib import suppress
-from recollect_client.command.interrupts import interruptible
+from hitherto_client.command.interrupts import interruptible
 with interruptible():
     while True:
         with suppress(KeyboardInterrupt):
@@ -127,7 +127,7 @@ class TestEndings:
             "GetContext", Failure(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID", "no")
         )
         assert main(["context", "sarah"]) == 1
-        assert "recollect keys create" in capsys.readouterr().err
+        assert "hitherto keys create" in capsys.readouterr().err
 
     def test_an_answer_that_does_not_come(
         self, fakes: Fakes, capsys: pytest.CaptureFixture[str]
@@ -154,7 +154,7 @@ class TestEndings:
     @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
     def test_ctrl_c(self, fakes: Fakes, tmp_path: Path) -> None:
         fakes.extraction.release.clear()
-        with recollect("submit", lines_file(tmp_path, "chat-1", "chat-2")) as process:
+        with hitherto("submit", lines_file(tmp_path, "chat-1", "chat-2")) as process:
             assert fakes.extraction.running.wait(60)
             out, err = press_ctrl_c(process)
         assert process.returncode in (130, -signal.SIGINT)
@@ -168,7 +168,7 @@ class TestEndings:
         for number in range(2_000):
             fakes.retrieval.search.results.add(memory=memory(f"text {number} " * 20), score=0.5)
         for flags in ([], ["--json"]):
-            with recollect("search", "sarah", *flags) as process:
+            with hitherto("search", "sarah", *flags) as process:
                 assert process.stdout is not None
                 process.stdout.close()
                 assert process.stderr is not None
@@ -179,10 +179,10 @@ class TestEndings:
     def test_an_output_that_is_not_utf8(self, fakes: Fakes) -> None:
         fakes.retrieval.search.results.add(memory=memory("Huế 東京"), score=0.5)
         environment = {"PYTHONIOENCODING": "ascii"}
-        with recollect("search", "sarah", "--json", environment=environment) as process:
+        with hitherto("search", "sarah", "--json", environment=environment) as process:
             out, _ = process.communicate(timeout=60)
         assert json.loads(out)["results"][0]["memory"]["content"] == "Huế 東京"
-        with recollect("search", "sarah", environment=environment) as process:
+        with hitherto("search", "sarah", environment=environment) as process:
             out, err = process.communicate(timeout=60)
         assert process.returncode == 0, err
         assert "Hu? ??" in out
@@ -198,7 +198,7 @@ class TestInstallation:
             f"        if name == {missing!r}:\n"
             "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
             "sys.meta_path.insert(0, Block())\n"
-            "from recollect_client.command import main\n"
+            "from hitherto_client.command import main\n"
             "sys.exit(main(['health']))\n"
         )
         done = subprocess.run(
@@ -209,11 +209,11 @@ class TestInstallation:
     def test_without_the_extra_it_says_which(self) -> None:
         code, err = self.run("rich")
         assert code == 2
-        assert err == "recollect: the command needs rich: pip install 'recollect[cli]'\n"
+        assert err == "hitherto: the command needs rich: pip install 'hitherto[cli]'\n"
 
     def test_without_the_details_of_errors_there_is_no_client(self) -> None:
         code, err = self.run("grpc_status")
         assert code == 1
         assert err.splitlines()[-1] == (
-            "ImportError: the client needs grpc_status: pip install 'recollect[cli]'"
+            "ImportError: the client needs grpc_status: pip install 'hitherto[cli]'"
         )

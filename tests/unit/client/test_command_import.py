@@ -1,4 +1,4 @@
-"""`recollect import`, `preview` and `documents add`: files of every kind, and what is sent."""
+"""`hitherto import`, `preview` and `documents add`: files of every kind, and what is sent."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 import grpc
 import pytest
 
-from recollect.v1 import conversation_pb2, job_pb2
-from recollect.v1 import extraction_service_pb2 as extraction
-from recollect.v1 import memory_service_pb2 as memory
-from recollect_client import records
-from recollect_client.command import main
-from recollect_client.records import memory_request, read_records
+from hitherto.v1 import conversation_pb2, job_pb2
+from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import memory_service_pb2 as memory
+from hitherto_client import records
+from hitherto_client.command import main
+from hitherto_client.records import memory_request, read_records
 from tests.unit.client.fake_services import Failure, Fakes
 
 
@@ -73,7 +73,7 @@ class TestImport:
         assert "transcripts" in out
         assert "230" in out
         assert "100 %  230 taken" in err
-        assert "recollect jobs --state queued" in err
+        assert "hitherto jobs --state queued" in err
         assert [len(asked.request) for asked in ready.calls("StreamTranscripts")] == [100, 100, 30]
         assert all(asked.request[0].transcript.ended for asked in ready.calls("StreamTranscripts"))
 
@@ -357,7 +357,7 @@ def test_a_terminal_shows_a_bar(ready: Fakes, tmp_path: Path, piped: bool) -> No
 
     path = write(tmp_path, *(talk(f"c{n}") for n in range(150)))
     leader, follower = pty.openpty()
-    program = "import sys; from recollect_client.command import main; sys.exit(main())"
+    program = "import sys; from hitherto_client.command import main; sys.exit(main())"
     try:
         with open(path, "rb") as stdin:
             process = subprocess.Popen(

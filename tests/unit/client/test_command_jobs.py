@@ -1,4 +1,4 @@
-"""`recollect submit`, `watch`, `jobs` and `health`: output for both readers, and exit codes."""
+"""`hitherto submit`, `watch`, `jobs` and `health`: output for both readers, and exit codes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import grpc
 import pytest
 from google.protobuf import json_format
 
-from recollect.v1 import (
+from hitherto.v1 import (
     extraction_service_pb2,
     job_pb2,
 )
-from recollect_client.command import main
+from hitherto_client.command import main
 from tests.unit.client.command_samples import NOWHERE, lines_file
 from tests.unit.client.fake_services import Failure, Fakes
 
@@ -145,7 +145,7 @@ class TestSubmit:
         out, err = capsys.readouterr()
         assert out == ""
         assert err.startswith(
-            f"recollect: cannot reach the extraction service at {NOWHERE}: start it with `make run`"
+            f"hitherto: cannot reach the extraction service at {NOWHERE}: start it with `make run`"
         )
         assert len(err.splitlines()) == 1
 

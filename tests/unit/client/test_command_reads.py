@@ -1,4 +1,4 @@
-"""`recollect context`, `memories`, `memory`, `profile` and `conversations`."""
+"""`hitherto context`, `memories`, `memory`, `profile` and `conversations`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.struct_pb2 import Struct
 
-from recollect.v1 import (
+from hitherto.v1 import (
     conversation_pb2,
     memory_pb2,
     profile_pb2,
     retrieval_service_pb2,
     search_pb2,
 )
-from recollect_client.command import main
+from hitherto_client.command import main
 from tests.unit.client.command_samples import memory
 from tests.unit.client.fake_services import Failure, Fakes
 

@@ -1,4 +1,4 @@
-"""`recollect search`: what is asked, and how results of every kind are shown and explained."""
+"""`hitherto search`: what is asked, and how results of every kind are shown and explained."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from recollect.v1 import (
+from hitherto.v1 import (
     conversation_pb2,
     document_pb2,
     entity_pb2,
@@ -18,9 +18,9 @@ from recollect.v1 import (
     retrieval_service_pb2,
     search_pb2,
 )
-from recollect_client import RecollectClient
-from recollect_client.command import main
-from recollect_client.command.result_view import speaker, whole_parts
+from hitherto_client import HithertoClient
+from hitherto_client.command import main
+from hitherto_client.command.result_view import speaker, whole_parts
 from tests.unit.client.command_samples import memory
 from tests.unit.client.fake_services import Fakes
 
@@ -129,7 +129,7 @@ class TestRequest:
         assert not fakes.calls("SearchMemories")
 
     def test_the_client_takes_every_field_as_plain_python(self, fakes: Fakes) -> None:
-        with RecollectClient() as client:
+        with HithertoClient() as client:
             client.search_memories(
                 "sarah",
                 "q",

@@ -9,9 +9,9 @@ from typing import Any
 import grpc
 import pytest
 
-from recollect.v1 import job_pb2, retrieval_service_pb2
-from recollect.v1 import maintenance_service_pb2 as maintenance
-from recollect_client.command import main
+from hitherto.v1 import job_pb2, retrieval_service_pb2
+from hitherto.v1 import maintenance_service_pb2 as maintenance
+from hitherto_client.command import main
 from tests.unit.client.fake_services import Failure, Fakes
 
 ID = "0198c0de-7a11-7000-8000-000000000001"
@@ -172,7 +172,7 @@ class TestReembedding:
         capsys: pytest.CaptureFixture[str],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr("recollect_client.command.reembed._POLL_SECONDS", 0.01)
+        monkeypatch.setattr("hitherto_client.command.reembed._POLL_SECONDS", 0.01)
         job = fakes.extraction.add_job(kind="reembedding", state=job_pb2.JOB_STATE_RUNNING)
         asked: list[int] = []
 
@@ -196,7 +196,7 @@ class TestReembedding:
         out, err = capsys.readouterr()
         assert "0 %  0 of 90 texts embedded" in err
         assert "100 %" in err
-        assert "recollect reembed switch" in err
+        assert "hitherto reembed switch" in err
         assert "large (96 dimensions)" in out
         assert asked[0] == maintenance.REEMBED_PHASE_START
         assert set(asked[1:]) == {maintenance.REEMBED_PHASE_STATUS}

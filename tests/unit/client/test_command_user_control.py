@@ -1,4 +1,4 @@
-"""`recollect settings` and `recollect clear`: what is sent and what is shown."""
+"""`hitherto settings` and `hitherto clear`: what is sent and what is shown."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import MessageToDict
 
-from recollect.v1 import privacy_pb2, retrieval_service_pb2
-from recollect.v1 import privacy_service_pb2 as pb
-from recollect_client.command import main
+from hitherto.v1 import privacy_pb2, retrieval_service_pb2
+from hitherto.v1 import privacy_service_pb2 as pb
+from hitherto_client.command import main
 from tests.unit.client.fake_services import Fakes
 from tests.unit.client.test_command_upkeep import Terminal
 

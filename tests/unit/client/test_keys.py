@@ -1,4 +1,4 @@
-"""`recollect keys` on a database: keys are made, listed, used and revoked."""
+"""`hitherto keys` on a database: keys are made, listed, used and revoked."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from recollect_client.command import main
-from recollect_shared.auth.api_keys import create_key, find_principal
-from recollect_shared.auth.principal import Principal
-from recollect_shared.database.connect import with_role
+from hitherto_client.command import main
+from hitherto_shared.auth.api_keys import create_key, find_principal
+from hitherto_shared.auth.principal import Principal
+from hitherto_shared.database.connect import with_role
 
 Keys = Callable[..., Any]
 
@@ -26,9 +26,9 @@ def keys(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Keys:
-    """Runs `recollect keys … --json` on a database of this test and returns the document."""
+    """Runs `hitherto keys … --json` on a database of this test and returns the document."""
     monkeypatch.setenv("DATABASE_URL", conninfo)
-    monkeypatch.setenv("RECOLLECT_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("HITHERTO_DATA_DIR", str(tmp_path))
 
     def run(*arguments: str, code: int = 0) -> Any:
         assert main(["keys", *arguments, "--json"]) == code, capsys.readouterr().err
@@ -40,7 +40,7 @@ def keys(
 
 async def principal(conninfo: str, key: str) -> Principal | None:
     """The caller that the services would see behind the key."""
-    dsn = with_role(conninfo, "recollect_read", application="recollect-test")
+    dsn = with_role(conninfo, "hitherto_read", application="hitherto-test")
     async with await psycopg.AsyncConnection.connect(dsn) as connection:
         return await find_principal(connection, key)
 
@@ -130,7 +130,7 @@ class TestKeys:
 
     async def test_the_table_refuses_a_list_that_binds_nobody(self, conninfo: str) -> None:
         """Whoever writes it: an empty one in force, a person's, and one without departments."""
-        dsn = with_role(conninfo, "recollect_maintenance", application="recollect-test")
+        dsn = with_role(conninfo, "hitherto_maintenance", application="hitherto-test")
         async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
             refused: list[dict[str, Any]] = [
                 {"user_ids": []},
@@ -183,7 +183,7 @@ def test_a_database_that_is_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgresql://someone:geheim@127.0.0.1:1/nothing")
-    monkeypatch.setenv("RECOLLECT_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("HITHERTO_DATA_DIR", str(tmp_path))
     assert main(["keys", "list"]) == 3
     out, err = capsys.readouterr()
     assert out == ""

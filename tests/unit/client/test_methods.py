@@ -10,7 +10,7 @@ import pytest
 from google.protobuf import descriptor_pool
 from google.protobuf.json_format import MessageToDict
 
-from recollect.v1 import (
+from hitherto.v1 import (
     conversation_pb2,
     document_pb2,
     memory_pb2,
@@ -18,13 +18,13 @@ from recollect.v1 import (
     profile_pb2,
     session_pb2,
 )
-from recollect.v1 import maintenance_service_pb2 as maintenance
-from recollect.v1 import memory_service_pb2 as memory
-from recollect_client import RecollectCallError, RecollectClient, RetryPolicy
-from recollect_client.calls import changes_nothing
+from hitherto.v1 import maintenance_service_pb2 as maintenance
+from hitherto.v1 import memory_service_pb2 as memory
+from hitherto_client import HithertoCallError, HithertoClient, RetryPolicy
+from hitherto_client.calls import changes_nothing
 from tests.unit.client.fake_services import Failure, Fakes
 
-Call = Callable[[RecollectClient], Any]
+Call = Callable[[HithertoClient], Any]
 
 CALLS: dict[str, tuple[Call, dict[str, Any]]] = {
     "MemoryService/SaveMemory": (
@@ -189,15 +189,15 @@ CALLS: dict[str, tuple[Call, dict[str, Any]]] = {
 
 
 @pytest.fixture
-def client(fakes: Fakes) -> Iterator[RecollectClient]:
+def client(fakes: Fakes) -> Iterator[HithertoClient]:
     retry = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.01)
-    with RecollectClient(api_key="mk_0123456789ab_secret", retry=retry) as client:
+    with HithertoClient(api_key="mk_0123456789ab_secret", retry=retry) as client:
         yield client
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_g3_the_request_is_what_was_asked_for(
-    client: RecollectClient, fakes: Fakes, name: str
+    client: HithertoClient, fakes: Fakes, name: str
 ) -> None:
     """Also after a break: reads and writes with a key are repeated, with the same key."""
     call, expected = CALLS[name]
@@ -208,27 +208,27 @@ def test_g3_the_request_is_what_was_asked_for(
     assert first.request == second.request
     assert first.metadata["authorization"] == "Bearer mk_0123456789ab_secret"
     sent = MessageToDict(first.request, preserving_proto_field_name=True)
-    reads = changes_nothing(f"/recollect.v1.{name}")
+    reads = changes_nothing(f"/hitherto.v1.{name}")
     assert bool(sent.pop("idempotency_key", "")) is not reads
     assert sent == expected
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in CALLS if not changes_nothing(f"/recollect.v1.{name}")]
+    "name", [name for name in CALLS if not changes_nothing(f"/hitherto.v1.{name}")]
 )
 def test_every_change_has_a_key(name: str) -> None:
     """Otherwise a repetition could do it twice."""
     pool: Any = descriptor_pool.Default()
-    found = pool.FindMethodByName(f"recollect.v1.{name.replace('/', '.')}")
+    found = pool.FindMethodByName(f"hitherto.v1.{name.replace('/', '.')}")
     assert "idempotency_key" in found.input_type.fields_by_name
 
 
-def test_a_rating_is_a_rating(client: RecollectClient, fakes: Fakes) -> None:
+def test_a_rating_is_a_rating(client: HithertoClient, fakes: Fakes) -> None:
     client.record_feedback("ana", "c1", "a1", 5)
     assert fakes.calls("RecordFeedback")[0].request.rating == 5
 
 
-def test_an_empty_list_of_paths_is_not_every_field(client: RecollectClient, fakes: Fakes) -> None:
+def test_an_empty_list_of_paths_is_not_every_field(client: HithertoClient, fakes: Fakes) -> None:
     client.update_memory("ana", "m1", memory_pb2.Memory(content="x"), paths=[])
     client.update_memory("ana", "m1", memory_pb2.Memory(content="x"))
     none, every = fakes.calls("UpdateMemory")
@@ -236,14 +236,14 @@ def test_an_empty_list_of_paths_is_not_every_field(client: RecollectClient, fake
     assert not every.request.HasField("update_mask")
 
 
-def test_a_preview_may_take_as_long_as_a_model(client: RecollectClient, fakes: Fakes) -> None:
+def test_a_preview_may_take_as_long_as_a_model(client: HithertoClient, fakes: Fakes) -> None:
     client.preview_extraction(conversation_pb2.Transcript())
     seconds = fakes.calls("PreviewExtraction")[0].seconds
     assert seconds is not None
     assert seconds > 60
 
 
-def test_a_rollback_names_one_source(client: RecollectClient, fakes: Fakes) -> None:
+def test_a_rollback_names_one_source(client: HithertoClient, fakes: Fakes) -> None:
     with pytest.raises(ValueError, match="exactly one"):
         client.rollback_source("ana")
     with pytest.raises(ValueError, match="exactly one"):
@@ -251,12 +251,12 @@ def test_a_rollback_names_one_source(client: RecollectClient, fakes: Fakes) -> N
     assert not fakes.calls("RollbackSource")
 
 
-def test_a_refusal_is_final(client: RecollectClient, fakes: Fakes) -> None:
+def test_a_refusal_is_final(client: HithertoClient, fakes: Fakes) -> None:
     fakes.fail(
         "UpdateMemory",
         Failure(grpc.StatusCode.ABORTED, "VERSION_MISMATCH", metadata={"version": "4"}),
     )
-    with pytest.raises(RecollectCallError) as refused:
+    with pytest.raises(HithertoCallError) as refused:
         client.update_memory("ana", "m1", memory_pb2.Memory(content="x"), version=3)
     assert refused.value.reason == "VERSION_MISMATCH"
     assert len(fakes.calls("UpdateMemory")) == 1

@@ -8,11 +8,11 @@ from typing import Any
 import grpc
 import pytest
 
-from recollect.v1 import conversation_pb2, item_error_pb2
-from recollect.v1 import extraction_service_pb2 as extraction
-from recollect.v1 import memory_service_pb2 as memory
-from recollect_client import Progress, RecollectCallError, RecollectClient, RetryPolicy
-from recollect_client.streams import MAX_ERRORS
+from hitherto.v1 import conversation_pb2, item_error_pb2
+from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import memory_service_pb2 as memory
+from hitherto_client import HithertoCallError, HithertoClient, Progress, RetryPolicy
+from hitherto_client.streams import MAX_ERRORS
 from tests.unit.client.fake_services import Failure, Fakes
 
 QUICK = RetryPolicy(attempts=3, first_wait=0.001, longest_wait=0.01)
@@ -21,10 +21,10 @@ QUEUE_FULL = Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "QUEUE_FULL", retry_aft
 
 
 @pytest.fixture
-def client(fakes: Fakes) -> Iterator[RecollectClient]:
+def client(fakes: Fakes) -> Iterator[HithertoClient]:
     fakes.others.replies["StreamTranscripts"] = take_transcripts
     fakes.others.replies["StreamMemories"] = save_memories
-    with RecollectClient(retry=QUICK) as client:
+    with HithertoClient(retry=QUICK) as client:
         yield client
 
 
@@ -62,7 +62,7 @@ def sent(fakes: Fakes, method: str = "StreamTranscripts") -> list[int]:
     return [len(asked.request) for asked in fakes.calls(method)]
 
 
-def test_windows_cover_everything_in_order(client: RecollectClient, fakes: Fakes) -> None:
+def test_windows_cover_everything_in_order(client: HithertoClient, fakes: Fakes) -> None:
     told: list[Progress] = []
     reply = client.stream_transcripts(talks(250, bad=(0, 120, 249)), progress=told.append)
     assert sent(fakes) == [100, 100, 50]
@@ -74,7 +74,7 @@ def test_windows_cover_everything_in_order(client: RecollectClient, fakes: Fakes
     assert told == [Progress(100, 99, 1), Progress(200, 198, 2), Progress(250, 247, 3)]
 
 
-def test_only_a_window_is_held(client: RecollectClient, fakes: Fakes) -> None:
+def test_only_a_window_is_held(client: HithertoClient, fakes: Fakes) -> None:
     """The next item is asked for when the window before it is taken."""
     ahead: list[int] = []
 
@@ -87,7 +87,7 @@ def test_only_a_window_is_held(client: RecollectClient, fakes: Fakes) -> None:
     assert max(ahead) <= 100
 
 
-def test_large_items_make_small_windows(client: RecollectClient, fakes: Fakes) -> None:
+def test_large_items_make_small_windows(client: HithertoClient, fakes: Fakes) -> None:
     message = conversation_pb2.Message(content="x" * 3_000_000)
     large = conversation_pb2.Transcript(user_id="ana", messages=[message])
     client.stream_transcripts(large for _ in range(7))
@@ -95,7 +95,7 @@ def test_large_items_make_small_windows(client: RecollectClient, fakes: Fakes) -
 
 
 def test_an_item_that_no_service_takes_is_refused_here(
-    client: RecollectClient, fakes: Fakes
+    client: HithertoClient, fakes: Fakes
 ) -> None:
     """Row 43: one item that is too large does not end the import."""
     message = conversation_pb2.Message(content="x" * (5 * 2**20))
@@ -111,7 +111,7 @@ def test_an_item_that_no_service_takes_is_refused_here(
 
 @pytest.mark.parametrize("failure", [UNAVAILABLE, QUEUE_FULL])
 def test_a_window_that_breaks_off_is_sent_again_with_its_keys(
-    client: RecollectClient, fakes: Fakes, failure: Failure
+    client: HithertoClient, fakes: Fakes, failure: Failure
 ) -> None:
     fakes.fail("StreamTranscripts", failure, failure)
     reply = client.stream_transcripts(talks(3))
@@ -126,31 +126,31 @@ def test_a_window_that_breaks_off_is_sent_again_with_its_keys(
     assert all(attempts[0])
 
 
-def test_what_no_retry_helps_ends_the_import(client: RecollectClient, fakes: Fakes) -> None:
+def test_what_no_retry_helps_ends_the_import(client: HithertoClient, fakes: Fakes) -> None:
     fakes.fail(
         "StreamTranscripts", Failure(grpc.StatusCode.PERMISSION_DENIED, "SCOPE_MISSING", "no")
     )
-    with pytest.raises(RecollectCallError) as ended:
+    with pytest.raises(HithertoCallError) as ended:
         client.stream_transcripts(talks(300))
     assert ended.value.reason == "SCOPE_MISSING"
     assert ended.value.service == "extraction"
     assert sent(fakes) == [100]
 
 
-def test_attempts_have_an_end(client: RecollectClient, fakes: Fakes) -> None:
+def test_attempts_have_an_end(client: HithertoClient, fakes: Fakes) -> None:
     fakes.fail("StreamTranscripts", *[UNAVAILABLE] * 9)
-    with pytest.raises(RecollectCallError):
+    with pytest.raises(HithertoCallError):
         client.stream_transcripts(talks(1))
     assert len(fakes.calls("StreamTranscripts")) == 3
 
 
-def test_nothing_is_nothing(client: RecollectClient, fakes: Fakes) -> None:
+def test_nothing_is_nothing(client: HithertoClient, fakes: Fakes) -> None:
     assert client.stream_transcripts([]) == extraction.StreamTranscriptsResponse()
     assert client.stream_memories([]) == memory.StreamMemoriesResponse()
     assert not fakes.calls("StreamTranscripts")
 
 
-def test_errors_are_told_up_to_a_bound(client: RecollectClient, fakes: Fakes) -> None:
+def test_errors_are_told_up_to_a_bound(client: HithertoClient, fakes: Fakes) -> None:
     reply = client.stream_transcripts(talks(1_200, bad=tuple(range(1_200))))
     assert reply.rejected_count == 1_200
     assert len(reply.errors) == MAX_ERRORS
@@ -159,7 +159,7 @@ def test_errors_are_told_up_to_a_bound(client: RecollectClient, fakes: Fakes) ->
     )
 
 
-def test_memories_are_summed_up(client: RecollectClient, fakes: Fakes) -> None:
+def test_memories_are_summed_up(client: HithertoClient, fakes: Fakes) -> None:
     words: list[Any] = ["known" if number % 10 == 0 else f"m{number}" for number in range(150)]
     told: list[Progress] = []
     items = [memory.SaveMemoryRequest(user_id="ana", content=word) for word in words]

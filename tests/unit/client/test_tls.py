@@ -14,9 +14,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from recollect.v1 import retrieval_service_pb2_grpc
-from recollect_client import RecollectCallError, RecollectClient, RetryPolicy
-from recollect_client.command import main
+from hitherto.v1 import retrieval_service_pb2_grpc
+from hitherto_client import HithertoCallError, HithertoClient, RetryPolicy
+from hitherto_client.command import main
 from tests.unit.client.fake_services import FakeRetrieval, Recorder, make
 
 ONCE = RetryPolicy(attempts=1)
@@ -25,7 +25,7 @@ ONCE = RetryPolicy(attempts=1)
 def certificate() -> tuple[bytes, bytes]:
     """A key and a self-signed certificate for the loopback address, as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "recollect test")])
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "hitherto test")])
     now = datetime.now(UTC)
     signed = (
         x509.CertificateBuilder()
@@ -67,7 +67,7 @@ def secure(tmp_path: Path) -> Iterator[tuple[str, Path]]:
 
 def test_the_given_authority_is_trusted(secure: tuple[str, Path]) -> None:
     address, authority = secure
-    with RecollectClient(address, tls_ca_file=authority, retry=ONCE) as client:
+    with HithertoClient(address, tls_ca_file=authority, retry=ONCE) as client:
         client.get_context("sarah")
 
 
@@ -81,11 +81,11 @@ def test_another_one_is_not(
     other = tmp_path / "other.pem"
     other.write_bytes(certificate()[1])
     with (
-        RecollectClient(address, tls_ca_file=other, retry=ONCE) as client,
-        pytest.raises(RecollectCallError) as caught,
+        HithertoClient(address, tls_ca_file=other, retry=ONCE) as client,
+        pytest.raises(HithertoCallError) as caught,
     ):
         client.get_context("sarah")
     assert caught.value.code is grpc.StatusCode.UNAVAILABLE
-    monkeypatch.setenv("RECOLLECT_TLS_CA_FILE", str(other))
+    monkeypatch.setenv("HITHERTO_TLS_CA_FILE", str(other))
     assert main(["context", "sarah", "--retrieval", address]) == 3
-    assert "RECOLLECT_TLS_CA_FILE" in capsys.readouterr().err
+    assert "HITHERTO_TLS_CA_FILE" in capsys.readouterr().err

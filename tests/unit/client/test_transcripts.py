@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 
-from recollect.v1 import conversation_pb2
-from recollect_client import batches as batching
-from recollect_client.batches import batches
-from recollect_client.transcripts import (
+from hitherto.v1 import conversation_pb2
+from hitherto_client import batches as batching
+from hitherto_client.batches import batches
+from hitherto_client.transcripts import (
     Defaults,
     FileTranscript,
     TranscriptError,

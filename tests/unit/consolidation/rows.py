@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from recollect_extraction.storage.consolidation import Member
-from recollect_extraction.storage.editing import Edited
-from recollect_shared.models import Memory
+from hitherto_extraction.storage.consolidation import Member
+from hitherto_extraction.storage.editing import Edited
+from hitherto_shared.models import Memory
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

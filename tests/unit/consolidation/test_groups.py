@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect_extraction.consolidation.groups import (
+from hitherto_extraction.consolidation.groups import (
     MAX_ORIGINALS,
     fingerprint,
     mark_of,
     plan_groups,
     subject_of,
 )
-from recollect_extraction.storage.consolidation import Member
+from hitherto_extraction.storage.consolidation import Member
 from tests.unit.consolidation.rows import member
 
 USER = ("user",)

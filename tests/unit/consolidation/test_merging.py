@@ -8,11 +8,11 @@ from uuid import UUID
 
 import pytest
 
-from recollect_extraction.consolidation.groups import Group
-from recollect_extraction.consolidation.merging import Merge, accept, merged_row
-from recollect_extraction.consolidation.reply import Item, Merges
-from recollect_extraction.storage.editing import Edited
-from recollect_shared.models import SourceRef
+from hitherto_extraction.consolidation.groups import Group
+from hitherto_extraction.consolidation.merging import Merge, accept, merged_row
+from hitherto_extraction.consolidation.reply import Item, Merges
+from hitherto_extraction.storage.editing import Edited
+from hitherto_shared.models import SourceRef
 from tests.unit.consolidation.rows import NOON, edited, member
 
 MERGED_ID = UUID(int=99)

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect_extraction.consolidation.groups import Group
-from recollect_extraction.consolidation.merging import accept
-from recollect_extraction.consolidation.prompt import build_prompt
-from recollect_extraction.consolidation.reply import read_reply
-from recollect_extraction.provider.offline import OfflineExtractor
-from recollect_extraction.provider.offline.consolidation import consolidate
-from recollect_extraction.provider.protocol import PromptMemory
-from recollect_shared.text.normalise import fold
+from hitherto_extraction.consolidation.groups import Group
+from hitherto_extraction.consolidation.merging import accept
+from hitherto_extraction.consolidation.prompt import build_prompt
+from hitherto_extraction.consolidation.reply import read_reply
+from hitherto_extraction.provider.offline import OfflineExtractor
+from hitherto_extraction.provider.offline.consolidation import consolidate
+from hitherto_extraction.provider.protocol import PromptMemory
+from hitherto_shared.text.normalise import fold
 from tests.unit.consolidation.rows import member
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -92,6 +92,6 @@ def test_no_word_is_invented(contents: list[str]) -> None:
     for content, merged in merges(*contents):
         assert len(merged) > 1
         plain = fold(content.rstrip("."))
-        assert {word.strip(",") for word in plain.split()} <= {
+        assert {word.strip(",.!。 ") for word in plain.split()} <= {
             word.strip(",.!。 ") for word in known
         } | known

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from recollect_extraction.consolidation.groups import Group
-from recollect_extraction.consolidation.prompt import VERSION, build_prompt
+from hitherto_extraction.consolidation.groups import Group
+from hitherto_extraction.consolidation.prompt import VERSION, build_prompt
 from tests.scripted_model import ChatRequest
 from tests.unit.consolidation.rows import member
 

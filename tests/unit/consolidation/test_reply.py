@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect_extraction.consolidation.reply import Merges, read_reply
-from recollect_extraction.pipeline.answer import UnusableAnswer
+from hitherto_extraction.consolidation.reply import Merges, read_reply
+from hitherto_extraction.pipeline.answer import UnusableAnswer
 from tests.scripted_model import CONTENT_FAULTS
 from tests.scripted_model.answers import merged
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from recollect_extraction.pipeline.answer import Answer, ClosedItem, UnusableAnswer, read_answer
+from hitherto_extraction.pipeline.answer import Answer, ClosedItem, UnusableAnswer, read_answer
 
 
 def read(**keys: object) -> Answer:

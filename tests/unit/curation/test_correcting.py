@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from recollect_extraction.curation.correcting import Correction, corrected
-from recollect_shared.errors import InvalidRequest
-from recollect_shared.models import Memory
+from hitherto_extraction.curation.correcting import Correction, corrected
+from hitherto_shared.errors import InvalidRequest
+from hitherto_shared.models import Memory
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 import pytest
 
-from recollect_extraction.handlers.read_ahead import read_ahead
+from hitherto_extraction.handlers.read_ahead import read_ahead
 
 
 class Source:

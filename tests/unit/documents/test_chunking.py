@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect_extraction.documents.chunking import (
+from hitherto_extraction.documents.chunking import (
     HEADING_SUMMARY,
     HEADING_TITLE,
     TARGET,
@@ -17,7 +17,7 @@ from recollect_extraction.documents.chunking import (
     is_border,
     passages,
 )
-from recollect_shared.embeddings.openai_api import MAX_TEXT_BYTES
+from hitherto_shared.embeddings.openai_api import MAX_TEXT_BYTES
 
 FAMILY = "👨‍👩‍👧‍👦"
 THUMB = "👍🏽"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect_extraction.documents.entities import MAX_ENTITIES, Known, Mention, mentioned, settle
-from recollect_shared.identifiers import uuid7
-from recollect_shared.text.normalise import fold
+from hitherto_extraction.documents.entities import MAX_ENTITIES, Known, Mention, mentioned, settle
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.text.normalise import fold
 
 
 def person(name: str, email: str = "") -> Mention:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from recollect_shared.config import SharedSettings, describe
-from recollect_shared.encryption.wrapping import LocalWrapper
-from recollect_shared.startup import load_user_keys, user_keys_dir
+from hitherto_shared.config import SharedSettings, describe
+from hitherto_shared.encryption.wrapping import LocalWrapper
+from hitherto_shared.startup import load_user_keys, user_keys_dir
 from tests.unit.encryption.wrappers import CloudWrapper
 
 DIGITS = "0f" * 32
@@ -30,13 +30,13 @@ def test_h3_the_key_from_the_environment_or_a_file(
 ) -> None:
     file = tmp_path / "kek"
     file.write_text(f"{DIGITS}\n")
-    monkeypatch.setenv("RECOLLECT_USER_KEYS_DIR", str(tmp_path / "elsewhere"))
-    monkeypatch.setenv("RECOLLECT_ENCRYPTION_KEY_FILE", str(file))
+    monkeypatch.setenv("HITHERTO_USER_KEYS_DIR", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("HITHERTO_ENCRYPTION_KEY_FILE", str(file))
     settings = SharedSettings()
     assert user_keys_dir(settings) == tmp_path / "elsewhere"
     from_file = settings.load_key_wrapper()
-    monkeypatch.delenv("RECOLLECT_ENCRYPTION_KEY_FILE")
-    monkeypatch.setenv("RECOLLECT_ENCRYPTION_KEY", DIGITS)
+    monkeypatch.delenv("HITHERTO_ENCRYPTION_KEY_FILE")
+    monkeypatch.setenv("HITHERTO_ENCRYPTION_KEY", DIGITS)
     settings = SharedSettings()
     from_environment = settings.load_key_wrapper()
     assert from_file is not None
@@ -54,9 +54,9 @@ def test_h3_a_wrapper_of_ones_own(tmp_path: Path) -> None:
 
 def test_h3_two_keys_are_one_too_many(tmp_path: Path) -> None:
     for given in (
-        {"RECOLLECT_ENCRYPTION_KEY": DIGITS, "RECOLLECT_KEY_WRAPPER": HOOK},
-        {"RECOLLECT_ENCRYPTION_KEY": DIGITS, "RECOLLECT_ENCRYPTION_KEY_FILE": str(tmp_path)},
-        {"RECOLLECT_KEY_WRAPPER": HOOK, "RECOLLECT_ENCRYPTION_KEY_FILE": str(tmp_path)},
+        {"HITHERTO_ENCRYPTION_KEY": DIGITS, "HITHERTO_KEY_WRAPPER": HOOK},
+        {"HITHERTO_ENCRYPTION_KEY": DIGITS, "HITHERTO_ENCRYPTION_KEY_FILE": str(tmp_path)},
+        {"HITHERTO_KEY_WRAPPER": HOOK, "HITHERTO_ENCRYPTION_KEY_FILE": str(tmp_path)},
     ):
         with pytest.MonkeyPatch.context() as patch:
             for name, value in given.items():
@@ -64,18 +64,18 @@ def test_h3_two_keys_are_one_too_many(tmp_path: Path) -> None:
             with pytest.raises(ValidationError) as caught:
                 SharedSettings()
         told = describe(caught.value)
-        assert "set one of RECOLLECT_ENCRYPTION_KEY" in told
+        assert "set one of HITHERTO_ENCRYPTION_KEY" in told
         assert DIGITS not in told
 
 
 @pytest.mark.parametrize("text", ["secret-secret", "ab" * 31, "ab" * 33, "zz" * 32, "é" * 64])
 def test_h3_a_key_of_another_form_is_told_and_not_repeated(tmp_path: Path, text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RECOLLECT_ENCRYPTION_KEY", text)
+        patch.setenv("HITHERTO_ENCRYPTION_KEY", text)
         with pytest.raises(ValidationError) as caught:
             SharedSettings()
     told = describe(caught.value)
-    assert "RECOLLECT_ENCRYPTION_KEY does not hold a key of 64 hexadecimal digits" in told
+    assert "HITHERTO_ENCRYPTION_KEY does not hold a key of 64 hexadecimal digits" in told
     assert text not in told
     file = tmp_path / "kek"
     file.write_text(text, "utf-8")
@@ -106,7 +106,7 @@ def test_h3_a_key_file_is_never_made(tmp_path: Path) -> None:
     ],
 )
 def test_h3_a_wrapper_that_cannot_be_used_is_told(name: str, told: str) -> None:
-    with pytest.raises(ValueError, match="RECOLLECT_KEY_WRAPPER") as caught:
+    with pytest.raises(ValueError, match="HITHERTO_KEY_WRAPPER") as caught:
         SharedSettings(key_wrapper=name).load_key_wrapper()
     assert told in str(caught.value)
     assert "hunter2" not in str(caught.value)

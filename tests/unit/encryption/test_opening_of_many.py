@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from recollect_retrieval.opening import whole_of_many
-from recollect_shared.encryption.failures import KeyServiceUnavailable
-from recollect_shared.encryption.key_store import KeyStore
-from recollect_shared.encryption.places import profile_place
-from recollect_shared.encryption.user_keys import UserKeys
-from recollect_shared.models import Profile, Scope
+from hitherto_retrieval.opening import whole_of_many
+from hitherto_shared.encryption.failures import KeyServiceUnavailable
+from hitherto_shared.encryption.key_store import KeyStore
+from hitherto_shared.encryption.places import profile_place
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.models import Profile, Scope
 from tests.unit.encryption.wrappers import CloudWrapper
 
 USERS = [f"user{n}" for n in range(8)]

@@ -1,4 +1,4 @@
-"""`recollect-keys`: another key-encryption key, the same user keys; and how many open."""
+"""`hitherto-keys`: another key-encryption key, the same user keys; and how many open."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from recollect_shared.encryption.command import main
-from recollect_shared.encryption.key_store import KeyStore
-from recollect_shared.encryption.places import profile_place
-from recollect_shared.encryption.rewrapping import DAMAGED, GONE, OPENS, REWRAPPED, rewrap
-from recollect_shared.encryption.user_keys import UserKeys
-from recollect_shared.encryption.wrapping import LocalWrapper
+from hitherto_shared.encryption.command import main
+from hitherto_shared.encryption.key_store import KeyStore
+from hitherto_shared.encryption.places import profile_place
+from hitherto_shared.encryption.rewrapping import DAMAGED, GONE, OPENS, REWRAPPED, rewrap
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.encryption.wrapping import LocalWrapper
 from tests.unit.encryption.wrappers import CloudWrapper
 
 OLD, NEW = b"o" * 32, b"n" * 32
@@ -26,8 +26,8 @@ USERS = [("t", f"user-{i}") for i in range(5)] + [("u", "user-0")]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, kek in (("old", OLD), ("new", NEW)):
         (tmp_path / name).write_text(kek.hex())
-    monkeypatch.setenv("RECOLLECT_USER_KEYS_DIR", str(tmp_path / "keys"))
-    monkeypatch.setenv("RECOLLECT_ENCRYPTION_KEY_FILE", str(tmp_path / "new"))
+    monkeypatch.setenv("HITHERTO_USER_KEYS_DIR", str(tmp_path / "keys"))
+    monkeypatch.setenv("HITHERTO_ENCRYPTION_KEY_FILE", str(tmp_path / "new"))
     return tmp_path
 
 
@@ -90,9 +90,9 @@ def test_h3_without_a_key_or_with_a_wrong_one_it_says_what_to_set(
 ) -> None:
     assert run("rewrap", "--old-key-file", str(folder / "missing")) == 2
     assert "cannot be read" in capsys.readouterr().err
-    monkeypatch.delenv("RECOLLECT_ENCRYPTION_KEY_FILE")
+    monkeypatch.delenv("HITHERTO_ENCRYPTION_KEY_FILE")
     assert run("check") == 2
-    assert "RECOLLECT_ENCRYPTION_KEY_FILE" in capsys.readouterr().err
+    assert "HITHERTO_ENCRYPTION_KEY_FILE" in capsys.readouterr().err
 
 
 def test_h3_from_a_wrapper_of_ones_own_and_with_no_key_at_all(

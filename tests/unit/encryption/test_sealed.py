@@ -7,9 +7,9 @@ from uuid import uuid4
 
 import pytest
 
-from recollect_shared.encryption import places
-from recollect_shared.encryption.failures import BrokenSeal
-from recollect_shared.encryption.sealed import OVERHEAD_BYTES, UserKey
+from hitherto_shared.encryption import places
+from hitherto_shared.encryption.failures import BrokenSeal
+from hitherto_shared.encryption.sealed import OVERHEAD_BYTES, UserKey
 
 KEY = b"k" * 32
 VALUES = {

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect_shared.encryption.failures import (
+from hitherto_shared.encryption.failures import (
     BrokenSeal,
     EncryptionNotConfigured,
     KeyGone,
@@ -21,12 +21,12 @@ from recollect_shared.encryption.failures import (
     KeyServiceUnavailable,
     KeyUnavailable,
 )
-from recollect_shared.encryption.key_store import KeyStore
-from recollect_shared.encryption.places import profile_place
-from recollect_shared.encryption.user_keys import FAILURE_SECONDS, UserKeys
-from recollect_shared.encryption.wrapping import KeyWrapper, LocalWrapper
-from recollect_shared.errors import Unavailable, WrongState
-from recollect_shared.user_hash import user_hash
+from hitherto_shared.encryption.key_store import KeyStore
+from hitherto_shared.encryption.places import profile_place
+from hitherto_shared.encryption.user_keys import FAILURE_SECONDS, UserKeys
+from hitherto_shared.encryption.wrapping import KeyWrapper, LocalWrapper
+from hitherto_shared.errors import Unavailable, WrongState
+from hitherto_shared.user_hash import user_hash
 from tests.unit.encryption.wrappers import CloudWrapper
 
 KEK = b"e" * 32
@@ -160,7 +160,7 @@ class TestErasing:
         assert not without.configured
         with pytest.raises(EncryptionNotConfigured) as caught:
             await without.open(*USER)
-        assert "RECOLLECT_ENCRYPTION_KEY_FILE" in caught.value.message
+        assert "HITHERTO_ENCRYPTION_KEY_FILE" in caught.value.message
         with pytest.raises(EncryptionNotConfigured):
             await without.make(*USER)
         assert await without.erase(*USER)

@@ -1,11 +1,11 @@
-"""Key wrappers of somebody's own, as RECOLLECT_KEY_WRAPPER names them."""
+"""Key wrappers of somebody's own, as HITHERTO_KEY_WRAPPER names them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 
-from recollect_shared.encryption.wrapping import LocalWrapper, NotUnwrapped
+from hitherto_shared.encryption.wrapping import LocalWrapper, NotUnwrapped
 
 
 class CloudWrapper:

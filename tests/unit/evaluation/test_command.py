@@ -28,9 +28,9 @@ def test_what_cannot_be_used_ends_with_2(
     assert "a cannot be read" in capsys.readouterr().err
     assert main(["--limit", "1", "--judge", "referee"]) == 2
     assert "OPENAI_API_KEY" in capsys.readouterr().err
-    monkeypatch.setenv("RECOLLECT_EXTRACTOR", "oracle")
+    monkeypatch.setenv("HITHERTO_EXTRACTOR", "oracle")
     assert main(["--limit", "1", "--judge", "referee"]) == 2
-    assert "RECOLLECT_EXTRACTOR" in capsys.readouterr().err
+    assert "HITHERTO_EXTRACTOR" in capsys.readouterr().err
     with pytest.raises(SystemExit) as raised:
         main(["--language", "fr"])
     assert raised.value.code == 2

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.extraction.judge import Judge, question, read_opinion
-from recollect_extraction.config import ExtractionSettings
+from hitherto_extraction.config import ExtractionSettings
 from tests.scripted_model import ChatAnswer, ScriptedModel, StatusFault
 from tests.unit.evaluation.observations import observed, row, seen
 

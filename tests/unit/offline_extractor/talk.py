@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from recollect_extraction.provider.offline import OfflineExtractor
-from recollect_extraction.provider.protocol import Batch, Prompt, PromptMemory, PromptMessage
+from hitherto_extraction.provider.offline import OfflineExtractor
+from hitherto_extraction.provider.protocol import Batch, Prompt, PromptMemory, PromptMessage
 
 SATURDAY = datetime(2026, 3, 14, 10, tzinfo=UTC)
 

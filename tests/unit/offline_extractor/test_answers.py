@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect_extraction.provider.offline import LIMITS, OfflineExtractor
-from recollect_extraction.provider.offline.extractor import extract
-from recollect_extraction.provider.protocol import (
+from hitherto_extraction.provider.offline import LIMITS, OfflineExtractor
+from hitherto_extraction.provider.offline.extractor import extract
+from hitherto_extraction.provider.protocol import (
     Batch,
     ChatModel,
     Prompt,

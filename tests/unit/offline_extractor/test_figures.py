@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from recollect_extraction.provider.offline.evaluation import load, measure, score
+from hitherto_extraction.provider.offline.evaluation import load, measure, score
 
 DEVELOPMENT = ["english.json", "vietnamese.json"]
 HELD_OUT = ["english_held_out.json", "vietnamese_held_out.json"]
@@ -81,7 +81,7 @@ def test_a_miss_a_wrong_type_and_a_wrong_field_all_cost() -> None:
 
 
 def test_the_rules_know_no_name_of_the_sets() -> None:
-    folder = files("recollect_extraction.provider.offline")
+    folder = files("hitherto_extraction.provider.offline")
     source = "\n".join(
         module.read_text(encoding="utf-8")
         for language in ("english", "vietnamese")

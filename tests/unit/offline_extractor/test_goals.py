@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from recollect_extraction.provider.offline.english.forms import stem
-from recollect_extraction.provider.offline.measures import quantities
+from hitherto_extraction.provider.offline.english.forms import stem
+from hitherto_extraction.provider.offline.measures import quantities
 from tests.unit.offline_extractor.talk import answer, assistant, contents, user
 
 

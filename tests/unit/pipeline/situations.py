@@ -9,13 +9,13 @@ from uuid import UUID
 
 import numpy as np
 
-from recollect_extraction.pipeline.answer import Answer, ClosedItem, NewItem, UpdatedItem
-from recollect_extraction.pipeline.dedupe import Neighbour
-from recollect_extraction.pipeline.evidence import Witnesses
-from recollect_extraction.pipeline.operations import Plan
-from recollect_extraction.pipeline.plan import Situation, make_plan
-from recollect_extraction.storage.conversations import StoredMessage
-from recollect_extraction.storage.known_memories import Known
+from hitherto_extraction.pipeline.answer import Answer, ClosedItem, NewItem, UpdatedItem
+from hitherto_extraction.pipeline.dedupe import Neighbour
+from hitherto_extraction.pipeline.evidence import Witnesses
+from hitherto_extraction.pipeline.operations import Plan
+from hitherto_extraction.pipeline.plan import Situation, make_plan
+from hitherto_extraction.storage.conversations import StoredMessage
+from hitherto_extraction.storage.known_memories import Known
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 EARLIER, LATER = NOON - timedelta(days=1), NOON + timedelta(days=1)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from recollect_extraction.pipeline.answer import (
+from hitherto_extraction.pipeline.answer import (
     KEYS,
     MAX_ITEMS,
     Answer,

@@ -6,17 +6,17 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recollect_extraction.pipeline.ask import ASKS, TooMuch, ask, halves
-from recollect_extraction.pipeline.prompt import build_prompt
-from recollect_extraction.provider.protocol import (
+from hitherto_extraction.pipeline.ask import ASKS, TooMuch, ask, halves
+from hitherto_extraction.pipeline.prompt import build_prompt
+from hitherto_extraction.provider.protocol import (
     Batch,
     ChatModel,
     Completion,
     Prompt,
     PromptMessage,
 )
-from recollect_extraction.storage.conversations import StoredMessage
-from recollect_shared.model_api import ModelMisbehaved
+from hitherto_extraction.storage.conversations import StoredMessage
+from hitherto_shared.model_api import ModelMisbehaved
 from tests.scripted_model import CONTENT_FAULTS
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

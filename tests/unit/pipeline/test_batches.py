@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect_extraction.pipeline.batches import estimate_tokens, split
-from recollect_extraction.storage.conversations import StoredMessage
+from hitherto_extraction.pipeline.batches import estimate_tokens, split
+from hitherto_extraction.storage.conversations import StoredMessage
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recollect_extraction.pipeline.caps import allowed_status_changes
+from hitherto_extraction.pipeline.caps import allowed_status_changes
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from recollect_extraction.pipeline.dedupe import Neighbour, find_duplicate
+from hitherto_extraction.pipeline.dedupe import Neighbour, find_duplicate
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 _numbers = itertools.count(1)

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from recollect_extraction.pipeline.evidence import MAX_SOURCE_TEXT, Witnesses
-from recollect_extraction.storage.conversations import StoredMessage
-from recollect_shared.models import SourceRef
+from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT, Witnesses
+from hitherto_extraction.storage.conversations import StoredMessage
+from hitherto_shared.models import SourceRef
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect_extraction.pipeline.guards import differences, same_statement, same_wording
+from hitherto_extraction.pipeline.guards import differences, same_statement, same_wording
 
 ONE_STATEMENT = [
     # The same words, or nearly.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from recollect_extraction.pipeline.merge import (
+from hitherto_extraction.pipeline.merge import (
     MAX_LABELS,
     KnownMemory,
     NewMemory,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from recollect_extraction.pipeline.guards.people import speaks_of_another
-from recollect_extraction.pipeline.guards.refinement import refines
+from hitherto_extraction.pipeline.guards.people import speaks_of_another
+from hitherto_extraction.pipeline.guards.refinement import refines
 from tests.unit.pipeline.situations import closed, known, new, planned
 
 

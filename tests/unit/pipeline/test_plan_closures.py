@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect_extraction.pipeline.answer import Answer
-from recollect_extraction.pipeline.dedupe import Neighbour
-from recollect_extraction.pipeline.evidence import Witnesses
-from recollect_extraction.pipeline.plan import Situation, make_plan
-from recollect_extraction.storage.conversations import StoredMessage
+from hitherto_extraction.pipeline.answer import Answer
+from hitherto_extraction.pipeline.dedupe import Neighbour
+from hitherto_extraction.pipeline.evidence import Witnesses
+from hitherto_extraction.pipeline.plan import Situation, make_plan
+from hitherto_extraction.storage.conversations import StoredMessage
 from tests.unit.pipeline.situations import (
     BERLIN,
     EARLIER,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect_extraction.pipeline.profile import (
+from hitherto_extraction.pipeline.profile import (
     MAX_BYTES,
     MAX_LIST_ITEMS,
     ProfileChange,
@@ -19,7 +19,7 @@ from recollect_extraction.pipeline.profile import (
     merge_profile,
     said_path,
 )
-from recollect_shared.models import Profile
+from hitherto_shared.models import Profile
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 EARLIER, LATER = NOON - timedelta(days=1), NOON + timedelta(days=1)

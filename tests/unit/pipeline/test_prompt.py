@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from recollect_extraction.pipeline import answer
-from recollect_extraction.pipeline.prompt import VERSION, build_prompt, one_line
-from recollect_extraction.provider.protocol import Batch, Prompt, PromptMemory, PromptMessage
-from recollect_shared.models import MEMORY_TYPES
+from hitherto_extraction.pipeline import answer
+from hitherto_extraction.pipeline.prompt import VERSION, build_prompt, one_line
+from hitherto_extraction.provider.protocol import Batch, Prompt, PromptMemory, PromptMessage
+from hitherto_shared.models import MEMORY_TYPES
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BREAKS = ["\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
-FOLDER = resources.files("recollect_extraction.prompts")
+FOLDER = resources.files("hitherto_extraction.prompts")
 PROMPTS = sorted(
     f.name.removesuffix(".md")
     for f in FOLDER.iterdir()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 
-from recollect_extraction.pipeline.operations import Plan
-from recollect_extraction.pipeline.result import Result
-from recollect_extraction.storage.ledger import Charge
+from hitherto_extraction.pipeline.operations import Plan
+from hitherto_extraction.pipeline.result import Result
+from hitherto_extraction.storage.ledger import Charge
 
 
 def chat(calls: int = 1) -> Charge:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from recollect_extraction.pipeline.closing import CHALLENGES
-from recollect_extraction.pipeline.events import events_of
-from recollect_extraction.pipeline.operations import Closure, Plan, Rewrite
-from recollect_extraction.pipeline.sealed_memories import is_sensitive, postings_of, tags_of
-from recollect_shared.text.bm25 import Statistics, score
-from recollect_shared.text.terms import query_terms
+from hitherto_extraction.pipeline.closing import CHALLENGES
+from hitherto_extraction.pipeline.events import events_of
+from hitherto_extraction.pipeline.operations import Closure, Plan, Rewrite
+from hitherto_extraction.pipeline.sealed_memories import is_sensitive, postings_of, tags_of
+from hitherto_shared.text.bm25 import Statistics, score
+from hitherto_shared.text.terms import query_terms
 from tests.unit.pipeline.situations import known
 
 

@@ -6,11 +6,11 @@ from uuid import UUID
 
 import pytest
 
-from recollect_extraction.pipeline.batches import estimate_tokens
-from recollect_extraction.pipeline.selection import entities_named, joined, tags_named, within
-from recollect_extraction.storage.mentioned import Names
-from recollect_shared.text.normalise import fold
-from recollect_shared.text.terms import query_terms
+from hitherto_extraction.pipeline.batches import estimate_tokens
+from hitherto_extraction.pipeline.selection import entities_named, joined, tags_named, within
+from hitherto_extraction.storage.mentioned import Names
+from hitherto_shared.text.normalise import fold
+from hitherto_shared.text.terms import query_terms
 from tests.unit.pipeline.situations import known
 
 A, B, C, D = (UUID(int=n) for n in range(1, 5))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from recollect_extraction.pipeline.summarise import SummaryPatch, merge_summary
-from recollect_shared.models import Summary
+from hitherto_extraction.pipeline.summarise import SummaryPatch, merge_summary
+from hitherto_shared.models import Summary
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HELD = Summary(

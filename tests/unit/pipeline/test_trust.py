@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from recollect_extraction.pipeline.trust import is_suspect, outranks, without_overrides
+from hitherto_extraction.pipeline.trust import is_suspect, outranks, without_overrides
 from tests.unit.pipeline.situations import (
     BERLIN,
     EARLIER,

@@ -8,12 +8,12 @@ from uuid import UUID
 
 import numpy as np
 
-from recollect_retrieval.search.corpora.looking import Looking
-from recollect_retrieval.search.corpora.memories import Memories
-from recollect_retrieval.search.ranking.light import Light
-from recollect_retrieval.storage.filters import Filters
-from recollect_shared.models import Scope
-from recollect_shared.text.bm25 import NO_SCORES
+from hitherto_retrieval.search.corpora.looking import Looking
+from hitherto_retrieval.search.corpora.memories import Memories
+from hitherto_retrieval.search.ranking.light import Light
+from hitherto_retrieval.storage.filters import Filters
+from hitherto_shared.models import Scope
+from hitherto_shared.text.bm25 import NO_SCORES
 
 NOW = datetime.now(UTC)
 LOOKING = Looking(

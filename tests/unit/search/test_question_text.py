@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from recollect_retrieval.config import RetrievalSettings
-from recollect_retrieval.search.asked.question import (
+from hitherto_retrieval.config import RetrievalSettings
+from hitherto_retrieval.search.asked.question import (
     MAX_CHARACTERS,
     Asked,
     Wording,
     read_question_text,
 )
-from recollect_retrieval.search.words import distinct_words
-from recollect_shared.config import describe
-from recollect_shared.text.terms import query_terms
+from hitherto_retrieval.search.words import distinct_words
+from hitherto_shared.config import describe
+from hitherto_shared.text.terms import query_terms
 
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
 WORDING = Wording()
@@ -85,8 +85,8 @@ def test_any_text_is_read(text: str) -> None:
 @pytest.mark.parametrize(
     ("variable", "setting", "message"),
     [
-        ("RECOLLECT_RECENCY_WORDS", "-nothing", "cannot be taken off the list"),
-        ("RECOLLECT_CONTENT_TYPES", "wiki", "must read `word, word = source, source`"),
+        ("HITHERTO_RECENCY_WORDS", "-nothing", "cannot be taken off the list"),
+        ("HITHERTO_CONTENT_TYPES", "wiki", "must read `word, word = source, source`"),
     ],
 )
 def test_a_wrong_setting_ends_the_start_with_its_name(
@@ -100,8 +100,8 @@ def test_a_wrong_setting_ends_the_start_with_its_name(
 
 
 def test_the_settings_change_how_questions_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOLLECT_RECENCY_WORDS", "letzte")
-    monkeypatch.setenv("RECOLLECT_CONTENT_TYPES", "rundbrief = mailchimp")
+    monkeypatch.setenv("HITHERTO_RECENCY_WORDS", "letzte")
+    monkeypatch.setenv("HITHERTO_CONTENT_TYPES", "rundbrief = mailchimp")
     settings = RetrievalSettings()
     wording = Wording.from_settings(settings.recency_words, settings.content_types)
     light = read("der letzte Rundbrief", wording).light

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect_retrieval.search.asked.recency import SHIPPED, RecencyWords
-from recollect_retrieval.search.asked.whole_words import readable
-from recollect_retrieval.search.dates.find import find_window
+from hitherto_retrieval.search.asked.recency import SHIPPED, RecencyWords
+from hitherto_retrieval.search.asked.whole_words import readable
+from hitherto_retrieval.search.dates.find import find_window
 
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
 WORDS = RecencyWords()

@@ -16,7 +16,7 @@ from benchmarks.throughput.load import MESSAGES, request
 from benchmarks.throughput.model_server import Model
 from benchmarks.throughput.table import print_tables
 from benchmarks.watching import Sample
-from recollect_extraction.pipeline.answer import read_answer
+from hitherto_extraction.pipeline.answer import read_answer
 
 MIB = 2**20
 

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import ValidationError
 
-from recollect_extraction.config import ExtractionSettings
-from recollect_extraction.upkeep.cron import Cron
-from recollect_extraction.upkeep.schedules import read_line
-from recollect_shared.config import describe
+from hitherto_extraction.config import ExtractionSettings
+from hitherto_extraction.upkeep.cron import Cron
+from hitherto_extraction.upkeep.schedules import read_line
+from hitherto_shared.config import describe
 
 SUNDAY = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -70,11 +70,11 @@ def test_days_of_the_week_begin_on_sunday(field: str, days: str) -> None:
 def test_what_is_no_cron_line_is_refused_at_the_start_by_name(
     line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RECOLLECT_SCHEDULE_DECAY", line)
+    monkeypatch.setenv("HITHERTO_SCHEDULE_DECAY", line)
     with pytest.raises(ValidationError) as refused:
         ExtractionSettings()
     told = describe(refused.value)
-    assert told.startswith("RECOLLECT_SCHEDULE_DECAY: ")
+    assert told.startswith("HITHERTO_SCHEDULE_DECAY: ")
     assert line in told
 
 

@@ -1,0 +1,106 @@
+"""A tenant's budget for one day (B14): what may still be spent, and what has to wait.
+
+A day is a UTC day of the database's clock. Upkeep stops first: consolidation, a change of embedding
+model and previews once `UPKEEP_SHARE` of the budget is spent, so that what is left is there for
+learning; extraction and documents stop at the whole. Nothing is lost by it: the job waits for the
+next day or a higher budget. A call that has begun is finished and charged, so that a day may cost a
+little more than its budget: at most one call for each job that runs at that moment.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from types import MappingProxyType
+
+from hitherto_extraction.storage import usage
+from hitherto_shared.database.pool import Connection
+
+UPKEEP_SHARE = Decimal("0.8")
+"""The share of a budget after which only learning goes on."""
+
+SHARES: Mapping[str, Decimal] = MappingProxyType(
+    {
+        "memory-extraction": Decimal(1),
+        "document-ingestion": Decimal(1),
+        "consolidation": UPKEEP_SHARE,
+        "reembedding": UPKEEP_SHARE,
+        "preview": UPKEEP_SHARE,
+    }
+)
+"""The share of a budget up to which each kind of work goes on; other kinds cost nothing."""
+
+_ROWS_A_SECOND = 10_000.0
+_LONGEST_SECONDS = 10.0
+"""A sum over that many rows of the ledger holds for so long, up to this bound."""
+
+
+class BudgetSpent(Exception):
+    """There is no money left for this kind of work today. The text is for the tenant's operator.
+
+    Attributes:
+        daily_usd: The budget.
+        seconds_left: Until the next day.
+    """
+
+    def __init__(self, message: str, *, daily_usd: Decimal, seconds_left: float) -> None:
+        super().__init__(message)
+        self.daily_usd = daily_usd
+        self.seconds_left = seconds_left
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    today: usage.Today
+    until: float
+
+
+class Budget:
+    """The budget of every tenant of this installation.
+
+    Args:
+        daily_usd: US dollars for one day; 0 is no budget.
+    """
+
+    def __init__(self, daily_usd: float = 0.0) -> None:
+        self.daily_usd = Decimal(str(daily_usd))
+        self._known: dict[str, _Known] = {}
+
+    def limits(self, kind: str) -> bool:
+        """Whether work of this kind may have to wait."""
+        return self.daily_usd > 0 and kind in SHARES
+
+    async def require(self, connection: Connection, tenant_id: str, kind: str) -> None:
+        """Pass if the tenant may spend on work of this kind now.
+
+        Raises:
+            BudgetSpent: It may not.
+        """
+        if not self.limits(kind):
+            return
+        today = await self._today(connection, tenant_id)
+        share = SHARES[kind]
+        if today.usd >= self.daily_usd * share:
+            of = "" if share == 1 else f", and {kind} stops at {share:.0%}"
+            raise BudgetSpent(
+                f"{_usd(today.usd)} of today's {_usd(self.daily_usd)} are spent{of}; it goes on "
+                "after midnight UTC, or with a higher HITHERTO_DAILY_BUDGET_USD",
+                daily_usd=self.daily_usd,
+                seconds_left=today.seconds_left,
+            )
+
+    async def _today(self, connection: Connection, tenant_id: str) -> usage.Today:
+        known = self._known.get(tenant_id)
+        now = time.monotonic()
+        if known is not None and now < known.until:
+            return known.today
+        today = await usage.spent_today(connection, tenant_id)
+        holds = min(today.rows / _ROWS_A_SECOND, _LONGEST_SECONDS, today.seconds_left)
+        self._known[tenant_id] = _Known(today, now + holds)
+        return today
+
+
+def _usd(amount: Decimal) -> str:
+    return f"${amount.normalize():f}"

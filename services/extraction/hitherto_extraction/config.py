@@ -1,0 +1,98 @@
+"""What the extraction service reads from the environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from hitherto_extraction.upkeep.schedules import (
+    AUDIT,
+    CONSOLIDATION,
+    DECAY,
+    IDLE,
+    RETENTION,
+    read_line,
+)
+from hitherto_shared.config import SharedSettings
+
+
+class ExtractionSettings(SharedSettings):
+    """Settings of this service; see the README's table for every variable."""
+
+    extraction_listen: str = "127.0.0.1:50052"
+
+    extractor: Literal["openai", "offline"] | None = None
+    extraction_model: str = Field("gpt-4o-mini", validation_alias="MEMORY_EXTRACTION_MODEL")
+    extraction_temperature: float = Field(
+        0.3, validation_alias="MEMORY_EXTRACTION_TEMPERATURE", ge=0, le=2
+    )
+    extraction_max_tokens: int = Field(
+        1000, validation_alias="MEMORY_EXTRACTION_MAX_TOKENS", ge=64, le=100_000
+    )
+    extract_every: int = Field(10, validation_alias="MEMORY_EXTRACT_EVERY_N_MESSAGES", ge=1)
+    extract_idle_minutes: float = Field(10.0, gt=0)
+    extract_debounce_seconds: float = Field(2.0, ge=0, le=600)
+    batch_tokens: int = Field(6_000, ge=200, description="Conversation text in one model call")
+
+    prompt_memories: int = Field(50, ge=0, le=500)
+    message_vectors: bool = True
+    consolidate_above: int = Field(5, ge=1, le=1_000)
+    dedupe_threshold: float | None = Field(None, gt=0, le=1)
+    prices_file: Path | None = None
+    daily_budget_usd: float = Field(0.0, ge=0, le=1_000_000_000, allow_inf_nan=False)
+    queue_limit: int = Field(100_000, ge=0, le=1_000_000_000)
+
+    retention_days: int = Field(0, ge=0, le=36_500)
+    message_retention_days: int = Field(0, ge=0, le=36_500)
+    max_memories: int = Field(0, ge=0, le=1_000_000_000)
+    schedule_decay: str = "0 3 * * *"
+    schedule_consolidation: str = "30 3 * * *"
+    schedule_retention: str = "0 4 * * *"
+    schedule_audit: str = "30 0 * * *"
+    schedule_idle: str = "* * * * *"
+
+    ttl_session: int = Field(1_800, ge=1, le=31_536_000)
+    ttl_recent: int = Field(900, ge=1, le=31_536_000)
+
+    worker_concurrency: int = Field(4, ge=1, le=256)
+    worker_processes: int = Field(1, ge=0, le=128)
+    lease_seconds: float = Field(60.0, ge=1, le=3600)
+    job_max_retries: int = Field(3, ge=0, le=100)
+    job_backoff_seconds: float = Field(2.0, ge=0.01, le=600)
+
+    @property
+    def max_attempts(self) -> int:
+        """The first attempt and its retries."""
+        return self.job_max_retries + 1
+
+    @property
+    def schedule_lines(self) -> dict[str, str]:
+        """The cron line of each schedule by its name."""
+        return {
+            DECAY: self.schedule_decay,
+            CONSOLIDATION: self.schedule_consolidation,
+            RETENTION: self.schedule_retention,
+            AUDIT: self.schedule_audit,
+            IDLE: self.schedule_idle,
+        }
+
+    @field_validator(
+        "schedule_decay",
+        "schedule_consolidation",
+        "schedule_retention",
+        "schedule_audit",
+        "schedule_idle",
+    )
+    @classmethod
+    def _is_a_cron_line(cls, line: str) -> str:
+        read_line(line)
+        return line
+
+    @property
+    def chosen_extractor(self) -> Literal["openai", "offline"]:
+        """The extractor in force: as configured, else a model where one can be reached."""
+        if self.extractor is not None:
+            return self.extractor
+        return "openai" if self.model_available else "offline"

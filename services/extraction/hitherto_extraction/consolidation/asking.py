@@ -1,0 +1,136 @@
+"""One question about one group: the answer, checked, embedded and priced. Writes nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from hitherto_extraction.consolidation.groups import Group
+from hitherto_extraction.consolidation.merging import accept
+from hitherto_extraction.consolidation.prompt import VERSION, build_prompt
+from hitherto_extraction.consolidation.reply import read_reply
+from hitherto_extraction.consolidation.writing import Ready, source_words
+from hitherto_extraction.pipeline.ask import ask_for
+from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
+from hitherto_extraction.prices import Prices
+from hitherto_extraction.provider.protocol import ChatModel, Completion
+from hitherto_extraction.storage.ledger import Charge
+from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch
+from hitherto_shared.model_api import ModelError, Spent
+
+logger = logging.getLogger("hitherto.consolidation")
+
+_FEWEST_TO_HALVE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """What is known about a group beside what the model is shown.
+
+    Attributes:
+        names: What the user is called.
+        apart: For each memory the merges that a person has taken it out of.
+        words: For each memory the messages behind it, the newest first.
+    """
+
+    names: Collection[str]
+    apart: Mapping[UUID, Collection[UUID]]
+    words: Mapping[UUID, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a call yielded: merges that may be written, and what it took.
+
+    `embedded_by` names the model of the merges' vectors, `answered_by` the one that merged.
+    """
+
+    merges: Sequence[Ready]
+    dropped: int
+    charges: Sequence[Charge]
+    answered_by: str
+    embedded_by: str
+
+
+class Asking:
+    """Puts groups to the language model."""
+
+    def __init__(
+        self,
+        chat: ChatModel,
+        embedder: Embedder,
+        prices: Prices,
+        *,
+        temperature: float,
+        max_tokens: int,
+    ) -> None:
+        self._chat = chat
+        self._embedder = embedder
+        self._prices = prices
+        self._temperature = temperature
+        self._max_tokens = max_tokens
+        self.extractor = chat.extractor
+        self.version = VERSION
+
+    async def ask(
+        self, group: Group, background: Background, wasted: Sequence[Completion]
+    ) -> Answered:
+        """Ask which memories of a group say the same; `wasted` calls are charged with this one.
+
+        Raises:
+            TooMuch: The reply was cut off; ask about fewer memories.
+            ModelError: There was no usable answer.
+        """
+        prompt = build_prompt(group, temperature=self._temperature, max_tokens=self._max_tokens)
+        shown = [memory.local_id for memory in prompt.batch.memories]
+        told = await ask_for(
+            self._chat,
+            prompt,
+            lambda text: read_reply(text, shown),
+            divisible=len(shown) >= _FEWEST_TO_HALVE,
+        )
+        accepted, dropped = accept(
+            told.answer, group, names=background.names, apart=background.apart
+        )
+        merges = [
+            Ready(each, source_words(background.words, each.originals, MAX_SOURCE_TEXT))
+            for each in accepted
+        ]
+        model = self._embedder.name
+        merges, embedding = await self._embed(merges)
+        charges = [
+            *self.wasted(wasted),
+            self._charge(told.model, told.calls, told.input_tokens, told.output_tokens),
+        ]
+        if embedding is not None:
+            cost = self._prices.cost(model, input_tokens=embedding.tokens)
+            charges.append(Charge("embedding", model, embedding.calls, embedding.tokens, 0, cost))
+        return Answered(merges, dropped, charges, told.model, model)
+
+    def wasted(self, spent: Sequence[Spent]) -> list[Charge]:
+        """What calls cost whose replies could not be used."""
+        return [self._charge(c.model, c.calls, c.input_tokens, c.output_tokens) for c in spent]
+
+    async def _embed(self, merges: list[Ready]) -> tuple[list[Ready], EmbeddingBatch | None]:
+        """The merges with their vectors, made in one call; without them during an outage."""
+        spoken = [each for each in merges if each.words]
+        texts = [*(each.merge.content for each in merges), *(each.words for each in spoken)]
+        if not texts:
+            return [], None
+        try:
+            embedding = await self._embedder.embed(texts)
+        except ModelError as error:
+            # The memories are stored without vectors, found by their words, and back-filled.
+            logger.warning("embedder out of reach: %s", error)
+            return merges, None
+        contents, behind = embedding.vectors[: len(merges)], iter(embedding.vectors[len(merges) :])
+        return [
+            replace(each, content_vector=vector, words_vector=next(behind) if each.words else None)
+            for each, vector in zip(merges, contents, strict=True)
+        ], embedding
+
+    def _charge(self, model: str, calls: int, input_tokens: int, output_tokens: int) -> Charge:
+        cost = self._prices.cost(model, input_tokens=input_tokens, output_tokens=output_tokens)
+        return Charge("consolidation", model, calls, input_tokens, output_tokens, cost)

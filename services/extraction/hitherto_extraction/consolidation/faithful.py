@@ -1,0 +1,263 @@
+"""Does a merged statement say what its originals say? The guards against a model that invents.
+
+What is looked for is what does harm: a number or a name that nobody gave, something denied that
+comes out affirmed or the other way round, a side of a contrast that is lost or exchanged, and a
+statement that has nothing to do with its originals. That a merge leaves out a number or a name is
+not refused: to say less is what it is for, and the originals can be had back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+
+from hitherto_extraction.pipeline.guards.opposites import (
+    LIKING,
+    alternatives,
+    markers,
+    opposed,
+)
+from hitherto_extraction.pipeline.guards.quantities import is_date_word, numeral, quantities
+from hitherto_extraction.pipeline.guards.tokens import (
+    NUMBER,
+    POINT,
+    SIGN,
+    UNCASED,
+    WORD,
+    Token,
+    tokenise,
+)
+from hitherto_shared.text.normalise import fold
+from hitherto_shared.text.terms import count_terms
+
+_IN_COMMON = 3
+"""Of so many originals at least one must share a word with the merged statement."""
+_NEW_SIGNS = 0.4
+"""Share of the characters of a script without words that a merged statement may add."""
+_HEAD = 2
+"""Words after a denial that say what is denied."""
+_KEPT = ("no longer", "only")
+_PLANS = ("goal", "preference", "feedback", "question", "problem")
+"""Types that say by themselves that something is wanted and not yet so."""
+
+_CLAUSE_ENDS = frozenset(".,;:!?…。，；！？、()[]—–")
+_TURNS = frozenset("but however yet while although though nhưng song mais aber pero".split())
+_AVOIDING = frozenset(
+    "avoid avoids avoided avoiding refuse refuses allergic intolerant tránh kỵ dị".split()
+)
+_NOT_NAMES = frozenset("i i'm i've i'd i'll user users user's users' ai ok".split())
+_FILLING = frozenset(
+    chain.from_iterable(
+        count_terms(word)
+        for word in (
+            "a an the this that these those and or but of in on at to for from by with as is are "
+            "was were be been being am do does did has have had it its it's i me my he him his she "
+            "her they them their user users someone would will can could should may might must not "
+            "no never none don't doesn't didn't isn't aren't wasn't won't can't cannot any all "
+            "also very really too so like likes liked love loves prefer prefers preferred "
+            "preference preferences enjoy enjoys want wants need needs wish wishes dislike "
+            "dislikes hate hates avoid avoids mention mentioned say says said keep keeps time "
+            "người dùng thích ghét muốn là có không và với của cho một các những được"
+        ).split()
+    )
+)
+"""Words that two statements may share and still have nothing in common."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What of a statement is compared.
+
+    Attributes:
+        tokens: All of it.
+        words: Its words, folded.
+        affirmed: Terms outside every denial.
+        denied: For each denial the terms behind it; `denies` is true for a "not" and false for a
+            dislike.
+    """
+
+    tokens: tuple[Token, ...]
+    words: frozenset[str]
+    terms: frozenset[str]
+    affirmed: frozenset[str]
+    affirmed_words: tuple[str, ...]
+    denied: tuple[tuple[tuple[str, ...], bool], ...]
+
+    @property
+    def lower(self) -> list[str]:
+        """The words as the guards of opposites want them."""
+        return [token.lower for token in self.tokens if token.kind in (WORD, UNCASED, SIGN)]
+
+
+def objections(merged: str, type_: str, originals: Sequence[str]) -> list[str]:
+    """What speaks against a merged statement, as "kind: what"; empty if nothing does.
+
+    Kinds: number, name, denied, affirmed, lost, opposite, marker, unrelated, wording.
+    """
+    new, old = _read(merged), [_read(text) for text in originals]
+    return [
+        *_numbers(new, old),
+        *_names(new, old),
+        *_denials(new, old),
+        *_opposites(new, old),
+        *_markers(new, old, type_),
+        *_unrelated(new, old),
+    ]
+
+
+@lru_cache(maxsize=256)
+def _read(text: str) -> _Read:
+    tokens = tuple(tokenise(text))
+    affirmed: list[str] = []
+    words: list[str] = []
+    denied: list[tuple[list[str], bool]] = []
+    open_denial = False
+    for token in tokens:
+        if token.kind == POINT or token.lower in _TURNS:
+            open_denial = open_denial and token.text not in _CLAUSE_ENDS and token.kind == POINT
+        elif token.kind != WORD:
+            words.append(token.lower)
+        elif denial := _denial(token.lower):
+            denied.append(([], denial == "not"))
+            open_denial = True
+        else:
+            terms = [term for term in count_terms(token.text) if term not in _FILLING]
+            if open_denial:
+                denied[-1][0].extend(terms)
+            else:
+                affirmed.extend(terms)
+                words.append(token.lower)
+    return _Read(
+        tokens,
+        frozenset(fold(_bare(token)) for token in tokens if token.kind in (WORD, UNCASED, NUMBER)),
+        frozenset(term for term in count_terms(text) if term not in _FILLING),
+        frozenset(affirmed),
+        tuple(words),
+        tuple((tuple(terms), denies) for terms, denies in denied if terms),
+    )
+
+
+def _denial(word: str) -> str:
+    """Whether a word denies (`not`), rejects (`dislike`) or does neither."""
+    if markers([word]).get("not"):
+        return "not"
+    return "dislike" if word in _AVOIDING or opposed(["like"], [word]) else ""
+
+
+def _bare(token: Token) -> str:
+    return token.text.removesuffix("'s").removesuffix("'")
+
+
+def _numbers(new: _Read, old: Sequence[_Read]) -> list[str]:
+    """Numbers and dates that no original has."""
+    numbers, dates = quantities(new.tokens)
+    known: Counter[str] = Counter()
+    for each in old:
+        for found in quantities(each.tokens):
+            known.update(found)
+    digits = {numeral(token.text) for token in new.tokens if token.kind == NUMBER}
+    # "One" is a pronoun at least as often as a number.
+    invented = [each for each in numbers if each not in known and (each != "1" or each in digits)]
+    return [f"number: {each}" for each in (*invented, *(d for d in dates if d not in known))]
+
+
+def _names(new: _Read, old: Sequence[_Read]) -> list[str]:
+    known = frozenset().union(*(each.words for each in old))
+    return [
+        f"name: {token.text}"
+        for token in new.tokens
+        if token.capital
+        and not token.first  # of whom it speaks is compared as its subject
+        and not is_date_word(token)
+        and token.lower not in _NOT_NAMES
+        and fold(_bare(token)) not in known
+    ]
+
+
+def _denials(new: _Read, old: Sequence[_Read]) -> list[str]:
+    found: list[str] = []
+    affirmed_before = frozenset().union(*(each.affirmed for each in old))
+    denied_before = {term for each in old for terms, _ in each.denied for term in terms}
+    denied_now = {term for terms, _ in new.denied for term in terms}
+    sides_now = alternatives(new.affirmed_words)
+    for each in old:
+        for terms, denies in each.denied:
+            head = set(terms[:_HEAD])
+            if head <= new.affirmed and not head <= affirmed_before:
+                found.append(f"affirmed: {' '.join(terms[:_HEAD])}")
+            if denies and not denied_now & set(terms) and not _turned(each, terms, sides_now):
+                found.append(f"lost: not {' '.join(terms[:_HEAD])}")
+    for terms, _ in new.denied:
+        if any(t in affirmed_before and t not in denied_before for t in terms[:_HEAD]):
+            found.append(f"denied: {' '.join(terms[:_HEAD])}")
+    return [*found, *_bare_denials(new, old)]
+
+
+def _turned(original: _Read, terms: Sequence[str], sides: dict[int, set[int]]) -> bool:
+    """Whether what is denied comes out as its opposite: "not formal" as "casual"."""
+    behind = [token.lower for token in original.tokens if set(count_terms(token.text)) & set(terms)]
+    return any(
+        group != LIKING and group in sides and not sides[group] & mentioned
+        for group, mentioned in alternatives(behind).items()
+    )
+
+
+def _bare_denials(new: _Read, old: Sequence[_Read]) -> list[str]:
+    """For scripts in which no word can be told from the next: a denial is there or it is not."""
+
+    def denies(read: _Read) -> bool:
+        return bool(markers([t.lower for t in read.tokens if t.kind == UNCASED]).get("not"))
+
+    before, now = any(map(denies, old)), denies(new)
+    if before == now:
+        return []
+    return ["denied: something" if now else "lost: a denial"]
+
+
+def _opposites(new: _Read, old: Sequence[_Read]) -> list[str]:
+    """Sides of a contrast that were exchanged, or of which one was lost."""
+    found: list[str] = []
+    now = alternatives(new.affirmed_words)
+    mentioned_now = alternatives(new.lower)
+    said: dict[int, set[int]] = {}
+    denied: set[int] = set()
+    for each in old:
+        sides = alternatives(each.affirmed_words)
+        for group, which in sides.items():
+            said.setdefault(group, set()).update(which)
+        denied |= alternatives(each.lower).keys() - sides.keys()
+    for group, which in said.items():
+        if group == LIKING:
+            continue
+        if group not in denied and not now.get(group, set()) <= which:
+            found.append("opposite: exchanged")
+        if len(which) > 1 and not which <= mentioned_now.get(group, set()):
+            found.append("opposite: lost")
+    for group in now.keys() - said.keys() - {LIKING}:
+        # What is only denied may come out as its opposite, never as itself.
+        mentioned = [alternatives(each.lower).get(group, set()) for each in old]
+        if group in denied and any(which & now[group] for which in mentioned):
+            found.append("opposite: affirmed")
+    return found
+
+
+def _markers(new: _Read, old: Sequence[_Read], type_: str) -> list[str]:
+    """Marks of what has ended, is intended or holds alone, which no merge adds or leaves out."""
+    kept = _KEPT if type_ in _PLANS else (*_KEPT, "intended")
+    now = markers(new.lower)
+    before = Counter(chain.from_iterable(markers(each.lower) for each in old))
+    return [f"marker: {each}" for each in kept if bool(now.get(each)) != bool(before[each])]
+
+
+def _unrelated(new: _Read, old: Sequence[_Read]) -> list[str]:
+    shared = sum(bool(each.terms & new.terms) for each in old)
+    found = [] if shared * _IN_COMMON >= len(old) else ["unrelated: hardly a word in common"]
+    signs = "".join(token.text for token in new.tokens if token.kind == UNCASED)
+    if signs:
+        known = {sign for each in old for token in each.tokens for sign in token.text}
+        if sum(sign not in known for sign in signs) > _NEW_SIGNS * len(signs):
+            found.append("wording: mostly new")
+    return found

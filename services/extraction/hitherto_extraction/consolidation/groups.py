@@ -1,0 +1,172 @@
+"""Which memories may become one: same tag, same subject, types that go together, at most 20."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from hitherto_extraction.pipeline.guards.opposites import alternatives
+from hitherto_extraction.pipeline.guards.subjects import USER, subject
+from hitherto_extraction.pipeline.guards.tokens import UNCASED, WORD, Token, tokenise
+from hitherto_extraction.pipeline.trust import is_higher
+from hitherto_extraction.storage.consolidation import Mark, Member
+from hitherto_shared.text.normalise import fold
+
+MAX_ORIGINALS = 20
+"""Memories in one call of the model."""
+
+_GO_TOGETHER = frozenset("preference feedback fact learning".split())
+"""Types between which a model wavers. The others have rules of their own: context fades, decisions
+never do, goals are achieved, personal details may be sealed."""
+_ABOUT_STYLE = frozenset("preference feedback".split())
+_PEOPLE = frozenset(
+    "mother mom mum father dad parent parents sister sisters brother brothers wife husband spouse "
+    "partner girlfriend boyfriend fiancé fiancée daughter daughters son sons child children kid "
+    "kids baby aunt uncle niece nephew cousin cousins grandmother grandma grandfather grandpa "
+    "friend friends colleague colleagues coworker coworkers boss manager team teammate teammates "
+    "client clients customer customers neighbour neighbours neighbor neighbors roommate flatmate "
+    "family people he she they it him her them cat cats dog dogs company employer "
+    "mẹ má bố ba cha chị anh em vợ chồng con bạn sếp đồng nghiệp gái trai ông bà cô chú bác cậu dì "
+    "hermana hermano madre padre mujer marido hija hijo amigo amiga sœur frère mère père femme "
+    "mari fille fils ami amie schwester bruder mutter vater frau mann tochter sohn freund".split()
+)
+_STYLED = frozenset(
+    "answer answers reply replies response responses message messages email emails text texts "
+    "tone style voice writing language wording explanation explanations example examples sentence "
+    "sentences paragraph paragraphs report reports document documents summary summaries code "
+    "comment comments title titles format formatting length communication content output draft "
+    "drafts letter letters post posts headline headlines bullet".split()
+)
+"""What a preference may begin with that is nobody's name."""
+_USERS_OWN = ("user's", "users'")
+_USER_UNCASED = tuple(
+    "用户 我 使用者 ユーザー 私 사용자 나는 저는 المستخدم أنا המשתמש אני ผู้ใช้ ฉัน उपयोगकर्ता मैं".split()
+)
+
+Subject = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Memories for one call of the model, the oldest first, and of whom they speak."""
+
+    members: tuple[Member, ...]
+    subject: Subject
+
+
+def plan_groups(
+    members: Sequence[Member],
+    *,
+    taken: Collection[UUID],
+    names: Collection[str],
+    levels_apart: bool,
+) -> list[Group]:
+    """Split the memories of one tag into groups of two and more.
+
+    Args:
+        members: The memories, the oldest first.
+        taken: Those that are in another group of this run.
+        names: What the user is called.
+        levels_apart: Keep what the user said apart from what others said.
+    """
+    alike: defaultdict[tuple[Subject, str, bool], list[Member]] = defaultdict(list)
+    for member in members:
+        if member.memory_id not in taken:
+            kind = "*" if member.type in _GO_TOGETHER else member.type
+            level = levels_apart and is_higher(member.origin)
+            alike[subject_of(member.content, member.type, names), kind, level].append(member)
+    return [
+        Group(tuple(chunk), about)
+        for (about, _, _), found in alike.items()
+        for start in range(0, len(found), MAX_ORIGINALS)
+        if len(chunk := found[start : start + MAX_ORIGINALS]) > 1
+    ]
+
+
+def halves(group: Group) -> list[Group]:
+    """A group in two, for a reply that was cut off."""
+    middle = len(group.members) // 2
+    return [
+        Group(group.members[:middle], group.subject),
+        Group(group.members[middle:], group.subject),
+    ]
+
+
+def fit_together(type_: str, other: str) -> bool:
+    """Whether memories of two types may become one."""
+    return type_ == other or (type_ in _GO_TOGETHER and other in _GO_TOGETHER)
+
+
+def subject_of(content: str, type_: str, names: Collection[str] = ()) -> Subject:
+    """Of whom a memory speaks; unlike keys are never merged.
+
+    A memory is about its user unless it says otherwise: by a person ("The user's sister", "Lan") at
+    its beginning. How somebody wants answers to be is about the user too, whatever it begins with.
+    """
+    tokens = tokenise(content)
+    if tokens and _uncased(tokens):
+        return _of_uncased(tokens)
+    words, first = subject(tokens, loose=False)
+    found = words or ((first,) if _possessive(first) else ())
+    if not found or set(found) & _called(names):
+        return (USER,)
+    others = {word.removesuffix("'s").removesuffix("'") for word in found} & _PEOPLE
+    about_user = USER in found or any(word in _USERS_OWN for word in found)
+    if not others and (about_user or (type_ in _ABOUT_STYLE and not _named(tokens, found))):
+        return (USER,)
+    return tuple(sorted({word for word in found if word != USER and word not in _USERS_OWN}))
+
+
+def fingerprint(members: Iterable[tuple[UUID, str]]) -> bytes:
+    """The same for the same memories with the same contents, in whatever order."""
+    digest = hashlib.sha256()
+    for memory_id, content in sorted(members, key=lambda pair: pair[0].int):
+        digest.update(memory_id.bytes)
+        digest.update(hashlib.sha256(content.encode()).digest())
+    return digest.digest()
+
+
+def mark_of(tag: str, members: Iterable[Member]) -> Mark:
+    """What is remembered of a tag after a look at it."""
+    left = [(each.memory_id, each.content) for each in members if tag in each.tags]
+    return Mark(tag, fingerprint(left), len(left))
+
+
+def _called(names: Collection[str]) -> set[str]:
+    return {part for name in names for part in (name.casefold(), *name.casefold().split()[:1])}
+
+
+def _possessive(word: str) -> bool:
+    return word.endswith(("'s", "s'")) and word not in _USERS_OWN
+
+
+def _named(tokens: Sequence[Token], words: Sequence[str]) -> bool:
+    """Whether one of the words of a subject is somebody's or something's name.
+
+    The capital of a sentence's first word proves something only where it stands alone: "Anna
+    prefers" and not "Short answers are", and where it is no side of a contrast.
+    """
+    return any(
+        token.capital
+        and token.lower in words
+        and token.lower.removesuffix("'s") not in _STYLED
+        and (not token.first or (len(words) == 1 and not alternatives([token.lower])))
+        for token in tokens
+    )
+
+
+def _uncased(tokens: Sequence[Token]) -> bool:
+    letters = sum(len(token.text) for token in tokens if token.kind == WORD)
+    return sum(len(token.text) for token in tokens if token.kind == UNCASED) > letters
+
+
+def _of_uncased(tokens: Sequence[Token]) -> Subject:
+    """Of whom a text speaks whose script knows no capitals: whoever it begins with."""
+    found = [token.text for token in tokens if token.kind == UNCASED]
+    if found[0].startswith(_USER_UNCASED):
+        return (USER,)
+    # A script with spaces gives words, one without gives clauses.
+    return ("~", fold(found[0] if len(found) > 3 else found[0][:2]))

@@ -1,0 +1,163 @@
+"""What a merged memory is, given its originals. Pure: rows in, a row out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from hitherto_extraction.consolidation.faithful import objections
+from hitherto_extraction.consolidation.groups import Group, fit_together, subject_of
+from hitherto_extraction.consolidation.reply import Item, Merges
+from hitherto_extraction.pipeline import trust
+from hitherto_extraction.pipeline.answer import fits_struct
+from hitherto_extraction.pipeline.merge import MAX_LABELS
+from hitherto_extraction.storage.consolidation import Member
+from hitherto_extraction.storage.editing import Edited
+from hitherto_shared.models import CONFIDENCES, Memory
+
+FALLING = ("operator", "user", "assistant", "tool", "document")
+"""Origins from the most to the least trusted."""
+_AGREEING = 3
+"""Conversations that make a merged memory sure, if they say the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """One statement in the place of several, before the originals are read again."""
+
+    type: str
+    content: str
+    importance: float | None
+    originals: tuple[Member, ...]
+
+
+def accept(
+    merges: Merges,
+    group: Group,
+    *,
+    names: Collection[str],
+    apart: Mapping[UUID, Collection[UUID]],
+) -> tuple[list[Merge], int]:
+    """The merges of a reply that may be carried out, and how many items were dropped.
+
+    Args:
+        merges: The reply.
+        group: What was asked about.
+        names: What the user is called.
+        apart: For each memory the merges that a person has taken it out of; two with one of them in
+            common are not merged again.
+    """
+    local = {f"e{i}": member for i, member in enumerate(group.members, 1)}
+    found: list[Merge] = []
+    dropped = merges.dropped
+    for item in merges.items:
+        originals = tuple(local[each] for each in item.merged)
+        merge = Merge(_type(item, originals), item.content, item.importance, originals)
+        if _together(merge, group, names) and not _undone(originals, apart):
+            found.append(merge)
+        else:
+            dropped += 1
+    return found, dropped
+
+
+def _type(item: Item, originals: Sequence[Member]) -> str:
+    """The model's type, if the originals' types allow it; else the commonest of theirs."""
+    if all(fit_together(item.type, each.type) for each in originals):
+        return item.type
+    types = [each.type for each in originals]
+    return max(types, key=lambda type_: (types.count(type_), -types.index(type_)))
+
+
+def _together(merge: Merge, group: Group, names: Collection[str]) -> bool:
+    trusted = all(trust.is_higher(each.origin) for each in merge.originals)
+    return (
+        not objections(merge.content, merge.type, [each.content for each in merge.originals])
+        and subject_of(merge.content, merge.type, names) == group.subject
+        and not trust.is_suspect((merge.content,), trusted=trusted)
+    )
+
+
+def _undone(originals: Sequence[Member], apart: Mapping[UUID, Collection[UUID]]) -> bool:
+    seen: set[UUID] = set()
+    for each in originals:
+        merges = set(apart.get(each.memory_id, ()))
+        if merges & seen:
+            return True
+        seen |= merges
+    return False
+
+
+def merged_row(
+    merge: Merge, originals: Sequence[Edited], *, memory_id: UUID, at: datetime, job_id: UUID
+) -> dict[str, Any]:
+    """The columns of the merged memory, without its place in the indexes.
+
+    It holds since the last of its originals began to hold: from then on all of them do. What it was
+    last told by is the newest of their evidence.
+    """
+    held = [each.memory for each in originals]
+    conversations = {each.conversation_id for each in held}
+    return {
+        "memory_id": memory_id,
+        "type": merge.type,
+        "content": merge.content,
+        "detail": "",
+        "importance": max(each.importance for each in held)
+        if merge.importance is None
+        else merge.importance,
+        "confidence": _confidence(held),
+        "source": "consolidation",
+        "origin": max((each.origin for each in held), key=FALLING.index),
+        "status": "active",
+        "tags": _united([each.tags for each in held]),
+        "keywords": _united([each.keywords for each in held]),
+        "context": _agreed([each.context for each in held]),
+        "metadata": _agreed([each.metadata for each in held]),
+        "sensitive": any(each.sensitive for each in held),
+        "conversation_id": conversations.pop() if len(conversations) == 1 else None,
+        "valid_from": max(each.valid_from for each in held),
+        "valid_to": None,
+        "expires_at": None,
+        "said_at": max(each.said_at for each in originals),
+        "superseded_by": None,
+        "supersedes": [each.memory_id for each in held],
+        "challenges": [],
+        "at": at,
+        "job_id": job_id,
+    }
+
+
+def _confidence(originals: Sequence[Memory]) -> str:
+    """HIGH if one original is, or three conversations agree; else the highest.
+
+    Conversations count where the user spoke: what a tool repeats fifty times is no surer.
+    """
+    agreeing = {
+        source.conversation_id
+        for each in originals
+        if trust.is_higher(each.origin)
+        for source in each.sources
+    }
+    if len(agreeing) >= _AGREEING:
+        return "high"
+    return max((each.confidence for each in originals), key=CONFIDENCES.index)
+
+
+def _united(labels: Sequence[Sequence[str]]) -> list[str]:
+    return list(dict.fromkeys(label for each in labels for label in each))[:MAX_LABELS]
+
+
+def _agreed(contexts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What no two originals say differently."""
+    found: dict[str, Any] = {}
+    contested: set[str] = set()
+    for context in contexts:
+        for key, value in context.items():
+            if key in found and found[key] != value:
+                contested.add(key)
+            found.setdefault(key, value)
+    agreed = {key: value for key, value in found.items() if key not in contested}
+    return agreed if fits_struct(agreed) else {}

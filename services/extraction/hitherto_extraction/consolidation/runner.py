@@ -1,0 +1,413 @@
+"""The job of kind `consolidation`: one user's crowded tags, or those of every user of a tenant.
+
+A job of the tenant goes through its users one after another. What one attempt has looked at is
+marked with the job, so that the next one goes on and counts nothing twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from hitherto_extraction.budget import Budget
+from hitherto_extraction.consolidation.asking import Answered, Asking, Background
+from hitherto_extraction.consolidation.board import Board, Wanted, read_board
+from hitherto_extraction.consolidation.groups import Group, halves
+from hitherto_extraction.consolidation.merging import Merge
+from hitherto_extraction.consolidation.writing import read_words, write_merge
+from hitherto_extraction.intake import WHY_NOT
+from hitherto_extraction.pipeline.account import Account
+from hitherto_extraction.pipeline.ask import TooMuch
+from hitherto_extraction.pipeline.result import Result
+from hitherto_extraction.provider.protocol import Completion
+from hitherto_extraction.queue import claims
+from hitherto_extraction.queue.claims import Claim, ClaimLost
+from hitherto_extraction.storage import consolidation, ledger, users
+from hitherto_extraction.storage.consolidation import Member
+from hitherto_extraction.storage.users import UserState
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.embeddings.active import active_model
+from hitherto_shared.encryption.failures import KeyServiceUnavailable, KeyUnavailable
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.model_api import ModelError, ModelMisbehaved, ModelRefused
+from hitherto_shared.models import Scope
+
+logger = logging.getLogger("hitherto.consolidation")
+
+_SECONDS = 30.0
+_USERS = 500
+_PATIENCE = 3
+"""Groups without an answer, and none with one, after which the model itself is at fault."""
+
+_COUNTS = ("groups", "merged", "created", "superseded", "skipped_unchanged", "dropped")
+
+
+@dataclass(frozen=True, slots=True)
+class ConsolidationRules:
+    """When a tag is crowded, and whether users of whom nothing is said want to be remembered."""
+
+    above: int
+    memory_enabled: bool
+
+
+class _NotWanted(Exception):
+    """The user is gone, or wants nothing learnt."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """One attempt of a job: what it has done so far, and what the model could not answer."""
+
+    held: Claim
+    wanted: Wanted
+    result: Result
+    answered: int = 0
+    failed: int = 0
+    why: ModelError | None = None
+
+    def counted(self, **more: int) -> Result:
+        """The result with more of something."""
+        counts = dict.fromkeys(_COUNTS, 0) | dict(self.result.counts)
+        for name, number in more.items():
+            counts[name] = counts.get(name, 0) + number
+        return replace(self.result, counts=counts)
+
+    def not_answered(self, error: ModelError) -> None:
+        """Note that a group got no answer; raises if no group gets one."""
+        self.failed += 1
+        self.why = error
+        if not self.answered and self.failed >= _PATIENCE:
+            raise error
+
+
+class Consolidation:
+    """Merges memories: looks across users as hitherto_maintenance, writes as hitherto_write.
+
+    What it counts: `groups` were put before the model, in `merged` of them something was merged,
+    `created` memories took the place of `superseded` ones, `skipped_unchanged` tags were as the
+    last look had left them, `dropped` items of replies were unusable or unfaithful, and
+    `skipped_changed` merges came too late, because somebody had changed an original meanwhile.
+    """
+
+    def __init__(
+        self,
+        maintenance: Database,
+        write: Database,
+        asking: Asking,
+        rules: ConsolidationRules,
+        account: Account,
+        budget: Budget | None = None,
+        keys: UserKeys | None = None,
+    ) -> None:
+        self._maintenance = maintenance
+        self._write = write
+        self._asking = asking
+        self._rules = rules
+        self._account = account
+        self._budget = budget or Budget()
+        self._keys = keys
+
+    def wanted(self, params: Mapping[str, object]) -> Wanted:
+        """What a job's parameters ask for."""
+        tag = params.get("tag")
+        return Wanted(
+            tag if isinstance(tag, str) and tag else None,
+            params.get("asked") is True,
+            self._rules.above,
+        )
+
+    async def count(
+        self,
+        connection: Connection,
+        tenant_id: str,
+        user_id: str | None,
+        wanted: Wanted,
+        key: UserKey | None = None,
+    ) -> dict[str, int]:
+        """What a run would put before the model now, by name; nothing is asked.
+
+        Args:
+            connection: The caller's, in a transaction: no key is asked for here.
+            tenant_id: Whose.
+            user_id: Of this user alone; None: of all users of the tenant.
+            wanted: What the run is to look at.
+            key: The one user's, as `key_of_names` gave it. Of all users together those whose
+                profile is sealed are counted without their names, by which a run may group a little
+                more.
+        """
+        counts = {"groups": 0, "memories": 0, "skipped_unchanged": 0}
+        page, after = [user_id] if user_id is not None else [], None if user_id is not None else ""
+        while True:
+            if after is not None:
+                page, after = await self._page(connection, tenant_id, wanted, after)
+            for each in page:
+                scope = Scope(tenant_id, each)
+                board = await read_board(connection, scope, wanted, key)
+                for crowded in board.tags:
+                    if board.unchanged(crowded) and not wanted.again:
+                        counts["skipped_unchanged"] += 1
+                        continue
+                    groups = board.groups(crowded.tag, wanted)
+                    counts["groups"] += len(groups)
+                    counts["memories"] += sum(len(group.members) for group in groups)
+            if after is None:
+                return counts
+
+    async def run(self, held: Claim) -> None:
+        """Merge what may be merged, and end the job with the counts.
+
+        A group to which the model finds no usable answer holds up none of the others; the attempt
+        fails after them, and the next one asks about that group only.
+
+        Raises:
+            ClaimLost: Somebody else has the job; nothing was written after that.
+            ModelError: The model was away, or gave no usable answer to some group.
+            BudgetSpent: The tenant's budget does not allow for the next group.
+        """
+        run = _Run(held, self.wanted(held.params), Result.of(held.result))
+        run.result = replace(
+            run.counted(), extractor=self._asking.extractor, prompt_version=self._asking.version
+        )
+        if held.user_id is not None:
+            if not await self._admit(held):
+                return
+            await self._user(run, held.scope)
+        else:
+            async for scope in self._users(run):
+                try:
+                    await self._user(run, scope)
+                except _NotWanted:
+                    logger.info("a user wants nothing learnt; their memories stay as they are")
+        if run.why is not None:
+            raise run.why
+
+        async def end(connection: Connection) -> None:
+            await claims.record_progress(
+                connection, held, done_to=0, result=run.result.stored(), finished=True
+            )
+
+        await self._write.run(end, timeout=_SECONDS)
+
+    async def _users(self, run: _Run) -> AsyncIterator[Scope]:
+        tenant_id, after = run.held.tenant_id, ""
+        while True:
+            found, last = await self._maintenance.run(
+                lambda connection: self._page(connection, tenant_id, run.wanted, after),  # noqa: B023
+                timeout=_SECONDS,
+                repeatable=True,
+            )
+            for user_id in found:
+                yield Scope(tenant_id, user_id)
+            if last is None:
+                return
+            after = last
+
+    async def _page(
+        self, connection: Connection, tenant_id: str, wanted: Wanted, after: str
+    ) -> tuple[list[str], str | None]:
+        return await consolidation.find_crowded_users(
+            connection,
+            tenant_id,
+            tag=wanted.tag,
+            above=wanted.crowded_above,
+            after=after,
+            limit=_USERS,
+        )
+
+    async def _admit(self, held: Claim) -> bool:
+        """Whether one user's job may go on; one whose user wants nothing learnt ends here."""
+
+        async def work(connection: Connection) -> bool:
+            why = self._why_not(await users.read_user(connection, held.scope))
+            if why is not None:
+                await _discard(connection, held, why)
+            return why is None
+
+        return await self._write.run(work, timeout=_SECONDS)
+
+    def _why_not(self, state: UserState | None) -> str | None:
+        if state is None or state.erased:
+            return "USER_ERASED"
+        return state.why_not_learning(self._rules.memory_enabled)
+
+    async def key_of_names(self, scope: Scope) -> UserKey | None:
+        """The key by which a sealed profile tells the user's name, if it can be had.
+
+        A key-management service may be slow: call it outside transactions.
+        """
+        if self._keys is not None and self._keys.configured:
+            with suppress(KeyUnavailable, KeyServiceUnavailable):
+                return await self._keys.open(scope.tenant_id, scope.user_id)
+        return None
+
+    async def _user(self, run: _Run, scope: Scope) -> None:
+        key = await self.key_of_names(scope)
+
+        async def look(connection: Connection) -> Board:
+            if self._why_not(await users.read_user(connection, scope)) is not None:
+                raise _NotWanted
+            return await read_board(connection, scope, run.wanted, key)
+
+        board = await self._write.run(look, timeout=_SECONDS, repeatable=True)
+        for crowded in board.tags:
+            ours = crowded.job_id == run.held.job_id
+            if board.unchanged(crowded) and (ours or not run.wanted.again):
+                board.settled.append(crowded.tag)
+                if not ours:
+                    run.result = run.counted(skipped_unchanged=1)
+                continue
+            failed = run.failed
+            for group in board.groups(crowded.tag, run.wanted):
+                try:
+                    await self._group(run, scope, board, group, ())
+                except (ModelMisbehaved, ModelRefused) as error:
+                    logger.warning("no answer to a group: %s", error)
+                    run.not_answered(error)
+            if run.failed == failed:
+                board.settled.append(crowded.tag)
+                await self._settle(run, scope, board)
+
+    async def _group(
+        self,
+        run: _Run,
+        scope: Scope,
+        board: Board,
+        group: Group,
+        wasted: Sequence[Completion],
+    ) -> None:
+        """One call of the model and the transaction of its effects."""
+
+        async def read(connection: Connection) -> Background:
+            await self._budget.require(connection, scope.tenant_id, run.held.kind)
+            return await _read(connection, scope, board, group, run.wanted)
+
+        background = await self._write.run(read, timeout=_SECONDS, repeatable=True)
+        try:
+            answered = await self._asking.ask(group, background, wasted)
+        except TooMuch as error:
+            logger.info("the reply was cut off; asking about halves of the group")
+            first, second = halves(group)
+            await self._group(run, scope, board, first, [*wasted, *error.spent])
+            await self._group(run, scope, board, second, ())
+            return
+        except ModelError as error:
+            run.result = await self._account.settle(
+                run.held, run.result, self._asking.wasted(wasted), error, scope=scope
+            )
+            raise
+        run.answered += 1
+        try:
+            written, run.result = await self._commit(run, scope, answered)
+        except Exception as error:
+            await self._account.settle(run.held, run.result, answered.charges, error, scope=scope)
+            raise
+        for merge, made in written:
+            board.replace(merge.originals, made)
+
+    async def _commit(
+        self, run: _Run, scope: Scope, answered: Answered
+    ) -> tuple[list[tuple[Merge, Member]], Result]:
+        """Write what a call yielded, but for merges of which an original has changed."""
+        held = run.held
+
+        async def work(connection: Connection) -> tuple[list[tuple[Merge, Member]], Result] | None:
+            async with connection.transaction():
+                state = await self._lock(connection, held, scope)
+                if state is None:
+                    return None
+                at = await users.database_now(connection)
+                active = await active_model(connection)
+                model = answered.embedded_by
+                usable = model if active is None or active[0] == model else None
+                written: list[tuple[Merge, Member]] = []
+                for ready in answered.merges:
+                    made = await write_merge(
+                        connection,
+                        scope,
+                        ready,
+                        model=usable,
+                        at=at,
+                        job_id=held.job_id,
+                        encrypts=state.encrypts,
+                    )
+                    if made is not None:
+                        written.append((ready.merge, made))
+                await ledger.charge(
+                    connection, scope, held.job_id, held.kind, list(answered.charges)
+                )
+                result = _after(run, answered, written)
+                await claims.record_progress(
+                    connection,
+                    held,
+                    done_to=0,
+                    result=result.stored(),
+                    finished=False,
+                    users=[scope.user_id] if written else (),
+                )
+            return written, result
+
+        done = await self._write.run(work, timeout=_SECONDS)
+        if done is None:
+            raise _gone(held)
+        return done
+
+    async def _settle(self, run: _Run, scope: Scope, board: Board) -> None:
+        """Remember what the looks at a user's tags up to now have left."""
+
+        async def work(connection: Connection) -> bool:
+            async with connection.transaction():
+                if await self._lock(connection, run.held, scope) is None:
+                    return False
+                await consolidation.mark(connection, scope, board.marks(), job_id=run.held.job_id)
+            return True
+
+        if not await self._write.run(work, timeout=_SECONDS):
+            raise _gone(run.held)
+
+    async def _lock(self, connection: Connection, held: Claim, scope: Scope) -> UserState | None:
+        """Become the only writer of the user's memories; None if they want nothing learnt."""
+        state = await users.lock_user(connection, scope)
+        await claims.hold(connection, held)
+        why = self._why_not(state)
+        if why is not None and held.user_id is not None:
+            await _discard(connection, held, why)
+        return state if why is None else None
+
+
+async def _read(
+    connection: Connection, scope: Scope, board: Board, group: Group, wanted: Wanted
+) -> Background:
+    ids = [each.memory_id for each in group.members]
+    # Who names a tag wants it merged, whatever was taken apart in it before.
+    apart = {} if wanted.again else await consolidation.taken_apart(connection, scope, ids)
+    return Background(board.names, apart, await read_words(connection, scope, ids))
+
+
+def _after(run: _Run, answered: Answered, written: Sequence[tuple[Merge, Member]]) -> Result:
+    late = len(answered.merges) - len(written)
+    result = run.counted(
+        groups=1,
+        merged=bool(written),
+        created=len(written),
+        superseded=sum(len(merge.originals) for merge, _ in written),
+        dropped=answered.dropped,
+        **({"skipped_changed": late} if late else {}),
+    ).with_charges(list(answered.charges))
+    return replace(
+        result,
+        memories_created=result.memories_created + len(written),
+        dropped_items=result.dropped_items + answered.dropped,
+        model=answered.answered_by,
+    )
+
+
+def _gone(held: Claim) -> Exception:
+    return ClaimLost() if held.user_id is not None else _NotWanted()
+
+
+async def _discard(connection: Connection, held: Claim, why: str) -> None:
+    text = WHY_NOT.get(why, "the user was erased")
+    await claims.discard(connection, held, error=f"{why}: {text}", reason=why)

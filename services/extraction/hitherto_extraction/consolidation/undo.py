@@ -1,0 +1,144 @@
+"""Takes a merge back: the originals hold again, the merged memory is archived."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from hitherto_extraction.consolidation.groups import mark_of
+from hitherto_extraction.once import Work
+from hitherto_extraction.storage import consolidation, editing, ledger, users
+from hitherto_extraction.storage.editing import Edited
+from hitherto_extraction.storage.ledger import Event
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.errors import WrongState
+from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope
+
+_UNDOABLE = (*CURRENT_STATUSES, "quarantined")
+_REASON = "the merge was undone"
+
+
+def undo(
+    scope: Scope, memory_id: UUID, *, actor: str, key: UserKey | None = None
+) -> Work[list[Memory]]:
+    """A call of UndoConsolidation; the outcome is the originals, the oldest first.
+
+    It raises `KeyNeeded` where one of the memories is sealed and there is no `key`.
+    """
+
+    async def change(connection: Connection) -> list[Memory]:
+        await users.hold_off_erase(connection, scope)
+        await users.lock_user(connection, scope)
+        return await undo_merge(connection, scope, memory_id, actor=actor, key=key)
+
+    async def again(connection: Connection, ids: Sequence[str]) -> list[Memory]:
+        found = await editing.read(connection, scope, [UUID(each) for each in ids], key)
+        return _oldest_first(found.values())
+
+    return Work(
+        change=change,
+        ids=lambda found: [str(each.memory_id) for each in found],
+        again=again,
+        users=lambda _: [scope.user_id],
+    )
+
+
+async def undo_merge(
+    connection: Connection,
+    scope: Scope,
+    memory_id: UUID,
+    *,
+    actor: str,
+    reason: str = _REASON,
+    key: UserKey | None = None,
+) -> list[Memory]:
+    """Take a merged memory apart; the originals, ACTIVE again, the oldest first.
+
+    The caller holds the user's row. Originals that have got another status since stay as they are.
+    The merged memory becomes ARCHIVED: it is no longer found, neither by readers nor as a duplicate
+    of what is said next. The tags concerned count as looked at, so that nothing merges them again
+    at once.
+
+    Raises:
+        NotFound: The user has no such memory.
+        WrongState: It was not made by consolidation, is not current, or replaces nothing any more.
+        KeyNeeded: One of the memories has been sealed since, and there is no `key`.
+    """
+    merged = await editing.read_one(connection, scope, memory_id, key)
+    if merged.memory.source != "consolidation":
+        raise _conflict(merged, "was not made by consolidation, so there is nothing to undo")
+    if merged.memory.status not in _UNDOABLE:
+        raise _conflict(merged, f"is {merged.memory.status.upper()}; only a current one is undone")
+    held = await editing.read(connection, scope, merged.memory.supersedes, key)
+    originals = [
+        each
+        for each in held.values()
+        if each.memory.status == "superseded" and each.memory.superseded_by == memory_id
+    ]
+    if not originals:
+        raise _conflict(merged, "replaces no memory any more, so there is nothing to bring back")
+    at = await users.database_now(connection)
+    events = []
+    back = {each.memory.memory_id for each in originals}
+    for each in originals:
+        after = replace(each, memory=replace(each.memory, status="active", superseded_by=None))
+        await editing.write_version(connection, scope, after, at=at, key=key)
+        events.append(_event("restored", each, after, reason, related=memory_id))
+    archived = replace(
+        merged,
+        memory=replace(
+            merged.memory,
+            status="archived",
+            supersedes=[each for each in merged.memory.supersedes if each not in back],
+        ),
+        challenges=(),
+    )
+    await editing.write_version(connection, scope, archived, at=at, key=key)
+    events.append(_event("archived", merged, archived, reason))
+    await ledger.record(connection, scope, None, events, actor=actor)
+    await _mark(connection, scope, originals)
+    found = await editing.read(connection, scope, sorted(back), key)
+    return _oldest_first(found.values())
+
+
+async def _mark(connection: Connection, scope: Scope, originals: Sequence[Edited]) -> None:
+    # A mark holds the tag in clear, and no sealed memory is ever merged by it.
+    tags = sorted({tag for each in originals if not each.sealed for tag in each.memory.tags})
+    members = await consolidation.read_members(connection, scope, tags)
+    await consolidation.mark(
+        connection, scope, [mark_of(tag, members) for tag in tags], job_id=None
+    )
+
+
+def _event(
+    action: str, before: Edited, after: Edited, reason: str, related: UUID | None = None
+) -> Event:
+    old, new = editing.difference(before.memory, after.memory, sealed=before.sealed)
+    return Event(
+        "memory",
+        action,
+        before.memory.version + 1,
+        reason,
+        before.memory.memory_id,
+        before=old,
+        after=new,
+        related=related,
+    )
+
+
+def _oldest_first(found: Iterable[Edited]) -> list[Memory]:
+    held = [each.memory for each in found]
+    return sorted(held, key=lambda memory: (memory.created_at, memory.memory_id))
+
+
+def _conflict(merged: Edited, why: str) -> WrongState:
+    return WrongState(
+        f"this memory {why}",
+        reason="MEMORY_STATUS_CONFLICT",
+        metadata={
+            "memory_id": str(merged.memory.memory_id),
+            "status": merged.memory.status.upper(),
+        },
+    )

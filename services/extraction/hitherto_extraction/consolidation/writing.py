@@ -1,0 +1,192 @@
+"""Writes merges: the merged memory, its originals as superseded, history, indexes and vectors.
+
+Runs in the transaction of a caller who holds the user's row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import UUID
+
+from hitherto_extraction.consolidation.merging import Merge, merged_row
+from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
+from hitherto_extraction.storage import (
+    consolidation,
+    editing,
+    keyword_index,
+    ledger,
+    memories,
+    sources,
+)
+from hitherto_extraction.storage.consolidation import Member
+from hitherto_extraction.storage.editing import Edited
+from hitherto_extraction.storage.ledger import Event
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.encryption.needed import KeyNeeded
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.models import Scope
+from hitherto_shared.text.terms import count_terms
+
+ACTOR = "consolidation"
+_REASON = "merged with memories that say much the same"
+_SOURCES = 4
+"""Newest messages of an original whose words stand behind the merged memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A merge with the words behind it and its vectors: of the content, and of these words.
+
+    Vectors are None where the embedder was away.
+    """
+
+    merge: Merge
+    words: str
+    content_vector: Vector | None = None
+    words_vector: Vector | None = None
+
+
+async def write_merge(
+    connection: Connection,
+    scope: Scope,
+    ready: Ready,
+    *,
+    model: str | None,
+    at: datetime,
+    job_id: UUID,
+    encrypts: bool,
+) -> Member | None:
+    """Carry out one merge; None if an original is no longer what the model was shown.
+
+    Args:
+        connection: In the transaction.
+        scope: Whose memories.
+        ready: The merge, made before the transaction.
+        model: The embedding model of the vectors, or None if they are of no use any more.
+        at: When.
+        job_id: The job that merges.
+        encrypts: Whether the user encrypts, as read under the lock: then no index gets a word of
+            what was said.
+    """
+    merge = ready.merge
+    ids = [each.memory_id for each in merge.originals]
+    try:
+        found = await editing.read(connection, scope, ids)
+    except KeyNeeded:
+        # One has been sealed since: what is sensitive is not merged.
+        return None
+    if any(_changed(each, found.get(each.memory_id)) for each in merge.originals):
+        return None
+    originals = [found[memory_id] for memory_id in ids]
+    vector = ready.content_vector if model is not None else None
+    row = merged_row(merge, originals, memory_id=uuid7(), at=at, job_id=job_id)
+    words = "" if encrypts else await _words_now(connection, scope, merge.originals)
+    row |= await _index(connection, scope, row["content"], words)
+    row["embedding_state"] = "pending" if vector is None else "stored"
+    merged_id: UUID = row["memory_id"]
+    await memories.insert(connection, scope, [row])
+    await consolidation.inherit(connection, scope, ids, into=merged_id)
+    if vector is not None and model is not None:
+        await memories.write_vectors(
+            connection, scope, [(merged_id, "active", vector)], model=model
+        )
+        # A message may have been sealed or removed since the vector was made.
+        if ready.words_vector is not None and words == ready.words:
+            await memories.write_source_vectors(
+                connection, scope, [(merged_id, ready.words_vector)], model=model
+            )
+    created = await editing.read_one(connection, scope, merged_id)
+    events = [
+        Event(
+            "memory",
+            "created",
+            1,
+            f"merged from {len(originals)} memories",
+            merged_id,
+            after=editing.shown(created.memory),
+        )
+    ]
+    for original in originals:
+        events.append(await _supersede(connection, scope, original, merged_id, at, job_id))
+    await ledger.record(connection, scope, job_id, events, actor=ACTOR)
+    return Member(
+        memory_id=merged_id,
+        version=1,
+        type=created.memory.type,
+        content=created.memory.content,
+        origin=created.memory.origin,
+        tags=created.memory.tags,
+        valid_from=created.memory.valid_from,
+        said_at=created.said_at,
+    )
+
+
+def _changed(shown: Member, now: Edited | None) -> bool:
+    return (
+        now is None
+        or now.memory.version != shown.version
+        or now.memory.status != "active"
+        or now.memory.sensitive
+    )
+
+
+async def _index(connection: Connection, scope: Scope, content: str, words: str) -> dict[str, int]:
+    terms = count_terms(content, words)
+    number = 1 + await keyword_index.reserve_numbers(
+        connection, scope, texts=1, documents=1, terms=terms.total()
+    )
+    await keyword_index.append(connection, scope, {number: terms})
+    return {"lexical_no": number, "lexical_length": terms.total()}
+
+
+async def _supersede(
+    connection: Connection,
+    scope: Scope,
+    original: Edited,
+    by: UUID,
+    at: datetime,
+    job_id: UUID,
+) -> Event:
+    after = replace(
+        original, memory=replace(original.memory, status="superseded", superseded_by=by)
+    )
+    await editing.write_version(connection, scope, after, at=at, job_id=job_id)
+    before, changed = editing.difference(original.memory, after.memory)
+    return Event(
+        "memory",
+        "superseded",
+        original.memory.version + 1,
+        _REASON,
+        original.memory.memory_id,
+        before=before,
+        after=changed,
+        related=by,
+    )
+
+
+async def read_words(
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
+) -> dict[UUID, list[str]]:
+    """For each memory the words of the messages behind it that are held in clear."""
+    said = await sources.read_words(
+        connection, scope, memory_ids, newest=_SOURCES, characters=MAX_SOURCE_TEXT
+    )
+    return {memory_id: [text for _, text in found] for memory_id, found in said.items()}
+
+
+async def _words_now(connection: Connection, scope: Scope, originals: Sequence[Member]) -> str:
+    """What `source_words` of these memories is now that nobody else writes."""
+    words = await read_words(connection, scope, [each.memory_id for each in originals])
+    return source_words(words, originals, MAX_SOURCE_TEXT)
+
+
+def source_words(
+    words: Mapping[UUID, Sequence[str]], originals: Sequence[Member], characters: int
+) -> str:
+    """The words behind some memories together, each once, within a number of characters."""
+    return "\n".join(
+        dict.fromkeys(text for each in originals for text in words.get(each.memory_id, ()) if text)
+    )[:characters]

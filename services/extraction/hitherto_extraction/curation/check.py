@@ -1,0 +1,222 @@
+"""Checks what a saved memory contradicts, by one call of the model.
+
+`SaveMemory` asks no model, so that it is done at once; the job that it queues puts the statement to
+the model as if it had just been said. Of the answer only contradictions and achieved goals count,
+and whatever they say took the place of a memory is the saved one. They pass the rules of every
+reply: guards, the cap, trust. The check runs where learning is switched off too: the statement was
+saved on purpose. Where memory is off it does not.
+
+What the memory says is what was asked about: if it is forgotten or reworded meanwhile, nothing
+follows from the answer. Where nothing else is known, nothing is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from hitherto_extraction.intake import WHY_NOT
+from hitherto_extraction.pipeline.answer import Answer, ClosedItem
+from hitherto_extraction.pipeline.commit import Outcome
+from hitherto_extraction.pipeline.evidence import Witnesses
+from hitherto_extraction.pipeline.extraction import Asked, Extraction
+from hitherto_extraction.pipeline.operations import Plan
+from hitherto_extraction.pipeline.plan import Situation, make_plan
+from hitherto_extraction.pipeline.result import Result
+from hitherto_extraction.pipeline.write import Occasion, Vectors, write_plan
+from hitherto_extraction.queue import claims
+from hitherto_extraction.queue.claims import Claim
+from hitherto_extraction.storage import known_memories, ledger, users
+from hitherto_extraction.storage.conversations import StoredMessage
+from hitherto_extraction.storage.known_memories import Known
+from hitherto_extraction.storage.ledger import Charge
+from hitherto_extraction.storage.users import UserState
+from hitherto_extraction.user_key import key_of, sealing_key
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_keys import UserKeys
+
+_SECONDS = 30.0
+_SAVED = 0
+"""Index under which the plan knows the saved memory."""
+_SPEAKERS = {"operator": "user", "document": "tool"}
+"""How an origin that is no role appears in the prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """The memory as it is asked about, and what the model is shown."""
+
+    saved: Known
+    asked: Asked
+
+
+class Check:
+    """Runs extraction jobs that name a memory instead of messages; the role is hitherto_write."""
+
+    def __init__(
+        self,
+        database: Database,
+        extraction: Extraction,
+        *,
+        memory_enabled: bool,
+        keys: UserKeys | None = None,
+    ) -> None:
+        """Work on `database`; `memory_enabled` holds for users who did not choose."""
+        self._database = database
+        self._keys = keys
+        self._extraction = extraction
+        self._memory_enabled = memory_enabled
+
+    async def run(self, held: Claim) -> None:
+        """Check one memory; one that is gone or current no longer contradicts nothing.
+
+        Raises:
+            ClaimLost: Somebody else has the job; nothing was written after that.
+            ModelError: The model gave no usable answer.
+            KeyUnavailable: The user encrypts, and their key cannot be had.
+            KeyServiceUnavailable: The same, for now.
+        """
+        key = await key_of(self._database, self._keys, held.scope)
+        question = await self._database.run(
+            lambda connection: self._open(connection, held, key), timeout=_SECONDS
+        )
+        if question is None:
+            return
+        result, charges = Result.of(held.result), list[Charge]()
+        try:
+            outcome = await self._extraction.answer(question.asked, "", result, closing_only=True)
+            charges = list(outcome.charges)
+            await self._database.run(
+                lambda connection: self._commit(connection, held, question.saved, outcome, key),
+                timeout=_SECONDS,
+            )
+        except Exception as error:
+            await self._extraction.account.settle(held, result, charges, error)
+            raise
+
+    async def _open(
+        self, connection: Connection, held: Claim, key: UserKey | None
+    ) -> _Question | None:
+        """What to ask; None if there is nothing to ask, and then the job has ended."""
+        async with connection.transaction():
+            state = await users.read_user(connection, held.scope)
+            if await self._discarded(connection, held, state):
+                return None
+            memory_id = UUID(str(held.params["memory_id"]))
+            saved = await _current(connection, held, memory_id, key)
+            if saved is not None:
+                role = _SPEAKERS.get(saved.origin, saved.origin)
+                said = StoredMessage(1, "", role, "", saved.content, saved.said_at)
+                asked = await self._extraction.prompt(
+                    connection, held.scope, "", [said], without={memory_id}, key=key
+                )
+                if asked.local_memories:
+                    return _Question(saved, asked)
+            await _finish(connection, held, Result.of(held.result))
+            return None
+
+    async def _discarded(
+        self, connection: Connection, held: Claim, state: UserState | None
+    ) -> bool:
+        """End the job if its user is gone or wants no memory."""
+        if state is None or state.erased:
+            why, text = "USER_ERASED", "the user was erased"
+        elif state.why_not_learning(self._memory_enabled) == "MEMORY_DISABLED":
+            why = "MEMORY_DISABLED"
+            text = WHY_NOT[why]
+        else:
+            return False
+        await claims.discard(connection, held, error=f"{why}: {text}", reason=why)
+        return True
+
+    async def _commit(
+        self,
+        connection: Connection,
+        held: Claim,
+        asked_about: Known,
+        outcome: Outcome,
+        key: UserKey | None,
+    ) -> None:
+        scope = held.scope
+        async with connection.transaction():
+            state = await users.lock_user(connection, scope)
+            await claims.hold(connection, held)
+            if await self._discarded(connection, held, state):
+                return
+            sealing = sealing_key(state, key)
+            result = outcome.result
+            saved = await _current(connection, held, asked_about.memory_id, key)
+            if saved is not None and saved.content == asked_about.content:
+                plan = await _plan(connection, held, saved, outcome, key)
+                at = await users.database_now(connection)
+                occasion = Occasion(scope, held.job_id, None, at, key=key, sealing=sealing)
+                await write_plan(connection, occasion, plan, Vectors("", {}, {}))
+                result = result.with_plan(plan, outcome.answer.dropped)
+            await ledger.charge(connection, scope, held.job_id, held.kind, outcome.charges)
+            await _finish(connection, held, result)
+
+
+async def _current(
+    connection: Connection, held: Claim, memory_id: UUID, key: UserKey | None
+) -> Known | None:
+    known = await known_memories.read_known(connection, held.scope, [memory_id], key)
+    found = known.get(memory_id)
+    return found if found is not None and found.status == "active" else None
+
+
+async def _plan(
+    connection: Connection, held: Claim, saved: Known, outcome: Outcome, key: UserKey | None
+) -> Plan:
+    """What ceases to hold because of the saved memory."""
+    scope = held.scope
+    said = StoredMessage(1, "", saved.origin, "", saved.content, saved.said_at)
+    answer = outcome.answer
+    plan = make_plan(
+        Situation(
+            answer=Answer(
+                contradicted=_by_the_saved(answer.contradicted),
+                achieved=_by_the_saved(answer.achieved),
+            ),
+            witnesses=Witnesses("", {"m1": said}),
+            local_memories=outcome.local_memories,
+            known=await known_memories.read_known(
+                connection, scope, [saved.memory_id, *outcome.local_memories.values()], key
+            ),
+            neighbours={},
+            vectors={},
+            threshold=1.0,
+            active_count=await known_memories.count_active(connection, scope),
+            stated={_SAVED: saved.memory_id},
+        )
+    )
+    # It may have begun to hold long before it was saved.
+    plan.closures = [
+        replace(each, valid_to=max(saved.valid_from, each.before.valid_from))
+        if each.status == "contradicted"
+        else each
+        for each in plan.closures
+    ]
+    return plan
+
+
+def _by_the_saved(items: Sequence[ClosedItem]) -> list[ClosedItem]:
+    return [replace(item, by=_SAVED, source_ids=None) for item in items]
+
+
+async def _finish(connection: Connection, held: Claim, result: Result) -> None:
+    await claims.record_progress(connection, held, done_to=0, result=result.stored(), finished=True)
+
+
+class Reads:
+    """Gives an extraction job to whoever reads what it names: messages, or a saved memory."""
+
+    def __init__(self, extraction: Extraction, check: Check) -> None:
+        self._extraction = extraction
+        self._check = check
+
+    async def run(self, held: Claim) -> None:
+        """Run the job; see `Extraction.run` and `Check.run`."""
+        reader = self._check if "memory_id" in held.params else self._extraction
+        await reader.run(held)

@@ -1,0 +1,243 @@
+"""Clears what is remembered of a user (H1): everything becomes FORGOTTEN, in bounded steps.
+
+The first step stops the learning: what was said before it can no longer become a memory, whichever
+job has it in hand. Then memories are forgotten batch by batch and conversations are removed one by
+one, each in a transaction of its own, so that other writers of the user wait for one step only.
+The last step remembers the idempotency key. A call that is cut off leaves what it has done; called
+again it goes on with the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from hitherto_extraction.curation.conversations import delete_conversation
+from hitherto_extraction.curation.profile_edit import CLEARABLE
+from hitherto_extraction.curation.profiles import update_profile
+from hitherto_extraction.once import Identity, Outcome, Work, once
+from hitherto_extraction.queue.jobs import announce
+from hitherto_extraction.storage import clearing, idempotency, profiles, users
+from hitherto_extraction.user_key import with_keys
+from hitherto_shared.audit.trail import Trail
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.errors import NotFound
+from hitherto_shared.models import Scope
+
+BATCH = 500
+"""Memories that are forgotten in one transaction."""
+REASON = "all memories were cleared"
+
+Counts = dict[str, int]
+Done = TypeVar("Done")
+
+
+@dataclass(frozen=True, slots=True)
+class ToClear:
+    """Whose memories are cleared, by whom, and what else."""
+
+    scope: Scope
+    actor: str
+    profile: bool
+    conversations: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Extent:
+    """What there was when the call began: until when it was made, and which conversations."""
+
+    before: datetime
+    conversations: Sequence[str]
+
+
+class Clearing:
+    """Clears.
+
+    Attributes:
+        write: The database in the role hitherto_write.
+        removal: The database in the role hitherto_removal.
+        max_attempts: What jobs get that are made only to own messages.
+        trail: Where the call is written down.
+        keys: What opens a profile that is sealed.
+    """
+
+    def __init__(
+        self,
+        write: Database,
+        removal: Database,
+        *,
+        max_attempts: int,
+        trail: Trail | None = None,
+        keys: UserKeys | None = None,
+    ) -> None:
+        self._write = write
+        self._removal = removal
+        self._trail = trail
+        self._max_attempts = max_attempts
+        self._keys = keys
+
+    async def run(
+        self, identity: Identity | None, wanted: ToClear, *, timeout: float
+    ) -> Outcome[Counts]:
+        """Clear, or answer as the first call with the same key did.
+
+        The counts are those of this call: what an earlier one did that was cut off is not counted
+        again.
+
+        Args:
+            identity: The caller's key, or None if the call came without one.
+            wanted: What to clear.
+            timeout: Seconds for all of it.
+
+        Raises:
+            AlreadyExists: The key was used for another body.
+            WrongState: The user was erased.
+        """
+        ends = asyncio.get_running_loop().time() + timeout
+
+        def left() -> float:
+            return ends - asyncio.get_running_loop().time()
+
+        async def step(database: Database, work: Callable[[Connection], Awaitable[Done]]) -> Done:
+            async def whole(connection: Connection) -> Done:
+                async with connection.transaction():
+                    return await work(connection)
+
+            return await database.run(whole, timeout=left())
+
+        counts = Counter[str]()
+        extent = await step(
+            self._write, lambda connection: self._begin(connection, identity, wanted)
+        )
+        if extent is not None:
+            while done := await step(
+                self._write, lambda connection: _forget(connection, wanted, extent.before)
+            ):
+                counts["memories"] += done
+            for name in extent.conversations:
+                removed = await step(
+                    self._removal,
+                    lambda connection: _remove(connection, wanted.scope, name),  # noqa: B023
+                )
+                counts.update(removed)
+
+        async def change(connection: Connection, key: UserKey | None) -> Counts:
+            return await _finish(connection, wanted, counts, key)
+
+        async def again(_connection: Connection, ids: Sequence[str]) -> Counts:
+            first: Counts = json.loads(ids[0]) if ids else {}
+            return first
+
+        async def finish(opened: Mapping[Scope, UserKey]) -> Outcome[Counts]:
+            key = opened.get(wanted.scope)
+            return await once(
+                self._removal,
+                identity,
+                Work(
+                    lambda connection: change(connection, key),
+                    ids=lambda made: [json.dumps(made)],
+                    again=again,
+                    users=lambda _: [wanted.scope.user_id],
+                ),
+                timeout=left(),
+                trail=self._trail,
+            )
+
+        return await with_keys(self._keys, [wanted.scope], finish)
+
+    async def _begin(
+        self, connection: Connection, identity: Identity | None, wanted: ToClear
+    ) -> _Extent | None:
+        """Stop the learning and see how much there is; None if the key has been used."""
+        if identity is not None:
+            first = await idempotency.replayed(
+                connection,
+                tenant_id=identity.tenant_id,
+                rpc=identity.rpc,
+                key=identity.key,
+                body_hash=identity.body_hash,
+            )
+            if first is not None:
+                return None
+        scope = wanted.scope
+        await users.enter_user(connection, scope)
+        await users.lock_user(connection, scope)
+        for job_id in await clearing.stop_learning(
+            connection, scope, max_attempts=self._max_attempts
+        ):
+            await announce(connection, str(job_id))
+        await announce(connection, "queued")
+        return _Extent(
+            await users.database_now(connection),
+            await clearing.find_conversations(connection, scope) if wanted.conversations else (),
+        )
+
+
+async def _forget(connection: Connection, wanted: ToClear, before: datetime) -> int:
+    await users.enter_user(connection, wanted.scope)
+    await users.lock_user(connection, wanted.scope)
+    return await clearing.forget_some(
+        connection,
+        wanted.scope,
+        before=before,
+        at=await users.database_now(connection),
+        actor=wanted.actor,
+        reason=REASON,
+        limit=BATCH,
+    )
+
+
+async def _remove(connection: Connection, scope: Scope, conversation_id: str) -> Counts:
+    """Remove one conversation; nothing if somebody else has done so meanwhile."""
+    try:
+        counts = await delete_conversation(connection, scope, conversation_id)
+    except NotFound:
+        return {}
+    return {"conversations": 1, "messages": counts["messages"]}
+
+
+async def _finish(
+    connection: Connection, wanted: ToClear, counts: Counter[str], key: UserKey | None
+) -> Counts:
+    """What takes one transaction, and the counts by name; every name is there."""
+    scope = wanted.scope
+    await users.enter_user(connection, scope)
+    await users.lock_user(connection, scope)
+    await clearing.drop_groups(connection, scope)
+    emptied = 0
+    if wanted.profile:
+        emptied = await _empty_profile(connection, wanted, key)
+    if wanted.conversations:
+        await clearing.drop_working_memory(connection, scope)
+    return {
+        "memories": counts["memories"],
+        "profiles": emptied,
+        "conversations": counts["conversations"],
+        "messages": counts["messages"],
+    }
+
+
+async def _empty_profile(connection: Connection, wanted: ToClear, key: UserKey | None) -> int:
+    """Take away what the profile says and what was learnt from behaviour; 1 if there was any.
+
+    Department and access level stay: a credential that manages profiles decides about these.
+    """
+    held, _ = await profiles.read_profile(connection, wanted.scope, key)
+    emptied = await update_profile(
+        connection,
+        wanted.scope,
+        {},
+        [(name,) for name in CLEARABLE],
+        version=0,
+        actor=wanted.actor,
+        key=key,
+    )
+    ways = await clearing.drop_preferences(connection, wanted.scope)
+    return int(emptied.version != held.version or ways > 0)

@@ -1,0 +1,50 @@
+"""Removes a conversation (F7): its words go for good, what was learnt from them stays."""
+
+from __future__ import annotations
+
+from hitherto_extraction.pipeline.concluding import drop_summary
+from hitherto_extraction.pipeline.passages import drop_messages
+from hitherto_extraction.pipeline.reindex import reindex
+from hitherto_extraction.queue.jobs import announce
+from hitherto_extraction.storage import conversation_removal, conversations, removal, users
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.errors import NotFound
+from hitherto_shared.models import Scope
+
+
+async def delete_conversation(
+    connection: Connection, scope: Scope, conversation_id: str
+) -> dict[str, int]:
+    """Remove a conversation with its messages and summary; how many rows, by name.
+
+    Memories learnt from it stay, without a word of it and without its name. Its jobs that have not
+    ended are cancelled; none of them can be run again. The role is hitherto_removal.
+
+    Raises:
+        NotFound: The user has no such conversation.
+        WrongState: The user was erased.
+    """
+    await users.enter_user(connection, scope)
+    await users.lock_user(connection, scope)
+    counters = await conversations.lock_conversation(connection, scope, conversation_id)
+    if counters is None:
+        raise NotFound(
+            "this user has no such conversation",
+            reason="CONVERSATION_NOT_FOUND",
+            metadata={"conversation_id": conversation_id},
+        )
+    cancelled = await conversation_removal.cancel_jobs(connection, scope, conversation_id)
+    messages = await conversation_removal.find_messages(connection, scope, conversation_id)
+    await drop_messages(connection, scope, [message.key for message in messages])
+    learnt = await removal.remove_messages(connection, scope, messages)
+    kept = await conversation_removal.clear_name(connection, scope, conversation_id)
+    await reindex(connection, scope, learnt)
+    summaries = await drop_summary(connection, scope, conversation_id)
+    await conversation_removal.remove(connection, scope, conversation_id)
+    await announce(connection, "queued")
+    return {
+        "messages": len(messages),
+        "summaries": summaries,
+        "jobs_cancelled": cancelled,
+        "memories_kept": kept,
+    }

@@ -1,0 +1,347 @@
+"""Corrects a memory by hand: any field, as a new version under the same id.
+
+A correction is the newest word about the memory: evidence from before it never overwrites it.
+Who said the memory stays what it was, since whoever corrects it speaks for themselves only: a
+correction is no way to make a tool's word the user's. New words pass the same look as any: what
+reads as an instruction to the assistant waits for review. One that was replaced by another is not
+corrected: the other one is what is believed. Nor is one that was forgotten.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from hitherto_extraction.pipeline import trust
+from hitherto_extraction.pipeline.answer import (
+    EVENT_TYPES,
+    MAX_EVENT_CHARACTERS,
+    MAX_STRUCT_BYTES,
+    fits_struct,
+)
+from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
+from hitherto_extraction.pipeline.indexing import with_keywords
+from hitherto_extraction.pipeline.sealed_memories import is_sensitive, write_sealed
+from hitherto_extraction.storage import (
+    editing,
+    keyword_index,
+    ledger,
+    memories,
+    sealed_memories,
+    sources,
+    users,
+)
+from hitherto_extraction.storage import profiles as people
+from hitherto_extraction.storage.editing import Edited
+from hitherto_extraction.storage.ledger import Event
+from hitherto_extraction.storage.sealed_words import SENSITIVE_TYPES
+from hitherto_extraction.user_key import sealing_key
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.embeddings.active import active_model
+from hitherto_shared.embeddings.protocol import Embedder, Vector
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.errors import Conflict, WrongState, invalid
+from hitherto_shared.model_api import ModelError
+from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope
+from hitherto_shared.text.normalise import fold
+from hitherto_shared.text.terms import count_terms
+
+logger = logging.getLogger("hitherto.curation")
+
+FIELDS = (
+    "content",
+    "detail",
+    "type",
+    "importance",
+    "confidence",
+    "tags",
+    "keywords",
+    "entities",
+    "context",
+    "metadata",
+    "valid_from",
+    "valid_to",
+    "expires_at",
+    "sensitive",
+)
+STRUCTS = ("context", "metadata")
+_CORRECTABLE = (*CURRENT_STATUSES, "archived", "quarantined")
+_SOURCES = 20
+_CLEARED: Mapping[str, Any] = {
+    "detail": "",
+    "type": "fact",
+    "importance": 0.5,
+    "confidence": "medium",
+    "tags": (),
+    "keywords": (),
+    "entities": (),
+    "context": {},
+    "metadata": {},
+    "valid_to": None,
+    "expires_at": None,
+    "sensitive": False,
+}
+"""What a path without a value leaves behind. Content and `valid_from` cannot be cleared."""
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """What to change.
+
+    Attributes:
+        values: The new values by field.
+        paths: Fields, or keys within context and metadata; what `values` lacks is cleared.
+        version: The version it was made from; 0 for whichever there is.
+    """
+
+    values: Mapping[str, Any]
+    paths: Sequence[Path]
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NewVector:
+    """The vector of new content, and the model it is of; none while nobody could make it."""
+
+    model: str
+    vector: Vector | None
+
+
+async def embed(embedder: Embedder, correction: Correction, *, seconds: float) -> NewVector | None:
+    """The vector of the new content, made before the transaction; None if content stays.
+
+    While nobody can make it within `seconds`, the memory waits for its vector.
+    """
+    if ("content",) not in correction.paths or "content" not in correction.values:
+        return None
+    model = embedder.name
+    try:
+        batch = await embedder.embed([correction.values["content"]], timeout=seconds)
+    except ModelError as error:
+        logger.warning("corrected without a vector, embedder out of reach: %s", error)
+        return NewVector(model, None)
+    return NewVector(model, batch.vectors[0])
+
+
+async def correct(
+    connection: Connection,
+    scope: Scope,
+    memory_id: UUID,
+    correction: Correction,
+    vector: NewVector | None,
+    *,
+    actor: str,
+    key: UserKey | None = None,
+) -> Memory:
+    """Correct a memory in the caller's transaction.
+
+    Of a user who encrypts, one that is sensitive is sealed, and one that is so no longer opened.
+
+    Raises:
+        KeyNeeded: The memory is sealed, or is to be, and there is no `key`.
+        NotFound: The user has no such memory.
+        Conflict: It has another version by now.
+        WrongState: The user was erased, or the memory was replaced or forgotten.
+        InvalidRequest: The values do not fit together.
+    """
+    await users.enter_user(connection, scope)
+    sealing = sealing_key(await users.lock_user(connection, scope), key)
+    held = await editing.read_one(connection, scope, memory_id, key)
+    before = held.memory
+    if correction.version and correction.version != before.version:
+        raise Conflict(
+            "somebody else changed the memory: read it again and apply the change to that",
+            reason="VERSION_MISMATCH",
+            metadata={"expected": str(correction.version), "actual": str(before.version)},
+        )
+    if before.status not in _CORRECTABLE:
+        raise WrongState(
+            f"the memory is {before.status.upper()}: correct the one that took its place, or "
+            "restore it first",
+            reason="MEMORY_STATUS_CONFLICT",
+            metadata={"memory_id": str(memory_id), "status": before.status.upper()},
+        )
+    after = corrected(before, correction)
+    if after == before:
+        return before
+    at = await users.database_now(connection)
+    edited = replace(held, memory=after, said_at=at)
+    if is_sensitive(after.type, after.sensitive) and (held.sealed or sealing is not None):
+        if after.entities and tuple(after.entities) != tuple(before.entities):
+            raise invalid(
+                "memory.entities", "must be empty: what is stored encrypted names no entities"
+            )
+        made = (vector.model, vector.vector) if vector and vector.vector is not None else None
+        await write_sealed(connection, scope, key, held, edited, at=at, vector=made)
+    else:
+        await _write_clear(connection, scope, held, edited, vector, at=at, key=key)
+    stored = await editing.read_one(connection, scope, memory_id, key)
+    sealed = held.sealed or stored.sealed
+    await _record(connection, scope, before, after, actor, sealed=sealed)
+    return stored.memory
+
+
+async def _write_clear(
+    connection: Connection,
+    scope: Scope,
+    held: Edited,
+    edited: Edited,
+    vector: NewVector | None,
+    *,
+    at: datetime,
+    key: UserKey | None,
+) -> None:
+    """Store the next version in clear; one that was sealed is indexed like a new one."""
+    before, after = held.memory, edited.memory
+    memory_id = after.memory_id
+    edited = await _indexed(connection, scope, replace(edited, sealed=False), held)
+    active = await active_model(connection)
+    reworded = after.content != before.content
+    vectors: list[tuple[str, Vector]] = []
+    if reworded and vector is not None and vector.vector is not None:
+        vectors = [(vector.model, vector.vector)]
+    elif held.sealed and not reworded and key is not None:
+        vectors = await sealed_memories.sealed_vectors(connection, scope, key, memory_id)
+    stored = active is not None and active[0] in {model for model, _ in vectors}
+    if reworded or held.sealed:
+        edited = replace(edited, embedding_state="stored" if stored else "pending")
+    await editing.write_version(connection, scope, edited, at=at)
+    for model, each in vectors if stored else ():
+        await memories.write_vectors(
+            connection, scope, [(memory_id, after.status, each)], model=model
+        )
+    if tuple(after.entities) != tuple(before.entities):
+        await people.replace_mentions(connection, scope, memory_id, list(after.entities))
+
+
+def corrected(before: Memory, correction: Correction) -> Memory:
+    """The memory after a correction.
+
+    Raises:
+        InvalidRequest: The values do not fit together.
+    """
+    held = _changed(before, correction)
+    named = {path[0] for path in correction.paths}
+    if held["type"] in SENSITIVE_TYPES and named & {"type", "sensitive"}:
+        held["sensitive"] = True
+    for name in STRUCTS:
+        if held[name] != getattr(before, name) and not fits_struct(held[name]):
+            raise invalid(
+                f"memory.{name}", f"would have more than {MAX_STRUCT_BYTES} bytes with this change"
+            )
+    if held["type"] in EVENT_TYPES and len(held["content"]) > MAX_EVENT_CHARACTERS:
+        raise invalid(
+            "memory.content",
+            f"must have at most {MAX_EVENT_CHARACTERS} characters for "
+            f"{held['type'].upper()}; put the rest into detail",
+        )
+    if held["valid_to"] is not None and held["valid_to"] < held["valid_from"]:
+        raise invalid("memory.valid_to", "must not lie before valid_from")
+    if _is_new_order(before, held):
+        held["status"] = "quarantined"
+    return replace(before, **held)
+
+
+def _changed(before: Memory, correction: Correction) -> dict[str, Any]:
+    """The fields with the new values in their places."""
+    held: dict[str, Any] = {name: copy.deepcopy(getattr(before, name)) for name in FIELDS}
+    for path in correction.paths:
+        value: Any = correction.values
+        for key in path:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if len(path) > 1:
+            _put(held, path, value)
+        elif value is not None:
+            held[path[0]] = value
+        elif path[0] in _CLEARED:
+            held[path[0]] = copy.deepcopy(_CLEARED[path[0]])
+        else:
+            raise invalid(f"memory.{path[0]}", "cannot be cleared: give it a value")
+    for name in ("tags", "keywords", "entities"):
+        held[name] = list(held[name])
+    held["entities"] = _named_once(held["entities"])
+    if {fold(name) for name in held["entities"]} == {fold(name) for name in before.entities}:
+        held["entities"] = before.entities
+    return held
+
+
+def _is_new_order(before: Memory, held: Mapping[str, Any]) -> bool:
+    """Whether new words tell the assistant what to do; what stays as it is was looked at before."""
+    new = [held[name] for name in ("content", "detail") if held[name] != getattr(before, name)]
+    return trust.is_suspect(new, trusted=trust.is_higher(before.origin))
+
+
+def _named_once(names: Sequence[str]) -> list[str]:
+    return list({fold(name): name for name in reversed(names)}.values())[::-1]
+
+
+def _put(held: dict[str, Any], path: Path, value: Any) -> None:
+    inner = held
+    for key in path[:-1]:
+        following = inner.get(key)
+        if not isinstance(following, dict):
+            if value is None:
+                return
+            following = inner[key] = {}
+        inner = following
+    if value is None:
+        inner.pop(path[-1], None)
+    else:
+        inner[path[-1]] = value
+
+
+async def _indexed(connection: Connection, scope: Scope, edited: Edited, held: Edited) -> Edited:
+    """The memory with a new place in the keyword index, where its words have changed."""
+    after, before = edited.memory, held.memory
+    same = (after.content, list(after.keywords)) == (before.content, list(before.keywords))
+    if same and not held.sealed:
+        return edited
+    words = await sources.read_words(
+        connection, scope, [after.memory_id], newest=_SOURCES, characters=MAX_SOURCE_TEXT
+    )
+    said = "\n".join(text for _, text in words.get(after.memory_id, ()))[:MAX_SOURCE_TEXT]
+    terms = count_terms(after.content, with_keywords(said, after.keywords))
+    number = 1 + await keyword_index.reserve_numbers(
+        connection, scope, texts=1, documents=0, terms=terms.total() - edited.lexical_length
+    )
+    await keyword_index.append(connection, scope, {number: terms})
+    return replace(edited, lexical_no=number, lexical_length=terms.total())
+
+
+async def _record(
+    connection: Connection,
+    scope: Scope,
+    before: Memory,
+    after: Memory,
+    actor: str,
+    *,
+    sealed: bool,
+) -> None:
+    old, new = editing.difference(before, after, sealed=sealed)
+    for name in ("sensitive",) if sealed else ("entities", "sensitive"):
+        if getattr(before, name) != getattr(after, name):
+            old[name], new[name] = _plain(getattr(before, name)), _plain(getattr(after, name))
+    held_back = after.status != before.status
+    event = Event(
+        "memory",
+        "quarantined" if held_back else "updated",
+        before.version + 1,
+        "corrected into an instruction to the assistant" if held_back else "corrected by hand",
+        before.memory_id,
+        before=old,
+        after=new,
+    )
+    await ledger.record(connection, scope, None, [event], actor=actor)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return list(value) if isinstance(value, tuple | list) else value

@@ -1,0 +1,350 @@
+"""Erases a user for good (H2): a fence first, then everything row by row, last the user's own row.
+
+The fence is `users.erased_at`, set under the user's lock together with the mark by a keyed hash:
+from then on writers are refused and reads are empty. Jobs go first, then every table that the
+catalogue names, in bounded transactions that count on the receipt what they remove. The last step
+removes the user's row and signs. Then the user's key for encryption goes, which makes unreadable
+what backups still hold of sealed text. A call that is cut off leaves the fence and its counts, and
+the next one goes on. The profile stays until the last step: it says in which department the user
+is, and so who may go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TypeVar
+from uuid import UUID
+
+from hitherto_extraction.once import Identity, Outcome, Work, once
+from hitherto_extraction.queue.jobs import announce
+from hitherto_extraction.storage import (
+    erased,
+    erased_actor,
+    erasure,
+    holdings,
+    idempotency,
+    users,
+)
+from hitherto_extraction.storage.erasure import Receipt, StillHeld
+from hitherto_shared.audit.trail import Trail
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.errors import AlreadyExists, Conflict, WrongState
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.models import Scope
+from hitherto_shared.signing import Signer
+from hitherto_shared.user_hash import hash_key_id, user_hash
+
+BATCH = 1_000
+"""Rows that are removed in one transaction."""
+_ROUNDS = 20
+"""How often all tables are gone through for what was written while they were being emptied."""
+
+Done = TypeVar("Done")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Whom a call is about, and its idempotency key; nothing of either is kept in clear."""
+
+    scope: Scope
+    identity: Identity | None
+
+
+class Erasing:
+    """Erases and reinstates. `removal` is the database in the role hitherto_removal."""
+
+    def __init__(
+        self,
+        removal: Database,
+        signer: Signer,
+        trail: Trail,
+        keys: UserKeys,
+        *,
+        batch: int = BATCH,
+    ) -> None:
+        self._removal = removal
+        self._keys = keys
+        self._signer = signer
+        self._trail = trail
+        self._hash_key = trail.key
+        self._batch = batch
+
+    async def erase(self, asked: Asked, *, timeout: float) -> Outcome[Receipt]:
+        """Erase a user, or answer with the receipt of the erasure that was.
+
+        Args:
+            asked: Whom, and the caller's key.
+            timeout: Seconds for all of it; what is left then is for the next call.
+
+        Raises:
+            AlreadyExists: The idempotency key was used for another body.
+            Conflict: Others kept writing; the next call goes on.
+        """
+        ends = asyncio.get_running_loop().time() + timeout
+        scope, identity = asked.scope, self._hidden(asked.identity)
+
+        def left() -> float:
+            return ends - asyncio.get_running_loop().time()
+
+        async def step(work: Callable[[Connection], Awaitable[Done]]) -> Done:
+            async def whole(connection: Connection) -> Done:
+                async with connection.transaction():
+                    return await work(connection)
+
+            return await self._removal.run(whole, timeout=left())
+
+        async def change(connection: Connection) -> Receipt:
+            return await erasure.read(connection, scope.tenant_id, receipt.receipt_id)
+
+        async def again(connection: Connection, ids: Sequence[str]) -> Receipt:
+            return await erasure.read(connection, scope.tenant_id, UUID(ids[0]))
+
+        with _KeyOf(asked.identity):
+            receipt = await step(lambda connection: self._begin(connection, scope, identity))
+            if receipt.erased_at is None:
+                await self._empty(step, scope, receipt.receipt_id)
+            # Asked for once more, the erasure may have been cut off between its end and this.
+            await step(lambda connection: self._erase_key(connection, scope, receipt.receipt_id))
+            return await once(
+                self._removal,
+                identity,
+                Work(change, ids=lambda made: [str(made.receipt_id)], again=again, users=_nobody),
+                timeout=left(),
+            )
+
+    async def reinstate(self, asked: Asked, *, timeout: float) -> Outcome[bool]:
+        """Let a user who was erased be written again; False if nothing stood in the way.
+
+        Raises:
+            AlreadyExists: The idempotency key was used for another body.
+            WrongState: The erasure has not ended yet.
+        """
+        scope = asked.scope
+
+        async def change(connection: Connection) -> bool:
+            # Whoever writes about the user asks for the mark without holding it.
+            await erased.keep_all_out(connection, scope)
+            receipt = await erasure.find_mark(connection, scope, self._hash_of(scope))
+            if receipt is None:
+                return False
+            if receipt.erased_at is None:
+                raise WrongState(
+                    "the erasure of this user was cut off before its end: call EraseUser once "
+                    "more, then ReinstateUser",
+                    reason="USER_ERASED",
+                    metadata={"user_id": scope.user_id},
+                )
+            # Nothing of before is to be opened with the key of whoever comes back.
+            await self._keys.erase(scope.tenant_id, scope.user_id)
+            await erasure.reinstate(connection, scope.tenant_id, receipt.receipt_id)
+            return True
+
+        async def again(_connection: Connection, ids: Sequence[str]) -> bool:
+            return bool(ids)
+
+        with _KeyOf(asked.identity):
+            return await once(
+                self._removal,
+                self._hidden(asked.identity),
+                Work(change, ids=lambda made: ["reinstated"] if made else [], again=again,
+                     users=_nobody, touched=lambda _: {scope.user_id: []}),
+                timeout=timeout,
+                trail=self._trail,
+            )  # fmt: skip
+
+    async def _begin(
+        self, connection: Connection, scope: Scope, identity: Identity | None
+    ) -> Receipt:
+        """The receipt of this key, of the erasure that was or goes on, or of one that begins."""
+        if identity is not None:
+            first = await idempotency.replayed(
+                connection,
+                tenant_id=identity.tenant_id,
+                rpc=identity.rpc,
+                key=identity.key,
+                body_hash=identity.body_hash,
+            )
+            if first is not None:
+                return await erasure.read(connection, scope.tenant_id, UUID(first[0]))
+        await erased.keep_all_out(connection, scope)
+        marked = await erasure.find_mark(connection, scope, self._hash_of(scope))
+        if marked is not None and marked.erased_at is not None:
+            return marked
+        receipt_id = uuid7() if marked is None else marked.receipt_id
+        await self._trail.note_call(connection, {scope.user_id: [str(receipt_id)]})
+        if marked is not None:
+            return marked
+        await erasure.begin(
+            connection,
+            scope,
+            receipt_id,
+            user_hash=self._hash_of(scope),
+            hash_key_id=hash_key_id(self._hash_key),
+        )
+        return await erasure.read(connection, scope.tenant_id, receipt_id)
+
+    async def _empty(
+        self,
+        step: Callable[[Callable[[Connection], Awaitable[bool]]], Awaitable[bool]],
+        scope: Scope,
+        receipt_id: UUID,
+    ) -> None:
+        """Remove table by table until nothing is left; others may put rows below ours meanwhile."""
+
+        async def in_one(connection: Connection, table: str) -> bool:
+            return await self._remove_some(connection, scope, receipt_id, table)
+
+        tables: list[str] = []
+
+        async def find(connection: Connection) -> bool:
+            tables.extend(await holdings.find_erasable(connection))
+            return True
+
+        await step(find)
+        for _ in range(_ROUNDS):
+            try:
+                for table in _in_order(tables):
+                    while await step(lambda connection: in_one(connection, table)):  # noqa: B023
+                        pass
+                await step(lambda connection: self._close(connection, scope, receipt_id, tables))
+                return
+            except StillHeld:
+                continue
+        raise Conflict(
+            "others kept writing while the user was erased: call EraseUser again, it goes on",
+            reason="WRITE_CONFLICT",
+            retry_after=1.0,
+        )
+
+    async def _remove_some(
+        self, connection: Connection, scope: Scope, receipt_id: UUID, table: str
+    ) -> bool:
+        """One step in one table; False if nothing was left in it."""
+        held = await erasure.hold(connection, scope.tenant_id, receipt_id)
+        if held.erased_at is not None:
+            return False
+        if table == erasure.JOBS:
+            await erasure.remove_keys(connection, scope, receipt_id)
+            return await self._remove_jobs(connection, scope, receipt_id)
+        removed = await erasure.remove_some(connection, scope, receipt_id, table, limit=self._batch)
+        return removed > 0
+
+    async def _remove_jobs(self, connection: Connection, scope: Scope, receipt_id: UUID) -> bool:
+        removed = await erasure.remove_jobs(connection, scope, receipt_id, limit=self._batch)
+        for job_id in removed:
+            await announce(connection, str(job_id))
+        return bool(removed)
+
+    async def _close(
+        self, connection: Connection, scope: Scope, receipt_id: UUID, tables: Sequence[str]
+    ) -> bool:
+        """Remove the profile, the name behind changes to others and the user's row, and sign.
+
+        Raises:
+            StillHeld: Something came in between.
+        """
+        held = await erasure.hold(connection, scope.tenant_id, receipt_id)
+        if held.erased_at is not None:
+            return True
+        # Access by department asks for the profile: before this, who began may also go on.
+        await erasure.remove_some(
+            connection, scope, receipt_id, erasure.PROFILES, limit=self._batch
+        )
+        await erased_actor.unname(connection, scope)
+        # Whoever holds the row is waited for; after that nobody can name the user any more.
+        await erasure.remove_user(connection, scope)
+        await erasure.remove_keys(connection, scope, receipt_id)
+        while await self._remove_jobs(connection, scope, receipt_id):
+            pass
+        for table in (erasure.USAGE, erasure.CREDENTIALS):
+            while await erasure.remove_some(
+                connection, scope, receipt_id, table, limit=self._batch
+            ):
+                pass
+        # As with the profile: before this, a credential for a list may also go on.
+        await erasure.leave_lists(connection, scope, receipt_id)
+        await erasure.require_none_left(connection, scope, tables)
+        await erasure.count_tables(connection, scope, receipt_id, tables)
+        held = await erasure.read(connection, scope.tenant_id, receipt_id)
+        erased_at = await users.database_now(connection)
+        payload = signed_payload(self._signer, replace(held, erased_at=erased_at))
+        await erasure.complete(
+            connection,
+            scope.tenant_id,
+            receipt_id,
+            erased_at=erased_at,
+            signed_payload=payload,
+            signature=self._signer.sign(payload.encode()),
+            key_id=self._signer.key_id,
+        )
+        return True
+
+    async def _erase_key(self, connection: Connection, scope: Scope, receipt_id: UUID) -> None:
+        """Erase the user's key, unless somebody has reinstated the user, whose key may be new."""
+        held = await erasure.hold(connection, scope.tenant_id, receipt_id)
+        if held.erased_at is not None and held.reinstated_at is None:
+            await self._keys.erase(scope.tenant_id, scope.user_id)
+
+    def _hash_of(self, scope: Scope) -> str:
+        return user_hash(self._hash_key, scope.tenant_id, scope.user_id)
+
+    def _hidden(self, identity: Identity | None) -> Identity | None:
+        """The caller's identity by keyed hashes: its body names the user, and its key may."""
+        if identity is None:
+            return None
+        named = hmac.new(self._hash_key, b"idempotency\0" + identity.key.encode(), hashlib.sha256)
+        body = hmac.new(self._hash_key, b"body\0" + identity.body_hash, hashlib.sha256)
+        return replace(identity, key=named.hexdigest(), body_hash=body.digest())
+
+
+class _KeyOf:
+    """Tells a caller whose key was used before about the key as it was sent."""
+
+    def __init__(self, identity: Identity | None) -> None:
+        self._identity = identity
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, AlreadyExists) and self._identity is not None:
+            error.metadata["idempotency_key"] = self._identity.key
+
+
+def signed_payload(signer: Signer, receipt: Receipt) -> str:
+    """The text that the signature covers: JSON with sorted keys, no blanks, ASCII only."""
+    assert receipt.erased_at is not None
+    return json.dumps(
+        {
+            "counts": dict(receipt.counts),
+            "erased_at": _moment(receipt.erased_at),
+            "id": str(receipt.receipt_id),
+            "key_id": signer.key_id,
+            "public_key": signer.public_key.hex(),
+            "type": "hitherto.v1.EraseReceipt",
+            "user_hash": receipt.user_hash,
+        },
+        sort_keys=True,
+        separators=(",", ":"),
+    )
+
+
+def _moment(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _in_order(tables: Sequence[str]) -> list[str]:
+    """Jobs first; credentials, the profile and the user's row are for the last step."""
+    last = (erasure.JOBS, erasure.USERS, erasure.CREDENTIALS, erasure.PROFILES)
+    return [erasure.JOBS, *(table for table in tables if table not in last)]
+
+
+def _nobody(_made: object) -> list[str]:
+    return []

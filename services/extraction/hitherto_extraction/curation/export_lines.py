@@ -1,0 +1,97 @@
+"""The lines of an export: a row as JSON, with what is sealed in it opened."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+from uuid import UUID
+
+from hitherto_extraction.pipeline.account import UnusableReplies
+from hitherto_shared.encryption import places
+from hitherto_shared.encryption.failures import BrokenSeal
+from hitherto_shared.encryption.places import Place
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import Scope
+from hitherto_shared.sealing import BrokenToken
+
+PLACES: Mapping[str, Callable[[Mapping[str, Any]], Place]] = {
+    "memories": lambda row: places.memory_place(row["memory_id"]),
+    "memory_versions": lambda row: places.memory_place(row["memory_id"]),
+    "messages": lambda row: places.message_place(row["conversation_id"], row["message_id"]),
+    "conversation_summaries": lambda row: places.summary_place(row["conversation_id"]),
+    "profiles": lambda row: places.profile_place(),
+    "profile_versions": lambda row: places.profile_place(),
+}
+"""Where the rows of each table are sealed that has a column `sealed` which is exported."""
+
+_VERSIONS = "profile_versions"
+_REPLIES = "unusable_replies"
+
+
+class Opening:
+    """Makes the lines of one user's export.
+
+    Attributes:
+        scope: Whose.
+        key: The user's; None: there is none, and what it has sealed is lost.
+        replies: What opens replies that the installation sealed.
+    """
+
+    def __init__(self, scope: Scope, key: UserKey | None, replies: UnusableReplies) -> None:
+        self.scope = scope
+        self._key = key
+        self._replies = replies
+
+    def line(self, table: str, row: str, sealed: bytes | None) -> bytes:
+        """One line; with `"lost":true` where something can be opened by nobody any more.
+
+        Args:
+            table: Where the row is from.
+            row: The row as a JSON object, without what is sealed of it.
+            sealed: What is.
+        """
+        if sealed is not None:
+            found = json.loads(row)
+            return _line(table, *self._opened(table, found, sealed))
+        if table == _REPLIES:
+            return _line(table, *self._reply(json.loads(row)))
+        return _line(table, row)
+
+    def _opened(
+        self, table: str, found: dict[str, Any], sealed: bytes
+    ) -> tuple[dict[str, Any], bool]:
+        if self._key is None:
+            return found, True
+        try:
+            values = self._key.open(sealed, PLACES[table](found))
+        except BrokenSeal:
+            return found, True
+        return found | ({"profile": values} if table == _VERSIONS else values), False
+
+    def _reply(self, found: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+        """A reply that was of no use, with what the model said in clear."""
+        job_id, sealed = UUID(found["job_id"]), found["sealed_reply"]
+        try:
+            if not found["of_user_key"]:
+                found["reply"] = self._replies.open(self.scope, job_id, sealed)
+                return found, False
+            if self._key is None:
+                return found, True
+            place = places.reply_place(job_id, found["claim_no"])
+            found["reply"] = self._key.open(base64.b64decode(sealed), place)["reply"]
+        except (BrokenToken, BrokenSeal):
+            # It was sealed under a secret or key that is no longer there.
+            return found, True
+        return found, False
+
+
+def _line(table: str, row: str | dict[str, Any], lost: bool = False) -> bytes:
+    if not isinstance(row, str):
+        row = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
+    # Half a surrogate pair is no UTF-8, and JSON escapes it just as Python does.
+    mark = ',"lost":true' if lost else ""
+    return f'{{"table":{json.dumps(table)},"row":{row}{mark}}}\n'.encode(
+        "utf-8", "backslashreplace"
+    )

@@ -1,0 +1,274 @@
+"""Exports everything that is held of a user (H2) as JSON lines, closed by a manifest.
+
+One line is one row: `{"table": "memories", "row": {...}}`. Which tables there are is asked of the
+catalogue, so that none can be forgotten. All of it is one snapshot, and at no time more of it is in
+memory than a few rows and pieces.
+
+The snapshot does not see an erase that begins meanwhile. So before each piece another connection is
+asked whether the user still stands as the snapshot has it.
+
+What is sealed with the user's key is opened: the line is as if it had never been sealed. Where the
+key is gone for good, or the row was sealed with an earlier one, nobody can open it any more. What
+is left of the row is exported then, and the line says `"lost":true`, so that the rest can still be
+had. A key that an administrator can bring back ends the export before its first line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from weakref import WeakValueDictionary
+
+from hitherto_extraction.curation.export_lines import Opening
+from hitherto_extraction.pipeline.account import UnusableReplies
+from hitherto_extraction.storage import erased, exports, holdings, users
+from hitherto_extraction.storage.exports import Standing
+from hitherto_extraction.storage.holdings import Holding
+from hitherto_shared.audit.trail import Trail
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.encryption.failures import KeyGone, KeyServiceUnavailable, KeyUnavailable
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.errors import Exhausted, TooLate
+from hitherto_shared.models import Scope
+
+PIECE_BYTES = 256 * 1024
+"""The most that one piece holds."""
+_AHEAD = 2
+"""Pieces that are read before the caller has taken them."""
+PATIENCE_SECONDS = 30.0
+"""How long a caller may leave a piece that is ready."""
+TURN_SECONDS = 3.0
+"""How long an export waits for another one of the same user, which may be ending."""
+_FENCE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What was sent, for whoever checks that all of it came."""
+
+    created_at: datetime
+    counts: dict[str, int]
+    total_bytes: int
+    sha256: str
+
+
+class _OtherKey(Exception):
+    """The snapshot holds what the key at hand does not open: encryption was turned on meanwhile."""
+
+
+@dataclass(slots=True)
+class _Going:
+    """An export on its way from the database to the caller; `begun` is there before a piece."""
+
+    scope: Scope
+    begun: Standing | None = None
+    ready: asyncio.Queue[bytes | Manifest] = field(default_factory=lambda: asyncio.Queue(_AHEAD))
+
+    async def put(self, piece: bytes | Manifest) -> None:
+        """Hand over what is ready.
+
+        Raises:
+            TooLate: The caller took nothing for too long.
+        """
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await self.ready.put(piece)
+        except TimeoutError:
+            raise TooLate(
+                f"this export was ended because no piece of it was taken for {PATIENCE_SECONDS:g} "
+                "seconds: call ExportUser again and read to the end without a pause",
+                reason="DEADLINE_EXCEEDED",
+            ) from None
+
+
+class Exporting:
+    """Exports. The database's role is hitherto_write."""
+
+    def __init__(
+        self, database: Database, trail: Trail, replies: UnusableReplies, keys: UserKeys
+    ) -> None:
+        self._database = database
+        self._trail = trail
+        self._replies = replies
+        self._keys = keys
+        # A turn lasts as long as somebody has it or waits for it.
+        self._turns: WeakValueDictionary[Scope, asyncio.Lock] = WeakValueDictionary()
+
+    async def run(
+        self, scope: Scope, *, fence: Database, timeout: float
+    ) -> AsyncGenerator[bytes | Manifest]:
+        """The pieces in their order, the manifest last; of an erased user the manifest alone.
+
+        Args:
+            scope: Whose.
+            fence: Where an erase is seen. Not the database of exports, whose connections all
+                may be taken by exports.
+            timeout: Seconds for all of it, the caller's taking included.
+
+        Raises:
+            Exhausted: Another export of this user goes on here.
+            TooLate: A piece was not taken in time.
+            WrongState: The user was erased after the export began.
+            KeyUnavailable: Something is sealed, and an administrator can make that it opens.
+            KeyServiceUnavailable: Something is sealed, and cannot be opened at the moment.
+        """
+        key = await self._key(scope)
+        going = _Going(scope)
+        ends = asyncio.get_running_loop().time() + timeout
+
+        async def work(connection: Connection) -> None:
+            # Before anything is told: an export that breaks off has told something too.
+            await self._trail.note_call(connection, {scope.user_id: []})
+            async with connection.transaction():
+                await self._read(connection, going, key, again=False)
+
+        async def read() -> None:
+            # Given back when the reading ends, and not when the caller notices.
+            async with self._turn(scope):
+                try:
+                    await self._database.run(work, timeout=timeout)
+                except _OtherKey:
+                    # Opened outside the transaction, since a key-management service may be slow.
+                    other = await self._key(scope)
+
+                    async def once_more(connection: Connection) -> None:
+                        async with connection.transaction():
+                            await self._read(connection, going, other, again=True)
+
+                    left = ends - asyncio.get_running_loop().time()
+                    await self._database.run(once_more, timeout=left)
+
+        reading = asyncio.create_task(read())
+        try:
+            while True:
+                taking = asyncio.ensure_future(going.ready.get())
+                await asyncio.wait({taking, reading}, return_when=asyncio.FIRST_COMPLETED)
+                if not taking.done() and going.ready.empty():
+                    taking.cancel()
+                    # It ended without a manifest: the reason is its own.
+                    await reading
+                    return
+                piece = await taking
+                if not isinstance(piece, Manifest) or piece.total_bytes:
+                    await self._refuse_erased(going, fence)
+                yield piece
+                if isinstance(piece, Manifest):
+                    return
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    @asynccontextmanager
+    async def _turn(self, scope: Scope) -> AsyncIterator[None]:
+        """Be the one export of this user in this process."""
+        turn = self._turns.setdefault(scope, asyncio.Lock())
+        try:
+            async with asyncio.timeout(TURN_SECONDS):
+                await turn.acquire()
+        except TimeoutError:
+            raise Exhausted(
+                "an export of this user is already going on: read it to its end or cancel it, "
+                "then call ExportUser again",
+                reason="OVERLOADED",
+                retry_after=PATIENCE_SECONDS,
+            ) from None
+        try:
+            yield
+        finally:
+            turn.release()
+
+    async def _refuse_erased(self, going: _Going, fence: Database) -> None:
+        """Go on only if the user was not erased since the snapshot."""
+        now = await fence.run(
+            lambda connection: exports.read_standing(connection, going.scope),
+            timeout=_FENCE_SECONDS,
+            repeatable=True,
+        )
+        assert going.begun is not None
+        if going.begun.ended_by(now):
+            raise erased.was_erased(going.scope)
+
+    async def _key(self, scope: Scope) -> UserKey | KeyUnavailable | KeyServiceUnavailable:
+        """The user's key, or why it cannot be had, which matters only if something is sealed."""
+        try:
+            return await self._keys.open(scope.tenant_id, scope.user_id)
+        except (KeyUnavailable, KeyServiceUnavailable) as why:
+            return why
+
+    async def _read(
+        self,
+        connection: Connection,
+        going: _Going,
+        key: UserKey | KeyUnavailable | KeyServiceUnavailable,
+        *,
+        again: bool,
+    ) -> None:
+        """Hand over all of it, from one snapshot.
+
+        Raises:
+            _OtherKey: Not `again`, and another key may open what this one does not; nothing was
+                handed over.
+        """
+        scope = going.scope
+        created_at = await exports.take_snapshot(connection)
+        going.begun = await exports.read_standing(connection, scope)
+        digest = hashlib.sha256()
+        counts: dict[str, int] = {}
+        total = 0
+        held = bytearray()
+
+        async def hand_over(size: int) -> None:
+            nonlocal total
+            piece = bytes(held[:size])
+            del held[:size]
+            digest.update(piece)
+            total += len(piece)
+            await going.put(piece)
+
+        if going.begun.may_be_read:
+            tables = await holdings.find_holdings(connection)
+            known = await users.read_user(connection, scope)
+            fits = isinstance(key, UserKey) and known is not None and key.key_id == known.key_id
+            if not fits and await exports.has_sealed(connection, scope, tables):
+                if isinstance(key, UserKey | KeyGone):
+                    if not again:
+                        raise _OtherKey
+                else:
+                    raise key
+            opening = Opening(scope, key if isinstance(key, UserKey) else None, self._replies)
+            async with aclosing(self._lines(connection, opening, tables, counts)) as lines:
+                async for line in lines:
+                    held += line
+                    while len(held) >= PIECE_BYTES:
+                        await hand_over(PIECE_BYTES)
+        if held:
+            await hand_over(len(held))
+        await going.put(Manifest(created_at, counts, total, digest.hexdigest()))
+
+    async def _lines(
+        self,
+        connection: Connection,
+        opening: Opening,
+        tables: Sequence[Holding],
+        counts: dict[str, int],
+    ) -> AsyncGenerator[bytes]:
+        """Every line, counted by table."""
+        scope = opening.scope
+        hashed = self._trail.hash(scope.tenant_id, scope.user_id)
+        for holding in tables:
+            counts[holding.name] = 0
+            async for row, sealed in exports.rows(connection, scope, holding, hashed):
+                counts[holding.name] += 1
+                yield opening.line(holding.name, row, sealed)
+        async for row in exports.lists(connection, scope):
+            counts[exports.CREDENTIALS] += 1
+            yield opening.line(exports.CREDENTIALS, row, None)
+        counts[exports.CALLS] = 0
+        async for row in exports.calls(connection, scope):
+            counts[exports.CALLS] += 1
+            yield opening.line(exports.CALLS, row, None)

@@ -1,0 +1,152 @@
+"""What a user made of an answer, and what it moves (F6).
+
+A rating of 4 or 5 makes the learnt preferences surer and the memories that the answer used more
+important, 1 or 2 the other way round, by 0.1 each. An edit that changed the length enough teaches
+the preferred length. The feedback itself is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from hitherto_extraction.pipeline import behaviour
+from hitherto_extraction.storage import editing, ledger, preferences, users
+from hitherto_extraction.storage.ledger import Event
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.errors import NotFound
+from hitherto_shared.identifiers import parse_uuid, uuid7
+from hitherto_shared.models import CURRENT_STATUSES, Preference, Scope
+
+GOOD = 4
+BAD = 2
+STEP = 0.1
+"""By how much a rating moves a confidence or an importance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """A rating, or an answer before and after the user changed it."""
+
+    conversation_id: str
+    message_id: str
+    rating: int | None = None
+    original: str | None = None
+    edited: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What a feedback changed."""
+
+    preferences: Sequence[Preference]
+    memory_ids: Sequence[UUID]
+
+
+async def record_feedback(
+    connection: Connection,
+    scope: Scope,
+    feedback: Feedback,
+    *,
+    actor: str,
+    memory_enabled: bool,
+    key: UserKey | None = None,
+) -> Moved:
+    """Keep a feedback and let it count, unless the user wants nothing learnt.
+
+    Args:
+        connection: In the transaction of the change.
+        scope: Whose.
+        feedback: The rating or the edit.
+        actor: Who tells it, for the history.
+        memory_enabled: Whether memory is on for users who did not choose.
+        key: The user's, for one who encrypts.
+
+    Raises:
+        KeyNeeded: The message, or a memory that it moves, is sealed, and there is no `key`.
+        NotFound: The conversation has no such message of the assistant.
+        WrongState: The user was erased.
+    """
+    state = await users.enter_user(connection, scope)
+    await users.lock_user(connection, scope)
+    items = await preferences.items_of_answer(
+        connection, scope, feedback.conversation_id, feedback.message_id, key=key
+    )
+    if items is None:
+        raise NotFound(
+            "the conversation has no message of the assistant with this id",
+            reason="MESSAGE_NOT_FOUND",
+            metadata={
+                "conversation_id": feedback.conversation_id,
+                "message_id": feedback.message_id,
+            },
+        )
+    at = await users.database_now(connection)
+    moved = Moved([], [])
+    if state.why_not_learning(memory_enabled) is None:
+        known = await preferences.read_preferences(connection, scope)
+        if feedback.rating is None:
+            seen = behaviour.observe_edit(feedback.original or "", feedback.edited or "")
+            changed = behaviour.learn(known, seen, at)
+            moved = Moved(changed, [])
+        elif (step := _step(feedback.rating)) != 0:
+            changed = behaviour.shift(known.values(), step, at)
+            shifted = await _shift_memories(connection, scope, items, step, actor, key)
+            moved = Moved(changed, shifted)
+        await preferences.write_preferences(connection, scope, moved.preferences)
+    await preferences.add_feedback(
+        connection,
+        scope,
+        uuid7(),
+        conversation_id=feedback.conversation_id,
+        message_id=feedback.message_id,
+        rating=feedback.rating,
+        original=feedback.original,
+        edited=feedback.edited,
+        memory_ids=moved.memory_ids,
+    )
+    return moved
+
+
+def _step(rating: int) -> float:
+    if rating >= GOOD:
+        return STEP
+    return -STEP if rating <= BAD else 0.0
+
+
+async def _shift_memories(
+    connection: Connection,
+    scope: Scope,
+    items: Sequence[str],
+    step: float,
+    actor: str,
+    key: UserKey | None,
+) -> list[UUID]:
+    """Make the memories among the items of an answer more, or less, important."""
+    wanted = [found for item in items if (found := parse_uuid(item)) is not None]
+    known = await editing.read(connection, scope, wanted, key)
+    at = await users.database_now(connection)
+    events: list[Event] = []
+    for held in known.values():
+        before = held.memory
+        importance = round(min(max(before.importance + step, 0.0), 1.0), 6)
+        if before.status not in CURRENT_STATUSES or importance == before.importance:
+            continue
+        after = replace(before, importance=importance)
+        await editing.write_version(connection, scope, replace(held, memory=after), at=at, key=key)
+        old, new = editing.difference(before, after, sealed=held.sealed)
+        events.append(
+            Event(
+                "memory",
+                "updated",
+                before.version + 1,
+                "an answer that used it was rated " + ("well" if step > 0 else "badly"),
+                before.memory_id,
+                before=old,
+                after=new,
+            )
+        )
+    await ledger.record(connection, scope, None, events, actor=actor)
+    return [event.memory_id for event in events if event.memory_id is not None]

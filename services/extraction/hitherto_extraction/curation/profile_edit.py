@@ -1,0 +1,135 @@
+"""A profile after a change by hand. Pure; `profiles` carries it out.
+
+Unlike what is learnt, a hand replaces whole values and removes them. Each place it touched is
+marked with the moment, so that only what the user says afterwards overrules it (E2).
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from hitherto_extraction.pipeline.profile import MAX_BYTES, said_path
+from hitherto_shared.models import Profile
+
+FIELDS = (
+    "department",
+    "summary",
+    "current_projects",
+    "preferences",
+    "frequent_intents",
+    "access_level",
+    "facts",
+    "metadata",
+)
+STRUCTS = ("preferences", "facts", "metadata")
+LISTS = ("current_projects", "frequent_intents")
+RESERVED = ("department", "access_level")
+"""What only a credential that manages profiles may change; nothing that was said ever does."""
+
+CLEARABLE = tuple(name for name in FIELDS if name not in RESERVED)
+"""What a person may take away whole."""
+
+_EMPTY: Mapping[str, Any] = {
+    "department": "",
+    "summary": "",
+    "current_projects": (),
+    "preferences": {},
+    "frequent_intents": (),
+    "access_level": "standard",
+    "facts": {},
+    "metadata": {},
+}
+
+Path = tuple[str, ...]
+
+
+class ProfileTooLarge(ValueError):
+    """The profile would pass 64 KiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileEdit:
+    """The profile afterwards, when its values were said, and the paths that changed."""
+
+    profile: Profile
+    said_at: dict[str, str]
+    changed: list[str]
+
+
+def edit_profile(
+    current: Profile,
+    said_at: Mapping[str, str],
+    values: Mapping[str, Any],
+    paths: Sequence[Path],
+    at: datetime,
+) -> ProfileEdit:
+    """Put `values` in place at `paths`.
+
+    Args:
+        current: The profile as it stands; version 0 if there is none.
+        said_at: When each of its values was said.
+        values: The new values by field; what `paths` names and they lack is removed.
+        paths: A field, or a field of free JSON and keys within it.
+        at: The moment of the change.
+
+    Raises:
+        ProfileTooLarge: It would not fit any more.
+    """
+    held: dict[str, Any] = {name: copy.deepcopy(getattr(current, name)) for name in FIELDS}
+    marks = dict(said_at)
+    changed: list[str] = []
+    for path in paths:
+        new = _at(values, path)
+        old = _at(held, path)
+        if _plain(new) == _plain(old):
+            continue
+        if len(path) == 1:
+            held[path[0]] = _EMPTY[path[0]] if new is None else new
+            if _plain(held[path[0]]) == _plain(old):
+                continue
+        else:
+            _put(held, path, new)
+        name = said_path(*path)
+        changed.append(name)
+        # What was said of anything below is settled by the hand too.
+        marks = {key: value for key, value in marks.items() if not key.startswith(f"{name}.")}
+        marks[name] = at.astimezone(UTC).isoformat()
+    if len(json.dumps(held, ensure_ascii=False, default=list).encode()) > MAX_BYTES:
+        raise ProfileTooLarge
+    fields: dict[str, Any] = {name: tuple(v) if name in LISTS else v for name, v in held.items()}
+    profile = replace(current, version=current.version + bool(changed), **fields)
+    return ProfileEdit(profile, marks, changed)
+
+
+def _at(values: Mapping[str, Any], path: Path) -> Any:
+    found: Any = values
+    for key in path:
+        if not isinstance(found, Mapping):
+            return None
+        found = found.get(key)
+    return found
+
+
+def _put(held: dict[str, Any], path: Path, new: Any) -> None:
+    """Set a key or, with None, remove it; objects on the way are made, other values give way."""
+    inner: dict[str, Any] = held
+    for key in path[:-1]:
+        following = inner.get(key)
+        if not isinstance(following, dict):
+            if new is None:
+                return
+            following = inner[key] = {}
+        inner = following
+    if new is None:
+        inner.pop(path[-1], None)
+    else:
+        inner[path[-1]] = new
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,307 @@
+"""Saves one statement at once, as a tool of an assistant or a person's own hand (G1).
+
+It passes the same rules as a statement that was learnt: duplicates, what was forgotten, trust.
+What only a caller can say (metadata, context, when it expires) is joined to a memory that is known
+already: given keys win, others stay, and nothing is joined to a memory of a higher level of trust.
+
+With new words that are believed, a check for contradictions is queued. It runs where learning is
+switched off too, because the statement was saved on purpose. What is to hold only later contradicts
+nothing yet, and is not checked.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from hitherto_extraction.pipeline.answer import MAX_STRUCT_BYTES, Answer, NewItem, fits_struct
+from hitherto_extraction.pipeline.crowding import Crowding, tags_touched
+from hitherto_extraction.pipeline.dedupe import find_duplicate
+from hitherto_extraction.pipeline.evidence import Witnesses
+from hitherto_extraction.pipeline.operations import Plan
+from hitherto_extraction.pipeline.plan import Situation, make_plan
+from hitherto_extraction.pipeline.sealed_memories import write_sealed
+from hitherto_extraction.pipeline.surroundings import look_around
+from hitherto_extraction.pipeline.trust import outranks
+from hitherto_extraction.pipeline.write import Occasion, Vectors, write_plan
+from hitherto_extraction.queue import enqueueing
+from hitherto_extraction.storage import editing, known_memories, ledger, users
+from hitherto_extraction.storage.conversations import StoredMessage
+from hitherto_extraction.storage.editing import Edited
+from hitherto_extraction.storage.ledger import Event
+from hitherto_extraction.user_key import sealing_key
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.embeddings.protocol import Embedder
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.errors import WrongState, invalid
+from hitherto_shared.model_api import ModelError
+from hitherto_shared.models import Memory, Scope
+
+logger = logging.getLogger("hitherto.curation")
+
+_ONLY = 0
+"""Index of the one item of a saved statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What is to be remembered, with every default filled in.
+
+    `path` is where it stands in the request, for what has to be told about its fields.
+    """
+
+    content: str
+    type: str
+    importance: float
+    confidence: str
+    source: str
+    origin: str
+    detail: str = ""
+    tags: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+    conversation_id: str | None = None
+    context: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    valid_from: datetime | None = None
+    expires_at: datetime | None = None
+    sensitive: bool = False
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The memory as it is afterwards, and whether it was known before."""
+
+    memory: Memory
+    deduplicated: bool
+
+
+class Saving:
+    """Saves statements.
+
+    Args:
+        embedder: Makes their vectors; while it is away they are saved without and found by words.
+        threshold: The cosine from which two statements may be the same.
+        memory_enabled: Whether memory is on for users who did not choose.
+        max_attempts: Of the check for contradictions.
+        crowding: Notices tags that too many memories share; without it none is consolidated.
+    """
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        threshold: Callable[[], float],
+        *,
+        memory_enabled: bool,
+        max_attempts: int,
+        crowding: Crowding | None = None,
+    ) -> None:
+        self._embedder = embedder
+        self._threshold = threshold
+        self.memory_enabled = memory_enabled
+        self._max_attempts = max_attempts
+        self._crowding = crowding
+
+    async def embed(self, contents: Sequence[str], *, seconds: float) -> list[Vectors]:
+        """The vectors of statements, made in one call before their transactions.
+
+        While nobody can make them within `seconds`, each statement is saved without one.
+        """
+        # By its name now: the active model may change while it is asked.
+        model = self._embedder.name
+        if not contents:
+            return []
+        try:
+            batch = await self._embedder.embed(contents, timeout=seconds)
+        except ModelError as error:
+            logger.warning("saved without a vector, embedder out of reach: %s", error)
+            return [Vectors(model, {}, {}) for _ in contents]
+        return [Vectors(model, {("new", _ONLY): vector}, {}) for vector in batch.vectors]
+
+    async def save(
+        self,
+        connection: Connection,
+        scope: Scope,
+        statement: Statement,
+        vectors: Vectors,
+        *,
+        actor: str,
+        key: UserKey | None = None,
+    ) -> Saved:
+        """Save a statement in the caller's transaction.
+
+        Raises:
+            KeyNeeded: Something of the user is sealed, or this is to be, and there is no `key`.
+            WrongState: Memory is switched off for the user, or the user was erased.
+            InvalidRequest: The memory that says it already has no room for more free JSON.
+        """
+        state = await users.enter_user(connection, scope)
+        if state.why_not_learning(self.memory_enabled) == "MEMORY_DISABLED":
+            raise WrongState(
+                "memory is switched off for this user: nothing was saved",
+                reason="MEMORY_DISABLED",
+                metadata={"user_id": scope.user_id},
+            )
+        sealing = sealing_key(await users.lock_user(connection, scope), key)
+        at = await users.database_now(connection)
+        plan, known_id = await self._plan(connection, scope, statement, vectors, at, key)
+        occasion = Occasion(
+            scope,
+            None,
+            statement.conversation_id,
+            at,
+            actor=actor,
+            source=statement.source,
+            reason="saved by hand",
+            kept={
+                "metadata": statement.metadata,
+                "expires_at": statement.expires_at,
+                "sensitive": statement.sensitive,
+            },
+            key=key,
+            sealing=sealing,
+        )
+        await write_plan(connection, occasion, plan, vectors)
+        memory_id = plan.stated.get(_ONLY, known_id)
+        assert memory_id is not None
+        created = bool(plan.creations)
+        if not created and _ONLY in plan.stated:
+            await _join(connection, occasion, memory_id, statement, plan)
+        found = (await editing.read_one(connection, scope, memory_id, key)).memory
+        if self._crowding is not None:
+            await self._crowding.look(connection, scope, tags_touched(plan))
+        if found.status == "active" and found.valid_from <= at and _says_something_new(plan):
+            await enqueueing.enqueue(
+                connection,
+                scope.tenant_id,
+                "memory-extraction",
+                user_id=scope.user_id,
+                params={"memory_id": str(memory_id)},
+                max_attempts=self._max_attempts,
+            )
+        return Saved(found, deduplicated=not created)
+
+    async def _plan(
+        self,
+        connection: Connection,
+        scope: Scope,
+        statement: Statement,
+        vectors: Vectors,
+        at: datetime,
+        key: UserKey | None,
+    ) -> tuple[Plan, UUID | None]:
+        """What the statement changes, and the memory that says it already, if there is one."""
+        item = NewItem(
+            index=_ONLY,
+            type=statement.type,
+            content=statement.content,
+            detail=statement.detail,
+            importance=statement.importance,
+            confidence=statement.confidence,
+            tags=statement.tags,
+            keywords=statement.keywords,
+            entities=(),
+            context=statement.context,
+            source_ids=(),
+            valid_from=None,
+            origin=None,
+        )
+        known, neighbours = await look_around(
+            connection, scope, [item], vectors, also=(), threshold=self._threshold(), key=key
+        )
+        said = StoredMessage(1, "", statement.origin, "", statement.content, at)
+        plan = make_plan(
+            Situation(
+                answer=Answer(new=[item]),
+                witnesses=Witnesses("", {"m1": said}),
+                local_memories={},
+                known=known,
+                neighbours=neighbours,
+                vectors={i: v for (kind, i), v in vectors.contents.items() if kind == "new"},
+                threshold=self._threshold(),
+                active_count=await known_memories.count_active(connection, scope),
+            )
+        )
+        begins = statement.valid_from or at
+        plan.creations = [replace(made, valid_from=begins) for made in plan.creations]
+        duplicate = find_duplicate(
+            item.type, item.content, neighbours.get(_ONLY, ()), self._threshold()
+        )
+        return plan, duplicate.memory_id if duplicate is not None else None
+
+
+def _says_something_new(plan: Plan) -> bool:
+    return bool(plan.creations) or any(
+        change.before.status != change.after.status or change.before.content != change.after.content
+        for change in plan.rewrites
+    )
+
+
+def _joined(
+    name: str, known: Mapping[str, Any], given: Mapping[str, Any], statement: Statement
+) -> dict[str, Any]:
+    joined = {**known, **given}
+    if known and given and not fits_struct(joined):
+        raise invalid(
+            f"{statement.path}{name}",
+            f"would have more than {MAX_STRUCT_BYTES} bytes with what the memory has: clear some "
+            "of that with UpdateMemory",
+        )
+    return joined
+
+
+async def _join(
+    connection: Connection,
+    occasion: Occasion,
+    memory_id: UUID,
+    statement: Statement,
+    plan: Plan,
+) -> None:
+    """Give a memory that was known what only the caller can say of it.
+
+    A statement of the lower level of trust adds nothing to one of the higher.
+    """
+    scope, key = occasion.scope, occasion.key
+    held = await editing.read_one(connection, scope, memory_id, key)
+    if outranks(held.memory.origin, statement.origin):
+        return
+    before = held.memory
+    after = replace(
+        before,
+        metadata=_joined("metadata", before.metadata, statement.metadata, statement),
+        context=_joined("context", before.context, statement.context, statement),
+        expires_at=statement.expires_at or before.expires_at,
+        sensitive=before.sensitive or statement.sensitive,
+    )
+    if after == before:
+        return
+    if plan.rewrites:
+        # The new version is being made in this transaction: it holds these too.
+        await editing.complete_version(connection, scope, replace(held, memory=after), key=key)
+        return
+    await _record(connection, occasion, held, after)
+
+
+async def _record(connection: Connection, occasion: Occasion, held: Edited, after: Memory) -> None:
+    scope, key, at = occasion.scope, occasion.key, occasion.at
+    edited = replace(held, memory=after)
+    sealed = held.sealed or occasion.seals(after.type, after.sensitive)
+    if sealed:
+        await write_sealed(connection, scope, key, held, edited, at=at)
+    else:
+        await editing.write_version(connection, scope, edited, at=at)
+    old, new = editing.difference(held.memory, after, sealed=sealed)
+    event = Event(
+        "memory",
+        "updated",
+        after.version + 1,
+        "saved again",
+        after.memory_id,
+        before=old,
+        after=new,
+    )
+    await ledger.record(connection, scope, None, [event], actor=occasion.actor)

@@ -1,0 +1,236 @@
+"""Forgetting, restoring and reviewing memories.
+
+Anything can be forgotten, also what was replaced: its successor then no longer names it. Restoring
+undoes forgetting and archiving and nothing else: a memory that had ended, or that waited for a
+review, comes back as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from uuid import UUID
+
+from hitherto_extraction.storage import editing, lapsed, ledger, memories, profiles, users
+from hitherto_extraction.storage.editing import Edited
+from hitherto_extraction.storage.ledger import Event
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.errors import WrongState
+from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope
+
+
+async def forget(
+    connection: Connection,
+    scope: Scope,
+    memory_id: UUID,
+    *,
+    reason: str,
+    actor: str,
+    key: UserKey | None = None,
+) -> Memory:
+    """Make a memory FORGOTTEN; one that is forgotten stays as it is.
+
+    Raises:
+        NotFound: The user has no such memory.
+        WrongState: The user was erased.
+        KeyNeeded: The memory is sealed, and there is no `key`.
+    """
+    held = await _open(connection, scope, memory_id, key)
+    if held.memory.status == "forgotten":
+        return held.memory
+    after = replace(held.memory, status="forgotten", superseded_by=None)
+    if held.memory.superseded_by is not None:
+        await memories.remove_superseded(connection, scope, memory_id, by=held.memory.superseded_by)
+    return await _write(
+        connection, scope, held, after, "forgotten", (reason, "forgotten by hand"), actor, key
+    )
+
+
+async def restore(
+    connection: Connection,
+    scope: Scope,
+    memory_id: UUID,
+    *,
+    reason: str,
+    actor: str,
+    key: UserKey | None = None,
+) -> Memory:
+    """Bring a FORGOTTEN or ARCHIVED memory back; an active one stays as it is.
+
+    It becomes what it was before: ACTIVE, or whatever else it was (`storage.lapsed`). So does its
+    expiry, unless that has passed: what is restored is to be read.
+
+    Raises:
+        NotFound: The user has no such memory.
+        WrongState: The user was erased, or the memory is neither.
+    """
+    held = await _open(connection, scope, memory_id, key)
+    before = held.memory
+    if before.status in CURRENT_STATUSES:
+        return before
+    if before.status not in ("forgotten", "archived"):
+        raise _conflict(
+            before,
+            "can be restored from FORGOTTEN and ARCHIVED only: use UndoConsolidation for a "
+            "SUPERSEDED and ReviewMemory for a QUARANTINED one",
+        )
+    at = await users.database_now(connection)
+    was = await lapsed.before_it_lapsed(connection, scope, memory_id)
+    ended_by = None
+    if was.superseded_by is not None:
+        await memories.add_superseded(connection, scope, memory_id, by=was.superseded_by)
+        ended_by = was.superseded_by
+    after = replace(
+        before,
+        status=was.status,
+        superseded_by=ended_by,
+        expires_at=was.expires_at if was.expires_at and was.expires_at > at else None,
+    )
+    return await _write(
+        connection, scope, held, after, "restored", (reason, "restored by hand"), actor, key
+    )
+
+
+async def review(
+    connection: Connection,
+    scope: Scope,
+    memory_id: UUID,
+    *,
+    approve: bool,
+    reason: str,
+    actor: str,
+    key: UserKey | None = None,
+) -> Memory:
+    """Decide about a QUARANTINED memory.
+
+    Approved it becomes ACTIVE and closes what it challenged; rejected it becomes FORGOTTEN.
+
+    Raises:
+        NotFound: The user has no such memory.
+        WrongState: The user was erased, or the memory is not quarantined.
+    """
+    held = await _open(connection, scope, memory_id, key)
+    if held.memory.status != "quarantined":
+        raise _conflict(held.memory, "is not QUARANTINED: there is nothing to review")
+    if not approve:
+        after = replace(held.memory, status="forgotten")
+        return await _write(
+            connection,
+            scope,
+            replace(held, challenges=()),
+            after,
+            "rejected",
+            (reason, "rejected in review"),
+            actor,
+            key,
+        )
+    challenged = list(held.challenges)
+    after = replace(held.memory, status="active")
+    approved = await _write(
+        connection,
+        scope,
+        replace(held, challenges=()),
+        after,
+        "approved",
+        (reason, "approved in review"),
+        actor,
+        key,
+    )
+    await _close_challenged(connection, scope, approved, challenged, actor, key)
+    return (await editing.read_one(connection, scope, memory_id, key)).memory
+
+
+async def _close_challenged(
+    connection: Connection,
+    scope: Scope,
+    approved: Memory,
+    challenged: Sequence[UUID],
+    actor: str,
+    key: UserKey | None,
+) -> None:
+    """Carry out what a memory would have contradicted, had it been believed at once."""
+    at = await users.database_now(connection)
+    known = await editing.read(connection, scope, challenged, key)
+    events: list[Event] = []
+    for held in known.values():
+        before = held.memory
+        if before.status not in CURRENT_STATUSES:
+            continue
+        await memories.close(
+            connection,
+            scope,
+            {
+                "memory_id": before.memory_id,
+                "status": "contradicted",
+                "importance": before.importance,
+                "valid_to": max(approved.valid_from, before.valid_from),
+                "superseded_by": approved.memory_id,
+                "at": at,
+                "job_id": None,
+            },
+        )
+        events.append(
+            Event(
+                "memory",
+                "contradicted",
+                before.version + 1,
+                "contradicted by a memory that review let through",
+                before.memory_id,
+                before={"status": before.status, "superseded_by": None},
+                after={"status": "contradicted", "superseded_by": str(approved.memory_id)},
+                related=approved.memory_id,
+            )
+        )
+    await ledger.record(connection, scope, None, events, actor=actor)
+
+
+async def _open(
+    connection: Connection, scope: Scope, memory_id: UUID, key: UserKey | None
+) -> Edited:
+    await users.enter_user(connection, scope)
+    await users.lock_user(connection, scope)
+    return await editing.read_one(connection, scope, memory_id, key)
+
+
+async def _write(
+    connection: Connection,
+    scope: Scope,
+    held: Edited,
+    after: Memory,
+    action: str,
+    reasons: tuple[str, str],
+    actor: str,
+    key: UserKey | None,
+) -> Memory:
+    """Write a version and its history; of the reasons the given one counts, if there is one.
+
+    Of a sealed memory it does not: it may quote what is sealed.
+    """
+    given, reason = reasons
+    if given and not held.sealed:
+        reason = given
+    at: datetime = await users.database_now(connection)
+    await editing.write_version(connection, scope, replace(held, memory=after), at=at, key=key)
+    old, new = editing.difference(held.memory, after, sealed=held.sealed)
+    event = Event(
+        "memory",
+        action,
+        after.version + 1,
+        reason,
+        after.memory_id,
+        before=old,
+        after=new,
+    )
+    await ledger.record(connection, scope, None, [event], actor=actor)
+    await profiles.recount_mentions(connection, scope, [after.memory_id])
+    return (await editing.read_one(connection, scope, after.memory_id, key)).memory
+
+
+def _conflict(memory: Memory, why: str) -> WrongState:
+    return WrongState(
+        f"the memory is {memory.status.upper()} and {why}",
+        reason="MEMORY_STATUS_CONFLICT",
+        metadata={"memory_id": str(memory.memory_id), "status": memory.status.upper()},
+    )

@@ -1,0 +1,168 @@
+"""Brings what is made of a document in step with it: chunks, words, vectors and mentions.
+
+Each function works in the transaction of a caller who holds the user's row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from hitherto_extraction.documents.entities import Known, Mention, settle
+from hitherto_extraction.storage import chunks, document_mentions, passages
+from hitherto_extraction.storage.chunks import Chunk
+from hitherto_extraction.storage.document_mentions import EntityRow
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.models import Scope
+from hitherto_shared.text.normalise import fold
+from hitherto_shared.text.terms import count_terms
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """How many rows went."""
+
+    chunks: int
+    vectors: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The chunks of a document as they are to be, held against those that are there.
+
+    Attributes:
+        stays: New places of chunks that stay, by id.
+        goes: Chunks that go.
+        comes: Places of chunks that are new.
+    """
+
+    stays: Mapping[UUID, int]
+    goes: Sequence[Chunk]
+    comes: Sequence[int]
+
+
+def indexed_text(heading: str, content: str) -> str:
+    """The words by which a chunk is found."""
+    return f"{heading}\n{content}" if heading else content
+
+
+def compare(contents: Sequence[str], held: Sequence[Chunk], *, same_heading: bool) -> Comparison:
+    """Which chunks stay; none if what heads them all has changed."""
+    by_content: defaultdict[str, deque[Chunk]] = defaultdict(deque)
+    if same_heading:
+        for chunk in held:
+            by_content[chunk.content].append(chunk)
+    stays: dict[UUID, int] = {}
+    comes = []
+    for position, content in enumerate(contents):
+        if by_content[content]:
+            stays[by_content[content].popleft().chunk_id] = position
+        else:
+            comes.append(position)
+    return Comparison(stays, [chunk for chunk in held if chunk.chunk_id not in stays], comes)
+
+
+async def replace_chunks(
+    connection: Connection,
+    scope: Scope,
+    document_id: UUID,
+    contents: Sequence[str],
+    *,
+    heading: str,
+    heading_before: str,
+    terms: Mapping[int, Counter[str]],
+    model: str,
+    vectors: Mapping[int, Vector],
+) -> None:
+    """Make `contents` the chunks of a document.
+
+    Args:
+        connection: The caller's.
+        scope: Whose document it is.
+        document_id: The document.
+        contents: Its chunks, in order.
+        heading: What stands before each of them in the indexes.
+        heading_before: What stood before those that are there.
+        terms: The terms of chunks by place, as far as they are counted already.
+        model: What the vectors were made with.
+        vectors: Vectors by place; a new chunk without one waits for it.
+    """
+    held = await chunks.read(connection, scope, document_id)
+    change = compare(contents, held, same_heading=heading == heading_before)
+    await remove_chunks(connection, scope, change.goes, heading=heading_before)
+    await chunks.move(connection, scope, change.stays)
+    counted = [
+        terms.get(position) or count_terms(indexed_text(heading, contents[position]))
+        for position in change.comes
+    ]
+    numbers = await passages.add(connection, scope, passages.DOCUMENTS, counted)
+    new = [
+        Chunk(uuid7(), contents[position], position, number, words.total())
+        for position, number, words in zip(change.comes, numbers, counted, strict=True)
+    ]
+    await chunks.insert(connection, scope, document_id, new)
+    await chunks.write_vectors(
+        connection,
+        scope,
+        model,
+        {chunk.chunk_id: vectors[chunk.position] for chunk in new if chunk.position in vectors},
+    )
+
+
+async def remove_chunks(
+    connection: Connection, scope: Scope, held: Sequence[Chunk], *, heading: str
+) -> Removed:
+    """Remove chunks with their vectors and with their words in the index."""
+    if not held:
+        return Removed(0, 0)
+    # What stood under a heading is counted anew, to know where to look; thousands take a while.
+    terms = await asyncio.to_thread(_terms_of, [chunk.content for chunk in held], heading)
+    lengths = {chunk.lexical_no: chunk.lexical_length for chunk in held}
+    await passages.remove(connection, scope, passages.DOCUMENTS, lengths, terms)
+    return Removed(*await chunks.delete(connection, scope, [chunk.chunk_id for chunk in held]))
+
+
+async def replace_mentions(
+    connection: Connection, scope: Scope, document_id: UUID, mentions: Sequence[Mention]
+) -> int:
+    """Make `mentions` what a document mentions; how many entities that are."""
+    before = await document_mentions.withdraw(connection, scope, document_id)
+    names = {name for one in mentions for name in (one.name, one.email) if name}
+    rows = await document_mentions.find(
+        connection, scope, name_keys=list(map(fold, names)), names=list(names)
+    )
+    known = [
+        Known(row.entity_id, row.type, row.name, row.name_key, list(row.aliases), row.email)
+        for row in rows
+    ]
+    entities = settle(mentions, known, uuid7)
+    await document_mentions.write(
+        connection,
+        scope,
+        new=[_row(entity) for entity in entities if entity.new],
+        changed=[_row(entity) for entity in entities if entity.changed and not entity.new],
+    )
+    named = [(entity.entity_id, entity.names) for entity in entities if entity.names]
+    await document_mentions.mention(connection, scope, document_id, named)
+    await document_mentions.drop_unmentioned(connection, scope, before)
+    return len(named)
+
+
+def _terms_of(contents: Sequence[str], heading: str) -> set[str]:
+    return {term for content in contents for term in count_terms(indexed_text(heading, content))}
+
+
+def _row(entity: Known) -> EntityRow:
+    return EntityRow(
+        entity.entity_id,
+        entity.type,
+        entity.name,
+        entity.name_key,
+        entity.aliases,
+        entity.email,
+    )

@@ -1,0 +1,162 @@
+"""Takes documents in and removes them, each in the one transaction of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from hitherto_extraction.documents.findable import remove_chunks
+from hitherto_extraction.intake import WHY_NOT
+from hitherto_extraction.queue import enqueueing, jobs
+from hitherto_extraction.storage import chunks, document_mentions, documents, users
+from hitherto_extraction.storage.documents import IncomingDocument
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.errors import NotFound
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.models import Job, Scope
+
+KIND = "document-ingestion"
+_OFF = "MEMORY_DISABLED"
+
+
+@dataclass(frozen=True, slots=True)
+class IngestRules:
+    """Whether memory is on for users who did not choose, and how often a job is tried."""
+
+    memory_enabled: bool
+    max_attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What became of a batch; the ids stand in its order. `job` is None once it is erased."""
+
+    job: Job | None
+    document_ids: Sequence[UUID]
+    new: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+
+    def ids(self) -> list[str]:
+        """What is kept of it for a repeated call."""
+        job = str(self.job.job_id) if self.job is not None else ""
+        counts = (self.new, self.replaced, self.unchanged)
+        return [job, *map(str, counts), *map(str, self.document_ids)]
+
+
+async def ingest(
+    connection: Connection, scope: Scope, batch: Sequence[IncomingDocument], rules: IngestRules
+) -> Ingested:
+    """Store a batch and queue the job that makes it findable.
+
+    The job is a new one for what is new, has changed, or was left unread by a job that ended early.
+    Where there is nothing of that kind it is the last job that reads or has read one of these
+    documents, or, where none is kept any more, one that has ended with nothing to do.
+
+    Raises:
+        WrongState: The user was erased.
+    """
+    state = await users.enter_user(connection, scope)
+    if state.why_not_learning(rules.memory_enabled) == _OFF:
+        refused = await enqueueing.enqueue_cancelled(
+            connection,
+            scope,
+            None,
+            reason=_OFF,
+            error=f"{_OFF}: {WHY_NOT[_OFF]}",
+            max_attempts=rules.max_attempts,
+            kind=KIND,
+        )
+        return Ingested(refused, [])
+    # One at a time: a document that two callers hand over at once is new for one of them.
+    await users.lock_user(connection, scope)
+    held = await documents.find(connection, scope, [(d.source_type, d.source_id) for d in batch])
+    ids = [held[i].document_id if i in held else uuid7() for i in range(len(batch))]
+    new = {ids[i]: d for i, d in enumerate(batch) if i not in held}
+    changed = {
+        ids[i]: d
+        for i, d in enumerate(batch)
+        if i in held and held[i].content_hash != d.content_hash
+    }
+    await documents.store(connection, scope, new=new, changed=changed)
+    same = [held[i] for i in range(len(batch)) if i in held and ids[i] not in changed]
+    known = {
+        job.job_id: job
+        for job in await jobs.get_jobs(
+            connection, scope.tenant_id, list({one.job_id for one in same if one.job_id})
+        )
+    }
+    unread = {
+        one.document_id
+        for one in same
+        if one.lags and (one.job_id not in known or known[one.job_id].final)
+    }
+    to_read = [i for i in ids if i in new or i in changed or i in unread]
+    outcome = Ingested(None, ids, len(new), len(changed), len(same))
+    if to_read:
+        job = await enqueueing.enqueue(
+            connection,
+            scope.tenant_id,
+            KIND,
+            user_id=scope.user_id,
+            params={"document_ids": [str(document_id) for document_id in to_read]},
+            max_attempts=rules.max_attempts,
+        )
+        await documents.assign(connection, scope, to_read, job.job_id)
+        return replace(outcome, job=job)
+    if known:
+        last = max(known.values(), key=lambda job: (not job.final, job.created_at, job.job_id))
+        return replace(outcome, job=last)
+    idle = await enqueueing.enqueue_done(
+        connection,
+        scope.tenant_id,
+        KIND,
+        user_id=scope.user_id,
+        params={"document_ids": []},
+        result={"counts": {"documents": 0, "chunks": 0, "entities": 0}},
+    )
+    return replace(outcome, job=idle)
+
+
+async def ingested_again(connection: Connection, tenant_id: str, ids: Sequence[str]) -> Ingested:
+    """The outcome of an earlier call, by what was kept of it; the job as it is now."""
+    job_ids = [UUID(ids[0])] if ids[0] else []
+    found = await jobs.get_jobs(connection, tenant_id, job_ids)
+    return Ingested(
+        found[0] if found else None, [UUID(one) for one in ids[4:]], *map(int, ids[1:4])
+    )
+
+
+async def delete_document(
+    connection: Connection, scope: Scope, document_id: UUID
+) -> dict[str, int]:
+    """Remove a document with everything made of it; how many rows, by table.
+
+    Entities go that nothing mentions any more, and others forget what only this document said of
+    them. What was learnt from it stays. The role is hitherto_removal.
+
+    Raises:
+        NotFound: The user has no such document.
+        WrongState: The user was erased.
+    """
+    await users.enter_user(connection, scope)
+    await users.lock_user(connection, scope)
+    state = await documents.read_state(connection, scope, document_id)
+    if state is None:
+        raise NotFound(
+            "this user has no such document",
+            reason="DOCUMENT_NOT_FOUND",
+            metadata={"document_id": str(document_id)},
+        )
+    held = await chunks.read(connection, scope, document_id)
+    removed = await remove_chunks(connection, scope, held, heading=state.heading)
+    mentioned = await document_mentions.withdraw(connection, scope, document_id)
+    entities = await document_mentions.drop_unmentioned(connection, scope, mentioned)
+    return {
+        "documents": await documents.delete(connection, scope, document_id),
+        "document_chunks": removed.chunks,
+        "document_chunk_embeddings": removed.vectors,
+        "document_mentions": len(mentioned),
+        "entities": entities,
+    }

@@ -1,0 +1,285 @@
+"""The job of kind `document-ingestion`: makes documents findable, one transaction for each.
+
+Chunks are made and embedded outside any transaction. A document that changed meanwhile is done
+again with its newest content; one that is gone, or that an earlier job has done, is passed over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from uuid import UUID
+
+from hitherto_extraction.documents import chunking, findable
+from hitherto_extraction.documents.entities import Mention, mentioned
+from hitherto_extraction.documents.findable import indexed_text
+from hitherto_extraction.intake import WHY_NOT
+from hitherto_extraction.pipeline.result import Result
+from hitherto_extraction.prices import Prices
+from hitherto_extraction.queue import claims
+from hitherto_extraction.queue.claims import Claim, ClaimLost
+from hitherto_extraction.storage import chunks, documents, ledger, users
+from hitherto_extraction.storage.chunks import Chunk
+from hitherto_extraction.storage.documents import StoredDocument
+from hitherto_extraction.storage.ledger import Charge
+from hitherto_extraction.storage.users import UserState
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.embeddings.protocol import Embedder, Vector
+from hitherto_shared.model_api import ModelError, ModelUnavailable
+from hitherto_shared.models import Scope
+from hitherto_shared.text.terms import count_terms
+
+logger = logging.getLogger("hitherto.documents")
+
+_READ_SECONDS = 30.0
+_WRITE_SECONDS = 120.0
+"""A document as large as a request has thousands of chunks."""
+_ENOUGH_TEXTS = 384
+"""New chunks after which no further document is taken up before these are written."""
+_TEXTS_AT_ONCE = 512
+"""Chunks that are embedded together: more only of a very long document."""
+_COUNTS = {"documents": 0, "chunks": 0, "entities": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A document and what is to be made of it; `terms` and `vectors` of new chunks, by place.
+
+    Of one that is passed over nothing but the id is told.
+    """
+
+    document_id: UUID
+    content_hash: bytes = b""
+    heading: str = ""
+    chunks: Sequence[str] = ()
+    mentions: Sequence[Mention] = ()
+    terms: Mapping[int, Counter[str]] = field(default_factory=dict)
+    model: str = ""
+    vectors: Mapping[int, Vector] = field(default_factory=dict)
+
+
+class ContentChanged(Exception):
+    """The document has other content than what was prepared."""
+
+
+class Ingestion:
+    """Runs the job. The database's role is hitherto_write."""
+
+    def __init__(
+        self, database: Database, embedder: Embedder, prices: Prices, *, memory_enabled: bool
+    ) -> None:
+        self._database = database
+        self._embedder = embedder
+        self._prices = prices
+        self._memory_enabled = memory_enabled
+
+    async def run(self, held: Claim) -> None:
+        """Ingest the documents the job names, from where an earlier attempt left off.
+
+        Raises:
+            ClaimLost: Somebody else has the job; nothing was written after that.
+        """
+        if not await self._database.run(
+            lambda connection: self._admit(connection, held), timeout=_READ_SECONDS
+        ):
+            return
+        wanted = [UUID(document_id) for document_id in held.params.get("document_ids", ())]
+        result = Result.of(held.result).with_counts(_COUNTS)
+        done = held.done_to or 0
+        if done >= len(wanted):
+            await self._end(held, result)
+        while done < len(wanted):
+            group = await self._prepare(held.scope, wanted[done:])
+            group, charges = await self._embed(group)
+            for prepared in group:
+                done += 1
+                result = await self._ingest(held, prepared, charges, result, done, len(wanted))
+                charges = []
+
+    async def _ingest(
+        self,
+        held: Claim,
+        prepared: Prepared,
+        charges: list[Charge],
+        result: Result,
+        done: int,
+        total: int,
+    ) -> Result:
+        """Write one document, as often as it changes meanwhile."""
+        while True:
+            try:
+                return await self._commit(
+                    held, prepared, charges, result, done_to=done, finished=done == total
+                )
+            except ContentChanged:
+                logger.info("a document changed while it was read; reading it again")
+            ((prepared,), more) = await self._embed(
+                await self._prepare(held.scope, [prepared.document_id])
+            )
+            charges = charges + more
+
+    async def _prepare(self, scope: Scope, document_ids: Sequence[UUID]) -> list[Prepared]:
+        """As many of the documents as make a good batch to embed; at least one."""
+
+        async def read(
+            connection: Connection, document_id: UUID
+        ) -> tuple[StoredDocument | None, str, list[Chunk]]:
+            document = await documents.read(connection, scope, document_id)
+            state = await documents.read_state(connection, scope, document_id)
+            return (
+                document,
+                state.heading if state is not None else "",
+                await chunks.read(connection, scope, document_id),
+            )
+
+        group: list[Prepared] = []
+        texts = 0
+        for document_id in document_ids:
+            document, heading_before, there = await self._database.run(
+                lambda connection: read(connection, document_id),  # noqa: B023 - awaited here
+                timeout=_READ_SECONDS,
+                repeatable=True,
+            )
+            if document is None or document.ingested_hash == document.content_hash:
+                group.append(Prepared(document_id))
+                continue
+            prepared = await asyncio.to_thread(_made_of, document, heading_before, there)
+            group.append(prepared)
+            texts += len(prepared.terms)
+            if texts >= _ENOUGH_TEXTS:
+                break
+        return group
+
+    async def _embed(self, group: Sequence[Prepared]) -> tuple[list[Prepared], list[Charge]]:
+        """The group with vectors for its new chunks; during an outage they have to wait."""
+        model = self._embedder.name
+        places = [(i, position) for i, prepared in enumerate(group) for position in prepared.terms]
+        vectors: list[dict[int, Vector]] = [{} for _ in group]
+        charges: list[Charge] = []
+        for start in range(0, len(places), _TEXTS_AT_ONCE):
+            if self._embedder.name != model:
+                # The rest is embedded with the new model by the back-fill.
+                break
+            some = places[start : start + _TEXTS_AT_ONCE]
+            texts = [indexed_text(group[i].heading, group[i].chunks[at]) for i, at in some]
+            try:
+                batch = await self._embedder.embed(texts)
+            except ModelError as error:
+                logger.warning("documents are found by their words only for now: %s", error)
+                if isinstance(error, ModelUnavailable):
+                    break
+                continue
+            for (i, at), vector in zip(some, batch.vectors, strict=True):
+                vectors[i][at] = vector
+            cost = self._prices.cost(model, input_tokens=batch.tokens)
+            charges.append(Charge("embedding", model, batch.calls, batch.tokens, 0, cost))
+        found = [
+            replace(prepared, model=model, vectors=those)
+            for prepared, those in zip(group, vectors, strict=True)
+        ]
+        return found, charges
+
+    async def _commit(
+        self,
+        held: Claim,
+        prepared: Prepared,
+        charges: list[Charge],
+        result: Result,
+        *,
+        done_to: int,
+        finished: bool,
+    ) -> Result:
+        """Write everything about one document, with how far the job is, in one transaction."""
+
+        async def work(connection: Connection) -> Result | None:
+            async with connection.transaction():
+                # The job's row is not held: a long document must not keep the worker from renewing
+                # its leases. `record_progress` rolls back what a lost claim has written.
+                state = await users.lock_user(connection, held.scope)
+                if await self._discarded(connection, held, state):
+                    return None
+                done = result.with_charges(charges).with_counts(
+                    await self._write(connection, held.scope, prepared)
+                )
+                await ledger.charge(connection, held.scope, held.job_id, held.kind, charges)
+                await claims.record_progress(
+                    connection, held, done_to=done_to, result=done.stored(), finished=finished
+                )
+                return done
+
+        written = await self._database.run(work, timeout=_WRITE_SECONDS)
+        if written is None:
+            raise ClaimLost
+        return written
+
+    async def _write(
+        self, connection: Connection, scope: Scope, prepared: Prepared
+    ) -> Mapping[str, int]:
+        document_id = prepared.document_id
+        state = await documents.read_state(connection, scope, document_id)
+        if state is None or state.ingested_hash == state.content_hash:
+            return {}
+        if state.content_hash != prepared.content_hash:
+            raise ContentChanged
+        await findable.replace_chunks(
+            connection,
+            scope,
+            document_id,
+            prepared.chunks,
+            heading=prepared.heading,
+            heading_before=state.heading,
+            terms=prepared.terms,
+            model=prepared.model,
+            vectors=prepared.vectors,
+        )
+        entities = await findable.replace_mentions(
+            connection, scope, document_id, prepared.mentions
+        )
+        await documents.mark_ingested(connection, scope, document_id, heading=prepared.heading)
+        return {"documents": 1, "chunks": len(prepared.chunks), "entities": entities}
+
+    async def _admit(self, connection: Connection, held: Claim) -> bool:
+        """Whether the job may begin; looked up without a lock, `_commit` asks again."""
+        state = await users.read_user(connection, held.scope)
+        return not await self._discarded(connection, held, state)
+
+    async def _discarded(
+        self, connection: Connection, held: Claim, state: UserState | None
+    ) -> bool:
+        """End the job if its user is gone or has memory switched off."""
+        if state is None or state.erased:
+            why, text = "USER_ERASED", "the user was erased"
+        elif state.why_not_learning(self._memory_enabled) == "MEMORY_DISABLED":
+            why, text = "MEMORY_DISABLED", WHY_NOT["MEMORY_DISABLED"]
+        else:
+            return False
+        await claims.discard(connection, held, error=f"{why}: {text}", reason=why)
+        return True
+
+    async def _end(self, held: Claim, result: Result) -> None:
+        """End a job that has nothing left to do."""
+
+        async def work(connection: Connection) -> None:
+            done_to = held.done_to or 0
+            await claims.record_progress(
+                connection, held, done_to=done_to, result=result.stored(), finished=True
+            )
+
+        await self._database.run(work, timeout=_READ_SECONDS)
+
+
+def _made_of(document: StoredDocument, heading_before: str, there: Sequence[Chunk]) -> Prepared:
+    heading = chunking.heading(document.title, document.summary)
+    contents = chunking.passages(document.title, document.summary, document.content)
+    change = findable.compare(contents, there, same_heading=heading == heading_before)
+    return Prepared(
+        document.document_id,
+        document.content_hash,
+        heading,
+        contents,
+        mentioned(document.source_type, document.content_type, document.author, document.metadata),
+        {at: count_terms(indexed_text(heading, contents[at])) for at in change.comes},
+    )

@@ -1,0 +1,132 @@
+"""What the handlers of every service here share: keys, tokens, reads within the deadline."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from hitherto_extraction.once import Identity, Outcome, Work, once
+from hitherto_extraction.user_key import with_keys
+from hitherto_shared.audit.reads import AuditedReads
+from hitherto_shared.audit.trail import NOBODY, Trail
+from hitherto_shared.consistency import ConsistencyTokens, Position
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.models import Scope
+from hitherto_shared.rpc.call import Context, current_call, seconds_left
+
+CALL_SECONDS = 5.0
+"""A call that needs no model takes at most this long, whatever the caller's deadline."""
+
+Found = TypeVar("Found")
+Made = TypeVar("Made")
+
+
+class Answering:
+    """Answers calls on `database`, whose role is hitherto_write unless a call says otherwise."""
+
+    def __init__(
+        self,
+        database: Database,
+        tokens: ConsistencyTokens,
+        trail: Trail,
+        reads: AuditedReads,
+        keys: UserKeys,
+    ) -> None:
+        self.database = database
+        self.trail = trail
+        self.keys = keys
+        self._reads = reads
+        self._tokens = tokens
+
+    def identity(self, rpc: str, key: str | None, request: Message) -> Identity | None:
+        """Who calls with which idempotency key; None without a key."""
+        if key is None:
+            return None
+        return Identity(current_call().principal.tenant_id, rpc, key, body_hash(request))
+
+    async def change(
+        self,
+        identity: Identity | None,
+        work: Work[Made],
+        context: Context,
+        *,
+        database: Database | None = None,
+        seconds: float = CALL_SECONDS,
+    ) -> Outcome[Made]:
+        """Make a change once, within the deadline; `database` where another role must make it."""
+        return await once(
+            database or self.database,
+            identity,
+            work,
+            timeout=seconds_left(context, seconds),
+            trail=self.trail,
+        )
+
+    async def change_with_key(
+        self,
+        identity: Identity | None,
+        scope: Scope,
+        work: Callable[[UserKey | None], Work[Made]],
+        context: Context,
+    ) -> Outcome[Made]:
+        """Make a change, with the user's key if something of it is sealed or is to be.
+
+        Raises:
+            KeyUnavailable: It needs the key, and that cannot be had; nothing was changed.
+            KeyServiceUnavailable: The same, for now.
+        """
+        return await with_keys(
+            self.keys,
+            [scope],
+            lambda opened: self.change(identity, work(opened.get(scope)), context),
+        )
+
+    async def read(
+        self,
+        work: Callable[[Connection], Awaitable[Found]],
+        context: Context,
+        *,
+        about: str | None = None,
+    ) -> Found:
+        """Read from the primary within the deadline.
+
+        Args:
+            work: What to read.
+            context: Of the call.
+            about: Whose data it is, for the audit log: a user, or `NOBODY` for every user of the
+                tenant. None if it is no user's.
+        """
+        if about is not None:
+            await self.note_read(about, context)
+        return await self.database.run(
+            work, timeout=seconds_left(context, CALL_SECONDS), repeatable=True
+        )
+
+    async def note_read(self, user_id: str | None, context: Context) -> None:
+        """Write down that this user's data is read, None being every user's."""
+        await self._reads.note([user_id or NOBODY], timeout=seconds_left(context, CALL_SECONDS))
+
+    def token(self, position: Position) -> str:
+        """The consistency token of a moment, for the caller's tenant."""
+        return self._tokens.make(position, current_call().principal.tenant_id)
+
+    def check_token(self, token: str) -> None:
+        """Refuse a token that is not the tenant's.
+
+        This service reads from the primary, which has seen whatever a true token names.
+        """
+        if token:
+            self._tokens.open(token, current_call().principal.tenant_id)
+
+
+def body_hash(request: Message) -> bytes:
+    """The hash of a request without its idempotency key."""
+    copy = type(request)()
+    copy.CopyFrom(request)
+    copy.ClearField("idempotency_key")
+    return hashlib.sha256(copy.SerializeToString(deterministic=True)).digest()

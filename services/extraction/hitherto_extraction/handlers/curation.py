@@ -1,0 +1,308 @@
+"""The calls of MemoryService on memories: save, correct, forget, restore, review."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from uuid import UUID
+
+from hitherto.v1 import memory_service_pb2 as pb
+from hitherto_extraction.curation import correcting, statuses
+from hitherto_extraction.curation.saving import Saved, Saving, Statement
+from hitherto_extraction.handlers.answering import Answering
+from hitherto_extraction.handlers.importing import MAX_IDS, take_all
+from hitherto_extraction.handlers.incoming_memories import read_correction, read_statement
+from hitherto_extraction.handlers.read_ahead import read_ahead
+from hitherto_extraction.once import Identity, Outcome, Work
+from hitherto_extraction.pipeline.write import Vectors
+from hitherto_extraction.queue.signals import JobSignals
+from hitherto_extraction.storage import editing
+from hitherto_shared.consistency import Position
+from hitherto_shared.convert import memory_message
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.embeddings.protocol import Embedder
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.errors import HithertoError
+from hitherto_shared.models import Memory, Scope
+from hitherto_shared.rpc.call import Context, current_call, seconds_left
+from hitherto_shared.validation import Checks
+
+MAX_REASON = 256
+_EMBEDDING_SECONDS = 3.0
+"""A write waits no longer for the embedder; the vector then comes later."""
+_AHEAD = 32
+"""Items of a stream that are read ahead, and so embedded in one call."""
+
+_DECISIONS = {
+    value.number: value.name.removeprefix("REVIEW_DECISION_").lower()
+    for value in pb.ReviewDecision.DESCRIPTOR.values
+    if value.number
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Curation:
+    """What the calls work with."""
+
+    saving: Saving
+    embedder: Embedder
+    signals: JobSignals
+
+
+@dataclass(frozen=True, slots=True)
+class ToSave:
+    """A checked statement, for whom and by whom it is saved, and the key of the call."""
+
+    scope: Scope
+    statement: Statement
+    identity: Identity | None
+    actor: str
+
+
+class CurationCalls:
+    """Answers them."""
+
+    _answering: Answering
+    _curation: Curation
+
+    async def SaveMemory(
+        self, request: pb.SaveMemoryRequest, context: Context
+    ) -> pb.SaveMemoryResponse:
+        """Save one statement at once."""
+        wanted = self._read(request, "SaveMemory")
+        # Half of what is left, so that a statement without a vector can still be written.
+        (vectors,) = await self._curation.saving.embed(
+            [wanted.statement.content], seconds=seconds_left(context, 2 * _EMBEDDING_SECONDS) / 2
+        )
+        outcome = await self._store(wanted, vectors, context)
+        return pb.SaveMemoryResponse(
+            memory=memory_message(outcome.made.memory),
+            deduplicated=outcome.made.deduplicated,
+            consistency_token=self._answering.token(outcome.position),
+        )
+
+    async def StreamMemories(
+        self, request_iterator: AsyncIterator[pb.StreamMemoriesRequest], context: Context
+    ) -> pb.StreamMemoriesResponse:
+        """Save any number of statements, each by itself."""
+        reply = pb.StreamMemoriesResponse()
+        position: Position | None = None
+
+        async def accept(item: tuple[ToSave | HithertoError, Vectors | None]) -> None:
+            nonlocal position
+            wanted, vectors = item
+            if isinstance(wanted, HithertoError):
+                raise wanted
+            assert vectors is not None
+            outcome = await self._store(wanted, vectors, context)
+            position = outcome.position
+            reply.deduplicated_count += outcome.made.deduplicated
+            if len(reply.memory_ids) < MAX_IDS:
+                reply.memory_ids.append(str(outcome.made.memory.memory_id))
+
+        async def embed(batch: Sequence[ToSave | HithertoError]) -> list[Vectors | None]:
+            contents = [each.statement.content for each in batch if isinstance(each, ToSave)]
+            made = iter(
+                await self._curation.saving.embed(
+                    contents, seconds=seconds_left(context, _EMBEDDING_SECONDS)
+                )
+            )
+            return [next(made) if isinstance(each, ToSave) else None for each in batch]
+
+        async with aclosing(
+            read_ahead(aiter(request_iterator), self._read_item, embed, most=_AHEAD)
+        ) as items:
+            taken = await take_all(items, accept)
+        reply.saved_count, reply.rejected_count = taken.accepted, taken.rejected
+        reply.errors.extend(taken.errors)
+        if position is not None:
+            reply.consistency_token = self._answering.token(position)
+        return reply
+
+    async def UpdateMemory(
+        self, request: pb.UpdateMemoryRequest, context: Context
+    ) -> pb.UpdateMemoryResponse:
+        """Correct a memory."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        memory_id = checks.uuid("memory_id", request.memory_id)
+        correction = read_correction(checks, request)
+        key = checks.idempotency_key(request.idempotency_key)
+        checks.done()
+        principal = current_call().principal
+        scope = principal.scope(user_id)
+        vector = await correcting.embed(
+            self._curation.embedder,
+            correction,
+            seconds=seconds_left(context, 2 * _EMBEDDING_SECONDS) / 2,
+        )
+
+        async def change(connection: Connection, key: UserKey | None) -> Memory:
+            return await correcting.correct(
+                connection, scope, memory_id, correction, vector, actor=principal.subject, key=key
+            )
+
+        outcome = await self._change(
+            self._answering.identity("UpdateMemory", key, request), scope, change, context
+        )
+        return pb.UpdateMemoryResponse(
+            memory=memory_message(outcome.made),
+            consistency_token=self._answering.token(outcome.position),
+        )
+
+    async def ForgetMemory(
+        self, request: pb.ForgetMemoryRequest, context: Context
+    ) -> pb.ForgetMemoryResponse:
+        """Forget a memory."""
+        checks, scope, memory_id, reason, key = _named(request)
+        checks.done()
+        actor = current_call().principal.subject
+        outcome = await self._change(
+            self._answering.identity("ForgetMemory", key, request),
+            scope(),
+            lambda connection, key: statuses.forget(
+                connection, scope(), memory_id, reason=reason, actor=actor, key=key
+            ),
+            context,
+        )
+        return pb.ForgetMemoryResponse(
+            memory=memory_message(outcome.made),
+            consistency_token=self._answering.token(outcome.position),
+        )
+
+    async def RestoreMemory(
+        self, request: pb.RestoreMemoryRequest, context: Context
+    ) -> pb.RestoreMemoryResponse:
+        """Bring a forgotten or archived memory back."""
+        checks, scope, memory_id, reason, key = _named(request)
+        checks.done()
+        actor = current_call().principal.subject
+        outcome = await self._change(
+            self._answering.identity("RestoreMemory", key, request),
+            scope(),
+            lambda connection, key: statuses.restore(
+                connection, scope(), memory_id, reason=reason, actor=actor, key=key
+            ),
+            context,
+        )
+        return pb.RestoreMemoryResponse(
+            memory=memory_message(outcome.made),
+            consistency_token=self._answering.token(outcome.position),
+        )
+
+    async def ReviewMemory(
+        self, request: pb.ReviewMemoryRequest, context: Context
+    ) -> pb.ReviewMemoryResponse:
+        """Decide about a quarantined memory."""
+        checks, scope, memory_id, reason, key = _named(request)
+        decision = checks.one_of("decision", request.decision, _DECISIONS)
+        if decision is None and request.decision == 0:
+            checks.add("decision", "is required: APPROVE or REJECT")
+        checks.done()
+        actor = current_call().principal.subject
+        outcome = await self._change(
+            self._answering.identity("ReviewMemory", key, request),
+            scope(),
+            lambda connection, key: statuses.review(
+                connection,
+                scope(),
+                memory_id,
+                approve=decision == "approve",
+                reason=reason,
+                actor=actor,
+                key=key,
+            ),
+            context,
+        )
+        return pb.ReviewMemoryResponse(
+            memory=memory_message(outcome.made),
+            consistency_token=self._answering.token(outcome.position),
+        )
+
+    def _read(self, request: pb.SaveMemoryRequest, rpc: str, *, prefix: str = "") -> ToSave:
+        """A checked request.
+
+        Raises:
+            InvalidRequest: Fields of it are bad.
+        """
+        checks = Checks()
+        user_id = checks.identifier(f"{prefix}user_id", request.user_id)
+        statement = read_statement(checks, request, prefix)
+        key = checks.idempotency_key(request.idempotency_key, field=f"{prefix}idempotency_key")
+        checks.done()
+        principal = current_call().principal
+        identity = self._answering.identity(rpc, key, request)
+        return ToSave(principal.scope(user_id), statement, identity, principal.subject)
+
+    def _read_item(self, request: pb.StreamMemoriesRequest) -> ToSave | HithertoError:
+        """A checked item of a stream, or why it is refused."""
+        try:
+            return self._read(request.item, "StreamMemories", prefix="item.")
+        except HithertoError as error:
+            return error
+
+    async def _store(self, wanted: ToSave, vectors: Vectors, context: Context) -> Outcome[Saved]:
+        saving, scope = self._curation.saving, wanted.scope
+
+        async def change(connection: Connection, key: UserKey | None) -> Saved:
+            return await saving.save(
+                connection, scope, wanted.statement, vectors, actor=wanted.actor, key=key
+            )
+
+        async def again(connection: Connection, ids: Sequence[str], key: UserKey | None) -> Saved:
+            memory_id, deduplicated = json.loads(ids[0])
+            held = await editing.read_one(connection, scope, UUID(memory_id), key)
+            return Saved(held.memory, deduplicated)
+
+        outcome = await self._answering.change_with_key(
+            wanted.identity,
+            scope,
+            lambda key: Work(
+                lambda connection: change(connection, key),
+                ids=lambda saved: [json.dumps([str(saved.memory.memory_id), saved.deduplicated])],
+                again=lambda connection, ids: again(connection, ids, key),
+                users=lambda _: [scope.user_id],
+                touched=lambda saved: {scope.user_id: [str(saved.memory.memory_id)]},
+            ),
+            context,
+        )
+        self._curation.signals.wake()
+        return outcome
+
+    async def _change(
+        self,
+        identity: Identity | None,
+        scope: Scope,
+        change: Callable[[Connection, UserKey | None], Awaitable[Memory]],
+        context: Context,
+    ) -> Outcome[Memory]:
+        async def again(connection: Connection, ids: Sequence[str], key: UserKey | None) -> Memory:
+            return (await editing.read_one(connection, scope, UUID(ids[0]), key)).memory
+
+        return await self._answering.change_with_key(
+            identity,
+            scope,
+            lambda key: Work(
+                lambda connection: change(connection, key),
+                ids=lambda memory: [str(memory.memory_id)],
+                again=lambda connection, ids: again(connection, ids, key),
+                users=lambda _: [scope.user_id],
+            ),
+            context,
+        )
+
+
+def _named(
+    request: pb.ForgetMemoryRequest | pb.RestoreMemoryRequest | pb.ReviewMemoryRequest,
+) -> tuple[Checks, Callable[[], Scope], UUID, str, str | None]:
+    """What the calls on one memory have in common; the scope once the checks are done."""
+    checks = Checks()
+    user_id = checks.identifier("user_id", request.user_id)
+    memory_id = checks.uuid("memory_id", request.memory_id)
+    reason = checks.text("reason", request.reason, max_bytes=4 * MAX_REASON)
+    if len(reason) > MAX_REASON:
+        checks.add("reason", f"must have at most {MAX_REASON} characters")
+    key = checks.idempotency_key(request.idempotency_key)
+    return checks, lambda: current_call().principal.scope(user_id), memory_id, reason, key

@@ -1,0 +1,121 @@
+"""The calls of ExtractionService about documents: IngestDocuments and DeleteDocument."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hitherto.v1 import extraction_service_pb2 as pb
+from hitherto_extraction.documents.ingest import (
+    Ingested,
+    IngestRules,
+    delete_document,
+    ingest,
+    ingested_again,
+)
+from hitherto_extraction.handlers.answering import Answering
+from hitherto_extraction.handlers.incoming_documents import read_documents
+from hitherto_extraction.once import Work
+from hitherto_extraction.queue.limit import QueueLimit
+from hitherto_extraction.queue.signals import JobSignals
+from hitherto_shared.convert import job_message
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.rpc.call import Context, current_call
+from hitherto_shared.validation import Checks
+
+_STORING_SECONDS = 30.0
+"""A whole request may wait for a large document that is being written for the same user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """What the calls work with; `removal` is the database in the role that may delete."""
+
+    removal: Database
+    rules: IngestRules
+    limit: QueueLimit
+
+
+class DocumentCalls:
+    """Answers the two calls."""
+
+    _answering: Answering
+    _signals: JobSignals
+    _documents: Documents
+
+    async def IngestDocuments(
+        self, request: pb.IngestDocumentsRequest, context: Context
+    ) -> pb.IngestDocumentsResponse:
+        """Store documents durably; one job makes them findable."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        # A full batch takes seconds to check; the loop has other callers.
+        batch = await asyncio.to_thread(read_documents, checks, request.documents)
+        key = checks.idempotency_key(request.idempotency_key)
+        checks.done()
+        scope = current_call().principal.scope(user_id)
+
+        async def change(connection: Connection) -> Ingested:
+            await self._documents.limit.require(connection, scope.tenant_id)
+            return await ingest(connection, scope, batch, self._documents.rules)
+
+        async def again(connection: Connection, ids: Sequence[str]) -> Ingested:
+            return await ingested_again(connection, scope.tenant_id, ids)
+
+        outcome = await self._answering.change(
+            self._answering.identity("IngestDocuments", key, request),
+            Work(change, ids=Ingested.ids, again=again, users=lambda _: [user_id]),
+            context,
+            seconds=_STORING_SECONDS,
+        )
+        self._signals.wake()
+        made, token = outcome.made, self._answering.token(outcome.position)
+        job = None
+        if made.job is not None:
+            job = job_message(made.job, token if made.job.final else "")
+        return pb.IngestDocumentsResponse(
+            job=job,
+            new_count=made.new,
+            replaced_count=made.replaced,
+            unchanged_count=made.unchanged,
+            document_ids=map(str, made.document_ids),
+            consistency_token=token,
+        )
+
+    async def DeleteDocument(
+        self, request: pb.DeleteDocumentRequest, context: Context
+    ) -> pb.DeleteDocumentResponse:
+        """Remove a document; what was learnt from it stays."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        document_id = checks.uuid("document_id", request.document_id)
+        key = checks.idempotency_key(request.idempotency_key)
+        checks.done()
+        scope = current_call().principal.scope(user_id)
+
+        async def change(connection: Connection) -> dict[str, int]:
+            return await delete_document(connection, scope, document_id)
+
+        async def again(_connection: Connection, ids: Sequence[str]) -> dict[str, int]:
+            counts: dict[str, int] = json.loads(ids[0]) if ids else {}
+            return counts
+
+        outcome = await self._answering.change(
+            self._answering.identity("DeleteDocument", key, request),
+            Work(
+                change,
+                ids=lambda counts: [json.dumps(counts)],
+                again=again,
+                users=lambda _: [user_id],
+                touched=lambda _: {user_id: [str(document_id)]},
+            ),
+            context,
+            database=self._documents.removal,
+            seconds=_STORING_SECONDS,
+        )
+        return pb.DeleteDocumentResponse(
+            counts=outcome.made,
+            consistency_token=self._answering.token(outcome.position),
+        )

@@ -1,0 +1,118 @@
+"""The calls of PrivacyService by which a person takes the own data along, or away for good."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from hitherto.v1 import privacy_pb2
+from hitherto.v1 import privacy_service_pb2 as pb
+from hitherto_extraction.curation.erasing import Asked, Erasing
+from hitherto_extraction.curation.exporting import Exporting, Manifest
+from hitherto_extraction.handlers.answering import CALL_SECONDS, Answering
+from hitherto_extraction.storage.erasure import Receipt
+from hitherto_shared.convert import timestamp
+from hitherto_shared.rpc.call import Context, current_call, seconds_left
+from hitherto_shared.validation import Checks
+
+ERASE_SECONDS = 300.0
+"""Erasing takes as long as there is to erase; a caller's deadline may be shorter."""
+EXPORT_SECONDS = 3_600.0
+"""How long a caller may take to receive an export."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """What the calls work with."""
+
+    erasing: Erasing
+    exporting: Exporting
+
+
+class LeavingCalls:
+    """Answers them."""
+
+    _answering: Answering
+    _leaving: Leaving
+
+    async def ExportUser(
+        self, request: pb.ExportUserRequest, context: Context
+    ) -> AsyncIterator[pb.ExportUserResponse]:
+        """Everything that is held, then the manifest."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        checks.done()
+        self._answering.check_token(request.consistency_token)
+        pieces = self._leaving.exporting.run(
+            current_call().principal.scope(user_id),
+            fence=self._answering.database,
+            timeout=seconds_left(context, EXPORT_SECONDS),
+        )
+        async with aclosing(pieces):
+            async for piece in pieces:
+                if isinstance(piece, Manifest):
+                    yield pb.ExportUserResponse(
+                        manifest=privacy_pb2.ExportManifest(
+                            user_id=user_id,
+                            created_at=timestamp(piece.created_at),
+                            counts=piece.counts,
+                            total_bytes=piece.total_bytes,
+                            sha256=piece.sha256,
+                        )
+                    )
+                else:
+                    yield pb.ExportUserResponse(data=piece)
+
+    async def EraseUser(
+        self, request: pb.EraseUserRequest, context: Context
+    ) -> pb.EraseUserResponse:
+        """Remove everything; one more call goes on with what one that was cut off has left."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        key = checks.idempotency_key(request.idempotency_key)
+        checks.done()
+        outcome = await self._leaving.erasing.erase(
+            Asked(
+                current_call().principal.scope(user_id),
+                self._answering.identity("EraseUser", key, request),
+            ),
+            timeout=seconds_left(context, ERASE_SECONDS),
+        )
+        return pb.EraseUserResponse(
+            receipt=_told(outcome.made),
+            consistency_token=self._answering.token(outcome.position),
+        )
+
+    async def ReinstateUser(
+        self, request: pb.ReinstateUserRequest, context: Context
+    ) -> pb.ReinstateUserResponse:
+        """Let an erased user be written again."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        key = checks.idempotency_key(request.idempotency_key)
+        checks.done()
+        outcome = await self._leaving.erasing.reinstate(
+            Asked(
+                current_call().principal.scope(user_id),
+                self._answering.identity("ReinstateUser", key, request),
+            ),
+            timeout=seconds_left(context, CALL_SECONDS),
+        )
+        return pb.ReinstateUserResponse(
+            reinstated=outcome.made,
+            consistency_token=self._answering.token(outcome.position),
+        )
+
+
+def _told(receipt: Receipt) -> privacy_pb2.EraseReceipt:
+    assert receipt.erased_at is not None
+    return privacy_pb2.EraseReceipt(
+        id=str(receipt.receipt_id),
+        user_hash=receipt.user_hash,
+        erased_at=timestamp(receipt.erased_at),
+        counts=receipt.counts,
+        signed_payload=receipt.signed_payload or "",
+        signature=receipt.signature or b"",
+        key_id=receipt.key_id or "",
+    )

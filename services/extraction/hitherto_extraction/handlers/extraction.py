@@ -1,0 +1,339 @@
+"""ExtractionService: transcripts in, jobs out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from uuid import UUID
+
+from hitherto.v1 import extraction_service_pb2 as pb
+from hitherto.v1 import extraction_service_pb2_grpc, job_pb2
+from hitherto_extraction.handlers.answering import CALL_SECONDS, Answering
+from hitherto_extraction.handlers.documents import DocumentCalls, Documents
+from hitherto_extraction.handlers.importing import MAX_IDS, take_all
+from hitherto_extraction.handlers.incoming import (
+    read_messages,
+    read_one_transcript,
+    read_transcripts,
+)
+from hitherto_extraction.handlers.lessons import lesson_message
+from hitherto_extraction.intake import Intake
+from hitherto_extraction.job_calls import Accepted, cancel_job
+from hitherto_extraction.pipeline.preview import SECONDS as PREVIEW_SECONDS
+from hitherto_extraction.pipeline.preview import Preview
+from hitherto_extraction.queue import jobs
+from hitherto_extraction.queue.jobs import JobFilter
+from hitherto_extraction.queue.signals import JobSignals
+from hitherto_shared.auth.departments import departments_of
+from hitherto_shared.auth.principal import Principal
+from hitherto_shared.consistency import Position, current_position
+from hitherto_shared.convert import JOB_STATE, job_message
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.errors import Unavailable
+from hitherto_shared.models import Job
+from hitherto_shared.paging import PageTokens
+from hitherto_shared.rpc.call import Context, current_call, seconds_left
+from hitherto_shared.validation import Checks
+
+KINDS = (
+    "memory-extraction",
+    "document-ingestion",
+    "consolidation",
+    "decay",
+    "retention",
+    "reembedding",
+)
+_PAGE_SIZE = 50
+_MAX_PAGE_SIZE = 200
+
+
+class ExtractionHandlers(DocumentCalls, extraction_service_pb2_grpc.ExtractionServiceServicer):
+    """Answers ExtractionService on the role hitherto_write."""
+
+    def __init__(
+        self,
+        answering: Answering,
+        intake: Intake,
+        signals: JobSignals,
+        pages: PageTokens,
+        preview: Preview,
+        documents: Documents,
+    ) -> None:
+        self._answering = answering
+        self._intake = intake
+        self._signals = signals
+        self._pages = pages
+        self._preview = preview
+        self._documents = documents
+
+    async def SubmitTranscripts(
+        self, request: pb.SubmitTranscriptsRequest, context: Context
+    ) -> pb.SubmitTranscriptsResponse:
+        """Accept a batch durably; one job per transcript, in order."""
+        checks = Checks()
+        # A full batch takes seconds to check; the loop has other callers.
+        transcripts = await asyncio.to_thread(read_transcripts, checks, request.transcripts)
+        key = checks.idempotency_key(request.idempotency_key)
+        checks.done()
+        tenant = current_call().principal.tenant_id
+        accepted = await self._intake.submit(
+            tenant,
+            transcripts,
+            self._answering.identity("SubmitTranscripts", key, request),
+            timeout=seconds_left(context, CALL_SECONDS),
+        )
+        self._signals.wake()
+        return pb.SubmitTranscriptsResponse(
+            jobs=[job_message(job) for job in accepted.jobs],
+            consistency_token=self._token(accepted),
+        )
+
+    async def StreamTranscripts(
+        self, request_iterator: AsyncIterator[pb.StreamTranscriptsRequest], context: Context
+    ) -> pb.StreamTranscriptsResponse:
+        """Accept any number of transcripts, each by itself."""
+        reply = pb.StreamTranscriptsResponse()
+        position: Position | None = None
+
+        async def accept(request: pb.StreamTranscriptsRequest) -> None:
+            nonlocal position
+            checks = Checks()
+            transcript = await asyncio.to_thread(read_one_transcript, checks, request)
+            key = checks.idempotency_key(request.idempotency_key)
+            checks.done()
+            accepted = await self._intake.submit(
+                current_call().principal.tenant_id,
+                [transcript],
+                self._answering.identity("StreamTranscripts", key, request),
+                timeout=seconds_left(context, CALL_SECONDS),
+            )
+            self._signals.wake()
+            position = accepted.position
+            if len(reply.job_ids) < MAX_IDS:
+                reply.job_ids.extend(str(job.job_id) for job in accepted.jobs)
+
+        taken = await take_all(aiter(request_iterator), accept)
+        reply.accepted_count, reply.rejected_count = taken.accepted, taken.rejected
+        reply.errors.extend(taken.errors)
+        if position is not None:
+            reply.consistency_token = self._answering.token(position)
+        return reply
+
+    async def PreviewExtraction(
+        self, request: pb.PreviewExtractionRequest, context: Context
+    ) -> pb.PreviewExtractionResponse:
+        """Show what a transcript would teach."""
+        checks = Checks()
+        transcript = await asyncio.to_thread(read_one_transcript, checks, request)
+        checks.done()
+        self._answering.check_token(request.consistency_token)
+        lesson = await self._preview.show(
+            current_call().principal.scope(transcript.user_id),
+            transcript,
+            seconds=seconds_left(context, PREVIEW_SECONDS),
+        )
+        return lesson_message(lesson)
+
+    async def AppendMessages(
+        self, request: pb.AppendMessagesRequest, context: Context
+    ) -> pb.AppendMessagesResponse:
+        """Accept messages of a running chat."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        conversation_id = checks.identifier("conversation_id", request.conversation_id)
+        messages = await asyncio.to_thread(
+            read_messages, checks, "messages", request.messages, conversation_id
+        )
+        key = checks.idempotency_key(request.idempotency_key)
+        checks.done()
+        accepted = await self._intake.append(
+            current_call().principal.scope(user_id),
+            conversation_id,
+            messages,
+            self._answering.identity("AppendMessages", key, request),
+            timeout=seconds_left(context, CALL_SECONDS),
+        )
+        self._signals.wake()
+        return pb.AppendMessagesResponse(
+            pending_messages=accepted.pending_messages,
+            job=job_message(accepted.jobs[0]) if accepted.jobs else None,
+            consistency_token=self._token(accepted),
+            message_ids=[message.message_id for message in messages],
+        )
+
+    async def EndConversation(
+        self, request: pb.EndConversationRequest, context: Context
+    ) -> pb.EndConversationResponse:
+        """Extract what is left of a conversation now."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        conversation_id = checks.identifier("conversation_id", request.conversation_id)
+        key = checks.idempotency_key(request.idempotency_key)
+        checks.done()
+        accepted = await self._intake.end(
+            current_call().principal.scope(user_id),
+            conversation_id,
+            self._answering.identity("EndConversation", key, request),
+            timeout=seconds_left(context, CALL_SECONDS),
+        )
+        self._signals.wake()
+        return pb.EndConversationResponse(
+            job=job_message(accepted.jobs[0]) if accepted.jobs else None,
+            consistency_token=self._token(accepted),
+        )
+
+    async def GetJob(self, request: pb.GetJobRequest, context: Context) -> pb.GetJobResponse:
+        """One job as it stands."""
+        checks = Checks()
+        job_id = checks.uuid("job_id", request.job_id)
+        checks.done()
+        self._answering.check_token(request.consistency_token)
+        principal = current_call().principal
+
+        async def work(connection: Connection) -> pb.GetJobResponse:
+            job = await _visible_job(connection, principal, job_id)
+            return pb.GetJobResponse(job=await self._told(connection, job))
+
+        return await self._answering.read(work, context)
+
+    async def ListJobs(self, request: pb.ListJobsRequest, context: Context) -> pb.ListJobsResponse:
+        """Jobs, newest first."""
+        checks = Checks()
+        principal = current_call().principal
+        wanted = JobFilter(
+            user_id=checks.identifier("user_id", request.user_id, required=False)
+            or principal.user_id,
+            conversation_id=checks.identifier(
+                "conversation_id", request.conversation_id, required=False
+            )
+            or None,
+            states=checks.all_of("states", request.states, JOB_STATE) or None,
+            kinds=checks.all_known("kinds", request.kinds, KINDS) or None,
+        )
+        size = checks.limit(
+            "page_size", request.page_size, default=_PAGE_SIZE, maximum=_MAX_PAGE_SIZE
+        )
+        page = self._pages.bind(principal.tenant_id, request)
+        before = page.open(checks, request.page_token)
+        checks.done()
+        self._answering.check_token(request.consistency_token)
+
+        async def work(connection: Connection) -> pb.ListJobsResponse:
+            found, next_before = await jobs.list_jobs(
+                connection, principal.tenant_id, wanted, before=before, limit=size
+            )
+            total = await jobs.count_jobs(connection, principal.tenant_id, wanted)
+            position = await current_position(connection)
+            token = self._answering.token(position)
+            return pb.ListJobsResponse(
+                jobs=[job_message(job, token if job.final else "") for job in found],
+                next_page_token=page.seal(next_before),
+                total_size=total,
+            )
+
+        return await self._answering.read(work, context)
+
+    async def WatchJob(
+        self, request: pb.WatchJobRequest, context: Context
+    ) -> AsyncIterator[pb.WatchJobResponse]:
+        """A job each time it changes, until it has ended."""
+        checks = Checks()
+        job_id = checks.uuid("job_id", request.job_id)
+        checks.done()
+        self._answering.check_token(request.consistency_token)
+        principal = current_call().principal
+
+        async def look(connection: Connection) -> tuple[Job, pb.WatchJobResponse]:
+            job = await _visible_job(connection, principal, job_id)
+            return job, pb.WatchJobResponse(job=await self._told(connection, job))
+
+        last: Job | None = None
+        with self._signals.watching(str(job_id)) as news:
+            while True:
+                job, response = await self._answering.database.run(
+                    look, timeout=CALL_SECONDS, repeatable=True
+                )
+                if job != last:
+                    yield response
+                    last = job
+                if job.final:
+                    return
+                if self._signals.ending:
+                    raise Unavailable(
+                        "the service is stopping; watch the job at another one",
+                        reason="SHUTTING_DOWN",
+                        retry_after=1.0,
+                    )
+                await news.change()
+
+    async def RetryJob(self, request: pb.RetryJobRequest, context: Context) -> pb.RetryJobResponse:
+        """Queue a DEAD or CANCELLED job again."""
+        job, token = await self._change(request, context, "RetryJob", self._intake.retry)
+        return pb.RetryJobResponse(job=job_message(job), consistency_token=token)
+
+    async def CancelJob(
+        self, request: pb.CancelJobRequest, context: Context
+    ) -> pb.CancelJobResponse:
+        """End a job that has not ended."""
+        job, token = await self._change(request, context, "CancelJob", cancel_job)
+        return pb.CancelJobResponse(job=job_message(job, token), consistency_token=token)
+
+    async def _change(
+        self,
+        request: pb.RetryJobRequest | pb.CancelJobRequest,
+        context: Context,
+        rpc: str,
+        change: Callable[..., Awaitable[Job]],
+    ) -> tuple[Job, str]:
+        checks = Checks()
+        job_id = checks.uuid("job_id", request.job_id)
+        key = checks.idempotency_key(request.idempotency_key)
+        checks.done()
+        principal = current_call().principal
+        if not principal.unbound:
+            # Before the key too: a replayed answer was made for whoever sent it first.
+            await self._answering.read(
+                lambda connection: _visible_job(connection, principal, job_id), context
+            )
+
+        async def work(connection: Connection) -> list[Job]:
+            return [
+                await change(connection, principal.tenant_id, job_id, only_user=principal.user_id)
+            ]
+
+        accepted = await self._intake.once(
+            principal.tenant_id,
+            self._answering.identity(rpc, key, request),
+            [],
+            work,
+            timeout=seconds_left(context, CALL_SECONDS),
+        )
+        if not accepted.jobs:
+            raise jobs.job_not_found(str(job_id))
+        self._signals.wake()
+        return accepted.jobs[0], self._token(accepted)
+
+    async def _told(self, connection: Connection, job: Job) -> job_pb2.Job:
+        if not job.final:
+            return job_message(job)
+        position = await current_position(connection)
+        return job_message(job, self._answering.token(position))
+
+    def _token(self, accepted: Accepted) -> str:
+        return self._answering.token(accepted.position)
+
+
+async def _visible_job(connection: Connection, principal: Principal, job_id: UUID) -> Job:
+    """The job, unless it is about somebody whom the caller does not reach.
+
+    Raises:
+        NotFound: There is none that the caller may see.
+    """
+    job = await jobs.get_job(connection, principal.tenant_id, job_id, only_user=principal.user_id)
+    # Whoever is in no department is reached as oneself or as one on the list.
+    if principal.unbound or (job.user_id is not None and principal.reaches(job.user_id, "")):
+        return job
+    found = await departments_of(connection, principal.tenant_id, [job.user_id or ""])
+    if job.user_id is None or not principal.reaches(job.user_id, found.get(job.user_id, "")):
+        raise jobs.job_not_found(str(job_id))
+    return job

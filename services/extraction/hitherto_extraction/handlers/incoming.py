@@ -1,0 +1,175 @@
+"""Transcripts and messages as they come in: checked whole, every violation at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from hitherto.v1 import conversation_pb2, extraction_service_pb2
+from hitherto_extraction.storage.conversations import IncomingMessage
+from hitherto_extraction.transcripts import IncomingTranscript
+from hitherto_shared.convert import ROLE
+from hitherto_shared.validation import Checks
+
+MAX_TRANSCRIPTS = 100
+MAX_MESSAGES = 2_000
+MAX_MESSAGE_BYTES = 64 * 1024
+_MAX_NAME = 256
+_WithTranscript = extraction_service_pb2.PreviewExtractionRequest | (
+    extraction_service_pb2.StreamTranscriptsRequest
+)
+_MAX_CONTEXT_ITEMS = 200
+
+
+def read_transcripts(
+    checks: Checks, transcripts: Sequence[conversation_pb2.Transcript]
+) -> list[IncomingTranscript]:
+    """The transcripts of a batch."""
+    if not transcripts:
+        checks.add("transcripts", "must hold at least one transcript")
+    if len(transcripts) > MAX_TRANSCRIPTS:
+        checks.add(
+            "transcripts",
+            f"must hold at most {MAX_TRANSCRIPTS} transcripts, this holds {len(transcripts)}: "
+            "send them in several calls",
+        )
+        return []
+    return [
+        read_transcript(checks, f"transcripts[{i}]", transcript)
+        for i, transcript in enumerate(transcripts)
+    ]
+
+
+def read_one_transcript(checks: Checks, request: _WithTranscript) -> IncomingTranscript:
+    """The transcript of a request that has one, in its field `transcript`.
+
+    Raises:
+        InvalidRequest: There is none, and nothing more to say about it.
+    """
+    if not request.HasField("transcript"):
+        checks.add("transcript", "is required")
+        checks.done()
+    return read_transcript(checks, "transcript", request.transcript)
+
+
+def read_transcript(
+    checks: Checks, field: str, transcript: conversation_pb2.Transcript
+) -> IncomingTranscript:
+    """One transcript, which stands in `field`."""
+    conversation_id = checks.identifier(f"{field}.conversation_id", transcript.conversation_id)
+    return IncomingTranscript(
+        user_id=checks.identifier(f"{field}.user_id", transcript.user_id),
+        conversation_id=conversation_id,
+        messages=read_messages(checks, f"{field}.messages", transcript.messages, conversation_id),
+        time_zone=checks.time_zone(f"{field}.time_zone", transcript.time_zone),
+        ended=transcript.ended,
+    )
+
+
+def read_messages(
+    checks: Checks,
+    field: str,
+    messages: Sequence[conversation_pb2.Message],
+    conversation_id: str,
+) -> list[IncomingMessage]:
+    """The messages of one conversation; those without an id get one that repeats with them."""
+    if not messages:
+        checks.add(field, "must hold at least one message")
+    if len(messages) > MAX_MESSAGES:
+        checks.add(
+            field,
+            f"must hold at most {MAX_MESSAGES} messages, this holds {len(messages)}: send the "
+            "rest with the same conversation_id afterwards",
+        )
+        return []
+    found: list[IncomingMessage] = []
+    places: dict[str, int] = {}
+    equals: Counter[str] = Counter()
+    for i, message in enumerate(messages):
+        read = _read_message(checks, f"{field}[{i}]", message, conversation_id, equals)
+        if read.message_id in places:
+            checks.add(
+                f"{field}[{i}].id",
+                f"is the id of {field}[{places[read.message_id]}] too: ids are unique within a "
+                "conversation",
+            )
+        places.setdefault(read.message_id, i)
+        found.append(read)
+    return found
+
+
+def _read_message(
+    checks: Checks,
+    field: str,
+    message: conversation_pb2.Message,
+    conversation_id: str,
+    equals: Counter[str],
+) -> IncomingMessage:
+    role = checks.one_of(f"{field}.role", message.role, ROLE)
+    if role is None and message.role == 0:
+        checks.add(f"{field}.role", "is required")
+    content = checks.text(
+        f"{field}.content", message.content, max_bytes=MAX_MESSAGE_BYTES, required=True
+    )
+    name = checks.identifier(f"{field}.name", message.name, required=False)
+    message_id = checks.identifier(f"{field}.id", message.id, required=False)
+    return IncomingMessage(
+        message_id=message_id or _derived_id(conversation_id, message, name, content, equals),
+        role=role or "user",
+        name=name,
+        content=content,
+        said_at=checks.moment(f"{field}.created_at", message, "created_at"),
+        context_items=_context_items(checks, field, message),
+        pending_action_ids=checks.texts(
+            f"{field}.pending_action_ids",
+            message.pending_action_ids,
+            maximum=200,
+            max_chars=_MAX_NAME,
+        ),
+        metadata=checks.struct(f"{field}.metadata", message.metadata),
+    )
+
+
+def _context_items(
+    checks: Checks, field: str, message: conversation_pb2.Message
+) -> list[dict[str, Any]]:
+    """The items an answer used, whether they came with a relevance or as bare ids."""
+    ids = [item.id for item in message.context_items]
+    checks.texts(f"{field}.context_items", ids, maximum=_MAX_CONTEXT_ITEMS, max_chars=_MAX_NAME)
+    checks.texts(
+        f"{field}.context_item_ids",
+        message.context_item_ids,
+        maximum=_MAX_CONTEXT_ITEMS,
+        max_chars=_MAX_NAME,
+    )
+    found: dict[str, dict[str, Any]] = {}
+    for i, item in enumerate(message.context_items):
+        if not 0 <= item.relevance <= 1000:
+            checks.add(f"{field}.context_items[{i}].relevance", "must be a number from 0 to 1000")
+            continue
+        found[item.id] = {"id": item.id, "relevance": item.relevance}
+    for item_id in message.context_item_ids:
+        found.setdefault(item_id, {"id": item_id})
+    return list(found.values())
+
+
+def _derived_id(
+    conversation_id: str,
+    message: conversation_pb2.Message,
+    name: str,
+    content: str,
+    equals: Counter[str],
+) -> str:
+    """An id that the same message gets again when it is sent again."""
+    stamp = (
+        [message.created_at.seconds, message.created_at.nanos]
+        if message.HasField("created_at")
+        else None
+    )
+    identity = json.dumps([conversation_id, message.role, name, stamp, content])
+    equals[identity] += 1
+    digest = hashlib.sha256(f"{equals[identity]} {identity}".encode()).hexdigest()
+    return f"msg_{digest[:32]}"

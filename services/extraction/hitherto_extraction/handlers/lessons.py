@@ -1,0 +1,55 @@
+"""What a preview found, on the wire: without the ids of what was taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from hitherto.v1 import entity_pb2, memory_pb2
+from hitherto.v1 import extraction_service_pb2 as pb
+from hitherto_extraction.pipeline.preview import Lesson
+from hitherto_shared.convert import (
+    entity_message,
+    memory_message,
+    profile_message,
+    result_message,
+    summary_message,
+)
+from hitherto_shared.models import Entity, Memory
+
+
+def lesson_message(lesson: Lesson) -> pb.PreviewExtractionResponse:
+    """The reply of PreviewExtraction."""
+    unstored = {str(memory.memory_id) for memory in lesson.created}
+    return pb.PreviewExtractionResponse(
+        memories_created=_memories(lesson.created, unstored),
+        memories_updated=_memories(lesson.updated, unstored),
+        memories_contradicted=_memories(lesson.contradicted, unstored),
+        goals_achieved=_memories(lesson.achieved, unstored),
+        profile=profile_message(lesson.profile) if lesson.profile else None,
+        summary=summary_message(lesson.summary) if lesson.summary else None,
+        entities=[_entity(entity, new=new) for entity, new in lesson.entities],
+        result=result_message(lesson.result.stored()),
+    )
+
+
+def _memories(memories: Iterable[Memory], unstored: Collection[str]) -> list[memory_pb2.Memory]:
+    found = []
+    for memory in memories:
+        told = memory_message(memory)
+        told.job_id = ""
+        if told.id in unstored:
+            told.id = ""
+        if told.superseded_by in unstored:
+            told.superseded_by = ""
+        kept = [other for other in told.supersedes if other not in unstored]
+        del told.supersedes[:]
+        told.supersedes.extend(kept)
+        found.append(told)
+    return found
+
+
+def _entity(entity: Entity, *, new: bool) -> entity_pb2.Entity:
+    told = entity_message(entity)
+    if new:
+        told.id = ""
+    return told

@@ -1,0 +1,74 @@
+"""PrivacyService: what a person may demand about the own data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from hitherto.v1 import privacy_service_pb2 as pb
+from hitherto.v1 import privacy_service_pb2_grpc
+from hitherto_extraction.curation.conversations import delete_conversation
+from hitherto_extraction.handlers.answering import Answering
+from hitherto_extraction.handlers.audit import AuditCalls
+from hitherto_extraction.handlers.erasure import Leaving, LeavingCalls
+from hitherto_extraction.handlers.user_control import UserControl, UserControlCalls
+from hitherto_extraction.once import Work
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.paging import PageTokens
+from hitherto_shared.rpc.call import Context, current_call
+from hitherto_shared.validation import Checks
+
+
+class PrivacyHandlers(
+    AuditCalls, UserControlCalls, LeavingCalls, privacy_service_pb2_grpc.PrivacyServiceServicer
+):
+    """Answers PrivacyService; `removal` is the database in the role that may delete."""
+
+    def __init__(
+        self,
+        answering: Answering,
+        removal: Database,
+        control: UserControl,
+        leaving: Leaving,
+        pages: PageTokens,
+    ) -> None:
+        self._answering = answering
+        self._pages = pages
+        self._control = control
+        self._leaving = leaving
+        self._removal = removal
+
+    async def DeleteConversation(
+        self, request: pb.DeleteConversationRequest, context: Context
+    ) -> pb.DeleteConversationResponse:
+        """Remove a conversation; what was learnt from it stays."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        conversation_id = checks.identifier("conversation_id", request.conversation_id)
+        key = checks.idempotency_key(request.idempotency_key)
+        checks.done()
+        scope = current_call().principal.scope(user_id)
+
+        async def change(connection: Connection) -> dict[str, int]:
+            return await delete_conversation(connection, scope, conversation_id)
+
+        async def again(_connection: Connection, ids: Sequence[str]) -> dict[str, int]:
+            counts: dict[str, int] = json.loads(ids[0]) if ids else {}
+            return counts
+
+        outcome = await self._answering.change(
+            self._answering.identity("DeleteConversation", key, request),
+            Work(
+                change,
+                ids=lambda counts: [json.dumps(counts)],
+                again=again,
+                users=lambda _: [user_id],
+                touched=lambda _: {user_id: [conversation_id]},
+            ),
+            context,
+            database=self._removal,
+        )
+        return pb.DeleteConversationResponse(
+            counts=outcome.made,
+            consistency_token=self._answering.token(outcome.position),
+        )

@@ -1,0 +1,234 @@
+"""The calls of MemoryService on profiles and feedback: UpdateProfile and RecordFeedback."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from hitherto.v1 import memory_service_pb2 as pb
+from hitherto.v1 import profile_pb2
+from hitherto_extraction.curation.feedback import Feedback, Moved, record_feedback
+from hitherto_extraction.curation.profile_edit import FIELDS, LISTS, RESERVED, STRUCTS, Path
+from hitherto_extraction.curation.profiles import update_profile
+from hitherto_extraction.handlers.answering import Answering
+from hitherto_extraction.handlers.curation import Curation
+from hitherto_extraction.once import Outcome, Work
+from hitherto_extraction.storage import preferences, profiles
+from hitherto_extraction.user_key import with_keys
+from hitherto_shared.auth.principal import PROFILES_MANAGE
+from hitherto_shared.convert import preference_message, profile_message
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import Preference, Profile, Scope
+from hitherto_shared.rpc.call import Context, current_call
+from hitherto_shared.validation import Checks
+
+MAX_SUMMARY_BYTES = 16 * 1024
+MAX_ITEMS = 100
+MAX_ITEM = 500
+MAX_DEPARTMENT = 256
+MAX_ACCESS_LEVEL = 64
+MAX_EDIT_BYTES = 64 * 1024
+_MAX_PATHS = 200
+
+
+class ProfileCalls:
+    """Answers the two calls."""
+
+    _answering: Answering
+    _curation: Curation
+
+    async def UpdateProfile(
+        self, request: pb.UpdateProfileRequest, context: Context
+    ) -> pb.UpdateProfileResponse:
+        """Change a profile by hand."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        values = _values(checks, request.profile)
+        paths = _paths(checks, request)
+        if request.version < 0:
+            checks.add("version", "must not be negative; leave it out for no check")
+        key = checks.idempotency_key(request.idempotency_key)
+        checks.done()
+        principal = current_call().principal
+        if any(path[0] in RESERVED for path in paths):
+            principal.check_capability(PROFILES_MANAGE)
+        if ("department",) in paths:
+            principal.check_department("profile.department", values.get("department", ""))
+        scope = principal.scope(user_id)
+        identity = self._answering.identity("UpdateProfile", key, request)
+
+        async def change(connection: Connection, key: UserKey | None) -> Profile:
+            return await update_profile(
+                connection,
+                scope,
+                values,
+                paths,
+                version=request.version,
+                actor=principal.subject,
+                permit=lambda held: principal.check_reaches(user_id, held.department),
+                key=key,
+            )
+
+        async def again(connection: Connection, key: UserKey | None) -> Profile:
+            found, _ = await profiles.read_profile(connection, scope, key)
+            return found
+
+        async def attempt(opened: Mapping[Scope, UserKey]) -> Outcome[Profile]:
+            key = opened.get(scope)
+            return await self._answering.change(
+                identity,
+                Work(
+                    lambda connection: change(connection, key),
+                    ids=lambda _: [],
+                    again=lambda connection, _: again(connection, key),
+                    users=lambda _: [user_id],
+                ),
+                context,
+            )
+
+        outcome = await with_keys(self._answering.keys, [scope], attempt)
+        return pb.UpdateProfileResponse(
+            profile=profile_message(outcome.made),
+            consistency_token=self._answering.token(outcome.position),
+        )
+
+    async def RecordFeedback(
+        self, request: pb.RecordFeedbackRequest, context: Context
+    ) -> pb.RecordFeedbackResponse:
+        """Let a rating or an edit count."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        feedback = Feedback(
+            checks.identifier("conversation_id", request.conversation_id),
+            checks.identifier("message_id", request.message_id),
+        )
+        match request.WhichOneof("feedback"):
+            case "rating":
+                if not 1 <= request.rating <= 5:
+                    checks.add("rating", "must be a number from 1 to 5")
+                feedback = Feedback(
+                    feedback.conversation_id, feedback.message_id, rating=request.rating
+                )
+            case "edit":
+                feedback = Feedback(
+                    feedback.conversation_id,
+                    feedback.message_id,
+                    original=checks.text(
+                        "edit.original",
+                        request.edit.original,
+                        max_bytes=MAX_EDIT_BYTES,
+                        required=True,
+                    ),
+                    edited=checks.text(
+                        "edit.edited", request.edit.edited, max_bytes=MAX_EDIT_BYTES
+                    ),
+                )
+            case _:
+                checks.add("feedback", "is required: set rating or edit")
+        key = checks.idempotency_key(request.idempotency_key)
+        checks.done()
+        principal = current_call().principal
+        scope = principal.scope(user_id)
+
+        async def change(connection: Connection, key: UserKey | None) -> Moved:
+            return await record_feedback(
+                connection,
+                scope,
+                feedback,
+                actor=principal.subject,
+                memory_enabled=self._curation.saving.memory_enabled,
+                key=key,
+            )
+
+        async def again(connection: Connection, ids: Sequence[str]) -> Moved:
+            known = await preferences.read_preferences(connection, scope)
+            moved: list[Preference] = []
+            memory_ids: list[UUID] = []
+            for text in ids:
+                kind, *name = json.loads(text)
+                if kind == "memory":
+                    memory_ids.append(UUID(name[0]))
+                elif (name[0], name[1]) in known:
+                    moved.append(known[name[0], name[1]])
+            return Moved(moved, memory_ids)
+
+        outcome = await self._answering.change_with_key(
+            self._answering.identity("RecordFeedback", key, request),
+            scope,
+            lambda key: Work(
+                lambda connection: change(connection, key),
+                ids=_names,
+                again=again,
+                users=lambda _: [user_id],
+                touched=lambda moved: {user_id: [str(each) for each in moved.memory_ids]},
+            ),
+            context,
+        )
+        return pb.RecordFeedbackResponse(
+            preferences=[preference_message(found) for found in outcome.made.preferences],
+            memory_ids=[str(memory_id) for memory_id in outcome.made.memory_ids],
+            consistency_token=self._answering.token(outcome.position),
+        )
+
+
+def _names(moved: Moved) -> list[str]:
+    """What a feedback moved, by name: keys of ours and ids, no contents."""
+    return [
+        *(json.dumps(["preference", p.type, p.key]) for p in moved.preferences),
+        *(json.dumps(["memory", str(memory_id)]) for memory_id in moved.memory_ids),
+    ]
+
+
+def _values(checks: Checks, profile: profile_pb2.Profile) -> dict[str, Any]:
+    """The new values by field, those that are there."""
+    found: dict[str, Any] = {}
+    if profile.summary:
+        found["summary"] = checks.text(
+            "profile.summary", profile.summary, max_bytes=MAX_SUMMARY_BYTES
+        )
+    if profile.department:
+        found["department"] = _short(checks, "department", profile.department, MAX_DEPARTMENT)
+    if profile.access_level:
+        found["access_level"] = _short(
+            checks, "access_level", profile.access_level, MAX_ACCESS_LEVEL
+        )
+    for name in LISTS:
+        if items := getattr(profile, name):
+            found[name] = tuple(
+                checks.texts(f"profile.{name}", items, maximum=MAX_ITEMS, max_chars=MAX_ITEM)
+            )
+    for name in STRUCTS:
+        if profile.HasField(name):  # type: ignore[arg-type]
+            found[name] = checks.struct(f"profile.{name}", getattr(profile, name))
+    return found
+
+
+def _short(checks: Checks, name: str, value: str, most: int) -> str:
+    checks.texts(f"profile.{name}", [value], maximum=1, max_chars=most)
+    return checks.text(f"profile.{name}", value, max_bytes=4 * most)
+
+
+def _paths(checks: Checks, request: pb.UpdateProfileRequest) -> list[Path]:
+    """What to change: the mask's paths, or every field that has a value."""
+    if not request.HasField("update_mask"):
+        given = {field.name for field, _ in request.profile.ListFields()}
+        return [(name,) for name in FIELDS if name in given]
+    if len(request.update_mask.paths) > _MAX_PATHS:
+        checks.add("update_mask", f"must have at most {_MAX_PATHS} paths")
+        return []
+    found: list[Path] = []
+    for i, text in enumerate(request.update_mask.paths):
+        path = tuple(text.split("."))
+        deep = len(path) > 1
+        if path[0] not in FIELDS or "" in path or (deep and path[0] not in STRUCTS):
+            checks.add(
+                f"update_mask.paths[{i}]",
+                "must be one of " + ", ".join(FIELDS) + ", or a path into "
+                "preferences, facts or metadata such as facts.personal.location",
+            )
+        else:
+            found.append(path)
+    return found

@@ -1,0 +1,66 @@
+"""Every gRPC service of this process and the object that answers it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hitherto.v1 import (
+    extraction_service_pb2,
+    extraction_service_pb2_grpc,
+    maintenance_service_pb2,
+    maintenance_service_pb2_grpc,
+    memory_service_pb2,
+    memory_service_pb2_grpc,
+    privacy_service_pb2,
+    privacy_service_pb2_grpc,
+    session_service_pb2,
+    session_service_pb2_grpc,
+)
+from hitherto_extraction.handlers.extraction import ExtractionHandlers
+from hitherto_extraction.handlers.maintenance import MaintenanceHandlers
+from hitherto_extraction.handlers.memory import MemoryHandlers
+from hitherto_extraction.handlers.privacy import PrivacyHandlers
+from hitherto_extraction.handlers.sessions import SessionHandlers
+from hitherto_shared.rpc.server import Servicer
+
+
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """The objects that answer, one per gRPC service."""
+
+    extraction: ExtractionHandlers
+    memory: MemoryHandlers
+    sessions: SessionHandlers
+    maintenance: MaintenanceHandlers
+    privacy: PrivacyHandlers
+
+
+def servicers(handlers: Handlers) -> list[Servicer]:
+    """Every gRPC service of this process; calls of later versions answer UNIMPLEMENTED."""
+    return [
+        Servicer(
+            extraction_service_pb2.DESCRIPTOR.services_by_name["ExtractionService"],
+            handlers.extraction,
+            extraction_service_pb2_grpc.add_ExtractionServiceServicer_to_server,
+        ),
+        Servicer(
+            memory_service_pb2.DESCRIPTOR.services_by_name["MemoryService"],
+            handlers.memory,
+            memory_service_pb2_grpc.add_MemoryServiceServicer_to_server,
+        ),
+        Servicer(
+            session_service_pb2.DESCRIPTOR.services_by_name["SessionService"],
+            handlers.sessions,
+            session_service_pb2_grpc.add_SessionServiceServicer_to_server,
+        ),
+        Servicer(
+            maintenance_service_pb2.DESCRIPTOR.services_by_name["MaintenanceService"],
+            handlers.maintenance,
+            maintenance_service_pb2_grpc.add_MaintenanceServiceServicer_to_server,
+        ),
+        Servicer(
+            privacy_service_pb2.DESCRIPTOR.services_by_name["PrivacyService"],
+            handlers.privacy,
+            privacy_service_pb2_grpc.add_PrivacyServiceServicer_to_server,
+        ),
+    ]

@@ -1,0 +1,208 @@
+"""SessionService: working memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from google.protobuf.struct_pb2 import Struct
+
+from hitherto.v1 import conversation_pb2, session_service_pb2_grpc
+from hitherto.v1 import session_service_pb2 as pb
+from hitherto_extraction.handlers.answering import Answering
+from hitherto_extraction.once import Identity, Outcome, Work
+from hitherto_extraction.sessions.actions import (
+    DECISIONS,
+    Decision,
+    Proposal,
+    add_action,
+    read_action,
+    resolve_action,
+)
+from hitherto_extraction.sessions.context import (
+    Session,
+    SessionRules,
+    Update,
+    read_session,
+    update_session,
+)
+from hitherto_shared.convert import (
+    ACTION_STATE,
+    context_items,
+    pending_action_message,
+    struct,
+)
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.models import PendingAction, Scope
+from hitherto_shared.rpc.call import Context, current_call
+from hitherto_shared.validation import Checks
+
+MAX_RECENT_ITEMS = 200
+MAX_RELEVANCE = 1000
+MAX_TYPE = 64
+MAX_DESCRIPTION_BYTES = 16 * 1024
+
+
+class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
+    """Answers SessionService on the role hitherto_write."""
+
+    def __init__(self, answering: Answering, rules: SessionRules) -> None:
+        self._answering = answering
+        self._rules = rules
+
+    async def UpdateSession(
+        self, request: pb.UpdateSessionRequest, context: Context
+    ) -> pb.UpdateSessionResponse:
+        """Replace the context or the recent items of a session."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        session_id = _session_id(checks, request.session_id)
+        update = Update(
+            _given(checks, "context", request, request.context),
+            _recent_items(checks, request.recent_items),
+        )
+        key = checks.idempotency_key(request.idempotency_key)
+        checks.done()
+        scope = current_call().principal.scope(user_id)
+
+        async def change(connection: Connection) -> Session:
+            return await update_session(connection, scope, session_id, update, self._rules)
+
+        async def again(connection: Connection, ids: Sequence[str]) -> Session:
+            return await read_session(connection, scope, ids[0])
+
+        outcome = await self._answering.change(
+            self._answering.identity("UpdateSession", key, request),
+            Work(
+                change,
+                ids=lambda session: [session.session_id],
+                again=again,
+                users=lambda _: [user_id],
+            ),
+            context,
+        )
+        return pb.UpdateSessionResponse(
+            session_id=outcome.made.session_id,
+            context=struct(outcome.made.context),
+            recent_items=context_items(outcome.made.recent_items),
+            consistency_token=self._answering.token(outcome.position),
+        )
+
+    async def AddPendingAction(
+        self, request: pb.AddPendingActionRequest, context: Context
+    ) -> pb.AddPendingActionResponse:
+        """Add an action that waits for the user's word."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        proposal = Proposal(
+            _session_id(checks, request.session_id),
+            checks.identifier("type", request.type, max_chars=MAX_TYPE),
+            checks.struct("params", request.params),
+            checks.text("description", request.description, max_bytes=MAX_DESCRIPTION_BYTES),
+        )
+        key = checks.idempotency_key(request.idempotency_key)
+        checks.done()
+        scope = current_call().principal.scope(user_id)
+
+        async def change(connection: Connection) -> PendingAction:
+            return await add_action(
+                connection, scope, proposal, memory_enabled=self._rules.memory_enabled
+            )
+
+        outcome = await self._act(
+            self._answering.identity("AddPendingAction", key, request), scope, change, context
+        )
+        return pb.AddPendingActionResponse(
+            pending_action=pending_action_message(outcome.made),
+            session_id=outcome.made.session_id,
+            consistency_token=self._answering.token(outcome.position),
+        )
+
+    async def ResolvePendingAction(
+        self, request: pb.ResolvePendingActionRequest, context: Context
+    ) -> pb.ResolvePendingActionResponse:
+        """Confirm, complete or reject an action."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        decision = Decision(
+            checks.identifier("session_id", request.session_id, required=False),
+            checks.identifier("pending_action_id", request.pending_action_id),
+            _decided(checks, request.status),
+            _given(checks, "result", request, request.result),
+        )
+        key = checks.idempotency_key(request.idempotency_key)
+        checks.done()
+        scope = current_call().principal.scope(user_id)
+
+        async def change(connection: Connection) -> PendingAction:
+            return await resolve_action(
+                connection, scope, decision, memory_enabled=self._rules.memory_enabled
+            )
+
+        outcome = await self._act(
+            self._answering.identity("ResolvePendingAction", key, request), scope, change, context
+        )
+        return pb.ResolvePendingActionResponse(
+            pending_action=pending_action_message(outcome.made),
+            consistency_token=self._answering.token(outcome.position),
+        )
+
+    async def _act(
+        self, identity: Identity | None, scope: Scope, change: Any, context: Context
+    ) -> Outcome[PendingAction]:
+        """Do something to an action, once."""
+
+        async def again(connection: Connection, ids: Sequence[str]) -> PendingAction:
+            return await read_action(connection, scope, ids[0])
+
+        return await self._answering.change(
+            identity,
+            Work(
+                change,
+                ids=lambda action: [action.action_id],
+                again=again,
+                users=lambda _: [scope.user_id],
+            ),
+            context,
+        )
+
+
+def _session_id(checks: Checks, given: str) -> str:
+    """The session that the caller names, or a new one."""
+    return checks.identifier("session_id", given, required=False) or str(uuid7())
+
+
+def _given(checks: Checks, name: str, request: Any, value: Struct) -> dict[str, Any] | None:
+    """Free JSON, or None if the field is unset."""
+    return checks.struct(name, value) if request.HasField(name) else None
+
+
+def _recent_items(
+    checks: Checks, items: Sequence[conversation_pb2.ContextItem]
+) -> list[dict[str, Any]] | None:
+    """What was used last, each thing once; None if the list is unset."""
+    if not items:
+        return None
+    if len(items) > MAX_RECENT_ITEMS:
+        checks.add(
+            "recent_items", f"must have at most {MAX_RECENT_ITEMS} items, this has {len(items)}"
+        )
+        return None
+    found: dict[str, dict[str, Any]] = {}
+    for i, item in enumerate(items):
+        item_id = checks.identifier(f"recent_items[{i}].id", item.id)
+        if not 0 <= item.relevance <= MAX_RELEVANCE:
+            checks.add(
+                f"recent_items[{i}].relevance", f"must be a number from 0 to {MAX_RELEVANCE}"
+            )
+        found.setdefault(item_id, {"id": item_id, "relevance": item.relevance})
+    return list(found.values())
+
+
+def _decided(checks: Checks, status: int) -> str:
+    """The state that an action is to be in."""
+    found = ACTION_STATE.get(status, "")
+    if found not in DECISIONS:
+        checks.add("status", "must be CONFIRMED, COMPLETED or REJECTED")
+    return found

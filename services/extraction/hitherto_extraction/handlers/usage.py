@@ -1,0 +1,90 @@
+"""The call of MaintenanceService that sums up what work cost: GetUsage."""
+
+from __future__ import annotations
+
+from hitherto.v1 import job_pb2
+from hitherto.v1 import maintenance_service_pb2 as pb
+from hitherto_extraction.budget import SHARES, Budget
+from hitherto_extraction.handlers.answering import Answering
+from hitherto_extraction.storage import usage
+from hitherto_extraction.storage.usage import Used, UsedFilter
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.paging import PageTokens
+from hitherto_shared.rpc.call import Context, current_call
+from hitherto_shared.validation import Checks
+
+KINDS = (*SHARES, "decay", "retention")
+_PAGE_SIZE = 10
+_MAX_PAGE_SIZE = 200
+_DIMENSIONS = {
+    value.number: value.name.removeprefix("USAGE_DIMENSION_").lower()
+    for value in pb.UsageDimension.DESCRIPTOR.values
+    if value.number
+}
+
+
+class UsageCalls:
+    """Answers GetUsage."""
+
+    _answering: Answering
+    _pages: PageTokens
+    _budget: Budget
+
+    async def GetUsage(self, request: pb.GetUsageRequest, context: Context) -> pb.GetUsageResponse:
+        """What work cost, by user, kind, day and model."""
+        checks = Checks()
+        principal = current_call().principal
+        wanted = UsedFilter(
+            user_id=checks.identifier("user_id", request.user_id, required=False)
+            or principal.user_id,
+            kinds=checks.all_known("kinds", request.kinds, KINDS) or None,
+            since=checks.moment("since", request, "since"),
+            until=checks.moment("until", request, "until"),
+        )
+        by = checks.all_of("group_by", request.group_by, _DIMENSIONS)
+        size = checks.limit(
+            "page_size", request.page_size, default=_PAGE_SIZE, maximum=_MAX_PAGE_SIZE
+        )
+        tenant = principal.tenant_id
+        page = self._pages.bind(tenant, request)
+        after = page.open(checks, request.page_token)
+        checks.done()
+        self._answering.check_token(request.consistency_token)
+
+        async def work(connection: Connection) -> pb.GetUsageResponse:
+            groups, more = await usage.sum_up(
+                connection, tenant, wanted, by=by, after=after, limit=size
+            )
+            rows = [
+                pb.UsageRow(
+                    user_id=group.user_id,
+                    kind=group.kind,
+                    day=group.day.isoformat() if group.day else "",
+                    model=group.model,
+                    usage=_message(group.used),
+                )
+                for group in groups
+            ]
+            if not by and not rows:
+                rows = [pb.UsageRow(usage=job_pb2.Usage())]
+            today = await usage.spent_today(connection, tenant)
+            return pb.GetUsageResponse(
+                rows=rows,
+                next_page_token=page.seal(list(groups[-1].place) if more else None),
+                total=_message(await usage.total(connection, tenant, wanted)),
+                daily_budget_usd=float(self._budget.daily_usd),
+                spent_today_usd=float(today.usd),
+            )
+
+        return await self._answering.read(work, context)
+
+
+def _message(used: Used) -> job_pb2.Usage:
+    return job_pb2.Usage(
+        llm_calls=used.llm_calls,
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        embedding_calls=used.embedding_calls,
+        embedding_tokens=used.embedding_tokens,
+        cost_usd=float(used.cost_usd),
+    )

@@ -1,0 +1,157 @@
+"""The calls of PrivacyService with which people decide: their settings, and clearing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hitherto.v1 import privacy_pb2
+from hitherto.v1 import privacy_service_pb2 as pb
+from hitherto_extraction.curation.clearing import Clearing, ToClear
+from hitherto_extraction.curation.user_settings import (
+    NAMES,
+    UserSettings,
+    change_settings,
+    prepare_sealing,
+    read_settings,
+)
+from hitherto_extraction.handlers.answering import CALL_SECONDS, Answering
+from hitherto_extraction.once import Work
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.rpc.call import Context, current_call, seconds_left
+from hitherto_shared.validation import Checks
+
+CLEAR_SECONDS = 300.0
+"""Clearing takes as long as there is to clear; a caller's deadline may be shorter."""
+MAX_DAYS = 36_500
+_MAX_PATHS = 50
+_DAYS = ("retention_days", "message_retention_days")
+
+
+@dataclass(frozen=True, slots=True)
+class UserControl:
+    """What the calls work with: settings of the installation, what clears, users' keys."""
+
+    installation: UserSettings
+    clearing: Clearing
+    keys: UserKeys
+
+
+class UserControlCalls:
+    """Answers them."""
+
+    _answering: Answering
+    _control: UserControl
+
+    async def GetUserSettings(
+        self, request: pb.GetUserSettingsRequest, context: Context
+    ) -> pb.GetUserSettingsResponse:
+        """The settings in force for a user."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        checks.done()
+        self._answering.check_token(request.consistency_token)
+        scope = current_call().principal.scope(user_id)
+
+        async def read(connection: Connection) -> UserSettings:
+            return await read_settings(connection, scope, self._control.installation)
+
+        found = await self._answering.read(read, context, about=user_id)
+        return pb.GetUserSettingsResponse(user_settings=_message(found))
+
+    async def UpdateUserSettings(
+        self, request: pb.UpdateUserSettingsRequest, context: Context
+    ) -> pb.UpdateUserSettingsResponse:
+        """Change settings of a user."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        values = _values(checks, request.user_settings)
+        names = _names(checks, request, values)
+        key = checks.idempotency_key(request.idempotency_key)
+        checks.done()
+        scope = current_call().principal.scope(user_id)
+        installation = self._control.installation
+        sealing = None
+        if "encrypt_sensitive" in names and values.get("encrypt_sensitive"):
+            sealing = await prepare_sealing(
+                self._answering.database,
+                scope,
+                self._control.keys,
+                seconds=seconds_left(context, CALL_SECONDS),
+            )
+
+        async def change(connection: Connection) -> UserSettings:
+            return await change_settings(connection, scope, values, names, installation, sealing)
+
+        async def again(connection: Connection, _ids: Sequence[str]) -> UserSettings:
+            return await read_settings(connection, scope, installation)
+
+        outcome = await self._answering.change(
+            self._answering.identity("UpdateUserSettings", key, request),
+            Work(change, ids=lambda _: [], again=again, users=lambda _: [user_id]),
+            context,
+        )
+        return pb.UpdateUserSettingsResponse(
+            user_settings=_message(outcome.made),
+            consistency_token=self._answering.token(outcome.position),
+        )
+
+    async def ClearMemories(
+        self, request: pb.ClearMemoriesRequest, context: Context
+    ) -> pb.ClearMemoriesResponse:
+        """Forget everything; one more call goes on with what one that was cut off has left."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        key = checks.idempotency_key(request.idempotency_key)
+        checks.done()
+        principal = current_call().principal
+        outcome = await self._control.clearing.run(
+            self._answering.identity("ClearMemories", key, request),
+            ToClear(
+                principal.scope(user_id),
+                principal.subject,
+                profile=request.include_profile,
+                conversations=request.include_conversations,
+            ),
+            timeout=seconds_left(context, CLEAR_SECONDS),
+        )
+        return pb.ClearMemoriesResponse(
+            counts=outcome.made,
+            consistency_token=self._answering.token(outcome.position),
+        )
+
+
+def _values(checks: Checks, given: privacy_pb2.UserSettings) -> dict[str, Any]:
+    """The new values, those that are there."""
+    values = {field.name: value for field, value in given.ListFields()}
+    for name in _DAYS:
+        if not 0 <= values.get(name, 0) <= MAX_DAYS:
+            checks.add(
+                f"user_settings.{name}", f"must be a number of days from 0 (never) to {MAX_DAYS}"
+            )
+    if "time_zone" in values:
+        # Empty is no zone: what is to follow the installation again is named in the mask alone.
+        checks.time_zone("user_settings.time_zone", values["time_zone"] or " ")
+    return values
+
+
+def _names(
+    checks: Checks, request: pb.UpdateUserSettingsRequest, values: dict[str, Any]
+) -> list[str]:
+    """What to change: the mask's fields, or every field that has a value."""
+    if not request.HasField("update_mask"):
+        return list(values)
+    paths = request.update_mask.paths
+    if len(paths) > _MAX_PATHS:
+        checks.add("update_mask", f"must have at most {_MAX_PATHS} paths")
+        return []
+    for i, path in enumerate(paths):
+        if path not in NAMES:
+            checks.add(f"update_mask.paths[{i}]", "must be one of " + ", ".join(NAMES))
+    return list(paths)
+
+
+def _message(found: UserSettings) -> privacy_pb2.UserSettings:
+    return privacy_pb2.UserSettings(**asdict(found))

@@ -1,0 +1,314 @@
+"""Durable acceptance: messages, their numbers and their jobs in one transaction, before the reply.
+
+A batch is all or nothing. Sending it again changes nothing: message ids tell what is already here,
+an idempotency key replays the first answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hitherto_extraction.job_calls import Accepted, JobCalls
+from hitherto_extraction.once import Identity
+from hitherto_extraction.queue import enqueueing, jobs
+from hitherto_extraction.queue.limit import QueueLimit
+from hitherto_extraction.storage import conversations, users
+from hitherto_extraction.storage.conversations import Counters, IncomingMessage
+from hitherto_extraction.transcripts import IncomingTranscript, latest_time, store_messages
+from hitherto_extraction.user_key import sealing_key, with_keys
+from hitherto_shared.audit.trail import Trail
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.errors import NotFound
+from hitherto_shared.models import Job, Scope
+
+WHY_NOT = {
+    "MEMORY_DISABLED": "memory is switched off for this user: nothing was stored",
+    "LEARNING_DISABLED": "learning is switched off for this user: nothing will be learnt",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class IntakeRules:
+    """When and how jobs are made; see the README's table for the variables behind them."""
+
+    memory_enabled: bool
+    extract_every: int
+    debounce_seconds: float
+    max_attempts: int
+
+
+class Intake(JobCalls):
+    """Accepts messages into the database behind `database` (role hitherto_write)."""
+
+    def __init__(
+        self,
+        database: Database,
+        rules: IntakeRules,
+        limit: QueueLimit | None = None,
+        trail: Trail | None = None,
+        keys: UserKeys | None = None,
+    ) -> None:
+        super().__init__(database, limit or QueueLimit(), trail)
+        self._rules = rules
+        self._keys = keys
+
+    async def submit(
+        self,
+        tenant_id: str,
+        transcripts: Sequence[IncomingTranscript],
+        identity: Identity | None,
+        *,
+        timeout: float,
+    ) -> Accepted:
+        """Accept a batch of transcripts: one job per transcript, in order.
+
+        Raises:
+            WrongState: A user was erased, or a known message id came with other content.
+            Exhausted: Too many jobs wait.
+            AlreadyExists: The idempotency key was used for another body.
+            KeyUnavailable: A user encrypts and their key cannot be had; nothing was stored.
+            KeyServiceUnavailable: The same, for now.
+        """
+
+        async def work(connection: Connection, keys: Mapping[Scope, UserKey]) -> list[Job]:
+            await self._limit.require(connection, tenant_id, len(transcripts))
+            # Locks are taken in one order, whatever the order of the batch.
+            order = sorted(
+                range(len(transcripts)),
+                key=lambda i: (transcripts[i].user_id, transcripts[i].conversation_id, i),
+            )
+            made: dict[int, Job] = {}
+            for i in order:
+                made[i] = await self._submit_one(connection, tenant_id, transcripts[i], i, keys)
+            return [made[i] for i in range(len(transcripts))]
+
+        user_ids = sorted({transcript.user_id for transcript in transcripts})
+        return await self._once_sealed(tenant_id, identity, user_ids, work, timeout)
+
+    async def append(
+        self,
+        scope: Scope,
+        conversation_id: str,
+        messages: Sequence[IncomingMessage],
+        identity: Identity | None,
+        *,
+        timeout: float,
+    ) -> Accepted:
+        """Accept messages of a running chat; a job is queued once enough of them are waiting.
+
+        Raises:
+            WrongState: The user was erased, or a known message id came with other content.
+            Exhausted: A job would be due and too many wait; nothing was stored.
+            AlreadyExists: The idempotency key was used for another body.
+            KeyUnavailable: The user encrypts and their key cannot be had; nothing was stored.
+            KeyServiceUnavailable: The same, for now.
+        """
+        pending: int | None = None
+
+        async def count(connection: Connection) -> int:
+            return await conversations.count_pending(connection, scope, conversation_id)
+
+        async def work(connection: Connection, keys: Mapping[Scope, UserKey]) -> list[Job]:
+            nonlocal pending
+            state = await users.enter_user(connection, scope)
+            if why := state.why_not_learning(self._rules.memory_enabled):
+                return [await self._refuse(connection, scope, conversation_id, why)]
+            counters = await conversations.open_conversation(
+                connection, scope, conversation_id, time_zone=None
+            )
+            key = keys.get(scope)
+            stored = await store_messages(
+                connection,
+                scope,
+                conversation_id,
+                counters,
+                messages,
+                "messages",
+                key=key,
+                sealing=sealing_key(state, key),
+            )
+            await conversations.advance(
+                connection,
+                scope,
+                conversation_id,
+                last_message_no=stored.last_message_no,
+                watermark=None,
+                last_said_at=latest_time(messages),
+                ended=False,
+            )
+            pending = await count(connection)
+            if pending < self._rules.extract_every:
+                return []
+            await self._limit.require(connection, scope.tenant_id)
+            return [await self._enqueue_open(connection, scope, conversation_id)]
+
+        accepted = await self._once_sealed(
+            scope.tenant_id, identity, [scope.user_id], work, timeout
+        )
+        if pending is None:
+            pending = await self._database.run(count, timeout=timeout, repeatable=True)
+        return Accepted(accepted.jobs, accepted.position, pending)
+
+    async def end(
+        self, scope: Scope, conversation_id: str, identity: Identity | None, *, timeout: float
+    ) -> Accepted:
+        """Mark a conversation as over and queue what has not been extracted.
+
+        Raises:
+            NotFound: The user has no such conversation.
+            Exhausted: Too many jobs wait.
+            AlreadyExists: The idempotency key was used for another body.
+        """
+
+        async def work(connection: Connection) -> list[Job]:
+            await self._limit.require(connection, scope.tenant_id)
+            await users.enter_user(connection, scope)
+            counters = await conversations.lock_conversation(connection, scope, conversation_id)
+            if counters is None:
+                raise NotFound(
+                    "this user has no such conversation",
+                    reason="CONVERSATION_NOT_FOUND",
+                    metadata={"conversation_id": conversation_id},
+                )
+            job = await self._hand_out(connection, scope, conversation_id, counters)
+            await conversations.advance(
+                connection,
+                scope,
+                conversation_id,
+                last_message_no=counters.last_message_no,
+                watermark=counters.last_message_no,
+                last_said_at=None,
+                ended=True,
+            )
+            job = job or await jobs.find_covering(
+                connection, scope, conversation_id, counters.last_message_no
+            )
+            return [job] if job else []
+
+        return await self.once(scope.tenant_id, identity, [scope.user_id], work, timeout)
+
+    async def queue_idle(self, scope: Scope, conversation_id: str) -> None:
+        """Queue the rest of a conversation that fell silent."""
+
+        async def work(connection: Connection) -> None:
+            async with connection.transaction():
+                counters = await conversations.lock_conversation(connection, scope, conversation_id)
+                if counters is not None and counters.watermark < counters.last_message_no:
+                    await self._enqueue_open(connection, scope, conversation_id)
+
+        await self._database.run(work, timeout=10.0)
+
+    async def _submit_one(
+        self,
+        connection: Connection,
+        tenant_id: str,
+        transcript: IncomingTranscript,
+        index: int,
+        keys: Mapping[Scope, UserKey],
+    ) -> Job:
+        scope = Scope(tenant_id, transcript.user_id)
+        conversation_id = transcript.conversation_id
+        state = await users.enter_user(connection, scope)
+        if why := state.why_not_learning(self._rules.memory_enabled):
+            return await self._refuse(connection, scope, conversation_id, why)
+        key = keys.get(scope)
+        sealing = sealing_key(state, key)
+        before = await conversations.open_conversation(
+            connection, scope, conversation_id, time_zone=transcript.time_zone
+        )
+        stored = await store_messages(
+            connection,
+            scope,
+            conversation_id,
+            before,
+            transcript.messages,
+            f"transcripts[{index}].messages",
+            key=key,
+            sealing=sealing,
+        )
+        job = None
+        watermark = before.watermark
+        if transcript.ended or stored.highest > watermark:
+            after = Counters(stored.last_message_no, watermark)
+            job = await self._hand_out(connection, scope, conversation_id, after)
+            watermark = stored.last_message_no
+        if job is None:
+            job = await jobs.find_covering(connection, scope, conversation_id, stored.highest)
+        if job is None:
+            # The job that covered these messages is no longer kept: run them again.
+            job = await enqueueing.enqueue_range(
+                connection,
+                scope,
+                conversation_id,
+                range_from=stored.lowest,
+                range_to=stored.highest,
+                max_attempts=self._rules.max_attempts,
+            )
+        await conversations.advance(
+            connection,
+            scope,
+            conversation_id,
+            last_message_no=stored.last_message_no,
+            watermark=watermark,
+            last_said_at=latest_time(transcript.messages),
+            ended=transcript.ended,
+        )
+        return job
+
+    async def _hand_out(
+        self, connection: Connection, scope: Scope, conversation_id: str, counters: Counters
+    ) -> Job | None:
+        """Queue every message that no job owns yet; None if there is none."""
+        if counters.watermark >= counters.last_message_no:
+            return None
+        return await enqueueing.enqueue_range(
+            connection,
+            scope,
+            conversation_id,
+            range_from=counters.watermark + 1,
+            range_to=counters.last_message_no,
+            max_attempts=self._rules.max_attempts,
+        )
+
+    async def _enqueue_open(
+        self, connection: Connection, scope: Scope, conversation_id: str
+    ) -> Job:
+        return await enqueueing.enqueue_open(
+            connection,
+            scope,
+            conversation_id,
+            debounce_seconds=self._rules.debounce_seconds,
+            max_attempts=self._rules.max_attempts,
+        )
+
+    async def _refuse(
+        self, connection: Connection, scope: Scope, conversation_id: str, why: str
+    ) -> Job:
+        return await enqueueing.enqueue_cancelled(
+            connection,
+            scope,
+            conversation_id,
+            reason=why,
+            error=f"{why}: {WHY_NOT[why]}",
+            max_attempts=self._rules.max_attempts,
+        )
+
+    async def _once_sealed(
+        self,
+        tenant_id: str,
+        identity: Identity | None,
+        user_ids: Sequence[str],
+        work: Callable[[Connection, Mapping[Scope, UserKey]], Awaitable[list[Job]]],
+        timeout: float,
+    ) -> Accepted:
+        """As `once`, with the keys of those users who encrypt."""
+        return await with_keys(
+            self._keys,
+            [Scope(tenant_id, user_id) for user_id in user_ids],
+            lambda keys: self.once(
+                tenant_id, identity, user_ids, lambda connection: work(connection, keys), timeout
+            ),
+        )

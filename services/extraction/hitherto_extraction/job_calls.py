@@ -1,0 +1,112 @@
+"""Calls that answer with jobs: each done once, and a job retried or cancelled."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from hitherto_extraction.once import Identity, Work, once
+from hitherto_extraction.queue import jobs
+from hitherto_extraction.queue.limit import QueueLimit
+from hitherto_extraction.storage import conversations, users
+from hitherto_shared.audit.trail import NOBODY, Trail
+from hitherto_shared.consistency import Position
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.models import Job, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The outcome of a call that may have queued jobs, and the moment that covers it."""
+
+    jobs: list[Job]
+    position: Position
+    pending_messages: int = 0
+
+
+class JobCalls:
+    """What makes or changes jobs in the database behind `database` (role hitherto_write)."""
+
+    def __init__(self, database: Database, limit: QueueLimit, trail: Trail | None) -> None:
+        self._database = database
+        self._limit = limit
+        self._trail = trail
+
+    async def retry(
+        self, connection: Connection, tenant_id: str, job_id: UUID, *, only_user: str | None = None
+    ) -> Job:
+        """Queue a DEAD or CANCELLED job again with its attempts restored.
+
+        Raises:
+            NotFound: There is no such job.
+            WrongState: It is in another state, it never took any messages, or its user was erased.
+            Exhausted: Too many jobs wait.
+        """
+        job = await jobs.get_job(connection, tenant_id, job_id, only_user=only_user)
+        if job.user_id is not None:
+            await users.enter_user(connection, Scope(tenant_id, job.user_id))
+        await self._limit.require(connection, tenant_id)
+        return await jobs.retry_job(connection, tenant_id, job_id, only_user=only_user)
+
+    async def once(
+        self,
+        tenant_id: str,
+        identity: Identity | None,
+        user_ids: Sequence[str],
+        work: Callable[[Connection], Awaitable[list[Job]]],
+        timeout: float,
+    ) -> Accepted:
+        """Do `work` in one transaction, or answer as the first call with the same key did."""
+        outcome = await once(
+            self._database,
+            identity,
+            Work(
+                change=work,
+                ids=lambda made: [str(job.job_id) for job in made],
+                again=lambda connection, ids: jobs.get_jobs(
+                    connection, tenant_id, [UUID(i) for i in ids]
+                ),
+                # An erase finds a person's keys by them, also where the request named only a job.
+                users=lambda made: [*user_ids, *(job.user_id for job in made if job.user_id)],
+                touched=lambda made: _jobs_by_user(user_ids, made),
+            ),
+            timeout=timeout,
+            trail=self._trail,
+        )
+        return Accepted(outcome.made, outcome.position)
+
+
+def _jobs_by_user(user_ids: Sequence[str], made: Sequence[Job]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {user_id: [] for user_id in sorted(set(user_ids))}
+    for job in made:
+        found.setdefault(job.user_id or NOBODY, []).append(str(job.job_id))
+    return found
+
+
+async def cancel_job(
+    connection: Connection, tenant_id: str, job_id: UUID, *, only_user: str | None = None
+) -> Job:
+    """End a job that has not ended, and with it the messages that only waited for it to start.
+
+    They become its range, so that later jobs pass them over and RetryJob can run them.
+
+    Raises:
+        NotFound: There is no such job.
+        WrongState: It has ended already.
+    """
+    job = await jobs.get_job(connection, tenant_id, job_id, only_user=only_user)
+    if not job.final and job.range_to is None and job.user_id and job.conversation_id:
+        scope = Scope(tenant_id, job.user_id)
+        counters = await conversations.lock_conversation(connection, scope, job.conversation_id)
+        if counters is not None and await jobs.own_range(
+            connection,
+            tenant_id,
+            job_id,
+            range_from=counters.watermark + 1,
+            range_to=counters.last_message_no,
+        ):
+            await conversations.move_watermark(
+                connection, scope, job.conversation_id, watermark=counters.last_message_no
+            )
+    return await jobs.cancel_job(connection, tenant_id, job_id, only_user=only_user)

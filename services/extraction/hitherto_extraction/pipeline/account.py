@@ -1,0 +1,238 @@
+"""Puts on the bill what an attempt spent in vain, and keeps the reply that was of no use.
+
+What a call yields is charged in the transaction that writes it. A call that yields nothing is
+charged here, in a short transaction of its own: to the ledger, and to `JobResult.usage` as long as
+the job is ours. A call under way when a worker stops or dies is not counted: nobody knows whether
+it was answered. Nor is one whose commit ended without telling how.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from hitherto_extraction.pipeline.result import Result
+from hitherto_extraction.prices import Prices
+from hitherto_extraction.queue import claims
+from hitherto_extraction.queue.claims import Claim
+from hitherto_extraction.storage import ledger, unusable_replies, users
+from hitherto_extraction.storage.ledger import Charge
+from hitherto_extraction.storage.sealed_rows import opened
+from hitherto_extraction.user_key import key_of
+from hitherto_shared.database import faults
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.encryption.failures import KeyServiceUnavailable
+from hitherto_shared.encryption.needed import KeyNeeded
+from hitherto_shared.encryption.places import reply_place
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.errors import HithertoError, TooLate, Unavailable
+from hitherto_shared.model_api import ModelError, ModelMisbehaved
+from hitherto_shared.models import Scope
+from hitherto_shared.sealing import Sealer
+
+logger = logging.getLogger("hitherto.account")
+
+MAX_REPLY_BYTES = 64 * 1024
+_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class KeptReply:
+    """What a model said in one attempt of a job: text of a user's, for an operator's eyes."""
+
+    claim_no: int
+    reply: str
+    recorded_at: datetime
+
+
+class UnusableReplies:
+    """Seals and opens replies, each for one job of one user.
+
+    Under the installation's secret, or with the key of a user who encrypts.
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        self._sealer = Sealer(secret, "unusable-reply")
+
+    def seal(self, scope: Scope, job_id: UUID, reply: str) -> str:
+        """The reply, cut to `MAX_REPLY_BYTES`, as the database keeps it."""
+        return self._sealer.seal({"reply": _cut(reply)}, _bound_to(scope, job_id))
+
+    def open(self, scope: Scope, job_id: UUID, sealed: str) -> str:
+        """What `seal` sealed.
+
+        Raises:
+            BrokenToken: It was sealed under another secret (HITHERTO_SECRET_FILE), or moved.
+        """
+        return str(self._sealer.open(sealed, _bound_to(scope, job_id))["reply"])
+
+    async def read(
+        self,
+        connection: Connection,
+        tenant_id: str,
+        job_id: UUID,
+        keys: Mapping[str, UserKey] | None = None,
+    ) -> list[KeptReply]:
+        """What is kept of a job's attempts, the first one first.
+
+        Args:
+            connection: To read on.
+            tenant_id: Whose job.
+            job_id: The job.
+            keys: The keys of users, for the replies about those who encrypt.
+
+        Raises:
+            BrokenToken: It was sealed under another secret (HITHERTO_SECRET_FILE), or moved.
+            KeyNeeded: It was sealed with the key of a user that is not in `keys`.
+        """
+        found = []
+        for each in await unusable_replies.find(connection, tenant_id, job_id):
+            if each.of_user_key:
+                key = (keys or {}).get(each.user_id)
+                reply = open_with_user_key(key, job_id, each.claim_no, each.sealed)
+            else:
+                reply = self.open(Scope(tenant_id, each.user_id), job_id, each.sealed)
+            found.append(KeptReply(each.claim_no, reply, each.recorded_at))
+        return found
+
+
+def seal_with_user_key(key: UserKey, job_id: UUID, claim_no: int, reply: str) -> str:
+    """The reply, cut to `MAX_REPLY_BYTES`, as the database keeps it of a user who encrypts."""
+    sealed = key.seal({"reply": _cut(reply)}, reply_place(job_id, claim_no))
+    return base64.b64encode(sealed).decode()
+
+
+def open_with_user_key(key: UserKey | None, job_id: UUID, claim_no: int, sealed: str) -> str:
+    """What `seal_with_user_key` sealed.
+
+    Raises:
+        KeyNeeded: There is no `key`.
+        KeyNotOpened: It was sealed with another key, or moved.
+    """
+    values = opened(key, base64.b64decode(sealed), reply_place(job_id, claim_no))
+    return str(values["reply"])
+
+
+def _cut(reply: str) -> str:
+    return reply.encode("utf-8", "replace")[:MAX_REPLY_BYTES].decode("utf-8", "ignore")
+
+
+class Account:
+    """Settles attempts that failed. The database's role is hitherto_write."""
+
+    def __init__(
+        self,
+        database: Database,
+        prices: Prices,
+        replies: UnusableReplies,
+        keys: UserKeys | None = None,
+    ) -> None:
+        self._database = database
+        self._prices = prices
+        self._replies = replies
+        self._keys = keys
+
+    async def settle(
+        self,
+        held: Claim,
+        result: Result,
+        charges: Sequence[Charge],
+        error: Exception,
+        *,
+        scope: Scope | None = None,
+    ) -> Result:
+        """Charge what was spent since the last commit, and keep the reply that was of no use.
+
+        Call it with the error that a call of the model or its commit ended with; what the error
+        itself says was spent is added. A database that is out of reach is not waited for.
+
+        Args:
+            held: The job.
+            result: Its result as last committed, without these charges.
+            charges: What was spent since.
+            error: What went wrong.
+            scope: Whom it was about, if the job is about all users of a tenant.
+
+        Returns:
+            The result with the charges, as the job's row has it.
+        """
+        about = scope or held.scope
+        reply = error.reply if isinstance(error, ModelMisbehaved) else ""
+        charges = [*charges, *self._wasted(held, error)]
+        told = error if isinstance(error, HithertoError) else faults.translate(error)
+        # No commit has begun where a key could not be had.
+        in_doubt = isinstance(told, TooLate | Unavailable) and not isinstance(
+            told, KeyServiceUnavailable
+        )
+        if in_doubt or not (charges or reply):
+            # In doubt the commit went through, and with it the charges.
+            return result
+        spent = result.with_charges(charges)
+        key = await self._key(about) if reply else None
+
+        async def work(connection: Connection) -> None:
+            async with connection.transaction():
+                payer = await ledger.payer(connection, about)
+                await ledger.charge(connection, payer, held.job_id, held.kind, charges)
+                if reply and payer == about:
+                    await self._keep(connection, held, about, reply, key)
+                await claims.record_spending(connection, held, spent.stored())
+
+        try:
+            await self._database.run(work, timeout=_SECONDS)
+        except Exception as failure:
+            if not isinstance(failure, HithertoError) and faults.translate(failure) is None:
+                raise
+            logger.warning("what an attempt cost is not on the bill: %s", type(failure).__name__)
+            return result
+        return spent
+
+    async def _key(self, scope: Scope) -> UserKey | None:
+        try:
+            return await key_of(self._database, self._keys, scope)
+        except HithertoError as error:
+            logger.warning("no key for the reply of a model: %s", error.reason)
+            return None
+
+    async def _keep(
+        self, connection: Connection, held: Claim, scope: Scope, reply: str, key: UserKey | None
+    ) -> None:
+        """Keep a reply sealed; of a user who encrypts and has no key at hand, not at all."""
+        state = await users.read_user(connection, scope)
+        try:
+            sealing = None if state is None else state.sealing_with(key)
+        except KeyNeeded:
+            return
+        sealed = (
+            self._replies.seal(scope, held.job_id, reply)
+            if sealing is None
+            else seal_with_user_key(sealing, held.job_id, held.claim_no, reply)
+        )
+        await unusable_replies.keep(
+            connection, scope, held.job_id, held.claim_no, sealed, of_user_key=sealing is not None
+        )
+
+    def _wasted(self, held: Claim, error: Exception) -> list[Charge]:
+        stage = "consolidation" if held.kind == "consolidation" else "extraction"
+        return [
+            Charge(
+                stage,
+                each.model,
+                each.calls,
+                each.input_tokens,
+                each.output_tokens,
+                self._prices.cost(
+                    each.model, input_tokens=each.input_tokens, output_tokens=each.output_tokens
+                ),
+            )
+            for each in (error.spent if isinstance(error, ModelError) else ())
+        ]
+
+
+def _bound_to(scope: Scope, job_id: UUID) -> list[str]:
+    return [scope.tenant_id, scope.user_id, str(job_id)]

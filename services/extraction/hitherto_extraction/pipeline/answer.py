@@ -1,0 +1,434 @@
+"""The model's reply, which is untrusted: checked item by item, ids resolved, the rest dropped.
+
+One bad item never costs the others; what is dropped is counted. Nothing in here can name a row:
+the ids of a reply are local to the call and resolve only to what the prompt contained.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time
+from typing import Any
+
+from hitherto_shared.models import CONFIDENCES, ENTITY_TYPES, MEMORY_TYPES, ORIGINS
+from hitherto_shared.text.normalise import nfc
+
+KEYS = (
+    "new_memories",
+    "updated_memories",
+    "contradicted_memories",
+    "achieved_goals",
+    "profile",
+    "conversation_summary",
+)
+
+MAX_CONTENT_BYTES = 8 * 1024
+MAX_EVENT_CHARACTERS = 200
+MAX_ITEMS = 200
+"""New memories taken from one reply; more are dropped and counted."""
+MAX_STRUCT_BYTES = 64 * 1024
+MAX_STRUCT_DEPTH = 16
+_MAX_LABELS = 32
+LABEL_CHARACTERS = 64
+"""Of a tag or keyword; longer ones of a reply are dropped."""
+_MAX_NUMBER = sys.float_info.max
+"""On the wire every number is a finite double."""
+EVENT_TYPES = ("question", "problem", "learning")
+"""Types whose content has at most `MAX_EVENT_CHARACTERS`; `detail` holds the rest."""
+_FENCED = re.compile(r"^\s*```[a-zA-Z]*\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
+_NOT_LABEL = re.compile(r"[^\w]+", re.UNICODE)
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+class UnusableAnswer(Exception):
+    """The reply is no answer at all: prose, an empty object, a list, broken JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntityName:
+    """An entity as the model names it."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewItem:
+    """One new memory. `source_ids` are local message ids; `index` is its place in the reply."""
+
+    index: int
+    type: str
+    content: str
+    detail: str
+    importance: float
+    confidence: str
+    tags: tuple[str, ...]
+    keywords: tuple[str, ...]
+    entities: tuple[EntityName, ...]
+    context: Mapping[str, Any]
+    source_ids: tuple[str, ...]
+    valid_from: datetime | None
+    origin: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatedItem:
+    """New wording or weight of a known memory; None keeps what is.
+
+    `detail` holds the whole text where the content had to be cut.
+    """
+
+    memory: str
+    content: str | None
+    importance: float | None
+    confidence: str | None
+    tags: tuple[str, ...]
+    source_ids: tuple[str, ...] | None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedItem:
+    """A known memory that is contradicted, or a goal that is achieved, and by which new item."""
+
+    memory: str
+    by: int | None
+    reason: str
+    source_ids: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole reply after the checks.
+
+    Source ids of a change are None where the reply names none; an empty tuple means that it names
+    some and none of them was in the prompt.
+    """
+
+    new: Sequence[NewItem] = ()
+    updated: Sequence[UpdatedItem] = ()
+    contradicted: Sequence[ClosedItem] = ()
+    achieved: Sequence[ClosedItem] = ()
+    profile: Mapping[str, Any] | None = None
+    profile_source_ids: tuple[str, ...] | None = None
+    summary: Mapping[str, Any] | None = None
+    dropped: int = 0
+
+
+@dataclass(slots=True)
+class _Check:
+    """Collects what one reply yields and how much of it had to be dropped."""
+
+    messages: frozenset[str]
+    memories: frozenset[str]
+    events: frozenset[str]
+    dropped: int = 0
+    seen_memories: set[tuple[str, str]] = field(default_factory=set)
+
+    def drop(self) -> None:
+        self.dropped += 1
+
+
+def read_answer(
+    text: str,
+    *,
+    messages: Sequence[str],
+    memories: Sequence[str],
+    events: Sequence[str] = (),
+    closing_only: bool = False,
+) -> Answer:
+    """Turn a reply into an `Answer`.
+
+    Args:
+        text: The raw reply.
+        messages: Local ids of the messages that were in the prompt.
+        memories: Local ids of the memories that were in the prompt.
+        events: Those of them that are of `EVENT_TYPES`, whose content is short.
+        closing_only: Read what ceases to hold, whatever it says of the successors, and pass over
+            everything else.
+
+    Raises:
+        UnusableAnswer: There is no JSON object with at least one known key.
+    """
+    reply = _load(text)
+    if closing_only:
+        reply = {key: reply.get(key) for key in ("contradicted_memories", "achieved_goals")}
+    check = _Check(frozenset(messages), frozenset(memories), frozenset(events))
+    items = _list(reply, "new_memories", check)
+    if len(items) > MAX_ITEMS:
+        check.dropped += len(items) - MAX_ITEMS
+    new_count = None if closing_only else len(items)
+    profile = reply.get("profile")
+    if profile is not None and not isinstance(profile, dict):
+        check.drop()
+        profile = None
+    summary = reply.get("conversation_summary")
+    if summary is not None and not isinstance(summary, dict):
+        check.drop()
+        summary = None
+    return Answer(
+        new=_each(
+            enumerate(items[:MAX_ITEMS]), lambda pair: _new_item(pair[0], pair[1], check), check
+        ),
+        updated=_each(
+            _list(reply, "updated_memories", check), lambda raw: _updated_item(raw, check), check
+        ),
+        contradicted=_each(
+            _list(reply, "contradicted_memories", check),
+            lambda raw: _closed_item(raw, "contradicted", new_count, check),
+            check,
+        ),
+        achieved=_each(
+            _list(reply, "achieved_goals", check),
+            lambda raw: _closed_item(raw, "achieved", new_count, check),
+            check,
+        ),
+        profile=_clean(profile) if profile else None,
+        profile_source_ids=_source_ids(profile or {}, check),
+        summary=_clean(summary) if summary else None,
+        dropped=check.dropped,
+    )
+
+
+def _load(text: str) -> dict[str, Any]:
+    fenced = _FENCED.match(text)
+    try:
+        reply = json.loads(fenced[1] if fenced else text)
+    except (ValueError, RecursionError):
+        raise UnusableAnswer("the reply is not JSON") from None
+    if not isinstance(reply, dict):
+        raise UnusableAnswer("the reply is not a JSON object")
+    if not any(key in reply for key in KEYS):
+        raise UnusableAnswer("the reply has none of the keys it was asked for")
+    shapes = {"profile": dict, "conversation_summary": dict}
+    if not any(isinstance(reply.get(key), shapes.get(key, list)) for key in KEYS):
+        raise UnusableAnswer("every key of the reply holds the wrong kind of value")
+    if fenced and not any(reply.get(key) for key in KEYS):
+        # Who did not keep to the form is believed what they found, not that there is nothing.
+        raise UnusableAnswer("the reply is not bare JSON and says nothing")
+    return reply
+
+
+def _list(reply: Mapping[str, Any], key: str, check: _Check) -> list[Any]:
+    value = reply.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        check.drop()
+        return []
+    return value
+
+
+def _each(raws: Any, read: Callable[[Any], Any], check: _Check) -> list[Any]:
+    found = []
+    for raw in raws:
+        try:
+            item = read(raw)
+        except (TypeError, ValueError, KeyError, OverflowError):
+            item = None
+        if item is None:
+            check.drop()
+        else:
+            found.append(item)
+    return found
+
+
+def _new_item(index: int, raw: Any, check: _Check) -> NewItem | None:
+    if not isinstance(raw, dict) or raw.get("type") not in MEMORY_TYPES:
+        return None
+    content = _content(raw.get("content"))
+    if content is None:
+        return None
+    detail = _text(raw.get("detail"))
+    if raw["type"] in EVENT_TYPES:
+        content, detail = _shortened(content, detail)
+    confidence = raw.get("confidence", "medium")
+    context = _clean(raw.get("context") or {})
+    return NewItem(
+        index=index,
+        type=raw["type"],
+        content=content,
+        detail=detail if len(detail.encode()) <= MAX_CONTENT_BYTES else "",
+        importance=_importance(raw.get("importance"), 0.5, check),
+        confidence=confidence if confidence in CONFIDENCES else "medium",
+        tags=labels(raw.get("tags"), snake=True),
+        keywords=labels(raw.get("keywords"), snake=False),
+        entities=_entities(raw.get("entities")),
+        context=context if isinstance(context, dict) and fits_struct(context) else {},
+        source_ids=_source_ids(raw, check) or (),
+        valid_from=_moment(raw.get("valid_from"), check),
+        origin=raw.get("origin") if raw.get("origin") in ORIGINS else None,
+    )
+
+
+def _updated_item(raw: Any, check: _Check) -> UpdatedItem | None:
+    memory = _known(raw, "updated", check)
+    if memory is None:
+        return None
+    content = _content(raw.get("content"))
+    detail = ""
+    if content is not None and memory in check.events:
+        content, detail = _shortened(content, "")
+    importance = raw.get("importance")
+    if content is None and importance is None and not raw.get("tags"):
+        return None
+    confidence = raw.get("confidence")
+    return UpdatedItem(
+        memory=memory,
+        content=content,
+        detail=detail,
+        importance=_importance(importance, None, check),
+        confidence=confidence if confidence in CONFIDENCES else None,
+        tags=labels(raw.get("tags"), snake=True),
+        source_ids=_source_ids(raw, check),
+    )
+
+
+def _closed_item(raw: Any, how: str, new_count: int | None, check: _Check) -> ClosedItem | None:
+    memory = _known(raw, how, check)
+    if memory is None:
+        return None
+    by = None if new_count is None else raw.get("by")
+    if by is not None and (
+        new_count is None
+        or not isinstance(by, int)
+        or isinstance(by, bool)
+        or not 0 <= by < new_count
+    ):
+        return None
+    return ClosedItem(memory, by, _text(raw.get("reason"))[:500], _source_ids(raw, check))
+
+
+def _known(raw: Any, how: str, check: _Check) -> str | None:
+    """The local id of a memory that was in the prompt and is not named twice in the same way."""
+    if not isinstance(raw, dict):
+        return None
+    memory = raw.get("id")
+    if not isinstance(memory, str) or memory not in check.memories:
+        return None
+    if (how, memory) in check.seen_memories:
+        return None
+    check.seen_memories.add((how, memory))
+    return memory
+
+
+def _source_ids(raw: Mapping[str, Any], check: _Check) -> tuple[str, ...] | None:
+    """The valid ones of the message ids an item names; None if it names none at all."""
+    given = raw.get("source_message_ids")
+    if given is None or given == []:
+        return None
+    if not isinstance(given, list):
+        check.drop()
+        return ()
+    known = [item for item in given if isinstance(item, str) and item in check.messages]
+    check.dropped += len(given) - len(known)
+    return tuple(dict.fromkeys(known))
+
+
+def _text(value: Any) -> str:
+    return nfc(_UNSTORABLE.sub("", value)).strip() if isinstance(value, str) else ""
+
+
+def _shortened(content: str, detail: str) -> tuple[str, str]:
+    """The content within its bound, and the whole of it as detail if there is none."""
+    if len(content) <= MAX_EVENT_CHARACTERS:
+        return content, detail
+    return content[: MAX_EVENT_CHARACTERS - 1].rstrip() + "…", detail or content
+
+
+def _content(value: Any) -> str | None:
+    text = _text(value)
+    return text if text and len(text.encode()) <= MAX_CONTENT_BYTES else None
+
+
+def _importance(value: Any, default: float | None, check: _Check) -> Any:
+    """A number in 0..1; one outside is clamped, anything else is `default`, and both count."""
+    if value is None:
+        return default
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or (isinstance(value, float) and not math.isfinite(value)):
+        check.drop()
+        return default
+    clamped = float(min(1, max(0, value)))
+    if clamped != value:
+        check.drop()
+    return clamped
+
+
+def labels(value: Any, *, snake: bool) -> tuple[str, ...]:
+    """Labels without blanks and repeats; tags (`snake`) become lower_snake_case."""
+    if not isinstance(value, list):
+        return ()
+    found = []
+    for item in value:
+        label = _text(item)
+        if snake:
+            label = _NOT_LABEL.sub("_", label.lower()).strip("_")
+        if label and len(label) <= LABEL_CHARACTERS:
+            found.append(label)
+    return tuple(dict.fromkeys(found))[:_MAX_LABELS]
+
+
+def _entities(value: Any) -> tuple[EntityName, ...]:
+    if not isinstance(value, list):
+        return ()
+    found: dict[tuple[str, str], EntityName] = {}
+    for item in value:
+        if not isinstance(item, dict):
+            continue
+        name = " ".join(_text(item.get("name")).split())
+        kind = item.get("type")
+        kind = kind if isinstance(kind, str) and kind in ENTITY_TYPES else "other"
+        if 0 < len(name) <= 256:
+            found.setdefault((kind, name), EntityName(name, kind))
+    return tuple(found.values())[:_MAX_LABELS]
+
+
+def _moment(value: Any, check: _Check) -> datetime | None:
+    """A date or time as the model writes it; one outside the years 1900 to 2200 is dropped."""
+    if value is None or value == "":
+        return None
+    found = _parsed(value)
+    if found is None:
+        check.drop()
+    return found
+
+
+def _parsed(value: Any) -> datetime | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        if len(value) == len("2026-01-01"):
+            found = datetime.combine(date.fromisoformat(value), time(), UTC)
+        else:
+            found = datetime.fromisoformat(value)
+            found = found if found.tzinfo else found.replace(tzinfo=UTC)
+            found = found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return found if 1900 <= found.year <= 2200 else None
+
+
+def _clean(value: Any, depth: int = 0) -> Any:
+    """`value` with text that can be stored, and without numbers JSON does not know."""
+    if depth > MAX_STRUCT_DEPTH:
+        return None
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, int | float):
+        return value if -_MAX_NUMBER <= value <= _MAX_NUMBER else None
+    if isinstance(value, list):
+        return [_clean(item, depth + 1) for item in value]
+    if isinstance(value, dict):
+        return {_text(key): _clean(item, depth + 1) for key, item in value.items() if _text(key)}
+    return value
+
+
+def fits_struct(value: Mapping[str, Any]) -> bool:
+    """Whether free JSON keeps within the contract's size."""
+    return len(json.dumps(value, ensure_ascii=False).encode()) <= MAX_STRUCT_BYTES

@@ -1,0 +1,243 @@
+"""What jobs have left undone: vectors of what was stored during an outage, and whole messages.
+
+Messages and summaries that no job has indexed are indexed first (`backlog`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import Any
+from uuid import UUID
+
+from hitherto_extraction.pipeline.backlog import Backlog
+from hitherto_extraction.prices import Prices, load_prices
+from hitherto_extraction.storage import (
+    chunks,
+    ledger,
+    memories,
+    message_passages,
+    pending_vectors,
+    reembedding,
+    summary_index,
+    users,
+)
+from hitherto_extraction.storage.chunks import PendingChunk
+from hitherto_extraction.storage.ledger import Charge
+from hitherto_extraction.storage.message_passages import MessageWords
+from hitherto_extraction.storage.pending_vectors import Pending
+from hitherto_extraction.storage.summary_index import SummaryWords
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
+from hitherto_shared.model_api import ModelError, ModelUnavailable
+from hitherto_shared.models import Scope
+
+logger = logging.getLogger("hitherto.backfill")
+
+Waiting = Pending | PendingChunk | MessageWords | SummaryWords
+
+KIND = "reembedding"
+NO_JOB = UUID(int=0)
+"""What stands in the ledger for the job of work that no job does."""
+_BATCH = 64
+_SECONDS = 30.0
+_PATIENCE = 3
+"""Refusals in a row, and nothing else, after which the embedder itself is held to be at fault."""
+
+
+class Backfill:
+    """Embeds what waits, oldest first. The database's role is hitherto_maintenance."""
+
+    def __init__(
+        self,
+        database: Database,
+        embedder: Embedder,
+        prices: Prices | None = None,
+        *,
+        message_vectors: bool = True,
+    ) -> None:
+        """Embed with `embedder`, at `prices` or those that come along.
+
+        Without `message_vectors` messages that no job has indexed are found by their words only.
+        """
+        self._backlog = Backlog(database, message_vectors=message_vectors)
+        self._database = database
+        self._embedder = embedder
+        self._prices = prices or load_prices(None)
+
+    async def run(self) -> int:
+        """Index and embed one batch of what waits; how many texts are settled.
+
+        A vector is written only if the memory still has the words it was made from. A text that
+        the embedder refuses while it takes others is given up: it is found by its words only, and
+        does not stand in everybody's way.
+        """
+        return (
+            await self._backlog.run()
+            + await self._memories()
+            + await self._chunks()
+            + await self._messages()
+            + await self._summaries()
+        )
+
+    async def _memories(self) -> int:
+        async def find(connection: Connection) -> list[Pending]:
+            await reembedding.await_recent(connection)
+            return await pending_vectors.find(connection, limit=_BATCH)
+
+        waiting = await self._database.run(find, timeout=_SECONDS)
+        if not waiting:
+            return 0
+        # By its name now: the active model may change while it is asked.
+        model = self._embedder.name
+        vectors = await self._vectors(waiting)
+
+        async def work(connection: Connection) -> int:
+            done = 0
+            for item in waiting:
+                if item.memory_id not in vectors:
+                    continue
+                found = vectors[item.memory_id]
+                state = "stored" if found else "refused"
+                async with connection.transaction():
+                    if await pending_vectors.settle(connection, item, model=model, state=state):
+                        await self._write(connection, item, model, found)
+                        done += 1
+            return done
+
+        return await self._database.run(work, timeout=_SECONDS)
+
+    async def _chunks(self) -> int:
+        waiting = await self._database.run(
+            lambda connection: chunks.find_pending_chunks(connection, limit=_BATCH),
+            timeout=_SECONDS,
+        )
+        if not waiting:
+            return 0
+        model = self._embedder.name
+        vectors = await self._vectors(waiting)
+
+        async def work(connection: Connection) -> int:
+            for item in waiting:
+                if item.chunk_id not in vectors:
+                    continue
+                found = vectors[item.chunk_id]
+                async with connection.transaction():
+                    if found:
+                        scope = Scope(item.tenant_id, item.user_id)
+                        await chunks.write_vectors(
+                            connection, scope, model, {item.chunk_id: found[0]}
+                        )
+                    else:
+                        await chunks.settle_refused(connection, item)
+            return len(vectors)
+
+        return await self._database.run(work, timeout=_SECONDS)
+
+    async def _messages(self) -> int:
+        return await self._passages(
+            message_passages.find_pending, message_passages.write_vectors, message_passages.settle
+        )
+
+    async def _summaries(self) -> int:
+        return await self._passages(
+            summary_index.find_pending, summary_index.write_vectors, summary_index.settle
+        )
+
+    async def _passages(
+        self,
+        find: Callable[..., Awaitable[Sequence[MessageWords | SummaryWords]]],
+        write: Callable[..., Awaitable[None]],
+        settle: Callable[..., Awaitable[int]],
+    ) -> int:
+        waiting = await self._database.run(
+            lambda connection: find(connection, limit=_BATCH), timeout=_SECONDS
+        )
+        if not waiting:
+            return 0
+        model = self._embedder.name
+        vectors = await self._vectors(waiting)
+        found = {text_id: those[0] for text_id, those in vectors.items() if those}
+        refused = [text_id for text_id, those in vectors.items() if not those]
+
+        async def work(connection: Connection) -> int:
+            async with connection.transaction():
+                await write(connection, found, model=model)
+                stored = await settle(connection, found, model=model, state="stored")
+                return stored + await settle(connection, refused, model=model, state="refused")
+
+        return await self._database.run(work, timeout=_SECONDS)
+
+    async def _vectors(self, waiting: Sequence[Waiting]) -> dict[Any, list[Vector]]:
+        """The vectors of each item's texts; none for one that is refused."""
+        try:
+            return await self._embed(waiting)
+        except ModelUnavailable as error:
+            logger.info("vectors still wait for the embedder: %s", error)
+            return {}
+        except ModelError as error:
+            logger.info("the batch was refused, asking for each text alone: %s", error)
+        found: dict[Hashable, list[Vector]] = {}
+        refused: list[Hashable] = []
+        for item in waiting:
+            try:
+                found.update(await self._embed([item]))
+            except ModelUnavailable:
+                break
+            except ModelError:
+                refused.append(item.text_id)
+            if not found and len(refused) == _PATIENCE:
+                # It is not the texts then: everything is refused.
+                return {}
+        if found:
+            logger.warning("%d text(s) are refused by the embedder", len(refused))
+            found.update({text_id: [] for text_id in refused})
+        return found
+
+    async def _embed(self, items: Sequence[Waiting]) -> dict[Hashable, list[Vector]]:
+        model = self._embedder.name
+        embedding = await self._embedder.embed([text for item in items for text in item.texts])
+        await self._charge(model, items, embedding)
+        vectors = iter(embedding.vectors)
+        return {item.text_id: [next(vectors) for _ in item.texts] for item in items}
+
+    async def _charge(
+        self, model: str, items: Sequence[Waiting], embedding: EmbeddingBatch
+    ) -> None:
+        """Put a call on the bills of the tenants of its texts, on each in their measure."""
+        sizes: Counter[str] = Counter()
+        for item in items:
+            sizes[item.tenant_id] += sum(map(len, item.texts))
+        calls, tokens, size = embedding.calls, embedding.tokens, sizes.total()
+        charges: dict[str, Charge] = {}
+        for tenant_id, part in sizes.items():
+            share = round(tokens * part / size) if size else 0
+            tokens, size = tokens - share, size - part
+            cost = self._prices.cost(model, input_tokens=share)
+            charges[tenant_id] = Charge("embedding", model, calls, share, 0, cost)
+            # A call about the texts of several tenants is counted once.
+            calls = 0
+
+        async def work(connection: Connection) -> None:
+            for tenant_id, charge in charges.items():
+                payer = Scope(tenant_id, ledger.NOBODY)
+                await ledger.charge(connection, payer, NO_JOB, KIND, [charge])
+
+        await self._database.run(work, timeout=_SECONDS)
+
+    async def _write(
+        self, connection: Connection, item: Pending, model: str, vectors: Sequence[Vector]
+    ) -> None:
+        if not vectors:
+            return
+        scope = Scope(item.tenant_id, item.user_id)
+        await memories.write_vectors(
+            connection, scope, [(item.memory_id, item.status, vectors[0])], model=model
+        )
+        state = await users.read_user(connection, scope)
+        # The words it came from may have been sealed since they were read.
+        if len(vectors) > 1 and not (state is not None and state.encrypts):
+            await memories.write_source_vectors(
+                connection, scope, [(item.memory_id, vectors[1])], model=model
+            )

@@ -1,0 +1,200 @@
+"""Contradictions and achieved goals of a reply: what ceases to hold, since when, and by what.
+
+- What one person says or does contradicts nothing that is known of another.
+- A contradiction closes the older statement at the time the newer one begins to hold. Evidence
+  that arrives late never closes what was said after it: then the late statement is the closed one.
+- Nobody of the lower level of trust closes what the higher level said: the new statement goes into
+  quarantine and names what it challenges, and nothing is closed. The same holds for what reads as
+  an instruction.
+- An achieved goal keeps half its importance.
+- A reply that would bring its job above the cap of status changes makes none of them (`caps`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+from hitherto_extraction.pipeline.answer import ClosedItem
+from hitherto_extraction.pipeline.caps import allowed_status_changes
+from hitherto_extraction.pipeline.guards.people import speaks_of_another
+from hitherto_extraction.pipeline.operations import Closure, Creation
+from hitherto_extraction.pipeline.situation import Draft, may_change
+from hitherto_extraction.pipeline.trust import is_higher, outranks
+from hitherto_extraction.storage.known_memories import Known
+from hitherto_shared.models import CURRENT_STATUSES
+
+ACHIEVED_IMPORTANCE = 0.5
+"""What an achieved goal keeps of its importance."""
+
+CHALLENGES = "contradicts what somebody more trusted said"
+
+
+def close_all(draft: Draft) -> None:
+    """Carry out what a reply says of the end of known memories, as far as it may."""
+    answer, situation = draft.situation.answer, draft.situation
+    open_items = [item for item in answer.contradicted if _same_person(draft, item)]
+    draft.plan.dropped += len(answer.contradicted) - len(open_items)
+    open_items = [item for item in open_items if not _challenges(draft, item)]
+    # Once more: what one item sent into quarantine does not close anything by another.
+    open_items = [item for item in open_items if not _challenges(draft, item)]
+    wanted = len(open_items) + len(answer.achieved)
+    before = situation.status_changes
+    if before + wanted > allowed_status_changes(situation.active_count + before):
+        draft.plan.dropped += wanted
+        return
+    for item in open_items:
+        if not _contradict(draft, item):
+            draft.plan.dropped += 1
+    for item in answer.achieved:
+        if not _achieve(draft, item):
+            draft.plan.dropped += 1
+
+
+def _same_person(draft: Draft, item: ClosedItem) -> bool:
+    """Whether a contradiction is not one of two statements about two people."""
+    known, successor = draft.current(item.memory), _successor(draft, item)
+    made = draft.creation_of(successor)
+    older = draft.now.get(successor) if successor is not None else None
+    words = made.item.content if made is not None else older.content if older is not None else None
+    return known is None or words is None or not speaks_of_another(known.content, words)
+
+
+def _challenges(draft: Draft, item: ClosedItem) -> bool:
+    """Whether the item's statement may not close the memory; then it waits for review."""
+    known = draft.current(item.memory)
+    successor = _successor(draft, item)
+    if known is None or successor is None or successor == known.memory_id:
+        return False
+    made = draft.creation_of(successor)
+    if made is not None:
+        return _new_one_challenges(draft, made, known)
+    older = draft.now.get(successor)
+    if older is None or older.status not in ("active", "quarantined"):
+        return False
+    if older.status == "active":
+        if not outranks(known.origin, older.origin):
+            return False
+        draft.rewrite(
+            older,
+            replace(older, version=older.version + 1, status="quarantined"),
+            "quarantined",
+            CHALLENGES,
+        )
+    draft.plan.challenges.append((successor, known.memory_id))
+    return True
+
+
+def _new_one_challenges(draft: Draft, made: Creation, known: Known) -> bool:
+    if made.status != "quarantined" and not outranks(known.origin, made.evidence.origin):
+        return False
+    draft.replace_creation(
+        made,
+        replace(
+            made,
+            status="quarantined",
+            challenges=tuple(dict.fromkeys([*made.challenges, known.memory_id])),
+        ),
+    )
+    # What is not believed yet is no place to find people and things.
+    draft.plan.mentions = [pair for pair in draft.plan.mentions if pair[0] != made.memory_id]
+    return True
+
+
+def _contradict(draft: Draft, item: ClosedItem) -> bool:
+    known = draft.current(item.memory)
+    successor = _successor(draft, item)
+    evidence = draft.situation.witnesses.for_change(item.source_ids)
+    if (
+        known is None
+        or (item.by is not None and successor is None)
+        or successor == known.memory_id
+        or not _holds(draft, successor)
+        or not may_change(evidence, known)
+        or (successor is not None and not _worthy(draft, successor, known))
+    ):
+        return False
+    made = draft.creation_of(successor)
+    said_at = made.evidence.said_at if made is not None else evidence.said_at
+    if said_at < known.said_at:
+        return made is not None and _close_late(draft, made, known)
+    begins = made.valid_from if made is not None else said_at
+    draft.close(
+        Closure(
+            before=known,
+            status="contradicted",
+            importance=known.importance,
+            valid_to=max(begins, known.valid_from),
+            superseded_by=successor,
+            reason=item.reason or "contradicted",
+        )
+    )
+    return True
+
+
+def _close_late(draft: Draft, made: Creation, known: Known) -> bool:
+    """A statement older than what it contradicts: it held until then, and is closed itself."""
+    if made.status != "active" or outranks(made.evidence.origin, known.origin):
+        return False
+    draft.replace_creation(
+        made,
+        replace(
+            made,
+            status="contradicted",
+            valid_to=max(known.valid_from, made.valid_from),
+            superseded_by=known.memory_id,
+        ),
+    )
+    return True
+
+
+def _achieve(draft: Draft, item: ClosedItem) -> bool:
+    known = draft.current(item.memory)
+    successor = _successor(draft, item)
+    evidence = draft.situation.witnesses.for_change(item.source_ids)
+    if (
+        known is None
+        or known.type != "goal"
+        or known.status != "active"
+        or successor == known.memory_id
+        or not _holds(draft, successor)
+        or not may_change(evidence, known)
+        or evidence.said_at < known.said_at
+    ):
+        return False
+    draft.close(
+        Closure(
+            before=known,
+            status="achieved",
+            importance=known.importance * ACHIEVED_IMPORTANCE,
+            valid_to=max(evidence.said_at, known.valid_from),
+            superseded_by=successor if _worthy(draft, successor, known) else None,
+            reason=item.reason or "achieved",
+        )
+    )
+    return True
+
+
+def _successor(draft: Draft, item: ClosedItem) -> UUID | None:
+    return None if item.by is None else draft.stated_by.get(item.by)
+
+
+def _holds(draft: Draft, successor: UUID | None) -> bool:
+    """Whether a successor has not been closed itself: two memories never replace each other."""
+    known = draft.now.get(successor) if successor is not None else None
+    return known is None or known.status in (*CURRENT_STATUSES, "quarantined")
+
+
+def _worthy(draft: Draft, successor: UUID | None, known: Known) -> bool:
+    """Whether a memory is believed enough to stand in the place of another."""
+    made = draft.creation_of(successor)
+    if made is not None:
+        return made.status != "quarantined" and (
+            made.evidence.trusted or not is_higher(known.origin)
+        )
+    older = draft.now.get(successor) if successor is not None else None
+    return (
+        older is not None
+        and older.status != "quarantined"
+        and not outranks(known.origin, older.origin)
+    )

@@ -1,0 +1,318 @@
+"""The worker's last transaction: everything one model call yields, or nothing.
+
+It locks the user's row first (the fence against an erase and the queue of this user's writers),
+then the job's (the fence against a lost claim), repeats the duplicate search under that lock, and
+writes memories, profile, summary, what was said, history, usage and progress together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import UUID
+
+from hitherto_extraction.intake import WHY_NOT
+from hitherto_extraction.pipeline import behaviour, concluding, trust
+from hitherto_extraction.pipeline.answer import Answer
+from hitherto_extraction.pipeline.crowding import Crowding, tags_touched
+from hitherto_extraction.pipeline.evidence import Witnesses
+from hitherto_extraction.pipeline.operations import Plan
+from hitherto_extraction.pipeline.passages import PassageVectors
+from hitherto_extraction.pipeline.plan import Situation, make_plan
+from hitherto_extraction.pipeline.profile import ProfilePatch, merge_profile
+from hitherto_extraction.pipeline.result import Result
+from hitherto_extraction.pipeline.surroundings import look_around
+from hitherto_extraction.pipeline.write import Occasion, Vectors, write_plan
+from hitherto_extraction.queue import claims
+from hitherto_extraction.queue.claims import Claim, ClaimLost
+from hitherto_extraction.storage import (
+    conversations,
+    known_memories,
+    ledger,
+    preferences,
+    profiles,
+    summaries,
+    users,
+)
+from hitherto_extraction.storage.ledger import Charge
+from hitherto_extraction.storage.users import UserState
+from hitherto_extraction.user_key import sealing_key
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.encryption.needed import KeyNeeded
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import Scope
+
+_SECONDS = 30.0
+
+_PROFILE_KEYS = tuple(ProfilePatch.__dataclass_fields__)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one model call yielded and how far it brings the job.
+
+    `passages` are the vectors of what was read and of the summary; without them, as in a rehearsal,
+    neither is indexed.
+    """
+
+    answer: Answer
+    witnesses: Witnesses
+    local_memories: Mapping[str, UUID]
+    vectors: Vectors
+    time_zone: str
+    charges: Sequence[Charge]
+    result: Result
+    done_to: int
+    last: bool
+    passages: PassageVectors | None = None
+
+
+class Commit:
+    """Writes outcomes. The database's role is hitherto_write."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        memory_enabled: bool,
+        dedupe_threshold: Callable[[], float],
+        crowding: Crowding | None = None,
+    ) -> None:
+        """Write to `database`; without `crowding` nothing is consolidated by itself."""
+        self._database = database
+        self._crowding = crowding
+        self._memory_enabled = memory_enabled
+        self._threshold = dedupe_threshold
+
+    async def run(self, held: Claim, outcome: Outcome, key: UserKey | None = None) -> Result:
+        """Write an outcome in one transaction and return the job's result up to now.
+
+        Args:
+            held: The job.
+            outcome: What a call yielded.
+            key: The user's, as it was when the call was made; None for one who has none.
+
+        Raises:
+            ClaimLost: The job is no longer ours, or its user wants nothing learnt; nothing of the
+                outcome was written.
+            KeyNeeded: The user encrypts, or did, and there is no `key`, or a message was sealed
+                that the call read in clear; nothing was written.
+        """
+
+        async def work(connection: Connection) -> Result | None:
+            async with connection.transaction():
+                state = await users.lock_user(connection, held.scope)
+                await claims.hold(connection, held)
+                if await self._discarded(connection, held, state):
+                    return None
+                sealing = sealing_key(state, key)
+                if sealing is None:
+                    await _refuse_sealed_since(connection, held, outcome.witnesses)
+                return await self._write(connection, held, outcome, key, sealing)
+
+        result = await self._database.run(work, timeout=_SECONDS)
+        if result is None:
+            raise ClaimLost
+        return result
+
+    async def admit(self, connection: Connection, held: Claim) -> bool:
+        """Whether the job may go on; one whose user wants nothing learnt ends here, unasked.
+
+        Looked up without a lock: what a model was asked in the meantime is discarded by `run`.
+        """
+        state = await users.read_user(connection, held.scope)
+        return not await self._discarded(connection, held, state)
+
+    async def _discarded(
+        self, connection: Connection, held: Claim, state: UserState | None
+    ) -> bool:
+        """End the job if its user is gone or wants nothing learnt."""
+        why = (
+            "USER_ERASED"
+            if state is None or state.erased
+            else state.why_not_learning(self._memory_enabled)
+        )
+        if why is None:
+            return False
+        text = WHY_NOT.get(why, "the user was erased")
+        await claims.discard(connection, held, error=f"{why}: {text}", reason=why)
+        return True
+
+    async def _write(
+        self,
+        connection: Connection,
+        held: Claim,
+        outcome: Outcome,
+        key: UserKey | None,
+        sealing: UserKey | None,
+    ) -> Result:
+        result, plan = await self.learn(connection, held, outcome, key=key, sealing=sealing)
+        if self._crowding is not None:
+            await self._crowding.look(connection, held.scope, tags_touched(plan))
+        await ledger.charge(connection, held.scope, held.job_id, held.kind, outcome.charges)
+        await claims.record_progress(
+            connection,
+            held,
+            done_to=outcome.done_to,
+            result=result.stored(),
+            finished=outcome.last,
+        )
+        return result
+
+    async def learn(
+        self,
+        connection: Connection,
+        held: Claim,
+        outcome: Outcome,
+        *,
+        key: UserKey | None = None,
+        sealing: UserKey | None = None,
+    ) -> tuple[Result, Plan]:
+        """Write what an outcome teaches, without its cost and without the job's progress.
+
+        Args:
+            connection: In a transaction of a caller who holds the user's row.
+            held: The job.
+            outcome: What its call yielded.
+            key: Opens what is held sealed of the user.
+            sealing: What is sealed with from now on; None for a user who does not encrypt.
+
+        Raises:
+            KeyNeeded: Something is sealed, and there is no key.
+        """
+        scope = held.scope
+        known, neighbours = await look_around(
+            connection,
+            scope,
+            outcome.answer.new,
+            outcome.vectors,
+            also=outcome.local_memories.values(),
+            threshold=self._threshold(),
+            key=key,
+        )
+        plan = make_plan(
+            Situation(
+                answer=outcome.answer,
+                witnesses=outcome.witnesses,
+                local_memories=outcome.local_memories,
+                known=known,
+                neighbours=neighbours,
+                vectors={
+                    index: vector
+                    for (kind, index), vector in outcome.vectors.contents.items()
+                    if kind == "new"
+                },
+                threshold=self._threshold(),
+                active_count=await known_memories.count_active(connection, scope),
+                status_changes=outcome.result.memories_contradicted + outcome.result.goals_achieved,
+            )
+        )
+        at = await users.database_now(connection)
+        occasion = Occasion(scope, held.job_id, held.conversation, at, key=key, sealing=sealing)
+        await write_plan(connection, occasion, plan, outcome.vectors)
+        result = outcome.result.with_plan(plan, outcome.answer.dropped)
+        result = await self._write_profile(connection, held, outcome, result, key)
+        await self._write_summary(connection, held, outcome, key, sealing)
+        await self._write_behaviour(connection, scope, outcome, at)
+        return result, plan
+
+    async def _write_profile(
+        self,
+        connection: Connection,
+        held: Claim,
+        outcome: Outcome,
+        result: Result,
+        key: UserKey | None = None,
+    ) -> Result:
+        """Merge what the user said about themselves; nobody else's words change a profile."""
+        scope = held.scope
+        profile, said_at = await profiles.read_profile(connection, scope, key)
+        patch, suspect = trust.without_overrides(outcome.answer.profile)
+        result = replace(result, dropped_items=result.dropped_items + suspect)
+        evidence = outcome.witnesses.for_change(outcome.answer.profile_source_ids)
+        if patch is None or not evidence.trusted:
+            await profiles.mark_extracted(connection, scope)
+            return replace(
+                result,
+                dropped_items=result.dropped_items + (patch is not None),
+            )
+        change = merge_profile(
+            profile,
+            said_at,
+            ProfilePatch(**{key: patch.get(key) for key in _PROFILE_KEYS}),
+            evidence.said_at,
+        )
+        if change.changed:
+            sealed = await profiles.write_profile(
+                connection,
+                scope,
+                change.profile,
+                change.said_at,
+                actor=ledger.ACTOR,
+                job_id=held.job_id,
+                key=key,
+            )
+            event = profiles.change_event(
+                "updated" if profile.version else "created",
+                change.profile,
+                before=profile if profile.version else None,
+                sealed=sealed,
+                changed=change.changed,
+            )
+            await ledger.record(connection, scope, held.job_id, [event])
+        else:
+            await profiles.mark_extracted(connection, scope)
+        return replace(
+            result,
+            profile_version=change.profile.version if change.changed else result.profile_version,
+            dropped_items=result.dropped_items + change.dropped,
+        )
+
+    async def _write_behaviour(
+        self, connection: Connection, scope: Scope, outcome: Outcome, at: datetime
+    ) -> None:
+        """Learn from how the user wrote, whatever was said."""
+        seen = behaviour.observe(outcome.witnesses.messages, outcome.time_zone)
+        if seen:
+            known = await preferences.read_preferences(connection, scope)
+            await preferences.write_preferences(connection, scope, behaviour.learn(known, seen, at))
+
+    async def _write_summary(
+        self,
+        connection: Connection,
+        held: Claim,
+        outcome: Outcome,
+        key: UserKey | None,
+        sealing: UserKey | None,
+    ) -> None:
+        """Merge the summary field by field; a conversation always has one once it was read."""
+        scope = held.scope
+        held_summary = await summaries.read(connection, scope, held.conversation, key=key)
+        of_sealed = held_summary.sealed or any(each.sealed for each in outcome.witnesses.messages)
+        await concluding.write(
+            connection,
+            scope,
+            held.conversation,
+            concluding.conclude(held_summary, outcome.answer.summary, done_to=outcome.done_to),
+            held=held_summary,
+            done_to=outcome.done_to,
+            # What was said before encryption was turned on is about to be sealed too.
+            messages=outcome.witnesses.messages if sealing is None else (),
+            vectors=outcome.passages,
+            # What quotes what is sealed is sealed, also of a user who has stopped to encrypt.
+            sealing=key if of_sealed else sealing,
+        )
+
+
+async def _refuse_sealed_since(connection: Connection, held: Claim, witnesses: Witnesses) -> None:
+    """Begin anew where encryption was turned on and off again while the model was asked.
+
+    What was read in clear and is sealed by now must come into no index, by word or vector.
+
+    Raises:
+        KeyNeeded: That happened.
+    """
+    clear = [message.message_no for message in witnesses.messages if not message.sealed]
+    if await conversations.some_sealed(connection, held.scope, held.conversation, clear):
+        raise KeyNeeded

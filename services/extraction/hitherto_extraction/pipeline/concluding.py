@@ -1,0 +1,159 @@
+"""Writes the summary of a conversation, and makes it and what was said findable.
+
+Each function that writes works in the transaction of a caller who holds the user's row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from hitherto_extraction.pipeline.passages import (
+    PassageVectors,
+    is_passage,
+    message_vectors,
+    number_messages,
+)
+from hitherto_extraction.pipeline.summarise import SummaryFields, SummaryPatch, merge_summary
+from hitherto_extraction.storage import message_passages, passages, summaries, summary_index, users
+from hitherto_extraction.storage.conversations import StoredMessage
+from hitherto_extraction.storage.summaries import HeldSummary
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import Scope, Summary
+from hitherto_shared.text.passages import MAX_EMBEDDED, message_text, summary_text
+from hitherto_shared.text.terms import count_terms
+
+_KEYS = tuple(SummaryPatch.__dataclass_fields__)
+
+
+def conclude(held: HeldSummary, given: Mapping[str, Any] | None, *, done_to: int) -> SummaryFields:
+    """The summary once messages up to `done_to` have been read and a reply has given its own."""
+    patch = given or {}
+    return merge_summary(
+        held.summary,
+        SummaryPatch(**{key: patch.get(key) for key in _KEYS}),
+        first_user_words=held.first_user_words,
+        late=done_to <= held.covers_to,
+    )
+
+
+def new_words(held: HeldSummary, fields: SummaryFields, *, sealed: bool) -> str | None:
+    """What a summary is found by from now on; None if it is so already, or is to be `sealed`."""
+    if sealed:
+        return None
+    if held.lexical_no is not None and not _reworded(held, fields):
+        return None
+    return _text(fields)
+
+
+async def write(
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    fields: SummaryFields,
+    *,
+    held: HeldSummary,
+    done_to: int,
+    messages: Sequence[StoredMessage] = (),
+    vectors: PassageVectors | None = None,
+    sealing: UserKey | None = None,
+) -> None:
+    """Store a summary, and index it and the messages it was made of, all at once.
+
+    Args:
+        connection: The caller's.
+        scope: Whose.
+        conversation_id: Of which conversation; it exists.
+        fields: What the summary is to be.
+        held: What is held of it now. Where its words change, the old ones leave the index.
+        done_to: The highest message it answers for.
+        messages: What is to be indexed of what was read; what is there already, or is held sealed,
+            is passed over.
+        vectors: What is here needs not be waited for. None: nothing is indexed, as in a rehearsal.
+        sealing: What the summary is sealed with, and then it is not indexed; None: it is not. One
+            that was in clear leaves the index, and its vector is left to the sweep.
+    """
+    text = new_words(held, fields, sealed=sealing is not None) if vectors is not None else None
+    fresh = [message for message in messages if vectors is not None and is_passage(message)]
+    if text is not None or sealing is not None:
+        await unindex_summary(connection, scope, conversation_id)
+    if sealing is not None and held.summary is not None and not held.sealed:
+        # It may have a vector, which this role cannot remove.
+        await users.leave_to_seal(connection, scope)
+    counted = [count_terms(message_text(message.name, message.content)) for message in fresh]
+    of_summary = [count_terms(text)] if text is not None else []
+    numbers = await passages.add_to_each(
+        connection, scope, {passages.MESSAGES: counted, passages.SUMMARIES: of_summary}
+    )
+    version = await summaries.write(
+        connection,
+        scope,
+        conversation_id,
+        _columns(fields),
+        covers_to=done_to,
+        reworded=_reworded(held, fields),
+        lexical_no=numbers[passages.SUMMARIES][0] if of_summary else None,
+        lexical_length=of_summary[0].total() if of_summary else None,
+        key=sealing,
+    )
+    if vectors is None:
+        return
+    if text is not None and text in vectors.summary:
+        words = {(scope.tenant_id, scope.user_id, conversation_id, version): vectors.summary[text]}
+        await summary_index.write_vectors(connection, words, model=vectors.model)
+        await summary_index.settle(connection, words, model=vectors.model, state="stored")
+    if fresh:
+        found = message_vectors(scope, conversation_id, fresh, vectors)
+        await message_passages.write_vectors(connection, found, model=vectors.model)
+        numbered = list(zip(fresh, numbers[passages.MESSAGES], counted, strict=True))
+        await number_messages(connection, scope, conversation_id, numbered, vectors)
+
+
+async def drop_summary(connection: Connection, scope: Scope, conversation_id: str) -> int:
+    """Remove a summary with every trace of its words; 1 if there was one.
+
+    The role is hitherto_removal.
+    """
+    await unindex_summary(connection, scope, conversation_id)
+    return await summaries.delete(connection, scope, conversation_id)
+
+
+async def unindex_summary(connection: Connection, scope: Scope, conversation_id: str) -> None:
+    """Take the words of a summary, if it has any there, out of the keyword index."""
+    held = await summary_index.read_indexed(connection, scope, conversation_id)
+    if held is not None and held.lexical_no is not None:
+        await passages.remove(
+            connection,
+            scope,
+            passages.SUMMARIES,
+            {held.lexical_no: held.lexical_length},
+            count_terms(held.text),
+        )
+
+
+def embedded_text(words: str) -> str:
+    """What the vector of a summary is made of."""
+    return words[:MAX_EMBEDDED]
+
+
+def _columns(fields: SummaryFields) -> dict[str, Any]:
+    return {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(fields).items()}
+
+
+def _reworded(held: HeldSummary, fields: SummaryFields) -> bool:
+    return held.summary is not None and _wording(held.summary) != _wording(fields)
+
+
+def _wording(summary: Summary | SummaryFields) -> tuple[str, str, list[str], list[str]]:
+    return (
+        summary.title,
+        summary.summary,
+        list(summary.key_topics),
+        list(summary.technical_topics),
+    )
+
+
+def _text(summary: Summary | SummaryFields) -> str:
+    return summary_text(*_wording(summary))

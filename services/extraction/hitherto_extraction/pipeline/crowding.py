@@ -1,0 +1,62 @@
+"""Notices where memories are written that too many share a tag, and has them consolidated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hitherto_extraction.pipeline.operations import Plan
+from hitherto_extraction.queue import enqueueing
+from hitherto_extraction.storage import consolidation
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.models import Scope
+
+KIND = "consolidation"
+
+
+class Crowding:
+    """Queues jobs for crowded tags. The connection's role is hitherto_write.
+
+    A tag that stayed crowded after a look is no news: it is looked at again by itself when it has
+    grown by `above` memories, and before that by the nightly run. Without this rule every further
+    memory of a large and varied tag would cost a call of the model.
+    """
+
+    def __init__(self, *, above: int, max_attempts: int) -> None:
+        """A tag is crowded when more than `above` active memories of a user share it."""
+        self._above = above
+        self._max_attempts = max_attempts
+
+    async def look(self, connection: Connection, scope: Scope, tags: Iterable[str]) -> list[str]:
+        """Queue a job for each of these tags that has become crowded; which ones.
+
+        The caller holds the user's row and has just written memories with these tags: so that two
+        writers do not queue the same, and the job comes with what made it necessary.
+        """
+        wanted = sorted(set(tags))
+        if not wanted:
+            return []
+        crowded = await consolidation.newly_crowded(connection, scope, wanted, above=self._above)
+        for tag in crowded:
+            await enqueueing.enqueue(
+                connection,
+                scope.tenant_id,
+                KIND,
+                user_id=scope.user_id,
+                params={"tag": tag},
+                max_attempts=self._max_attempts,
+            )
+        return crowded
+
+
+def tags_touched(plan: Plan) -> set[str]:
+    """The tags under which a plan makes a memory, or makes it say something else."""
+    touched = {tag for made in plan.creations if made.status == "active" for tag in made.item.tags}
+    for change in plan.rewrites:
+        before, after = change.before, change.after
+        if after.status == "active" and (
+            before.status != "active"
+            or after.content != before.content
+            or list(after.tags) != list(before.tags)
+        ):
+            touched.update(after.tags)
+    return touched

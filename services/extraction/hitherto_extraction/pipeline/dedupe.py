@@ -1,0 +1,94 @@
+"""Is a new statement the same as a known one?
+
+Two conditions, both needed: the embedder finds the texts near, and no guard finds what tells them
+apart (`guards`). Texts that are equal but for case, diacritics left out and punctuation need no
+vector, so that an outage of the embedder doubles nothing that is repeated word for word.
+
+"The same kind" means the same type. Even `fact` and `personal`, between which a model wavers, stay
+apart: `personal` may be sealed, so joining them would leave sealed wording in the clear or the
+other way round; and what joins `context` would fade with it.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from hitherto_extraction.pipeline.guards import same_statement
+from hitherto_shared.models import CURRENT_STATUSES
+from hitherto_shared.text.normalise import fold
+
+CANDIDATE_STATUSES = (*CURRENT_STATUSES, "quarantined", "forgotten")
+"""Statuses a duplicate may have. What was forgotten stays forgotten, and what waits for review is
+not doubled by being said again."""
+
+_STANDING = {"forgotten": 0, "quarantined": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A known memory near a new statement.
+
+    `cosine` is None where one of the two has no vector, or one of another model. `valid_from` and
+    `updated_at` let the caller compare the age of the evidence; the rule here does not use the
+    former. Where the memory replaces the statement that is near (`original`, by a merge), the
+    content is that of the statement, and all else that of the memory.
+    """
+
+    memory_id: UUID
+    type: str
+    content: str
+    status: str
+    origin: str
+    cosine: float | None
+    valid_from: datetime
+    updated_at: datetime
+    original: UUID | None = None
+
+
+def find_duplicate(
+    new_type: str, new_content: str, neighbours: Sequence[Neighbour], threshold: float
+) -> Neighbour | None:
+    """The known memory that already says the new statement, or None.
+
+    Where several do, a current one comes before a quarantined and that before a forgotten one (else
+    a forgotten copy would hide that the statement is known), then an exact copy, the highest
+    cosine, the latest change, the id.
+
+    Args:
+        new_type: Type of the new statement.
+        new_content: Its text.
+        neighbours: The candidates, of one user, in any order. Statuses other than
+            `CANDIDATE_STATUSES` are passed over.
+        threshold: Lowest cosine that counts as near, which belongs to the embedder.
+
+    Returns:
+        The duplicate; what follows from its status and origin is the caller's decision.
+    """
+    plain = _plain(new_content)
+    found: list[tuple[tuple[int, bool, float, datetime, int], Neighbour]] = []
+    for known in neighbours:
+        if known.type != new_type or known.status not in CANDIDATE_STATUSES:
+            continue
+        exact = _plain(known.content) == plain
+        # Written so that NaN, the cosine of a zero vector, is not near.
+        cosine = known.cosine if known.cosine is not None and known.cosine >= threshold else None
+        if (exact or cosine is not None) and same_statement(new_content, known.content):
+            rank = (
+                _STANDING.get(known.status, 2),
+                exact,
+                cosine or 0.0,
+                known.updated_at,
+                known.memory_id.int,
+            )
+            found.append((rank, known))
+    return max(found, key=lambda pair: pair[0])[1] if found else None
+
+
+def _plain(text: str) -> str:
+    """The text folded and without punctuation."""
+    kept = (" " if unicodedata.category(ch)[0] == "P" else ch for ch in text)
+    return fold("".join(kept))

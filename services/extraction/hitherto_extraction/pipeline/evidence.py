@@ -1,0 +1,87 @@
+"""Who said it and when: what the messages behind an item make of its origin and event time.
+
+Origin is bound here, from the roles of real messages; a model's word about it can only lower it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from hitherto_extraction.pipeline.merge import HIGHER_ORIGINS
+from hitherto_extraction.storage.conversations import StoredMessage
+from hitherto_shared.models import SourceRef
+
+_FALLING = ("operator", "user", "assistant", "tool", "document")
+"""Origins from the most to the least trusted."""
+
+MAX_SOURCE_TEXT = 4_000
+"""Characters of source words that go into the index and the vector of a memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What stands behind one item of a reply."""
+
+    origin: str
+    said_at: datetime
+    sources: tuple[SourceRef, ...]
+    text: str
+
+    @property
+    def trusted(self) -> bool:
+        """Whether it is of the higher level of trust."""
+        return self.origin in HIGHER_ORIGINS
+
+
+class Witnesses:
+    """The messages of one batch, by their local ids, as evidence."""
+
+    def __init__(self, conversation_id: str, messages: Mapping[str, StoredMessage]) -> None:
+        self._conversation_id = conversation_id
+        self._messages = messages
+        # Text of the system is an instruction, not testimony.
+        self._speaking = {k: m for k, m in messages.items() if m.role != "system"}
+
+    @property
+    def messages(self) -> list[StoredMessage]:
+        """The messages of the batch, in order."""
+        return list(self._messages.values())
+
+    def for_new(self, source_ids: Sequence[str], declared: str | None) -> Evidence:
+        """Evidence of a new memory: the messages it names, else the least trusted of the batch."""
+        named = self._named(source_ids)
+        heard = named or list(self._speaking.values())
+        return self._evidence(heard, named, declared)
+
+    def for_change(self, source_ids: Sequence[str] | None) -> Evidence:
+        """Evidence of a change of something known: the messages named, else what the user said.
+
+        Whoever names messages and not one that exists (an empty list here, not None) has the least
+        trusted of the batch for a witness, as a new memory has.
+        """
+        if source_ids is not None:
+            return self.for_new(source_ids, None)
+        by_user = [m for m in self._speaking.values() if m.role == "user"]
+        return self._evidence(by_user or list(self._speaking.values()), [], None)
+
+    def _named(self, source_ids: Sequence[str]) -> list[StoredMessage]:
+        return [self._speaking[i] for i in source_ids if i in self._speaking]
+
+    def _evidence(
+        self, heard: list[StoredMessage], named: list[StoredMessage], declared: str | None
+    ) -> Evidence:
+        origins = [message.role for message in heard] or ["tool"]
+        if declared is not None:
+            origins.append(declared)
+        latest = max(
+            (message.said_at for message in heard or self._messages.values()),
+        )
+        return Evidence(
+            origin=max(origins, key=_FALLING.index),
+            said_at=latest,
+            sources=tuple(SourceRef(self._conversation_id, m.message_id) for m in named),
+            # What is held sealed belongs into no index, whatever it taught.
+            text="\n".join(m.content for m in named if not m.sealed)[:MAX_SOURCE_TEXT],
+        )

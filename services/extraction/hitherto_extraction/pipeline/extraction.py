@@ -1,0 +1,439 @@
+"""One extraction job from its claim to its end: read, ask, embed, commit, batch by batch.
+
+The model and the embedder are called outside any transaction; `commit` then writes what a call
+yielded together with how far the job is done, so that a crash repeats a call or nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from uuid import UUID
+
+from hitherto_extraction.budget import Budget
+from hitherto_extraction.pipeline import concluding, passages, sealed_memories
+from hitherto_extraction.pipeline.account import Account
+from hitherto_extraction.pipeline.answer import Answer
+from hitherto_extraction.pipeline.ask import Reply, TooMuch, ask, halves
+from hitherto_extraction.pipeline.batches import split
+from hitherto_extraction.pipeline.commit import Commit, Outcome
+from hitherto_extraction.pipeline.evidence import Witnesses
+from hitherto_extraction.pipeline.passages import PassageVectors
+from hitherto_extraction.pipeline.prompt import VERSION, build_prompt
+from hitherto_extraction.pipeline.result import Result
+from hitherto_extraction.pipeline.selection import MAX_TAGS, select_memories
+from hitherto_extraction.pipeline.write import Vectors
+from hitherto_extraction.prices import Prices
+from hitherto_extraction.provider.protocol import (
+    Batch,
+    ChatModel,
+    Prompt,
+    PromptMemory,
+    PromptMessage,
+)
+from hitherto_extraction.queue import claims
+from hitherto_extraction.queue.claims import Claim, ClaimLost
+from hitherto_extraction.storage import conversations, known_memories, profiles, summaries, users
+from hitherto_extraction.storage.conversations import StoredMessage
+from hitherto_extraction.storage.ledger import Charge
+from hitherto_extraction.storage.summaries import HeldSummary
+from hitherto_extraction.user_key import key_of
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.model_api import ModelError, Spent
+from hitherto_shared.models import Scope
+
+logger = logging.getLogger("hitherto.extraction")
+
+_READ_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionRules:
+    """How much goes into one call of the model, and whether messages get vectors."""
+
+    batch_tokens: int
+    prompt_memories: int
+    temperature: float
+    max_tokens: int
+    message_vectors: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A prompt, which memory and message each of its local ids stands for, and the summary so far.
+
+    The summary is that of the conversation when the prompt was made. Of a user who `encrypts`
+    neither it nor the messages are embedded.
+    """
+
+    prompt: Prompt
+    local_memories: Mapping[str, UUID]
+    messages: Mapping[str, StoredMessage]
+    summary: HeldSummary
+    encrypts: bool = False
+
+
+@dataclass(slots=True)
+class Tab:
+    """How an attempt stands: the job's result as committed, and what was spent since."""
+
+    result: Result
+    charges: list[Charge] = field(default_factory=list)
+    calls: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What is to be found beside memories: messages by number, and the words of the summary."""
+
+    messages: Mapping[int, str] = field(default_factory=dict)
+    summary: str | None = None
+
+
+class Extraction:
+    """Runs `memory-extraction` jobs. The database's role is hitherto_write."""
+
+    def __init__(
+        self,
+        database: Database,
+        chat: ChatModel,
+        embedder: Embedder,
+        commit: Commit,
+        prices: Prices,
+        rules: ExtractionRules,
+        account: Account,
+        budget: Budget | None = None,
+        keys: UserKeys | None = None,
+    ) -> None:
+        self._database = database
+        self._keys = keys
+        self._chat = chat
+        self._embedder = embedder
+        self._commit = commit
+        self._prices = prices
+        self._rules = rules
+        self.account = account
+        self._budget = budget or Budget()
+
+    @property
+    def model(self) -> str:
+        """The name of the model that is asked."""
+        return self._chat.model
+
+    async def run(self, held: Claim) -> None:
+        """Extract the messages the job owns, from where an earlier attempt left off.
+
+        Raises:
+            ClaimLost: Somebody else has the job; nothing was written after that.
+            ModelError: The model gave no usable answer.
+            BudgetSpent: The tenant's budget does not allow for the next call.
+            KeyUnavailable: What is to be read is sealed, or what is written is to be, and the
+                user's key cannot be had.
+            KeyServiceUnavailable: The same, for now.
+        """
+        key = await key_of(self._database, self._keys, held.scope)
+        held, messages = await self._database.run(
+            lambda connection: self._open(connection, held, key), timeout=_READ_SECONDS
+        )
+        tab = Tab(Result.of(held.result))
+        try:
+            await self._read(held, self.batches(messages), tab, key)
+        except Exception as error:
+            await self.account.settle(held, tab.result, tab.charges, error)
+            raise
+
+    async def _read(
+        self,
+        held: Claim,
+        pending: deque[list[StoredMessage]],
+        tab: Tab,
+        key: UserKey | None,
+    ) -> None:
+        """Extract batch by batch; one that is too much for one call is cut in two."""
+        while pending:
+            batch = pending.popleft()
+            if tab.calls:
+                await self._database.run(
+                    lambda connection: self._budget.require(connection, held.tenant_id, held.kind),
+                    timeout=_READ_SECONDS,
+                    repeatable=True,
+                )
+            tab.calls += 1
+            try:
+                await self._extract(held, batch, tab, key, last=not pending)
+            except TooMuch as error:
+                logger.info("%s; asking about halves of the batch", error)
+                tab.charges += self.wasted(error.spent)
+                pending.extendleft(reversed(halves(batch)))
+
+    async def _open(
+        self, connection: Connection, held: Claim, key: UserKey | None
+    ) -> tuple[Claim, list[StoredMessage]]:
+        """Fix the range of a job for appended messages, and read what is left of the range."""
+        async with connection.transaction():
+            if held.range_to is None:
+                held = await self._take_appended(connection, held)
+            if held.range_from is None or held.range_to is None:
+                raise ClaimLost
+            if not await self._commit.admit(connection, held):
+                return held, []
+            done_to = max(held.done_to or 0, held.range_from - 1)
+            found = await conversations.read_messages(
+                connection, held.scope, held.conversation, done_to + 1, held.range_to, key=key
+            )
+            if not found:
+                await claims.record_progress(
+                    connection,
+                    held,
+                    done_to=held.range_to,
+                    result=dict(held.result),
+                    finished=True,
+                )
+            return held, found
+
+    async def _take_appended(self, connection: Connection, held: Claim) -> Claim:
+        """Give the job everything of its conversation that no job owns, and move the watermark."""
+        counters = await conversations.lock_conversation(connection, held.scope, held.conversation)
+        if counters is None:
+            raise ClaimLost
+        range_from, range_to = counters.watermark + 1, counters.last_message_no
+        await claims.fix_range(connection, held, range_from=range_from, range_to=range_to)
+        await conversations.move_watermark(
+            connection, held.scope, held.conversation, watermark=range_to
+        )
+        return replace(held, range_from=range_from, range_to=range_to, done_to=range_from - 1)
+
+    async def _extract(
+        self,
+        held: Claim,
+        batch: Sequence[StoredMessage],
+        tab: Tab,
+        key: UserKey | None,
+        *,
+        last: bool,
+    ) -> None:
+        """One model call and the transaction of its effects, which also settles the tab."""
+        asked = await self._database.run(
+            lambda connection: self.prompt(
+                connection, held.scope, held.conversation, batch, key=key
+            ),
+            timeout=_READ_SECONDS,
+        )
+        outcome = await self.answer(
+            asked, held.conversation, tab.result, tab.charges, findable=True
+        )
+        tab.charges = list(outcome.charges)
+        tab.result = await self._commit.run(held, replace(outcome, last=last), key)
+        tab.charges = []
+
+    async def answer(
+        self,
+        asked: Asked,
+        conversation_id: str,
+        result: Result,
+        wasted: Sequence[Charge] = (),
+        *,
+        closing_only: bool = False,
+        findable: bool = False,
+    ) -> Outcome:
+        """Put a prompt to the model and embed what it says; nothing is written.
+
+        Args:
+            asked: The prompt.
+            conversation_id: Whose messages it holds.
+            result: What the job has done so far, without what this call takes.
+            wasted: What calls cost that were cut off; it is charged with this one.
+            closing_only: Take of the answer what ceases to hold, and nothing else.
+            findable: Embed the messages and the summary too, in the same call.
+
+        Raises:
+            TooMuch: The reply was cut off.
+            ModelError: The model gave no usable answer.
+        """
+        reply = await ask(self._chat, asked.prompt, closing_only=closing_only)
+        witnesses = Witnesses(conversation_id, asked.messages)
+        done_to = max(message.message_no for message in asked.messages.values())
+        said = self._said(asked, reply.answer, done_to) if findable else _Said()
+        vectors, found, embedding = await self._embed(reply.answer, witnesses, said)
+        charges = [*wasted, *self._charges(reply, vectors, embedding)]
+        return Outcome(
+            answer=reply.answer,
+            witnesses=witnesses,
+            local_memories=asked.local_memories,
+            vectors=vectors,
+            time_zone=asked.prompt.batch.time_zone,
+            charges=charges,
+            result=replace(
+                result.with_charges(charges),
+                extractor=self._chat.extractor,
+                model=reply.model,
+                prompt_version=VERSION,
+            ),
+            done_to=done_to,
+            last=False,
+            passages=found if findable else None,
+        )
+
+    async def prompt(
+        self,
+        connection: Connection,
+        scope: Scope,
+        conversation_id: str,
+        batch: Sequence[StoredMessage],
+        *,
+        without: Collection[UUID] = (),
+        key: UserKey | None = None,
+    ) -> Asked:
+        """What the model is asked about some messages; memories `without` are not shown to it.
+
+        Raises:
+            KeyNeeded: Something of the user is sealed, and there is no `key` to open it with.
+        """
+        messages = {f"m{i}": message for i, message in enumerate(batch, 1)}
+        state = await users.read_user(connection, scope)
+        profile, _ = await profiles.read_profile(connection, scope, key)
+        known_summary = await summaries.read(connection, scope, conversation_id, key=key)
+        sealed = await sealed_memories.read_current(connection, scope, key)
+        tags = sealed_memories.tags_of(
+            await known_memories.tags_in_use(connection, scope, MAX_TAGS),
+            list(sealed.values()),
+            MAX_TAGS,
+        )
+        chosen = await select_memories(
+            connection,
+            scope,
+            batch,
+            limit=self._rules.prompt_memories,
+            tags_in_use=tags,
+            sealed=sealed,
+            key=key,
+        )
+        shown = [known for known in chosen if known.memory_id not in without]
+        local_memories = {f"e{i}": known for i, known in enumerate(shown, 1)}
+        data = Batch(
+            profile=profiles.profile_content(profile) if profile.version else {},
+            summary=(
+                summaries.summary_content(known_summary.summary) if known_summary.summary else None
+            ),
+            memories=[
+                PromptMemory(key, known.type, known.content, known.valid_from, known.tags)
+                for key, known in local_memories.items()
+            ],
+            messages=[
+                PromptMessage(key, message.role, message.name, message.content, message.said_at)
+                for key, message in messages.items()
+            ],
+            time_zone=known_summary.time_zone,
+            tags_in_use=tags,
+        )
+        prompt = build_prompt(
+            data, temperature=self._rules.temperature, max_tokens=self._rules.max_tokens
+        )
+        return Asked(
+            prompt,
+            {key: known.memory_id for key, known in local_memories.items()},
+            messages,
+            known_summary,
+            encrypts=state is not None and state.encrypts,
+        )
+
+    def _said(self, asked: Asked, answer: Answer, done_to: int) -> _Said:
+        """What was read and what came of the conversation, as far as it has to be embedded."""
+        messages = {
+            message.message_no: passages.embedded_text(message)
+            for message in asked.messages.values()
+            if self._rules.message_vectors
+            and not asked.encrypts
+            and passages.is_passage(message)
+            and passages.has_vector(message.content)
+        }
+        # As it will be unless it changes meanwhile; then its vector is not used.
+        fields = concluding.conclude(asked.summary, answer.summary, done_to=done_to)
+        sealed = asked.encrypts or asked.summary.sealed
+        sealed = sealed or any(message.sealed for message in asked.messages.values())
+        return _Said(messages, concluding.new_words(asked.summary, fields, sealed=sealed))
+
+    async def _embed(
+        self, answer: Answer, witnesses: Witnesses, said: _Said
+    ) -> tuple[Vectors, PassageVectors, EmbeddingBatch | None]:
+        """The vectors of everything a reply may write, in one call; none during an outage."""
+        texts: dict[Hashable, str] = {("new", item.index): item.content for item in answer.new}
+        for position, update in enumerate(answer.updated):
+            if update.content is not None:
+                texts["updated", position] = update.content
+        contents = [("new", item.index) for item in answer.new]
+        contents += [("updated", position) for position, update in enumerate(answer.updated)]
+        for item in answer.new:
+            if text := witnesses.for_new(item.source_ids, item.origin).text:
+                texts["source", item.index] = text
+        for message_no, text in said.messages.items():
+            texts["message", message_no] = text
+        if said.summary is not None:
+            texts["summary"] = concluding.embedded_text(said.summary)
+        # By its name now: the active model may change while it is asked.
+        model = self._embedder.name
+        # A message that is the one source of a memory is embedded once for both.
+        distinct = list(dict.fromkeys(texts.values()))
+        embedding = None
+        by_text: dict[str, Vector] = {}
+        try:
+            if distinct:
+                embedding = await self._embedder.embed(distinct)
+                by_text = dict(zip(distinct, embedding.vectors, strict=True))
+        except ModelError as error:
+            # All is stored without vectors, found by its words, and back-filled.
+            logger.warning("embedder out of reach: %s", error)
+        found = {key: by_text[text] for key, text in texts.items() if text in by_text}
+        return (
+            Vectors(
+                model,
+                {key: found[key] for key in contents if key in found},
+                {
+                    i.index: found["source", i.index]
+                    for i in answer.new
+                    if ("source", i.index) in found
+                },
+            ),
+            PassageVectors(
+                model,
+                list(said.messages),
+                {no: found["message", no] for no in said.messages if ("message", no) in found},
+                {said.summary: found["summary"]} if said.summary and "summary" in found else {},
+            ),
+            embedding,
+        )
+
+    def wasted(self, spent: Sequence[Spent]) -> list[Charge]:
+        """What calls cost whose replies could not be used."""
+        return [self._charge(c.model, c.calls, c.input_tokens, c.output_tokens) for c in spent]
+
+    def batches(self, messages: Sequence[StoredMessage]) -> deque[list[StoredMessage]]:
+        """The messages as they go to the model, call by call."""
+        return deque(split(messages, self._rules.batch_tokens))
+
+    def _charge(self, model: str, calls: int, input_tokens: int, output_tokens: int) -> Charge:
+        cost = self._prices.cost(model, input_tokens=input_tokens, output_tokens=output_tokens)
+        return Charge("extraction", model, calls, input_tokens, output_tokens, cost)
+
+    def _charges(
+        self, reply: Reply, vectors: Vectors, embedding: EmbeddingBatch | None
+    ) -> list[Charge]:
+        charges = [self._charge(reply.model, reply.calls, reply.input_tokens, reply.output_tokens)]
+        if embedding is not None:
+            name = vectors.model
+            charges.append(
+                Charge(
+                    "embedding",
+                    name,
+                    embedding.calls,
+                    embedding.tokens,
+                    0,
+                    self._prices.cost(name, input_tokens=embedding.tokens),
+                )
+            )
+        return charges

@@ -1,0 +1,13 @@
+"""What tells two statements apart that an embedder finds near: a number, a name, a negation.
+
+`statement` holds the comparison; `tokens`, `quantities`, `subjects` and `opposites` are the parts
+of a statement that it looks at.
+"""
+
+from hitherto_extraction.pipeline.guards.statement import (
+    differences,
+    same_statement,
+    same_wording,
+)
+
+__all__ = ["differences", "same_statement", "same_wording"]

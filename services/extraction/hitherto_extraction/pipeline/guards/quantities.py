@@ -1,0 +1,211 @@
+"""Numbers, dates and times of a statement, in one spelling, whether in digits or in words."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from hitherto_extraction.pipeline.guards.tokens import NUMBER, POINT, SIGN, WORD, Token
+
+_SMALL = {
+    word: value
+    for value, words in enumerate(
+        "zero one,first two,second three,third four,fourth five,fifth six,sixth seven,seventh "
+        "eight,eighth nine,ninth ten,tenth eleven twelve thirteen fourteen fifteen sixteen "
+        "seventeen eighteen nineteen twenty".split()
+    )
+    for word in words.split(",")
+} | {
+    # "một" is left out: it is the article far more often than the number.
+    "hai": 2, "ba": 3, "bốn": 4, "tư": 4, "sáu": 6, "bảy": 7, "bẩy": 7, "tám": 8, "chín": 9,
+    "mười": 10, "once": 1, "twice": 2,
+    **dict(zip("thirty forty fifty sixty seventy eighty ninety".split(), range(30, 100, 10),
+               strict=True)),
+}  # fmt: skip
+_SCALES = {
+    "hundred": 100,
+    "thousand": 1_000,
+    "million": 1_000_000,
+    "billion": 1_000_000_000,
+    "mươi": 10,
+    "trăm": 100,
+    "nghìn": 1_000,
+    "ngàn": 1_000,
+    "triệu": 1_000_000,
+    "tỷ": 1_000_000_000,
+}
+_PERCENT = ("%", "percent", "pct")
+
+_MONTHS = {
+    name: number
+    for number, names in enumerate(
+        "january,jan,enero,janvier,januar february,feb,febrero,février,februar "
+        "march,mar,marzo,mars,märz april,apr,abril,avril may,mayo,mai june,jun,junio,juin,juni "
+        "july,jul,julio,juillet,juli august,aug,agosto,août "
+        "september,sep,sept,septiembre,septembre "
+        "october,oct,octubre,octobre,oktober november,nov,noviembre,novembre "
+        "december,dec,diciembre,décembre,dezember".split(),
+        1,
+    )
+    for name in names.split(",")
+}
+_WEEKDAYS = {
+    name: number
+    for number, names in enumerate(
+        "monday,mon,lunes,lundi,montag tuesday,tue,tues,martes,mardi,dienstag "
+        "wednesday,wed,miércoles,mercredi,mittwoch thursday,thu,thur,thurs,jueves,jeudi,donnerstag "
+        "friday,fri,viernes,vendredi,freitag saturday,sat,sábado,samedi,samstag "
+        "sunday,sun,domingo,dimanche,sonntag".split(),
+        1,
+    )
+    for name in names.split(",")
+}
+_NEEDS_CAPITAL = frozenset("may march mar mai jun sat sun wed mon dec sep mars fri".split())
+"""Words that are months or days only with a capital ("may", "sun", the French "mars")."""
+
+# "năm" is both "five" and "year"; beside these it is the year.
+_BESIDE_YEAR = frozenset(
+    "nay ngoái sau trước tới mỗi hằng hàng nhiều vài mấy cả một trong từ vào qua".split()
+)
+_ALL_THOUSANDS = re.compile(r"[1-9]\d{0,2}([.,])\d{3}(?:\1\d{3})*$")
+
+
+def is_date_word(token: Token) -> bool:
+    """Whether a word is the name of a month or a weekday."""
+    word = token.lower
+    return (word in _MONTHS or word in _WEEKDAYS) and (
+        token.text[0].isupper() or word not in _NEEDS_CAPITAL
+    )
+
+
+def is_number_word(word: str) -> bool:
+    """Whether a casefolded word only counts ("twenty", "hundred", "percent").
+
+    The Vietnamese ones are not among them: most mean something else as well.
+    """
+    return word.isascii() and (word in _SMALL or word in _SCALES or word in _PERCENT)
+
+
+def numeral(digits: str) -> str:
+    """One spelling for a run of digits: "1,000" and "1.000" are 1000, "07" is 7, "3.10" stays.
+
+    A point or comma before exactly three digits separates thousands, else decimals. Zeros at the
+    end of a decimal stay, because in a version they count.
+    """
+    sign = "-" if digits.startswith("-") else ""
+    digits = digits.removeprefix("-")
+    if ":" in digits:
+        parts = [str(int(part)) if part.isdigit() else part for part in digits.split(":")]
+        return ":".join([parts[0], *(part.zfill(2) for part in parts[1:])])
+    if _ALL_THOUSANDS.match(digits):
+        return sign + re.sub("[.,]", "", digits)
+    if "," in digits and "." in digits:
+        thousands, decimal = (",", ".") if digits.rfind(".") > digits.rfind(",") else (".", ",")
+        return sign + digits.replace(thousands, "").replace(decimal, ".")
+    digits = digits.replace(",", ".")
+    return sign + (digits.lstrip("0") or "0" if digits.isdigit() else digits)
+
+
+def _o_clock(number: str, meridiem: str) -> str:
+    hour, _, minutes = number.partition(":")
+    if not hour.isdigit() or not 1 <= int(hour) <= 12:
+        return number + meridiem
+    return f"{int(hour) % 12 + (12 if meridiem == 'pm' else 0)}:{minutes or '00'}"
+
+
+def quantities(tokens: Sequence[Token]) -> tuple[Counter[str], Counter[str]]:
+    """The numbers and the dates (months, weekdays) of a statement, as often as they occur."""
+    numbers: Counter[str] = Counter()
+    dates: Counter[str] = Counter()
+    words = [token for token in tokens if token.kind != SIGN]
+    at = 0
+    while at < len(words):
+        used = 1
+        if words[at].kind == NUMBER:
+            number = numeral(words[at].text)
+            if _is(words, at - 1, "tháng") or _followed_by_month_sign(words, at):
+                dates[f"month {number}"] += 1
+            else:
+                numbers[_with_unit(number, words, at + 1)] += 1
+        elif words[at].kind == WORD:
+            if date := _date(words, at):
+                dates[date] += 1
+            elif not (_is(words, at, "trăm") and _is(words, at - 1, "phần")):
+                value, used = _spelled(words, at)
+                if used and _is(words, at - 1, "tháng"):
+                    dates[f"month {value}"] += 1
+                elif used:
+                    numbers[_with_unit(str(value), words, at + used)] += 1
+        at += max(used, 1)
+    return numbers, dates
+
+
+def _with_unit(number: str, words: Sequence[Token], at: int) -> str:
+    """The number with the percent or the half of the day that stands behind it."""
+    if _is(words, at, *_PERCENT) or (_is(words, at, "phần") and _is(words, at + 1, "trăm")):
+        return number + "%"
+    for meridiem in ("am", "pm"):
+        if _is(words, at, meridiem):
+            return _o_clock(number, meridiem)
+    return number
+
+
+def _followed_by_month_sign(words: Sequence[Token], at: int) -> bool:
+    return at + 1 < len(words) and words[at + 1].text.startswith(("月", "월"))
+
+
+def _date(words: Sequence[Token], at: int) -> str | None:
+    word = words[at].lower
+    if is_date_word(words[at]):
+        return f"month {_MONTHS[word]}" if word in _MONTHS else f"weekday {_WEEKDAYS[word]}"
+    return "weekday 7" if word == "nhật" and _is(words, at - 1, "chủ") else None
+
+
+def _is(words: Sequence[Token], at: int, *texts: str) -> bool:
+    return 0 <= at < len(words) and words[at].lower in texts
+
+
+def _spelled(words: Sequence[Token], start: int) -> tuple[int, int]:
+    """(value, words used) of the number word or words at a place; (0, 0) if there is none."""
+    total = current = used = 0
+    at = start
+    while at < len(words):
+        token = words[at]
+        if token.kind == POINT and token.text == "-" and used:
+            at += 1
+            continue
+        value = _value(words, at)
+        if value is not None and (not used or _adds(current, value)):
+            current += value
+        elif token.lower in _SCALES and (used or token.lower != "mươi"):
+            scale = _SCALES[token.lower]
+            if scale >= 1_000:
+                total, current = total + max(current, 1) * scale, 0
+            else:
+                current = max(current, 1) * scale
+        else:
+            break
+        at += 1
+        used = at - start
+    return total + current, used
+
+
+def _adds(current: int, value: int) -> bool:
+    """Whether a number word continues the one before it ("twenty five") or is another one."""
+    return (
+        current == 0 or (current % 10 == 0 and value < 10) or (current % 100 == 0 and value < 100)
+    )
+
+
+def _value(words: Sequence[Token], at: int) -> int | None:
+    word = words[at].lower
+    if word != "năm":
+        return _SMALL.get(word)
+    for place in (at - 1, at + 1):
+        if 0 <= place < len(words):
+            beside = words[place]
+            if beside.kind == NUMBER or beside.lower in _BESIDE_YEAR or beside.lower in _SMALL:
+                # "tháng năm" is May even before a year.
+                return 5 if at and words[at - 1].lower == "tháng" else None
+    return 5

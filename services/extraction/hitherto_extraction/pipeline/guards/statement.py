@@ -1,0 +1,169 @@
+"""Do two statements say the same? The guards that a cosine needs beside it.
+
+Embeddings put "Caroline has 2 kids" and "Caroline has 3 kids" almost on one point, as they do
+"Lan likes coffee" and "Minh likes coffee". A duplicate overwrites what is known, so a false one
+loses a fact, while a missed one costs a second memory that consolidation can join later. Every
+rule here therefore errs on the side of keeping apart: a name, number or date more or less is a
+difference ("lives in Berlin" and "lives in Berlin, Germany" stay two; making a memory more precise
+is what `updated_memories` is for). What no list can tell, one common noun for another, is left to
+the threshold.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+from hitherto_extraction.pipeline.guards.opposites import markers, opposed
+from hitherto_extraction.pipeline.guards.quantities import quantities
+from hitherto_extraction.pipeline.guards.subjects import names, small_words, subject
+from hitherto_extraction.pipeline.guards.tokens import (
+    NUMBER,
+    POINT,
+    SIGN,
+    UNCASED,
+    WORD,
+    Token,
+    key,
+    tokenise,
+)
+from hitherto_shared.text.normalise import fold
+
+_COMPARATORS = frozenset("over than to instead rather before hơn thay sang đến".split())
+_FILLERS = frozenset("the a an of in on at and or is are user user's".split())
+# Particles that add no content. The Japanese ones that mark roles (が, を, に) are not among them.
+_PARTICLES = str.maketrans("", "", "的了呢吧啊呀很也はー")
+
+
+def same_statement(a: str, b: str) -> bool:
+    """Whether nothing that matters tells the two texts apart. Symmetric."""
+    return not differences(a, b)
+
+
+def same_wording(a: str, b: str) -> bool:
+    """Whether two texts are the same words, but for case, spaces and punctuation."""
+    return _keys(tokenise(a), loose=False) == _keys(tokenise(b), loose=False)
+
+
+def differences(a: str, b: str) -> list[str]:
+    """What tells two statements apart, as "kind: one / other"; empty if nothing does.
+
+    Kinds: number, date, name, negation, subject, opposite, order, sign, spelling, wording. Swapping
+    the arguments swaps the two sides and changes nothing else. Statements of scripts without
+    capitals show no names; there every word may be one, and only particles may differ.
+    """
+    left, right = tokenise(a), tokenise(b)
+    # Diacritics are optional only where somebody plainly did not type any.
+    loose = a.isascii() or b.isascii()
+    left_keys, right_keys = _keys(left, loose=loose), _keys(right, loose=loose)
+    if left_keys == right_keys:
+        return []
+    left_words, right_words = _words(left), _words(right)
+    left_numbers, left_dates = quantities(left)
+    right_numbers, right_dates = quantities(right)
+    small = small_words(left, right)
+    found = [
+        *_unlike("number", left_numbers, right_numbers),
+        *_unlike("date", left_dates, right_dates),
+        *_names(names(left, small, loose=loose), names(right, small, loose=loose)),
+        *_unlike("negation", Counter(markers(left_words)), Counter(markers(right_words))),
+        *(f"opposite: {pair}" for pair in opposed(left_words, right_words)),
+        *_signs(left, right),
+        *_wording(left, right, loose=loose),
+    ]
+    if not _mostly_uncased([*left, *right]):
+        found += _subjects(left, right, loose=loose)
+        found += _order(left_keys, right_keys)
+        found += [] if loose else _spelling(left_keys, right_keys)
+    return found
+
+
+def _keys(tokens: Sequence[Token], *, loose: bool) -> list[str]:
+    return [
+        key(token, loose=loose)
+        for token in tokens
+        if token.kind != POINT or token.text == "%"  # 5 is not 5 %
+    ]
+
+
+def _words(tokens: Sequence[Token]) -> list[str]:
+    return [token.lower for token in tokens if token.kind in (WORD, UNCASED, SIGN)]
+
+
+def _unlike(kind: str, left: Counter[str], right: Counter[str]) -> list[str]:
+    if left == right:
+        return []
+    return [f"{kind}: {_listed((left - right).elements())} / {_listed((right - left).elements())}"]
+
+
+def _names(left: Sequence[tuple[str, ...]], right: Sequence[tuple[str, ...]]) -> list[str]:
+    if list(left) == list(right):
+        return []
+    found = _unlike("name", Counter(chain(*left)), Counter(chain(*right)))
+    return found or [f"order: {_listed(chain(*left))} / {_listed(chain(*right))}"]
+
+
+def _signs(left: Sequence[Token], right: Sequence[Token]) -> list[str]:
+    # A sign that only one text has decorates it; another one in its place says something else.
+    one = Counter(token.text for token in left if token.kind == SIGN)
+    two = Counter(token.text for token in right if token.kind == SIGN)
+    return _unlike("sign", one, two) if one and two else []
+
+
+def _mostly_uncased(tokens: Sequence[Token]) -> bool:
+    counts: Counter[str] = Counter()
+    for token in tokens:
+        counts[token.kind] += len(token.text)
+    return counts[UNCASED] > 0 and 2 * counts[UNCASED] >= counts[WORD]
+
+
+def _wording(left: Sequence[Token], right: Sequence[Token], *, loose: bool) -> list[str]:
+    kinds = (UNCASED, WORD, NUMBER) if _mostly_uncased([*left, *right]) else (UNCASED,)
+
+    def text(tokens: Sequence[Token]) -> str:
+        kept = (key(token, loose=loose) for token in tokens if token.kind in kinds)
+        return " ".join(kept)
+
+    one, two = text(left), text(right)
+    # Particles and the spaces around them are the author's habit.
+    same = _bare(one) == _bare(two)
+    return [] if same else [f"wording: {one or '-'} / {two or '-'}"]
+
+
+def _bare(text: str) -> str:
+    return text.replace(" ", "").translate(_PARTICLES)
+
+
+def _subjects(left: Sequence[Token], right: Sequence[Token], *, loose: bool) -> list[str]:
+    (one, one_first), (two, two_first) = subject(left, loose=loose), subject(right, loose=loose)
+    same = one_first == two_first if one is None or two is None else one == two
+    if same:
+        return []
+    return [f"subject: {' '.join(one or (one_first,))} / {' '.join(two or (two_first,))}"]
+
+
+def _order(left: Sequence[str], right: Sequence[str]) -> list[str]:
+    """Sides that changed places around a comparison ("tea over coffee")."""
+    for word in sorted(_COMPARATORS & set(left) & set(right)):
+        one, two = left.index(word), right.index(word)
+        moved_right = set(left[:one]) & set(right[two + 1 :]) - _FILLERS
+        moved_left = set(left[one + 1 :]) & set(right[:two]) - _FILLERS
+        if moved_right and moved_left:
+            return [f"order: before {word} {_listed(moved_right)} / {_listed(moved_left)}"]
+    return []
+
+
+def _spelling(left: Sequence[str], right: Sequence[str]) -> list[str]:
+    """Words that differ in nothing but diacritics, which makes other words ("cá", "cà")."""
+    only_left, only_right = set(left) - set(right), set(right) - set(left)
+    plain = {fold(word) for word in only_left} & {fold(word) for word in only_right}
+    if not plain:
+        return []
+    one = [word for word in only_left if fold(word) in plain]
+    two = [word for word in only_right if fold(word) in plain]
+    return [f"spelling: {_listed(one)} / {_listed(two)}"]
+
+
+def _listed(items: Iterable[str]) -> str:
+    return ", ".join(sorted(items)) or "-"

@@ -1,0 +1,149 @@
+"""Of whom a statement speaks: the subject at its beginning, and the names in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hitherto_extraction.pipeline.guards.quantities import is_date_word, is_number_word
+from hitherto_extraction.pipeline.guards.tokens import POINT, SIGN, UNCASED, WORD, Token, key
+
+USER = "user"
+
+_SELF = frozenset(
+    "user users i tôi mình tớ usuario utilisateur benutzer nutzer пользователь".split()
+)
+_PAIRS_FOR_USER = frozenset([("người", "dùng"), ("nguoi", "dung"), ("khách", "hàng")])
+_DETERMINERS = frozenset("the a an this that el la le der die das l'".split())
+_LEADS = frozenset(
+    "in on at for since as during when after before from by vào trong từ khi để với".split()
+)
+"""Words that open a phrase before the subject ("In 2023, Caroline …")."""
+_VERBS = frozenset(
+    "is are was were be been am has have had having do does did can could will would shall should "
+    "may might must like likes love loves enjoy enjoys prefer prefers want wants need needs live "
+    "lives work works use uses know knows think thinks plan plans go goes went speak speaks own "
+    "owns play plays study studies learn learns make makes made get gets got take takes took give "
+    "gave say says said tell told feel feels felt buy bought sell sold see saw come came become "
+    "became begin began find found grow grew hold held keep kept leave left lose lost meet met run "
+    "ran teach taught win won write wrote read eat eats ate drink drinks drank dislike dislikes "
+    "hate hates not never no don't doesn't didn't isn't aren't wasn't can't cannot won't "
+    "là có thích ghét yêu muốn cần sống ở làm đang đã sẽ không chưa chẳng rất cũng vẫn luôn thường "
+    "bị được phải nên biết học dùng sử nói đi mua bán ăn uống chơi dự định tên vừa mới khong co "
+    "la thich es son está tiene vive quiere gusta est sont a habite aime ist sind hat mag wohnt "
+    "любит живёт работает имеет хочет".split()
+)
+_ADVERBS = frozenset(
+    "also really currently now always often usually still already just recently generally "
+    "typically strongly both".split()
+)
+_STARTERS = frozenset(
+    "the a an this that these those my his her their our its he she they it we you i in on at for "
+    "since as during when after before from by with and but or if no not there here some all every "
+    "each one user users other another being having while because although "
+    "người khách trong khi từ vào để với có không các những một tôi mình chị anh em bạn ông bà "
+    "cô chú bác mẹ bố cha con hiện đã đang sẽ chưa".split()
+)
+"""Words that begin a sentence with a capital and name nobody."""
+_NEVER_NAMES = frozenset("i i'm i've i'd i'll user user's users".split())
+_JOINS = frozenset([",", "&", "/", "and", "or", "và", "hoặc", "y", "et", "und", "и"])
+_LONGEST_SUBJECT = 6
+
+
+def _without_possessive(word: str) -> str:
+    return word.removesuffix("'s").removesuffix("'")
+
+
+def _is_name(token: Token, lower_cased: frozenset[str]) -> bool:
+    word = token.lower
+    if not token.capital or word in _NEVER_NAMES or is_date_word(token):
+        return False
+    if not token.first:
+        return True
+    plain = _without_possessive(word)
+    # At the start of a sentence a capital proves nothing: a word that either text also writes
+    # small, or that is known to be none, is no name.
+    return plain not in _STARTERS | _VERBS | _ADVERBS and plain not in lower_cased
+
+
+def small_words(*texts: Sequence[Token]) -> frozenset[str]:
+    """The words that stand in the texts without a capital."""
+    return frozenset(
+        token.lower for text in texts for token in text if token.kind == WORD and not token.capital
+    )
+
+
+def names(
+    tokens: Sequence[Token], lower_cased: frozenset[str], *, loose: bool
+) -> list[tuple[str, ...]]:
+    """The proper names in their order; a list of names ("Ben and Anna") is one sorted entry.
+
+    Order counts, because "from Paris to Berlin" is not "from Berlin to Paris"; the order within a
+    list does not. "Người dùng" is the user and no name.
+    """
+    found: list[list[list[str]]] = []
+    previous = "other"
+    for token in tokens:
+        if _is_name(token, lower_cased):
+            word = _without_possessive(key(token, loose=loose))
+            if previous == "name":
+                found[-1][-1].append(word)
+            elif previous == "join" and found:
+                found[-1].append([word])
+            else:
+                found.append([[word]])
+            previous = "name"
+        else:
+            joined = previous in ("name", "join") and token.lower in _JOINS
+            previous = "join" if joined else "other"
+    return [tuple(sorted(" ".join(phrase) for phrase in group)) for group in found]
+
+
+def subject(tokens: Sequence[Token], *, loose: bool) -> tuple[tuple[str, ...] | None, str]:
+    """The words of the subject, in alphabetical order, and the first of them in the text.
+
+    The words are None if no verb was recognised. A statement that begins with its verb ("Prefers
+    short answers") speaks of the user, as do "I" and "tôi".
+    """
+    words = _first_clause(tokens, loose=loose)
+    if not words:
+        return None, ""
+    if words[0] in _VERBS:
+        return (USER,), USER
+    taken: list[str] = []
+    for word in words[: _LONGEST_SUBJECT + 1]:
+        if taken and (word in _VERBS or _looks_like_verb(word, taken)):
+            return tuple(sorted(taken)), taken[0]
+        if word not in _ADVERBS:
+            taken.append(word)
+    return None, words[0]
+
+
+def _looks_like_verb(word: str, taken: Sequence[str]) -> bool:
+    if word.endswith("ed") and len(word) > 3:
+        return True
+    third_person = word.endswith("s") and not word.endswith(("ss", "'s", "s'")) and len(word) > 2
+    return third_person and len(taken) == 1 and not taken[0].endswith("'s")
+
+
+def _first_clause(tokens: Sequence[Token], *, loose: bool) -> list[str]:
+    start = 0
+    if tokens and tokens[0].lower in _LEADS:
+        comma = next((at for at, token in enumerate(tokens) if token.text == ","), None)
+        start = 0 if comma is None else comma + 1
+    words: list[str] = []
+    for token in tokens[start:]:
+        if token.kind in (POINT, SIGN):
+            if token.text in ".!?。" and words:
+                break
+            continue
+        if token.kind in (WORD, UNCASED):  # numbers are compared on their own, in any spelling
+            words.append(key(token, loose=loose))
+    joined: list[str] = []
+    for word in words:
+        if joined and (joined[-1], word) in _PAIRS_FOR_USER:
+            joined[-1] = USER
+        elif (not joined and word in _DETERMINERS) or is_number_word(word):
+            continue
+        else:
+            joined.append(USER if word in _SELF else word)
+    return joined

@@ -1,0 +1,137 @@
+"""Statements cut into tokens that keep what comparisons hang on: case, digits, signs, script.
+
+The terms of the keyword index are stemmed, folded and stripped of signs, which is right for
+finding and wrong for telling "C++" from "C#" or "cá" from "cà"; hence a tokeniser of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import lru_cache
+
+from hitherto_shared.text.normalise import fold
+
+WORD = "word"
+"""A word of a script that knows capitals (Latin, Cyrillic, Greek, Armenian …)."""
+UNCASED = "uncased"
+"""A run of letters of a script without capitals (Han, Kana, Hangul, Arabic, Hebrew, Thai …)."""
+NUMBER = "number"
+SIGN = "sign"
+"""A currency sign, an emoji, a mathematical sign."""
+POINT = "point"
+"""Punctuation. It separates, and is never compared."""
+
+_ISO_DATE = re.compile(r"(?<![\d-])(\d{4})-(0?[1-9]|1[0-2])-(0?[1-9]|[12]\d|3[01])(?![\d-])")
+_MONTHS = (
+    "January February March April May June July August September October November December"
+).split()
+_MERIDIEM = re.compile(r"(?<=[\d\s])([ap])\.\s?m\.?(?!\w)", re.IGNORECASE)
+_ENDS_SENTENCE = frozenset(".!?…。！？\n")
+# Vowel points and the stretching stroke are left out or written as the author pleases.
+_OPTIONAL_MARKS = re.compile("[\u0591-\u05bd\u05bf\u05c1-\u05c7\u0640\u064b-\u0652\u0670]")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token. `first` is true for the first word of a sentence."""
+
+    text: str
+    kind: str
+    first: bool = False
+
+    @property
+    def lower(self) -> str:
+        """The token without case."""
+        return self.text.casefold()
+
+    @property
+    def capital(self) -> bool:
+        """Whether an upper-case letter stands in it ("iOS" is as much a name as "Berlin")."""
+        return self.kind == WORD and any(ch.isupper() for ch in self.text)
+
+
+def key(token: Token, *, loose: bool) -> str:
+    """What the token is compared by.
+
+    Args:
+        token: The token.
+        loose: Compare without diacritics, for texts of which one was typed without any.
+    """
+    if token.kind == UNCASED:
+        return _OPTIONAL_MARKS.sub("", token.lower)
+    return fold(token.text) if loose else token.lower
+
+
+@lru_cache(maxsize=4_096)
+def _character_kind(ch: str) -> str | None:
+    category = unicodedata.category(ch)
+    if category[0] == "L":
+        return UNCASED if category in ("Lo", "Lm") else WORD
+    if category == "Nd":
+        return NUMBER
+    if category in ("Sc", "So", "Sm"):
+        return SIGN
+    if category[0] == "M":
+        return "mark"
+    return None if category[0] == "C" and ch != "\n" else POINT
+
+
+def tokenise(text: str) -> list[Token]:
+    """Cut a statement into tokens; digits of every script become 0-9, ISO dates are spelled out."""
+    text = unicodedata.normalize("NFKC", text).replace("’", "'").replace("‘", "'")
+    text = "".join(str(unicodedata.decimal(ch, ch)) for ch in text)
+    text = _ISO_DATE.sub(lambda m: f" {_MONTHS[int(m[2]) - 1]} {int(m[3])} {m[1]} ", text)
+    text = _MERIDIEM.sub(r"\1m", text)
+    found: list[Token] = []
+    first = True
+    at = 0
+    while at < len(text):
+        kind = _character_kind(text[at])
+        end = at + 1
+        if kind in (WORD, UNCASED):
+            end = _word_end(text, at, kind)
+            found.append(Token(text[at:end], kind, first))
+            first = False
+        elif kind == NUMBER:
+            end = _number_end(text, at)
+            sign = "-" if _negative(text, at) else ""
+            found.append(Token(sign + text[at:end], NUMBER))
+            first = False
+        elif kind == SIGN:
+            found.append(Token(text[at], SIGN))
+        elif kind == POINT and not text[at].isspace():
+            found.append(Token(text[at], POINT))
+        if text[at] in _ENDS_SENTENCE and (end == len(text) or not text[end].isalnum()):
+            first = True
+        at = end
+    return found
+
+
+def _word_end(text: str, at: int, kind: str) -> int:
+    end = at + 1
+    while end < len(text):
+        here = _character_kind(text[end])
+        inner = text[end] == "'" and end + 1 < len(text) and _character_kind(text[end + 1]) == kind
+        if here not in (kind, "mark") and not inner:
+            break
+        end += 1
+    # C++, C#, F#: the sign is the name.
+    while kind == WORD and end < len(text) and text[end] in "+#":
+        end += 1
+    return end
+
+
+def _number_end(text: str, at: int) -> int:
+    end = at
+    while end < len(text) and (
+        text[end].isdigit()
+        or (text[end] in ".,:" and end + 1 < len(text) and text[end + 1].isdigit())
+    ):
+        end += 1
+    return end
+
+
+def _negative(text: str, at: int) -> bool:
+    return at > 0 and text[at - 1] in "-−" and (at == 1 or text[at - 2] in " (\n")

@@ -1,0 +1,123 @@
+"""The place of what a plan says in the keyword index."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
+from hitherto_extraction.pipeline.operations import Plan, Rewrite
+from hitherto_extraction.storage import keyword_index, sources
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.models import Scope
+from hitherto_shared.text.terms import count_terms
+
+MAX_WORDS = 2 * MAX_SOURCE_TEXT
+"""Characters of the words behind a reworded memory that are indexed with it, the newest first."""
+_EARLIER_SOURCES = 16
+_TEXTS_AT_ONCE = keyword_index.SEGMENT
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """The number of a text in the keyword index, and its length in terms."""
+
+    lexical_no: int
+    length: int
+
+
+async def index_plan(
+    connection: Connection,
+    scope: Scope,
+    plan: Plan,
+    *,
+    sealed: frozenset[UUID],
+    heard: bool,
+) -> dict[UUID, Indexed]:
+    """Number and index the text of every memory that is new or gets new words, by its id.
+
+    Args:
+        connection: In the transaction of a caller who holds the user's row.
+        scope: Whose.
+        plan: What is written.
+        sealed: Memories that are stored sealed: a new one has a number and no words.
+        heard: Whether the words that memories came from are indexed with them; those of a user who
+            encrypts are not, because they are sealed themselves.
+    """
+    texts = {
+        made.memory_id: Counter[str]()
+        if made.memory_id in sealed
+        else count_terms(
+            made.item.content,
+            with_keywords(made.evidence.text if heard else "", made.item.keywords),
+        )
+        for made in plan.creations
+    }
+    growth = sum(terms.total() for terms in texts.values())
+    # Of several versions in a row only the last one is found by its words.
+    reworded = {
+        memory_id: change
+        for memory_id, change in last_rewordings(plan).items()
+        if memory_id not in sealed
+    }
+    words = await _words(connection, scope, plan, list(reworded) if heard else [])
+    for memory_id, change in reworded.items():
+        texts[memory_id] = count_terms(
+            change.after.content, with_keywords(words.get(memory_id, ""), change.after.keywords)
+        )
+        growth += texts[memory_id].total() - change.before.lexical_length
+    if not texts:
+        return {}
+    first = 1 + await keyword_index.reserve_numbers(
+        connection, scope, texts=len(texts), documents=len(plan.creations), terms=growth
+    )
+    numbers = {
+        key: Indexed(first + i, terms.total()) for i, (key, terms) in enumerate(texts.items())
+    }
+    keys = list(texts)
+    for start in range(0, len(keys), _TEXTS_AT_ONCE):
+        await keyword_index.append(
+            connection,
+            scope,
+            {numbers[key].lexical_no: texts[key] for key in keys[start : start + _TEXTS_AT_ONCE]},
+        )
+    return numbers
+
+
+def with_keywords(words: str, keywords: Sequence[str]) -> str:
+    """The words a memory is found by beside its content: those it came from, and its keywords."""
+    return "\n".join([words, *keywords])
+
+
+def last_rewordings(plan: Plan) -> dict[UUID, Rewrite]:
+    """The change that leaves each reworded memory with the words and keywords it is found by."""
+    return {
+        change.after.memory_id: change
+        for change in plan.rewrites
+        if change.vector_of is not None
+        or list(change.after.keywords) != list(change.before.keywords)
+    }
+
+
+async def _words(
+    connection: Connection, scope: Scope, plan: Plan, memory_ids: Sequence[UUID]
+) -> dict[UUID, str]:
+    """The words behind memories: those of this reply first, then those of earlier sources."""
+    if not memory_ids:
+        return {}
+    earlier = await sources.read_words(
+        connection, scope, memory_ids, newest=_EARLIER_SOURCES, characters=MAX_SOURCE_TEXT
+    )
+    new = set(plan.sources)
+    found: dict[UUID, str] = {}
+    for memory_id in memory_ids:
+        texts = [c.source_text for c in reversed(plan.rewrites) if c.after.memory_id == memory_id]
+        texts += [
+            content
+            for source, content in earlier.get(memory_id, ())
+            if (memory_id, source) not in new
+        ]
+        found[memory_id] = "\n".join(filter(None, texts))[:MAX_WORDS]
+    return found

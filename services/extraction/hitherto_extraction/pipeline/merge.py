@@ -1,0 +1,159 @@
+"""What a known memory becomes when somebody says it again.
+
+- The wording of the newer evidence wins; older evidence, from a late batch, adds its sources and
+  labels and never its words.
+- Nothing gets weaker by being repeated: importance and confidence are the higher of the two.
+- Trust has two levels (the user and the operator above assistant, tool and document). A statement
+  of the lower level only adds its source to one of the higher. A statement of the higher level
+  takes one of the lower over entirely, words, weight and labels, so that what then carries the
+  user's name rests on what the user said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from hitherto_extraction.pipeline.guards import same_wording
+from hitherto_shared.models import CONFIDENCES
+from hitherto_shared.text.normalise import nfc
+
+HIGHER_ORIGINS = ("user", "operator")
+MAX_LABELS = 32
+"""Tags or keywords a memory may gather; those it has keep their places."""
+
+_CONTENT = (
+    "content", "detail", "importance", "confidence", "origin", "tags", "keywords",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class NewMemory:
+    """A statement that repeats a known one.
+
+    `said_at` is the event time of its newest message, not the time of processing and not since
+    when the statement holds.
+    """
+
+    content: str
+    importance: float
+    confidence: str
+    origin: str
+    said_at: datetime
+    detail: str = ""
+    tags: Sequence[str] = ()
+    keywords: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownMemory:
+    """A memory as it stands, with the event time of the newest evidence behind it."""
+
+    content: str
+    importance: float
+    confidence: str
+    origin: str
+    said_at: datetime
+    detail: str = ""
+    tags: Sequence[str] = ()
+    keywords: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What the memory is afterwards.
+
+    `changed` names the fields that differ. Without one there is no new version: `said_at` is
+    evidence, not content.
+    """
+
+    content: str
+    detail: str
+    importance: float
+    confidence: str
+    origin: str
+    said_at: datetime
+    tags: tuple[str, ...]
+    keywords: tuple[str, ...]
+    changed: tuple[str, ...]
+
+    @property
+    def versioned(self) -> bool:
+        """Whether the update makes a new version."""
+        return bool(self.changed)
+
+
+def merge_update(known: KnownMemory, new: NewMemory) -> Update:
+    """The known memory after a statement that repeats it."""
+    known_is_higher, new_is_higher = _higher(known.origin), _higher(new.origin)
+    if known_is_higher and not new_is_higher:
+        after = known
+    elif new_is_higher and not known_is_higher:
+        after = _taken_over(known, new)
+    else:
+        after = _joined(known, new)
+    changed = tuple(
+        name for name in _CONTENT if _plain(getattr(after, name)) != _plain(getattr(known, name))
+    )
+    return Update(
+        content=after.content,
+        detail=after.detail,
+        importance=after.importance,
+        confidence=after.confidence,
+        origin=after.origin,
+        said_at=after.said_at,
+        tags=tuple(after.tags),
+        keywords=tuple(after.keywords),
+        changed=changed,
+    )
+
+
+def _higher(origin: str) -> bool:
+    return origin in HIGHER_ORIGINS
+
+
+def _plain(value: object) -> object:
+    return tuple(value) if isinstance(value, list | tuple) else value
+
+
+def _taken_over(known: KnownMemory, new: NewMemory) -> KnownMemory:
+    """The memory as the higher level states it; its age is that of the new words."""
+    return replace(
+        known,
+        content=new.content,
+        detail=new.detail,
+        importance=new.importance,
+        confidence=new.confidence,
+        origin=new.origin,
+        said_at=new.said_at,
+        tags=new.tags,
+        keywords=new.keywords,
+    )
+
+
+def _joined(known: KnownMemory, new: NewMemory) -> KnownMemory:
+    newer = new.said_at > known.said_at
+    # A full stop more is no new wording, and no reason for a version.
+    reworded = newer and not same_wording(known.content, new.content)
+    return replace(
+        known,
+        content=new.content if reworded else known.content,
+        detail=new.detail if new.detail and (newer or not known.detail) else known.detail,
+        importance=max(known.importance, new.importance),
+        confidence=max(known.confidence, new.confidence, key=CONFIDENCES.index),
+        said_at=max(known.said_at, new.said_at),
+        tags=_united(known.tags, new.tags),
+        keywords=_united(known.keywords, new.keywords),
+    )
+
+
+def _united(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
+    """The labels of both, the old ones first and as they are, without new spellings of them."""
+    found = {nfc(label).casefold(): label for label in reversed(old)}
+    united = dict.fromkeys(old)
+    for label in new:
+        known = found.setdefault(nfc(label).casefold(), label)
+        if len(united) < MAX_LABELS:
+            united.setdefault(known)
+    return tuple(united)

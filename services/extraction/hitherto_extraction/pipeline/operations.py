@@ -1,0 +1,82 @@
+"""What a plan consists of: the changes of memories that `plan` decides and `write` carries out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from hitherto_extraction.pipeline.answer import NewItem
+from hitherto_extraction.pipeline.evidence import Evidence
+from hitherto_extraction.storage.known_memories import Known
+from hitherto_shared.models import SourceRef
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """A new memory.
+
+    `position` is its item's place in the reply, where its vectors are found. `challenges` are the
+    memories that a quarantined one would contradict if it were believed.
+    """
+
+    memory_id: UUID
+    position: int
+    item: NewItem
+    evidence: Evidence
+    valid_from: datetime
+    status: str = "active"
+    valid_to: datetime | None = None
+    superseded_by: UUID | None = None
+    challenges: tuple[UUID, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """The next version of a known memory.
+
+    `vector_of` says whose vectors fit the new words: ("new", position), ("updated", position), or
+    None when the words stay. `source_text` are the words of the evidence behind the change.
+    """
+
+    before: Known
+    after: Known
+    action: str  # "merged", "updated", "restored" or "quarantined"
+    reason: str
+    vector_of: tuple[str, int] | None
+    source_text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """A known memory that ceases to hold, or a goal that is reached."""
+
+    before: Known
+    status: str  # "contradicted" or "achieved"
+    importance: float
+    valid_to: datetime
+    superseded_by: UUID | None
+    reason: str
+
+
+@dataclass(slots=True)
+class Plan:
+    """Operations in the order in which they must be written.
+
+    `challenges` are pairs of a known memory in quarantine and one that it would contradict.
+    `sealed` and `sensitive` are known memories that are stored sealed, and that a user who encrypts
+    wants sealed.
+    """
+
+    creations: list[Creation] = field(default_factory=list)
+    rewrites: list[Rewrite] = field(default_factory=list)
+    closures: list[Closure] = field(default_factory=list)
+    sources: list[tuple[UUID, SourceRef]] = field(default_factory=list)
+    confirmed: dict[UUID, datetime] = field(default_factory=dict)
+    mentions: list[tuple[UUID, NewItem]] = field(default_factory=list)
+    challenges: list[tuple[UUID, UUID]] = field(default_factory=list)
+    stated: dict[int, UUID] = field(default_factory=dict)
+    sealed: frozenset[UUID] = frozenset()
+    sensitive: frozenset[UUID] = frozenset()
+    dropped: int = 0
+    forgotten_again: int = 0

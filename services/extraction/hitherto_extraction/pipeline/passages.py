@@ -1,0 +1,156 @@
+"""Makes messages findable by their words and their vectors, and takes them out again.
+
+Each function works in the transaction of a caller who holds the user's row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hitherto_extraction.storage import message_passages, passages
+from hitherto_extraction.storage.conversations import StoredMessage
+from hitherto_extraction.storage.message_passages import (
+    IndexedMessage,
+    MessageKey,
+    MessageWords,
+    Numbered,
+)
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.models import Scope
+from hitherto_shared.text.passages import MAX_EMBEDDED, SHORTEST_EMBEDDED, message_text
+from hitherto_shared.text.terms import count_terms
+
+_ROLES = ("user", "assistant")
+
+
+@dataclass(frozen=True, slots=True)
+class PassageVectors:
+    """The vectors of what a job has read and of the summary, under the embedder's name.
+
+    Attributes:
+        model: The embedder's name.
+        wanted: The numbers of the messages that are to have a vector.
+        messages: Vectors by message number; one that is wanted and not here waits.
+        summary: The vector of a summary, by its words.
+    """
+
+    model: str = ""
+    wanted: Collection[int] = ()
+    messages: Mapping[int, Vector] = field(default_factory=dict)
+    summary: Mapping[str, Vector] = field(default_factory=dict)
+
+
+def is_passage(message: StoredMessage) -> bool:
+    """Whether a message belongs into the indexes and is not there yet."""
+    return message.role in _ROLES and not (message.indexed or message.sealed)
+
+
+def has_vector(content: str) -> bool:
+    """Whether a message says enough to have a vector."""
+    return len(content) >= SHORTEST_EMBEDDED
+
+
+def embedded_text(message: StoredMessage) -> str:
+    """What the vector of a message is made of."""
+    return message_text(message.name, message.content)[:MAX_EMBEDDED]
+
+
+def message_vectors(
+    scope: Scope, conversation_id: str, messages: Sequence[StoredMessage], vectors: PassageVectors
+) -> dict[tuple[str, str, str, int], Vector]:
+    """The vectors of these messages, as storage names them."""
+    return {
+        (scope.tenant_id, scope.user_id, conversation_id, message.message_no): vector
+        for message in messages
+        if (vector := vectors.messages.get(message.message_no)) is not None
+    }
+
+
+async def number_messages(
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    messages: Sequence[tuple[StoredMessage, int, Counter[str]]],
+    vectors: PassageVectors,
+) -> None:
+    """Give messages of a conversation their numbers, under which their terms are indexed by now.
+
+    One that somebody else has indexed since it was read keeps its number, and leaves this one.
+    """
+    numbered = [
+        Numbered(
+            (conversation_id, message.message_no),
+            number,
+            terms.total(),
+            _state(message.message_no, vectors),
+        )
+        for message, number, terms in messages
+    ]
+    done = await message_passages.number(connection, scope, numbered, model=vectors.model)
+    late = [
+        (number, terms)
+        for message, number, terms in messages
+        if (conversation_id, message.message_no) not in done
+    ]
+    await passages.remove(
+        connection,
+        scope,
+        passages.MESSAGES,
+        {number: terms.total() for number, terms in late},
+        {term for _, terms in late for term in terms},
+    )
+
+
+async def index_left(
+    connection: Connection, scope: Scope, messages: Sequence[MessageWords], *, vectors: bool
+) -> int:
+    """Index messages of a user that no job has indexed; how many there were.
+
+    With `vectors` they wait for theirs.
+    """
+    there = await message_passages.unindexed(connection, scope, [each.key for each in messages])
+    fresh = [message for message in messages if message.key in there]
+    counted = await asyncio.to_thread(
+        lambda: [count_terms(message_text(each.name, each.content)) for each in fresh]
+    )
+    numbers = await passages.add(connection, scope, passages.MESSAGES, counted)
+    numbered = [
+        Numbered(
+            message.key,
+            number,
+            terms.total(),
+            "pending" if vectors and has_vector(message.content) else "none",
+        )
+        for message, number, terms in zip(fresh, numbers, counted, strict=True)
+    ]
+    if numbered:
+        await message_passages.number(connection, scope, numbered, model="")
+    return len(numbered)
+
+
+async def drop_messages(connection: Connection, scope: Scope, keys: Collection[MessageKey]) -> None:
+    """Take messages out of the indexes, with every word of them. The role is hitherto_removal."""
+    held = await message_passages.lock_indexed(connection, scope, keys)
+    # Counted anew, to know where to look; long ones take a while.
+    terms = await asyncio.to_thread(_terms_of, held)
+    lengths = {message.lexical_no: message.lexical_length for message in held}
+    await passages.remove(connection, scope, passages.MESSAGES, lengths, terms)
+    await message_passages.delete_vectors(connection, scope, keys)
+
+
+def _state(message_no: int, vectors: PassageVectors) -> str:
+    if message_no in vectors.messages:
+        return "stored"
+    return "pending" if message_no in vectors.wanted else "none"
+
+
+def _terms_of(messages: Sequence[IndexedMessage]) -> set[str]:
+    return {
+        term
+        for message in messages
+        for term in count_terms(message_text(message.name, message.content))
+    }

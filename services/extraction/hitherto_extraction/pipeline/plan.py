@@ -1,0 +1,284 @@
+"""What a reply changes, decided against what is known now. Pure: rows in, `operations` out.
+
+The rules, in the order in which they are applied:
+
+- A new statement that is known already updates the known memory (`dedupe`, `merge`); one that was
+  forgotten stays forgotten unless the user says it again later.
+- A statement that reads as an instruction is kept, in quarantine (`trust`); the same one again only
+  adds its source. What the user says in so many words is the user's, and leaves quarantine.
+- An update rewrites what is known, if its evidence is at least as trusted and not older, and if it
+  still speaks of the same.
+- Contradictions and achieved goals come last (`closing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from uuid import UUID
+
+import numpy as np
+
+from hitherto_extraction.pipeline import trust
+from hitherto_extraction.pipeline.answer import NewItem, UpdatedItem
+from hitherto_extraction.pipeline.closing import close_all
+from hitherto_extraction.pipeline.dedupe import Neighbour, find_duplicate
+from hitherto_extraction.pipeline.evidence import Evidence
+from hitherto_extraction.pipeline.guards import same_wording
+from hitherto_extraction.pipeline.guards.refinement import refines
+from hitherto_extraction.pipeline.merge import (
+    MAX_LABELS,
+    KnownMemory,
+    NewMemory,
+    merge_update,
+)
+from hitherto_extraction.pipeline.operations import Creation, Plan
+from hitherto_extraction.pipeline.sealed_memories import is_sensitive
+from hitherto_extraction.pipeline.situation import Draft, Situation, may_change
+from hitherto_extraction.storage.known_memories import Known
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.models import CURRENT_STATUSES
+
+__all__ = ["Situation", "make_plan"]
+
+
+def make_plan(situation: Situation) -> Plan:
+    """Decide what to write."""
+    draft = Draft(situation)
+    statements = _Statements(draft)
+    for item in situation.answer.new:
+        statements.add(item)
+    for position, update in enumerate(situation.answer.updated):
+        _update(draft, position, update)
+    close_all(draft)
+    draft.plan.stated = draft.stated_by
+    known = situation.known.values()
+    draft.plan.sealed = frozenset(each.memory_id for each in known if each.sealed)
+    draft.plan.sensitive = frozenset(
+        each.memory_id for each in known if is_sensitive(each.type, each.sensitive)
+    )
+    return draft.plan
+
+
+class _Statements:
+    """Finds a place for every new statement of a reply."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+
+    def add(self, item: NewItem) -> None:
+        """Make a memory of a statement, or add it to the one that says the same."""
+        draft = self._draft
+        evidence = draft.situation.witnesses.for_new(item.source_ids, item.origin)
+        suspect = trust.is_suspect((item.content, item.detail), trusted=evidence.trusted)
+        duplicate = find_duplicate(
+            item.type, item.content, self._near(item, suspect), draft.situation.threshold
+        )
+        if duplicate is None:
+            self._create(uuid7(), item, evidence, suspect)
+        elif (twin := draft.creation_of(duplicate.memory_id)) is not None:
+            self._join_twin(twin, item, evidence, suspect)
+        elif duplicate.status == "forgotten":
+            self._say_again(item, evidence, draft.now[duplicate.memory_id], suspect)
+        elif duplicate.status == "quarantined" and (suspect or not evidence.trusted):
+            self._add_source(duplicate.memory_id, item, evidence)
+        elif duplicate.status == "quarantined":
+            self._restate(item, evidence, draft.now[duplicate.memory_id], "the user said it")
+        elif suspect:
+            self._add_source(duplicate.memory_id, item, evidence)
+        elif duplicate.original is not None:
+            self._repeat(item, evidence, draft.now[duplicate.memory_id], duplicate.original)
+        else:
+            self._merge(item, evidence, draft.now[duplicate.memory_id])
+
+    def _near(self, item: NewItem, suspect: bool) -> list[Neighbour]:
+        """Known memories near an item, and those this reply has just created.
+
+        A suspect statement meets current memories only in its very words, such as one that a
+        review let through: it never rewords what is believed.
+        """
+        situation = self._draft.situation
+        found = list(situation.neighbours.get(item.index, ()))
+        vector = situation.vectors.get(item.index)
+        for made in self._draft.plan.creations:
+            other = situation.vectors.get(made.position)
+            both = vector is not None and other is not None
+            found.append(
+                Neighbour(
+                    memory_id=made.memory_id,
+                    type=made.item.type,
+                    content=made.item.content,
+                    status=made.status,
+                    origin=made.evidence.origin,
+                    cosine=float(np.dot(vector, other)) if both else None,  # type: ignore[arg-type]
+                    valid_from=made.valid_from,
+                    updated_at=made.evidence.said_at,
+                )
+            )
+        if not suspect:
+            return found
+        return [
+            near
+            for near in found
+            if near.status not in CURRENT_STATUSES or same_wording(near.content, item.content)
+        ]
+
+    def _create(
+        self, memory_id: UUID, item: NewItem, evidence: Evidence, suspect: bool
+    ) -> Creation:
+        made = Creation(
+            memory_id,
+            item.index,
+            item,
+            evidence,
+            _begins(item, evidence),
+            status="quarantined" if suspect else "active",
+        )
+        self._draft.plan.creations.append(made)
+        self._note(memory_id, item, evidence, mentions=not suspect)
+        return made
+
+    def _join_twin(self, twin: Creation, item: NewItem, evidence: Evidence, suspect: bool) -> None:
+        """Add a statement to one of the same reply that says the same."""
+        if evidence.trusted and not twin.evidence.trusted and not suspect:
+            # What the user says is the user's, also if the assistant's words came first.
+            self._draft.plan.creations.remove(twin)
+            self._create(twin.memory_id, item, evidence, suspect)
+        else:
+            self._note(
+                twin.memory_id, item, evidence, mentions=twin.status == "active" and not suspect
+            )
+
+    def _say_again(self, item: NewItem, evidence: Evidence, known: Known, suspect: bool) -> None:
+        if suspect or not evidence.trusted or evidence.said_at <= known.updated_at:
+            self._draft.plan.forgotten_again += 1
+            return
+        self._restate(item, evidence, known, "the user said it again")
+
+    def _restate(self, item: NewItem, evidence: Evidence, known: Known, reason: str) -> None:
+        """Bring a memory that was not believed or not wanted back in the user's own words."""
+        after = replace(
+            known,
+            version=known.version + 1,
+            status="active",
+            content=item.content,
+            detail=item.detail,
+            importance=item.importance,
+            confidence=item.confidence,
+            origin=evidence.origin,
+            said_at=evidence.said_at,
+            tags=item.tags,
+            keywords=item.keywords,
+        )
+        self._draft.rewrite(known, after, "restored", reason, ("new", item.index), evidence.text)
+        self._note(known.memory_id, item, evidence, mentions=True)
+
+    def _add_source(self, memory_id: UUID, item: NewItem, evidence: Evidence) -> None:
+        """Note that something was said once more, which lends it no weight."""
+        self._note(memory_id, item, evidence, mentions=False)
+
+    def _repeat(self, item: NewItem, evidence: Evidence, known: Known, original: UUID) -> None:
+        """Note that a part of a merged memory was said again; its wording stays the merged one.
+
+        The part gets the source too, so that it is not lost if the merge is undone.
+        """
+        self._note(known.memory_id, item, evidence, mentions=True)
+        self._draft.note_sources(original, evidence)
+        if may_change(evidence, known):
+            confirmed = self._draft.plan.confirmed
+            said_at = max(known.said_at, evidence.said_at)
+            confirmed[known.memory_id] = max(said_at, confirmed.get(known.memory_id, said_at))
+
+    def _merge(self, item: NewItem, evidence: Evidence, known: Known) -> None:
+        merged = merge_update(
+            KnownMemory(
+                content=known.content,
+                importance=known.importance,
+                confidence=known.confidence,
+                origin=known.origin,
+                said_at=known.said_at,
+                detail=known.detail,
+                tags=known.tags,
+                keywords=known.keywords,
+            ),
+            NewMemory(
+                content=item.content,
+                importance=item.importance,
+                confidence=item.confidence,
+                origin=evidence.origin,
+                said_at=evidence.said_at,
+                detail=item.detail,
+                tags=item.tags,
+                keywords=item.keywords,
+            ),
+        )
+        self._note(known.memory_id, item, evidence, mentions=True)
+        if not merged.versioned:
+            self._draft.plan.confirmed[known.memory_id] = merged.said_at
+            return
+        after = replace(
+            known,
+            version=known.version + 1,
+            content=merged.content,
+            detail=merged.detail,
+            importance=merged.importance,
+            confidence=merged.confidence,
+            origin=merged.origin,
+            said_at=merged.said_at,
+            tags=merged.tags,
+            keywords=merged.keywords,
+        )
+        vector_of = ("new", item.index) if after.content != known.content else None
+        self._draft.rewrite(known, after, "merged", "said again", vector_of, evidence.text)
+
+    def _note(self, memory_id: UUID, item: NewItem, evidence: Evidence, *, mentions: bool) -> None:
+        self._draft.stated_by[item.index] = memory_id
+        self._draft.note_sources(memory_id, evidence)
+        if mentions:
+            self._draft.note_mentions(memory_id, item)
+
+
+def _update(draft: Draft, position: int, update: UpdatedItem) -> None:
+    """Make a known memory more precise."""
+    known = draft.current(update.memory)
+    evidence = draft.situation.witnesses.for_change(update.source_ids)
+    if (
+        known is None
+        or not may_change(evidence, known)
+        or (update.content is not None and not refines(known.content, update.content))
+        or trust.is_suspect((update.content or "", update.detail), trusted=evidence.trusted)
+    ):
+        draft.plan.dropped += 1
+        return
+    draft.note_sources(known.memory_id, evidence)
+    if evidence.said_at < known.said_at:
+        return
+    content = update.content or known.content
+    after = replace(
+        known,
+        version=known.version + 1,
+        content=content,
+        detail=update.detail or known.detail,
+        importance=known.importance if update.importance is None else update.importance,
+        confidence=update.confidence or known.confidence,
+        tags=_tags(known.tags, update.tags),
+        said_at=evidence.said_at,
+    )
+    if replace(after, version=known.version, said_at=known.said_at) == replace(
+        known, tags=tuple(known.tags)
+    ):
+        draft.plan.confirmed[known.memory_id] = evidence.said_at
+        return
+    vector_of = ("updated", position) if content != known.content else None
+    draft.rewrite(known, after, "updated", "made more precise", vector_of, evidence.text)
+
+
+def _tags(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*old, *new]))[:MAX_LABELS]
+
+
+def _begins(item: NewItem, evidence: Evidence) -> datetime:
+    # A model's date counts only for the past: what is planned does not hold yet.
+    said = item.valid_from
+    return said if said is not None and said < evidence.said_at else evidence.said_at

@@ -1,0 +1,374 @@
+"""What a transcript would teach, by rehearsal: an extraction that is written and taken back.
+
+The transcript goes the way of a submitted one: messages that are known are passed over, the rest is
+read call by call. Before each call, and for the reply, everything learnt up to there is written in
+a short transaction that is rolled back, by the code that writes it for a job. So a preview sees its
+own earlier calls, and shows what a job would do, not what another piece of code believes of it.
+Nothing stays but its cost in the ledger, under the kind `preview`; what concerns somebody about
+whom nothing is held is charged to the tenant alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+from uuid import UUID
+
+from hitherto_extraction.budget import Budget, BudgetSpent
+from hitherto_extraction.intake import WHY_NOT
+from hitherto_extraction.pipeline.ask import TooMuch, halves
+from hitherto_extraction.pipeline.commit import Commit, Outcome
+from hitherto_extraction.pipeline.extraction import Asked, Extraction
+from hitherto_extraction.pipeline.operations import Plan
+from hitherto_extraction.pipeline.result import Result
+from hitherto_extraction.queue.claims import Claim
+from hitherto_extraction.storage import (
+    conversations,
+    editing,
+    ledger,
+    profiles,
+    rehearsal,
+    summaries,
+    users,
+)
+from hitherto_extraction.storage.conversations import StoredMessage
+from hitherto_extraction.storage.ledger import Charge
+from hitherto_extraction.transcripts import IncomingTranscript, store_messages
+from hitherto_extraction.user_key import sealing_key, with_keys
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.errors import Exhausted, TooLate, Unavailable, WrongState
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.model_api import (
+    ModelError,
+    ModelMisbehaved,
+    ModelRefused,
+    ModelUnavailable,
+)
+from hitherto_shared.models import Entity, Memory, Profile, Scope, Summary
+
+logger = logging.getLogger("hitherto.preview")
+
+SECONDS = 60.0
+"""A preview takes at most this long."""
+KIND = "preview"
+_STATEMENT_SECONDS = 10.0
+_LAST_SECONDS = 5.0
+"""Kept back for telling what was found; a fifth of the time where there is less."""
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What a transcript would teach.
+
+    Attributes:
+        created: Memories that would be new, with ids that mean nothing.
+        updated: Known memories as they would become.
+        contradicted: Known memories that would be closed.
+        achieved: Known goals that would be achieved.
+        profile: As it would become; None if it would not change.
+        summary: Of the conversation as it would become; None if there is none.
+        entities: What the new and repeated statements mention, and whether it would be new.
+        result: Counts and cost, as a job would report them.
+    """
+
+    created: list[Memory]
+    updated: list[Memory]
+    contradicted: list[Memory]
+    achieved: list[Memory]
+    profile: Profile | None
+    summary: Summary | None
+    entities: list[tuple[Entity, bool]]
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """Where a rehearsal stands once all replies so far are written."""
+
+    messages: list[StoredMessage]
+    plans: list[Plan]
+    profile_version: int
+    result: Result
+    key: UserKey | None
+
+
+@dataclass(slots=True)
+class _Run:
+    """One preview: what was heard so far and what it cost."""
+
+    scope: Scope
+    transcript: IncomingTranscript
+    job_id: UUID = field(default_factory=uuid7)
+    outcomes: list[Outcome] = field(default_factory=list)
+    wasted: list[Charge] = field(default_factory=list)
+    pending: deque[list[StoredMessage]] | None = None
+    result: Result = field(default_factory=Result)
+    total: int = 0
+
+    @property
+    def claim(self) -> Claim:
+        """The job that there is not."""
+        return Claim(
+            job_id=self.job_id,
+            claim_no=0,
+            kind=KIND,
+            tenant_id=self.scope.tenant_id,
+            user_id=self.scope.user_id,
+            conversation_id=self.transcript.conversation_id,
+            range_from=None,
+            range_to=None,
+            done_to=None,
+            attempt=1,
+            max_attempts=1,
+            result={},
+            params={},
+        )
+
+
+class Preview:
+    """Rehearses extractions. The database's role is hitherto_write."""
+
+    def __init__(
+        self,
+        database: Database,
+        extraction: Extraction,
+        commit: Commit,
+        *,
+        memory_enabled: bool,
+        budget: Budget | None = None,
+        keys: UserKeys | None = None,
+    ) -> None:
+        self._keys = keys
+        self._budget = budget or Budget()
+        self._database = database
+        self._extraction = extraction
+        self._commit = commit
+        self._memory_enabled = memory_enabled
+
+    async def show(self, scope: Scope, transcript: IncomingTranscript, *, seconds: float) -> Lesson:
+        """What the transcript would teach now.
+
+        Where the time does not suffice for all of a long transcript, the beginning of it is shown:
+        the counts `messages_read` and `messages_total` of the result tell.
+
+        Raises:
+            WrongState: The user was erased or wants nothing learnt, a known message id came with
+                other content, or the model gave nothing usable or refused.
+            Exhausted: The tenant's budget for today does not allow for it.
+            Unavailable: The model is out of reach.
+            TooLate: Not even the first part could be read in time.
+            KeyUnavailable: The user encrypts and their key cannot be had.
+            KeyServiceUnavailable: The same, for now.
+        """
+        run = _Run(scope, transcript)
+        try:
+            await self._listen(run, seconds - min(_LAST_SECONDS, seconds / 5))
+        finally:
+            await self._charge(run)
+        return await self._rehearse(run, lambda connection, scene: _picture(connection, run, scene))
+
+    async def _listen(self, run: _Run, seconds: float) -> None:
+        """Ask the model about the transcript, part by part, as far as the time goes."""
+        try:
+            async with asyncio.timeout(seconds):
+                while (asked := await self._rehearse(run, self._next(run))) is not None:
+                    await self._hear(run, asked)
+        except TimeoutError:
+            if not run.outcomes:
+                raise TooLate(
+                    "the model did not answer in time; allow a longer deadline, at most "
+                    f"{SECONDS:.0f} seconds, or preview a shorter transcript",
+                    reason="DEADLINE_EXCEEDED",
+                ) from None
+            logger.info("time is up after %d calls of a preview", len(run.outcomes))
+        except ModelUnavailable as error:
+            raise Unavailable(
+                "the language model is out of reach; try again shortly",
+                reason="MODEL_UNAVAILABLE",
+                metadata={"model": self._extraction.model},
+                retry_after=error.retry_after or 5.0,
+            ) from error
+        except ModelRefused as error:
+            raise WrongState(
+                f"the language model refuses the request: {error}; see the service's settings",
+                reason="MODEL_REFUSED",
+                metadata={"model": self._extraction.model, "status": str(error.status)},
+            ) from error
+        except ModelMisbehaved as error:
+            raise WrongState(
+                f"the language model gave no usable answer: {error}; try again or another model",
+                reason="MODEL_UNUSABLE",
+                metadata={"model": self._extraction.model},
+            ) from error
+
+    def _next(self, run: _Run) -> Callable[[Connection, _Scene], Awaitable[Asked | None]]:
+        async def build(connection: Connection, scene: _Scene) -> Asked | None:
+            if run.pending is None:
+                run.pending = self._extraction.batches(scene.messages)
+                run.total = len(scene.messages)
+            run.result = scene.result
+            if not run.pending or not await self._may_spend(connection, run):
+                return None
+            return await self._extraction.prompt(
+                connection,
+                run.scope,
+                run.transcript.conversation_id,
+                run.pending[0],
+                key=scene.key,
+            )
+
+        return build
+
+    async def _may_spend(self, connection: Connection, run: _Run) -> bool:
+        """Whether the budget allows for a further call; it is an error if there was none yet."""
+        try:
+            await self._budget.require(connection, run.scope.tenant_id, KIND)
+        except BudgetSpent as error:
+            if run.outcomes:
+                return False
+            raise Exhausted(
+                f"there is no budget left for previews today: {error}",
+                reason="BUDGET_EXHAUSTED",
+                metadata={"daily_budget_usd": f"{error.daily_usd.normalize():f}"},
+                retry_after=error.seconds_left,
+            ) from error
+        return True
+
+    async def _hear(self, run: _Run, asked: Asked) -> None:
+        assert run.pending
+        batch = run.pending[0]
+        try:
+            outcome = await self._extraction.answer(
+                asked, run.transcript.conversation_id, run.result, run.wasted
+            )
+        except TooMuch as error:
+            run.wasted += self._extraction.wasted(error.spent)
+            run.pending.popleft()
+            run.pending.extendleft(reversed(halves(batch)))
+            return
+        except ModelError as error:
+            run.wasted += self._extraction.wasted(error.spent)
+            raise
+        run.pending.popleft()
+        run.wasted = []
+        run.outcomes.append(outcome)
+
+    async def _rehearse(
+        self, run: _Run, look: Callable[[Connection, _Scene], Awaitable[Found]]
+    ) -> Found:
+        """Write everything heard so far, look at it, and take it back."""
+
+        async def work(connection: Connection, key: UserKey | None) -> Found:
+            async with connection.transaction(force_rollback=True):
+                scene = await self._play(connection, run, key)
+                return await look(connection, scene)
+
+        return await with_keys(
+            self._keys,
+            [run.scope],
+            lambda keys: self._database.run(
+                lambda connection: work(connection, keys.get(run.scope)),
+                timeout=_STATEMENT_SECONDS,
+            ),
+        )
+
+    async def _play(self, connection: Connection, run: _Run, key: UserKey | None) -> _Scene:
+        scope, transcript = run.scope, run.transcript
+        state = await users.enter_user(connection, scope)
+        if why := state.why_not_learning(self._memory_enabled):
+            raise WrongState(WHY_NOT[why], reason=why, metadata={"user_id": scope.user_id})
+        await users.lock_user(connection, scope)
+        sealing = sealing_key(state, key)
+        profile, _ = await profiles.read_profile(connection, scope, key)
+        before = await conversations.open_conversation(
+            connection, scope, transcript.conversation_id, time_zone=transcript.time_zone
+        )
+        stored = await store_messages(
+            connection,
+            scope,
+            transcript.conversation_id,
+            before,
+            transcript.messages,
+            "transcript.messages",
+            key=key,
+            sealing=sealing,
+        )
+        messages = await conversations.read_messages(
+            connection,
+            scope,
+            transcript.conversation_id,
+            before.last_message_no + 1,
+            stored.last_message_no,
+            key=key,
+        )
+        result, plans = Result(), []
+        for outcome in run.outcomes:
+            result, plan = await self._commit.learn(
+                connection, run.claim, outcome, key=key, sealing=sealing
+            )
+            plans.append(plan)
+        return _Scene(messages, plans, profile.version, result, key)
+
+    async def _charge(self, run: _Run) -> None:
+        """Put on the bill what was asked, also of a preview that came to nothing."""
+        charges = [charge for outcome in run.outcomes for charge in outcome.charges]
+        charges += run.wasted
+        if not charges:
+            return
+
+        async def work(connection: Connection) -> None:
+            async with connection.transaction():
+                payer = await ledger.payer(connection, run.scope)
+                await ledger.charge(connection, payer, run.job_id, KIND, charges)
+
+        await self._database.run(work, timeout=_STATEMENT_SECONDS)
+
+
+async def _picture(connection: Connection, run: _Run, scene: _Scene) -> Lesson:
+    """What the rehearsal left behind."""
+    scope, conversation_id = run.scope, run.transcript.conversation_id
+    created = _ids(made.memory_id for plan in scene.plans for made in plan.creations)
+    closed = {
+        closure.before.memory_id: closure.status
+        for plan in scene.plans
+        for closure in plan.closures
+    }
+    updated = _ids(
+        change.before.memory_id
+        for plan in scene.plans
+        for change in plan.rewrites
+        if change.before.memory_id not in closed
+    )
+    rows = await editing.read(connection, scope, [*created, *updated, *closed], scene.key)
+    profile, _ = await profiles.read_profile(connection, scope, scene.key)
+    summary = (await summaries.read(connection, scope, conversation_id, key=scene.key)).summary
+    if summary is not None:
+        count = await rehearsal.count_messages(connection, scope, conversation_id)
+        summary = replace(summary, message_count=count)
+    mentioning = _ids(memory_id for plan in scene.plans for memory_id, _ in plan.mentions)
+    read = sum(len(outcome.witnesses.messages) for outcome in run.outcomes)
+    return Lesson(
+        created=[rows[memory_id].memory for memory_id in created],
+        updated=[rows[m].memory for m in updated if m not in set(created)],
+        contradicted=[rows[m].memory for m, how in closed.items() if how == "contradicted"],
+        achieved=[rows[m].memory for m, how in closed.items() if how == "achieved"],
+        profile=profile if profile.version != scene.profile_version else None,
+        summary=summary,
+        entities=await rehearsal.entities_of(connection, scope, mentioning),
+        result=replace(
+            scene.result,
+            counts={**scene.result.counts, "messages_read": read, "messages_total": run.total},
+        ),
+    )
+
+
+def _ids(found: Iterable[UUID]) -> list[UUID]:
+    return list(dict.fromkeys(found))

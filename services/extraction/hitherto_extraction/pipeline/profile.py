@@ -1,0 +1,330 @@
+"""The profile after something new was learnt about the user.
+
+- Objects merge key by key at every depth. Nothing is ever removed here.
+- Lists unite: old order first, equal items once (after trimming and in normal form C).
+- A single value is replaced only by one that was said at the same time or later, whatever the
+  order in which batches arrive. When it was said stands in a map beside the profile: path of the
+  value to RFC 3339. An entry of a containing path counts for everything below it, so that a hand
+  that sets or removes a whole branch is overruled only by what the user says afterwards.
+- null, blank text, {} and [] say nothing.
+- Where the kinds clash, the kind that is there stays: a single value joins a list, everything else
+  is dropped and counted. So is what is no JSON, cannot be stored, or does not fit any more.
+- `facts.technical_context.current_projects` is another name of `current_projects`.
+- `department` and `access_level` are no part of a patch: nothing that was said can set them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from hitherto_shared.models import Profile
+from hitherto_shared.text.normalise import nfc, unusable_characters
+
+MAX_LIST_ITEMS = 100
+MAX_ITEM_CHARACTERS = 500
+MAX_KEY_CHARACTERS = 200
+MAX_BYTES = 64 * 1024
+"""Size of the six merged fields together, as JSON in UTF-8."""
+MAX_DEPTH = 16
+"""Objects and lists inside one another, the field itself being the first."""
+
+Path = tuple[str, ...]
+
+_KINDS: Mapping[str, type | tuple[type, ...]] = {
+    "summary": str,
+    "current_projects": (list, tuple),
+    "preferences": Mapping,
+    "frequent_intents": (list, tuple),
+    "facts": Mapping,
+    "metadata": Mapping,
+}
+_LISTS = ("current_projects", "frequent_intents")
+_OTHER_NAMES: Mapping[Path, str] = {
+    ("facts", "technical_context", "current_projects"): "current_projects"
+}
+# What JSON puts around a value besides the value: quotes are counted with it, ": " and ", " here.
+_AROUND = 4
+_ABSENT = object()
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilePatch:
+    """What the model reports as new; every field may be absent (None) or of any shape."""
+
+    summary: Any = None
+    current_projects: Any = None
+    preferences: Any = None
+    frequent_intents: Any = None
+    facts: Any = None
+    metadata: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileChange:
+    """The profile after a merge.
+
+    `changed` holds the paths of the values that differ; `version` of the profile is one higher if
+    there are any. `said_at` may differ without them, when a value was only said again. `dropped`
+    counts the items that were refused; a value older than what is known is not refused, only late.
+    """
+
+    profile: Profile
+    said_at: dict[str, str]
+    changed: list[str]
+    dropped: int
+
+
+def said_path(*keys: str) -> str:
+    r"""The path of a value in `said_at`: keys joined by dots, with `\.` and `\\` inside a key."""
+    return ".".join(key.replace("\\", "\\\\").replace(".", "\\.") for key in keys)
+
+
+def merge_profile(
+    current: Profile, said_at: Mapping[str, str], patch: ProfilePatch, event_time: datetime
+) -> ProfileChange:
+    """Merge what was learnt into the profile. Neither `current` nor `said_at` is modified.
+
+    Args:
+        current: The profile as it stands; version 0 if there is none yet.
+        said_at: When each single value was said, by `said_path`.
+        patch: What is new.
+        event_time: When it was said (of the newest message it comes from).
+
+    Raises:
+        ValueError: `event_time` has no time zone.
+    """
+    if event_time.tzinfo is None:
+        raise ValueError("event_time needs a time zone; pass the message's time in UTC")
+    merge = _Merge(current, said_at, event_time.astimezone(UTC))
+    for name in _KINDS:
+        merge.field(name, getattr(patch, name))
+    fields: dict[str, Any] = {
+        name: tuple(held) if name in _LISTS else held for name, held in merge.held.items()
+    }
+    profile = replace(current, version=current.version + bool(merge.changed), **fields)
+    return ProfileChange(profile, merge.said_at, merge.changed, merge.dropped)
+
+
+class _Merge:
+    """One merge under way: what is held, how large it is, what changed, what was dropped."""
+
+    def __init__(self, current: Profile, said_at: Mapping[str, str], now: datetime) -> None:
+        self.held: dict[str, Any] = {name: _copied(getattr(current, name)) for name in _KINDS}
+        self.said_at = dict(said_at)
+        self.changed: list[str] = []
+        self.dropped = 0
+        self._now = now
+        self._size = _size(self.held)
+
+    def field(self, name: str, value: Any) -> None:
+        """Merge one field of the profile, whose kind is fixed."""
+        if _says_nothing(value):
+            return
+        if name in _LISTS and isinstance(value, str):
+            value = [value]
+        if isinstance(value, _KINDS[name]):
+            self._value((name,), value)
+        else:
+            self.dropped += 1
+
+    def _value(self, path: Path, value: Any) -> None:
+        if path in _OTHER_NAMES:
+            self.field(_OTHER_NAMES[path], value)
+            return
+        if _says_nothing(value):
+            return
+        held = self._at(path)
+        if isinstance(value, Mapping):
+            if len(path) > MAX_DEPTH or not (held is _ABSENT or isinstance(held, dict)):
+                self.dropped += 1
+                return
+            for raw_key, inner in value.items():
+                key = _key(raw_key)
+                if key is None:
+                    self.dropped += 1
+                else:
+                    self._value((*path, key), inner)
+        elif isinstance(value, list | tuple):
+            if len(path) > MAX_DEPTH or not (held is _ABSENT or isinstance(held, list)):
+                self.dropped += 1
+                return
+            self._append(path, value)
+        elif isinstance(held, list):
+            self._append(path, [value])
+        elif isinstance(held, dict):
+            self.dropped += 1
+        else:
+            self._replace(path, held, value)
+
+    def _append(self, path: Path, items: list[Any] | tuple[Any, ...]) -> None:
+        if self._is_late(path):
+            return
+        held = self._at(path)
+        found: list[Any] = [] if held is _ABSENT else held
+        known = {_identity(item) for item in found}
+        before = len(found)
+        for raw in items:
+            if _says_nothing(raw):
+                continue
+            item = _cleaned(raw, len(path) + 1)
+            if len(path) == 1 and not isinstance(item, str):
+                item = _ABSENT  # the lists beside the free JSON hold text only
+            if item is _ABSENT or _length(item) > MAX_ITEM_CHARACTERS:
+                self.dropped += 1
+            elif _identity(item) not in known:
+                added = _size(item) + _AROUND
+                missing = 0 if found else self._missing(path)
+                if len(found) >= MAX_LIST_ITEMS or self._size + added + missing > MAX_BYTES:
+                    self.dropped += 1
+                    continue
+                found.append(item)
+                known.add(_identity(item))
+                self._size += added + missing
+                if held is _ABSENT:
+                    held = found
+                    self._put(path, found)
+        if len(found) > before:
+            self._note(path)
+
+    def _replace(self, path: Path, held: Any, value: Any) -> None:
+        new = _cleaned(value, len(path))
+        if new is _ABSENT:
+            self.dropped += 1
+            return
+        if self._is_late(path):
+            return
+        if held is _ABSENT or _identity(held) != _identity(new):
+            there = self._missing(path) if held is _ABSENT else -_size(held)
+            growth = _size(new) + there
+            if growth > 0 and self._size + growth > MAX_BYTES:
+                self.dropped += 1
+                return
+            self._size += growth
+            self._put(path, new)
+            self._note(path)
+        self.said_at[said_path(*path)] = self._now.isoformat()
+
+    def _note(self, path: Path) -> None:
+        name = said_path(*path)
+        if name not in self.changed:
+            self.changed.append(name)
+
+    def _is_late(self, path: Path) -> bool:
+        """Whether something later was said about the value or about what contains it."""
+        for length in range(1, len(path) + 1):
+            said = _moment(self.said_at.get(said_path(*path[:length])))
+            if said is not None and said > self._now:
+                return True
+        return False
+
+    def _at(self, path: Path) -> Any:
+        """What is held at a path all of whose containers are objects; `_ABSENT` if it is blank."""
+        held: Any = self.held
+        for key in path:
+            held = held.get(key)
+            if _says_nothing(held):
+                return _ABSENT
+        return held
+
+    def _missing(self, path: Path) -> int:
+        """Bytes that the keys and braces up to a new value take, never too few."""
+        return sum(_size(key) + _AROUND for key in path)
+
+    def _put(self, path: Path, value: Any) -> None:
+        held = self.held
+        for key in path[:-1]:
+            inner = held.get(key)
+            if not isinstance(inner, dict):
+                inner = held[key] = {}
+            held = inner
+        held[path[-1]] = value
+
+
+def _moment(text: str | None) -> datetime | None:
+    """The moment of a `said_at` entry; None for one that cannot be read, which bars nothing."""
+    try:
+        found = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC) if found and found.tzinfo is None else found
+
+
+def _says_nothing(value: Any) -> bool:
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or (isinstance(value, Mapping | list | tuple) and not value)
+
+
+def _key(raw: Any) -> str | None:
+    if not isinstance(raw, str) or unusable_characters(raw):
+        return None
+    key = nfc(raw).strip()
+    return key if 0 < len(key) <= MAX_KEY_CHARACTERS else None
+
+
+def _cleaned(value: Any, depth: int) -> Any:
+    """JSON that can be stored, or `_ABSENT`. `depth` is that of the value itself, if it nests.
+
+    A value with a part that cannot be stored is refused as a whole.
+    """
+    if isinstance(value, str):
+        return _ABSENT if unusable_characters(value) else nfc(value).strip()
+    if isinstance(value, int | float):
+        return value if _is_double(value) else _ABSENT
+    if depth > MAX_DEPTH or not isinstance(value, Mapping | list | tuple):
+        return _ABSENT
+    if isinstance(value, Mapping):
+        pairs = {
+            _key(key): _cleaned(inner, depth + 1)
+            for key, inner in value.items()
+            if not _says_nothing(inner)
+        }
+        return pairs if pairs and None not in pairs and _all_there(pairs.values()) else _ABSENT
+    items = [_cleaned(item, depth + 1) for item in value if not _says_nothing(item)]
+    return items if items and _all_there(items) else _ABSENT
+
+
+def _all_there(items: Iterable[Any]) -> bool:
+    return all(item is not _ABSENT for item in items)
+
+
+def _is_double(number: float) -> bool:
+    """Whether a number can travel: on the wire every number is a finite double."""
+    try:
+        return math.isfinite(float(number))
+    except OverflowError:
+        return False
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _copied(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_copied(item) for item in value]
+    return value
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def _size(value: Any) -> int:
+    return len(_json(value).encode())
+
+
+def _length(value: Any) -> int:
+    return len(value) if isinstance(value, str) else len(_json(value))
+
+
+def _identity(value: Any) -> str:
+    """Equal for values that are the same JSON: 1 and 1.0, text but for space and normal form."""
+    if isinstance(value, str):
+        value = nfc(value).strip()
+    elif isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return _json(value)

@@ -1,0 +1,89 @@
+"""The one call of an extraction: instructions in the system message, data in the user message.
+
+Only our own lines start with `[` or a heading: a line break inside content, names or memories is
+followed by two spaces, so that no text can pose as another message or section.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib import resources
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from hitherto_extraction.provider.protocol import Batch, Prompt, PromptMemory, PromptMessage
+
+VERSION = "extraction_2"
+
+_folder = resources.files("hitherto_extraction.prompts")
+_SYSTEM = (_folder / f"{VERSION}.md").read_text("utf-8")
+_SCHEMA: Mapping[str, Any] = json.loads((_folder / f"{VERSION}.json").read_text("utf-8"))
+_LINE_BREAK = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+
+
+def build_prompt(batch: Batch, *, temperature: float, max_tokens: int) -> Prompt:
+    """The prompt for `batch`."""
+    return Prompt(
+        system=_SYSTEM,
+        user=_user_message(batch),
+        batch=batch,
+        schema=_SCHEMA,
+        version=VERSION,
+        temperature=temperature,
+        max_tokens=max_tokens,
+    )
+
+
+def _user_message(batch: Batch) -> str:
+    zone = zone_of(batch.time_zone)
+    profile = dict(batch.profile)
+    if batch.tags_in_use:
+        # Tags come from what people said, and so they stand with the data.
+        profile["tags_in_use"] = list(batch.tags_in_use)
+    sections = ["CURRENT PROFILE:", _json(profile), ""]
+    if batch.summary:
+        sections += ["CURRENT SUMMARY:", _json(batch.summary), ""]
+    if batch.memories:
+        sections += ["EXISTING MEMORIES:", *(_memory(item, zone) for item in batch.memories), ""]
+    sections += ["CONVERSATION:", *(_message(item, zone) for item in batch.messages)]
+    return "\n".join(sections)
+
+
+def _memory(memory: PromptMemory, zone: ZoneInfo) -> str:
+    day = memory.date.astimezone(zone).date().isoformat()
+    return f"[{memory.local_id}] ({memory.type}, {day}) {one_line(memory.content)}"
+
+
+def _message(message: PromptMessage, zone: ZoneInfo) -> str:
+    name = f" {one_line(message.name)}" if message.name else ""
+    time = rfc3339(message.created_at, zone)
+    return f"[{message.local_id}] {message.role}{name} {time}: {one_line(message.content)}"
+
+
+def one_line(text: str) -> str:
+    """`text` whose every further line is indented by two spaces."""
+    return _LINE_BREAK.sub("\n  ", text)
+
+
+def rfc3339(moment: datetime, zone: ZoneInfo) -> str:
+    """`moment` in `zone`, to the second."""
+    try:
+        return moment.astimezone(zone).isoformat(timespec="seconds")
+    except OverflowError:
+        return moment.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """The IANA zone `name`, or UTC where this machine does not know it."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return ZoneInfo("UTC")
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    # JSON escapes line breaks but not U+2028 and its like.
+    return one_line(json.dumps(value, ensure_ascii=False, sort_keys=True, default=str))

@@ -1,0 +1,46 @@
+"""Gives memories a new place in the keyword index from their content and the words still held."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
+from hitherto_extraction.pipeline.indexing import with_keywords
+from hitherto_extraction.storage import removal
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.models import Scope
+from hitherto_shared.text.terms import count_terms
+
+
+async def reindex(
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID], *, sweep: bool = True
+) -> int:
+    """Index memories anew, and sweep out the words they had before; how many were indexed.
+
+    Without `sweep` those stay, under numbers that nothing has, until the next sweep.
+
+    Runs on the role hitherto_removal, in the transaction that holds the user's row. A memory that
+    never was in the index stays out of it.
+    """
+    indexed = [
+        memory
+        for memory in await removal.read_indexed(connection, scope, memory_ids)
+        if memory.lexical_length
+    ]
+    texts = {
+        memory.memory_id: count_terms(
+            memory.content, with_keywords(memory.source_text[:MAX_SOURCE_TEXT], memory.keywords)
+        )
+        for memory in indexed
+    }
+    if texts:
+        growth = sum(terms.total() for terms in texts.values())
+        await removal.index_anew(
+            connection,
+            scope,
+            texts,
+            growth=growth - sum(memory.lexical_length for memory in indexed),
+            sweep=sweep,
+        )
+    return len(texts)

@@ -1,0 +1,224 @@
+"""Sealed memories, which are in no index: opened and compared one by one, and written.
+
+They are few: the newest `MOST` of a user count. What is found among them is held to the same
+thresholds as what the indexes find.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from uuid import UUID
+
+import numpy as np
+
+from hitherto_extraction.pipeline.answer import NewItem
+from hitherto_extraction.pipeline.dedupe import CANDIDATE_STATUSES
+from hitherto_extraction.storage import (
+    editing,
+    keyword_index,
+    sealed_memories,
+    users,
+)
+from hitherto_extraction.storage.editing import Edited
+from hitherto_extraction.storage.known_memories import Known
+from hitherto_extraction.storage.sealed_memories import Opened
+from hitherto_extraction.storage.sealed_words import SEALED, SENSITIVE_TYPES
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.embeddings.active import active_model
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.encryption.needed import KeyNeeded
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import CURRENT_STATUSES, Scope
+from hitherto_shared.text.bm25 import Statistics, TermPostings
+from hitherto_shared.text.terms import count_terms
+
+_COMPARED = (*CANDIDATE_STATUSES, "superseded")
+"""Statuses of what a new statement may repeat; what was merged is said by its successor."""
+
+
+def is_sensitive(kind: str, marked: bool) -> bool:
+    """Whether a memory of a user who encrypts is to be sealed: by its type, or as it is marked."""
+    return marked or kind in SENSITIVE_TYPES
+
+
+async def find_near(
+    connection: Connection,
+    scope: Scope,
+    key: UserKey | None,
+    items: Sequence[NewItem],
+    vectors: Mapping[int, Vector],
+    *,
+    model: str,
+    at_least: float,
+    limit: int,
+) -> dict[tuple[int, UUID], float | None]:
+    """Sealed memories that items may repeat, as `find_same_words` and `find_neighbours` do it.
+
+    Returns:
+        The cosine by the item's index and the memory; None where only the words are the same.
+
+    Raises:
+        KeyNeeded: The user has sealed memories, and there is no key.
+    """
+    held = await sealed_memories.read_newest(
+        connection, scope, key, statuses=_COMPARED, model=model
+    )
+    if not held:
+        return {}
+    # In a thread: comparing thousands would hold up everybody else's calls.
+    return await asyncio.to_thread(_near, held, items, vectors, at_least=at_least, limit=limit)
+
+
+def _near(
+    held: Sequence[Opened],
+    items: Sequence[NewItem],
+    vectors: Mapping[int, Vector],
+    *,
+    at_least: float,
+    limit: int,
+) -> dict[tuple[int, UUID], float | None]:
+    found: dict[tuple[int, UUID], float | None] = {}
+    for item in items:
+        alike = [each for each in held if each.known.type == item.type]
+        words = item.content.lower()
+        found |= {
+            (item.index, each.known.memory_id): None
+            for each in alike
+            if each.known.content.lower() == words
+        }
+        if item.index in vectors:
+            near = _cosines(alike, vectors[item.index])
+            near.sort(key=lambda pair: -pair[1])
+            found |= {
+                (item.index, memory_id): cosine
+                for memory_id, cosine in near[:limit]
+                if cosine >= at_least
+            }
+    return found
+
+
+def _cosines(held: Sequence[Opened], vector: Vector) -> list[tuple[UUID, float]]:
+    having = [
+        (each.known.memory_id, each.vector)
+        for each in held
+        if each.vector is not None and len(each.vector) == len(vector)
+    ]
+    if not having:
+        return []
+    matrix = np.stack([other for _, other in having])
+    lengths = np.linalg.norm(matrix, axis=1) * np.linalg.norm(vector)
+    # A vector without length is near to nothing.
+    cosines = np.divide(
+        matrix @ vector, lengths, out=np.full(len(having), -1.0, np.float32), where=lengths > 0
+    )
+    return [(memory_id, float(each)) for (memory_id, _), each in zip(having, cosines, strict=True)]
+
+
+async def read_current(
+    connection: Connection, scope: Scope, key: UserKey | None
+) -> dict[UUID, Known]:
+    """The newest sealed memories that are current, by id.
+
+    Raises:
+        KeyNeeded: The user has sealed memories, and there is no key.
+    """
+    held = await sealed_memories.read_newest(connection, scope, key, statuses=CURRENT_STATUSES)
+    return {each.known.memory_id: each.known for each in held}
+
+
+def postings_of(
+    held: Sequence[Known], terms: Sequence[str], statistics: Statistics
+) -> tuple[list[TermPostings], Statistics]:
+    """What the keyword index would hold of sealed memories, and its statistics with them.
+
+    As documents they are counted already; their terms are not.
+    """
+    counted = {known.lexical_no: count_terms(known.content, *known.keywords) for known in held}
+    wanted = set(terms)
+    postings = []
+    for term in wanted:
+        numbers = [number for number, counts in counted.items() if counts[term]]
+        if numbers:
+            postings.append(
+                TermPostings(
+                    term,
+                    numbers,
+                    [counted[number][term] for number in numbers],
+                    [counted[number].total() for number in numbers],
+                )
+            )
+    total = sum(counts.total() for counts in counted.values())
+    return postings, Statistics(statistics.documents, statistics.terms + total)
+
+
+def tags_of(tags: Sequence[str], held: Sequence[Known], limit: int) -> list[str]:
+    """The tags in use with those of sealed memories, which come after."""
+    sealed = Counter(tag for known in held for tag in known.tags)
+    return list(dict.fromkeys([*tags, *(tag for tag, _ in sealed.most_common())]))[:limit]
+
+
+async def write_sealed(
+    connection: Connection,
+    scope: Scope,
+    key: UserKey | None,
+    held: Edited,
+    after: Edited,
+    *,
+    at: datetime,
+    vector: tuple[str, Vector] | None = None,
+    job_id: UUID | None = None,
+) -> None:
+    """Store the next version of a memory sealed, whether or not it was so before.
+
+    What stood in clear until now (words in the index, vectors, versions, history, mentions) is left
+    to the sweep.
+
+    Args:
+        connection: In the transaction of a caller who holds the user's row and sees to history.
+        scope: Whose.
+        key: The user's.
+        held: The memory as it is.
+        after: What it is to be.
+        at: The database's clock.
+        vector: Of the new content, with the name of its model; it counts if that is the active one.
+        job_id: The job that does it, if one does.
+
+    Raises:
+        KeyNeeded: There is no key.
+    """
+    if key is None:
+        raise KeyNeeded
+    memory_id = held.memory.memory_id
+    reworded = after.memory.content != held.memory.content
+    kept: list[tuple[str, Vector]] = []
+    number = held.lexical_no
+    if not held.sealed:
+        if not reworded:
+            kept = await sealed_memories.clear_vectors(connection, scope, memory_id)
+        # Under a new number its words are nobody's, and are swept out.
+        number = 1 + await keyword_index.reserve_numbers(
+            connection, scope, texts=1, documents=0, terms=-held.lexical_length
+        )
+    target = replace(
+        after,
+        memory=replace(after.memory, sensitive=True),
+        lexical_no=number,
+        lexical_length=0,
+        embedding_state=SEALED,
+        sealed=True,
+    )
+    await editing.write_version(
+        connection, scope, target, at=at, job_id=job_id, key=key, reworded=reworded
+    )
+    active = await active_model(connection)
+    if reworded and vector is not None and active is not None and active[0] == vector[0]:
+        kept = [vector]
+    for model, each in kept:
+        await sealed_memories.write_vector(connection, scope, key, memory_id, each, model=model)
+    unembedded = not kept and (reworded or not held.sealed)
+    if unembedded or not held.sealed:
+        await users.leave_to_seal(connection, scope)

@@ -1,0 +1,199 @@
+"""Which of the memories already held go into the prompt: the relevant ones, not just the newest.
+
+Relevant is what shares words with the new messages (BM25 over the user's own index, no second
+embedding call), mentions somebody or something they name, or carries a tag they speak of. The three
+lists are joined by rank; the most important memories fill what room is left.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from uuid import UUID
+
+from hitherto_extraction.pipeline.batches import estimate_tokens
+from hitherto_extraction.pipeline.sealed_memories import postings_of
+from hitherto_extraction.storage import keyword_index, known_memories, mentioned
+from hitherto_extraction.storage.conversations import StoredMessage
+from hitherto_extraction.storage.known_memories import Known
+from hitherto_extraction.storage.mentioned import Names
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import Scope
+from hitherto_shared.text.bm25 import score
+from hitherto_shared.text.normalise import fold
+from hitherto_shared.text.terms import query_terms
+
+MAX_TERMS = 400
+"""Terms looked up: of all terms of a batch the rarest among the user's memories."""
+MAX_TAGS = 60
+MAX_ENTITIES = 500
+"""Entities whose names are looked for in a batch, those spoken of most."""
+MAX_TOKENS = 4_000
+"""All memories of a prompt together, by the cautious estimate of `batches`."""
+_LINE_TOKENS = 15
+"""What a memory's id, type and date take."""
+_LOOKS = 4
+"""How often more of the best numbers are looked up while some of them are no current memory."""
+_WEIGHTS = (2.0, 1.0, 0.5)
+"""Of words, entities and tags when their lists are joined."""
+_SOFTNESS = 10
+_LONGEST_NAME = 5
+"""Words of a name that is looked for in spaced text."""
+_WORD = re.compile(r"\w+")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+)
+
+
+async def select_memories(
+    connection: Connection,
+    scope: Scope,
+    messages: Sequence[StoredMessage],
+    *,
+    limit: int,
+    tags_in_use: Sequence[str] = (),
+    sealed: Mapping[UUID, Known] | None = None,
+    key: UserKey | None = None,
+) -> list[Known]:
+    """At most `limit` current memories that the new messages may repeat, refine or contradict.
+
+    Args:
+        connection: The caller's.
+        scope: Whose memories.
+        messages: What was said.
+        limit: The most.
+        tags_in_use: Tags to look for in the messages.
+        sealed: The user's sealed memories, opened: they are in no index.
+        key: Opens those that are chosen for their importance.
+
+    Raises:
+        KeyNeeded: One of them is sealed, and there is no `key`.
+    """
+    if limit == 0:
+        return []
+    texts = [message.content for message in messages if message.role != "system"]
+    terms = list(dict.fromkeys(term for text in texts for term in query_terms(text)))
+    hidden = sealed or {}
+    by_words = await _by_words(connection, scope, terms, limit, hidden, key)
+    by_entities = await _by_entities(connection, scope, "\n".join(texts), limit)
+    named_tags = tags_named(terms, tags_in_use)
+    by_tags = (
+        await mentioned.memories_of_tags(connection, scope, named_tags, limit=limit)
+        if named_tags
+        else []
+    )
+    by_tags += _of_tags(list(hidden.values()), named_tags)[: max(limit - len(by_tags), 0)]
+    ranked = joined([[known.memory_id for known in by_words], by_entities, by_tags])
+    rows = {known.memory_id: known for known in by_words}
+    missing = [memory_id for memory_id in ranked[:limit] if memory_id not in rows]
+    if missing:
+        rows |= await known_memories.read_known(connection, scope, missing, key)
+    chosen = {m: rows[m] for m in ranked[: limit - limit // 5] if m in rows}
+    for known in await known_memories.read_top(connection, scope, limit, key):
+        if len(chosen) >= limit:
+            break
+        chosen.setdefault(known.memory_id, known)
+    return within(list(chosen.values()), MAX_TOKENS)
+
+
+async def _by_words(
+    connection: Connection,
+    scope: Scope,
+    terms: Sequence[str],
+    limit: int,
+    sealed: Mapping[UUID, Known],
+    key: UserKey | None,
+) -> list[Known]:
+    """The current memories that answer the terms best, the best first."""
+    postings, statistics = await keyword_index.read_postings(
+        connection, scope, terms, most=MAX_TERMS
+    )
+    if sealed:
+        more, statistics = postings_of(list(sealed.values()), terms, statistics)
+        postings += more
+    scores = score(postings, statistics.documents, statistics.terms)
+    best = sorted(scores, key=lambda number: (-scores[number], number))
+    found: list[Known] = []
+    # Numbers of earlier wordings and of memories that are closed are no rows to show.
+    for start in range(0, min(len(best), _LOOKS * 4 * limit), 4 * limit):
+        found += await known_memories.read_by_lexical_no(
+            connection, scope, best[start : start + 4 * limit], key
+        )
+        if len(found) >= limit:
+            break
+    found.sort(key=lambda known: -scores[known.lexical_no])
+    return found[:limit]
+
+
+def _of_tags(known: Sequence[Known], tags: Sequence[str]) -> list[UUID]:
+    """Those that carry one of the tags, the most important first."""
+    found = [each for each in known if not set(tags).isdisjoint(each.tags)]
+    return [each.memory_id for each in sorted(found, key=lambda each: -each.importance)]
+
+
+async def _by_entities(connection: Connection, scope: Scope, text: str, limit: int) -> list[UUID]:
+    names = await mentioned.read_names(connection, scope, limit=MAX_ENTITIES)
+    named = entities_named(text, names)
+    if not named:
+        return []
+    return await mentioned.memories_of_entities(connection, scope, named, limit=limit)
+
+
+def entities_named(text: str, names: Sequence[Names]) -> list[UUID]:
+    """The entities that a text names, by their name or an alias, in any spelling of it."""
+    if not names:
+        return []
+    folded = fold(text)
+    words = _WORD.findall(folded)
+    keys = {
+        entity.entity_id: {
+            tuple(_WORD.findall(name)) for name in (entity.name_key, *map(fold, entity.aliases))
+        }
+        for entity in names
+    }
+    lengths = {len(key) for held in keys.values() for key in held if len(key) <= _LONGEST_NAME}
+    phrases = {
+        tuple(words[at : at + length])
+        for length in lengths
+        for at in range(len(words) - length + 1)
+        if length
+    }
+
+    def is_named(key: tuple[str, ...]) -> bool:
+        name = " ".join(key)
+        return key in phrases or (bool(_UNSPACED.search(name)) and name in folded)
+
+    return [entity_id for entity_id, held in keys.items() if any(map(is_named, held))]
+
+
+def tags_named(terms: Iterable[str], tags: Sequence[str]) -> list[str]:
+    """The tags all of whose words stand in the text that has these terms."""
+    held = set(terms)
+    found = []
+    for tag in tags:
+        words = query_terms(tag.replace("_", " "))
+        if words and held.issuperset(words):
+            found.append(tag)
+    return found
+
+
+def joined(lists: Sequence[Sequence[UUID]]) -> list[UUID]:
+    """Several ranked lists as one: what stands high in any of them, and higher what is in more."""
+    scores: defaultdict[UUID, float] = defaultdict(float)
+    for weight, ranked in zip(_WEIGHTS, lists, strict=True):
+        for rank, memory_id in enumerate(ranked):
+            scores[memory_id] += weight / (_SOFTNESS + rank)
+    return sorted(scores, key=lambda memory_id: (-scores[memory_id], memory_id))
+
+
+def within(known: Sequence[Known], tokens: int) -> list[Known]:
+    """The memories, in order, that fit into a number of tokens."""
+    kept: list[Known] = []
+    for memory in known:
+        size = estimate_tokens(memory.content) + _LINE_TOKENS
+        if size <= tokens:
+            kept.append(memory)
+            tokens -= size
+    return kept

@@ -1,0 +1,111 @@
+"""What a plan is made from, and the plan as far as it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from uuid import UUID
+
+from hitherto_extraction.pipeline.answer import Answer, NewItem
+from hitherto_extraction.pipeline.dedupe import Neighbour
+from hitherto_extraction.pipeline.evidence import Evidence, Witnesses
+from hitherto_extraction.pipeline.operations import Closure, Creation, Plan, Rewrite
+from hitherto_extraction.pipeline.trust import outranks
+from hitherto_extraction.storage.known_memories import Known
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.models import CURRENT_STATUSES
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a plan is made from.
+
+    Attributes:
+        answer: The checked reply.
+        witnesses: The batch's messages as evidence.
+        local_memories: Memory ids by the local ids of the prompt.
+        known: Current rows of every memory named above or near a new statement.
+        neighbours: For each new item's index, the known memories near it.
+        vectors: For each new item's index its vector, where there is one.
+        threshold: The embedder's cosine for duplicates.
+        active_count: The user's active memories before this reply.
+        status_changes: How many memories earlier replies of the same job closed.
+        stated: Known memories that say what an item of the reply says, by the item's index: where
+            it was clear before the reply.
+    """
+
+    answer: Answer
+    witnesses: Witnesses
+    local_memories: Mapping[str, UUID]
+    known: Mapping[UUID, Known]
+    neighbours: Mapping[int, Sequence[Neighbour]]
+    vectors: Mapping[int, Vector]
+    threshold: float
+    active_count: int
+    status_changes: int = 0
+    stated: Mapping[int, UUID] = field(default_factory=dict)
+
+
+class Draft:
+    """A plan in the making: what each memory has become so far, and which one an item stated.
+
+    Attributes:
+        situation: What the plan is made from.
+        now: Every known memory as the plan leaves it up to here.
+        stated_by: For each new item's index the memory that says it now.
+        plan: The operations so far.
+    """
+
+    def __init__(self, situation: Situation) -> None:
+        self.situation = situation
+        self.now = dict(situation.known)
+        self.stated_by = dict(situation.stated)
+        self.plan = Plan()
+
+    def current(self, local_id: str) -> Known | None:
+        """The current memory behind a local id, if it still is one."""
+        memory_id = self.situation.local_memories.get(local_id)
+        known = self.now.get(memory_id) if memory_id is not None else None
+        return known if known is not None and known.status in CURRENT_STATUSES else None
+
+    def creation_of(self, memory_id: UUID | None) -> Creation | None:
+        """The creation that makes a memory, or None for one that is known."""
+        return next((c for c in self.plan.creations if c.memory_id == memory_id), None)
+
+    def replace_creation(self, made: Creation, by: Creation) -> None:
+        """Put another creation in the place of one."""
+        self.plan.creations[self.plan.creations.index(made)] = by
+
+    def rewrite(
+        self,
+        before: Known,
+        after: Known,
+        action: str,
+        reason: str,
+        vector_of: tuple[str, int] | None = None,
+        source_text: str = "",
+    ) -> None:
+        """Plan the next version of a known memory."""
+        self.plan.rewrites.append(Rewrite(before, after, action, reason, vector_of, source_text))
+        self.now[before.memory_id] = after
+
+    def close(self, closure: Closure) -> None:
+        """Plan the end of a known memory."""
+        self.plan.closures.append(closure)
+        known = closure.before
+        self.now[known.memory_id] = replace(
+            known, status=closure.status, importance=closure.importance, version=known.version + 1
+        )
+
+    def note_sources(self, memory_id: UUID, evidence: Evidence) -> None:
+        """Say which messages a memory rests on."""
+        self.plan.sources.extend((memory_id, source) for source in evidence.sources)
+
+    def note_mentions(self, memory_id: UUID, item: NewItem) -> None:
+        """Say which people and things a memory speaks of."""
+        self.plan.mentions.append((memory_id, item))
+
+
+def may_change(evidence: Evidence, known: Known) -> bool:
+    """Whether evidence is of a level that may touch what is known."""
+    return not outranks(known.origin, evidence.origin)

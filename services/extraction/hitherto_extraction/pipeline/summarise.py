@@ -1,0 +1,130 @@
+"""The summary of a conversation after one more batch of it.
+
+The model sees the summary so far and answers for the whole conversation, so what it gives replaces
+what was; what it leaves out stays. The reply is untrusted: a field of the wrong shape counts as
+left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hitherto_extraction.pipeline.guards.instructions import overrides_instructions
+from hitherto_shared.models import OUTCOMES, Summary
+from hitherto_shared.text.normalise import nfc, unusable_characters
+
+MAX_TITLE = 255
+MAX_SUMMARY = 8_000
+"""Characters of the summary text."""
+MAX_ITEMS = 20
+MAX_SUGGESTIONS = 10
+MAX_ITEM = 100
+"""Characters of a topic or suggestion; a longer one is cut."""
+NEUTRAL_TITLE = "Conversation"
+"""Title of a conversation for which neither the model nor the user has said a word."""
+
+_FIRST_WORDS = 10
+_FIRST_CHARACTERS = 80
+_FIRST_OUTCOME = "ongoing"
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryPatch:
+    """A summary as the model gave it; every field may be absent (None) or of any shape."""
+
+    title: Any = None
+    summary: Any = None
+    outcome: Any = None
+    key_topics: Any = None
+    technical_topics: Any = None
+    followup_suggestions: Any = None
+
+
+_FIELDS = tuple(SummaryPatch.__dataclass_fields__)
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryFields:
+    """The fields to store."""
+
+    title: str
+    summary: str
+    outcome: str
+    key_topics: tuple[str, ...]
+    technical_topics: tuple[str, ...]
+    followup_suggestions: tuple[str, ...]
+
+
+def merge_summary(
+    current: Summary | None, patch: SummaryPatch, *, first_user_words: str, late: bool = False
+) -> SummaryFields:
+    """Merge what the model says of a conversation into what is held of it.
+
+    An absent or empty field keeps the old value, a list that is given replaces the old one. Text
+    that sets the assistant's instructions aside counts as absent: a summary has no quarantine.
+
+    Args:
+        current: The summary so far.
+        patch: The reply.
+        first_user_words: The beginning of what the user wrote first, for a title if there is none.
+        late: The reply is about messages before those that the summary covers already, as when an
+            older job is retried: it fills what is empty and replaces nothing.
+    """
+    old = current
+    if late and old is not None:
+        patch = SummaryPatch(
+            **{name: None if getattr(old, name) else getattr(patch, name) for name in _FIELDS}
+        )
+    return SummaryFields(
+        title=_line(patch.title, MAX_TITLE)
+        or _line(old.title if old else "", MAX_TITLE)
+        or _line(_first_words(first_user_words), MAX_TITLE)
+        or NEUTRAL_TITLE,
+        summary=_text(patch.summary, MAX_SUMMARY) or (old.summary if old else ""),
+        outcome=_outcome(patch.outcome) or _outcome(old and old.outcome) or _FIRST_OUTCOME,
+        key_topics=_items(patch.key_topics, old.key_topics if old else ()),
+        technical_topics=_items(patch.technical_topics, old.technical_topics if old else ()),
+        followup_suggestions=_items(
+            patch.followup_suggestions,
+            old.followup_suggestions if old else (),
+            at_most=MAX_SUGGESTIONS,
+        ),
+    )
+
+
+def _text(value: Any, limit: int) -> str:
+    """The text without surrounding space, cut at `limit` characters; empty for anything else."""
+    if not isinstance(value, str) or unusable_characters(value):
+        return ""
+    text = nfc(value).strip()
+    if overrides_instructions(text):
+        return ""
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def _line(value: Any, limit: int) -> str:
+    return _text(" ".join(value.split()), limit) if isinstance(value, str) else ""
+
+
+def _first_words(text: str) -> str:
+    usable = text.replace("\x00", " ").encode("utf-8", "ignore").decode()
+    words = usable.split()
+    line = " ".join(words[:_FIRST_WORDS])
+    cut = line[:_FIRST_CHARACTERS].rstrip()
+    return cut if len(cut) == len(" ".join(words)) else cut + "…"
+
+
+def _outcome(value: Any) -> str:
+    word = value.strip().lower() if isinstance(value, str) else ""
+    return word if word in OUTCOMES else ""
+
+
+def _items(given: Any, old: Sequence[str], *, at_most: int = MAX_ITEMS) -> tuple[str, ...]:
+    lines = [_line(item, MAX_ITEM) for item in given] if isinstance(given, list | tuple) else []
+    found: dict[str, str] = {}
+    for line in lines:
+        if line:
+            found.setdefault(line.casefold(), line)
+    return tuple(found.values())[:at_most] or tuple(old)

@@ -1,0 +1,109 @@
+"""What is known near new statements, read under the user's lock."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from hitherto_extraction.pipeline import sealed_memories
+from hitherto_extraction.pipeline.answer import NewItem
+from hitherto_extraction.pipeline.dedupe import Neighbour
+from hitherto_extraction.pipeline.write import Vectors
+from hitherto_extraction.storage import consolidation, known_memories
+from hitherto_extraction.storage.known_memories import Known
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import Scope
+
+_NEIGHBOURS = 8
+_MERGED = "superseded"
+
+
+async def look_around(
+    connection: Connection,
+    scope: Scope,
+    items: Sequence[NewItem],
+    vectors: Vectors,
+    *,
+    also: Iterable[UUID],
+    threshold: float,
+    key: UserKey | None = None,
+) -> tuple[dict[UUID, Known], dict[int, list[Neighbour]]]:
+    """Current rows of what items may repeat and of the memories `also` named.
+
+    Returns:
+        The rows by id, and for each item's index the known memories near it. A memory that was
+        merged stands there as the one that replaced it.
+
+    Raises:
+        KeyNeeded: The user has sealed memories, and there is no `key`.
+    """
+    wanted = {
+        item.index: vectors.contents["new", item.index]
+        for item in items
+        if ("new", item.index) in vectors.contents
+    }
+    near: dict[tuple[int, UUID], float | None] = dict.fromkeys(
+        await known_memories.find_same_words(
+            connection, scope, {item.index: (item.type, item.content) for item in items}
+        )
+    )
+    for position, memory_id, cosine in await known_memories.find_neighbours(
+        connection,
+        scope,
+        {item.index: (item.type, wanted[item.index]) for item in items if item.index in wanted},
+        model=vectors.model,
+        at_least=threshold,
+        limit=_NEIGHBOURS,
+    ):
+        near[position, memory_id] = cosine
+    if items:
+        near |= await sealed_memories.find_near(
+            connection,
+            scope,
+            key,
+            items,
+            wanted,
+            model=vectors.model,
+            at_least=threshold,
+            limit=_NEIGHBOURS,
+        )
+    known = await known_memories.read_known(
+        connection, scope, list({memory_id for _, memory_id in near} | set(also)), key
+    )
+    successors = await _successors(connection, scope, known, key)
+    neighbours: defaultdict[int, list[Neighbour]] = defaultdict(list)
+    for (position, memory_id), found in near.items():
+        said = row = known[memory_id]
+        if said.status == _MERGED:
+            if memory_id not in successors:
+                continue
+            row = known[successors[memory_id]]
+        neighbours[position].append(
+            Neighbour(
+                memory_id=row.memory_id,
+                type=said.type,
+                content=said.content,
+                status=row.status,
+                origin=row.origin,
+                cosine=found,
+                valid_from=row.valid_from,
+                updated_at=row.updated_at,
+                original=memory_id if row is not said else None,
+            )
+        )
+    return known, neighbours
+
+
+async def _successors(
+    connection: Connection, scope: Scope, known: dict[UUID, Known], key: UserKey | None
+) -> dict[UUID, UUID]:
+    """For each of the known memories that was merged what says it now, which becomes known too."""
+    merged = [row.memory_id for row in known.values() if row.status == _MERGED]
+    if not merged:
+        return {}
+    found = await consolidation.find_successors(connection, scope, merged)
+    new = sorted(set(found.values()) - known.keys())
+    known |= await known_memories.read_known(connection, scope, new, key)
+    return found

@@ -1,0 +1,346 @@
+"""Writes a plan: every row of one reply, on the connection of the worker's last transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from hitherto_extraction.pipeline.events import events_of
+from hitherto_extraction.pipeline.indexing import Indexed, index_plan, last_rewordings
+from hitherto_extraction.pipeline.operations import Closure, Creation, Plan, Rewrite
+from hitherto_extraction.pipeline.sealed_memories import is_sensitive, write_sealed
+from hitherto_extraction.storage import (
+    editing,
+    ledger,
+    memories,
+    profiles,
+    sealed_memories,
+    users,
+)
+from hitherto_extraction.storage.sealed_words import seal_words
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.embeddings.active import active_model
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """The vectors of one reply under the embedder's name; empty when the embedder was away.
+
+    `contents` by ("new", index) and ("updated", position), `sources` by the new item's index.
+    """
+
+    model: str
+    contents: Mapping[tuple[str, int], Vector]
+    sources: Mapping[int, Vector]
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """For whom, on whose account, in which job and conversation, and when rows are written.
+
+    `kept` are columns of a new memory that only a caller can give: metadata, expires_at, sensitive.
+    `key` opens what is sealed of the user, `sealing` is the same key for a user who encrypts.
+    """
+
+    scope: Scope
+    job_id: UUID | None
+    conversation_id: str | None
+    at: datetime
+    actor: str = ledger.ACTOR
+    source: str = "conversation"
+    reason: str = "learnt from a conversation"
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    key: UserKey | None = None
+    sealing: UserKey | None = None
+
+    def seals(self, kind: str, marked: bool) -> bool:
+        """Whether a memory of this type, marked as sensitive or not, is to be sealed now."""
+        return self.sealing is not None and is_sensitive(kind, marked)
+
+
+async def write_plan(
+    connection: Connection, occasion: Occasion, plan: Plan, vectors: Vectors
+) -> None:
+    """Write everything `plan` holds, with its history and its place in the indexes.
+
+    Raises:
+        KeyNeeded: A sealed memory gets another wording, and there is no key.
+    """
+    scope = occasion.scope
+    vectors = await _of_active_model(connection, vectors)
+    sealed = _to_seal(plan, occasion)
+    numbers = await index_plan(
+        connection, scope, plan, sealed=sealed, heard=occasion.sealing is None
+    )
+    await _create(connection, occasion, plan.creations, vectors, numbers, sealed)
+    reworded = last_rewordings(plan)
+    for rewrite in plan.rewrites:
+        if rewrite.after.memory_id in sealed:
+            await _rewrite_sealed(connection, occasion, rewrite, vectors)
+            continue
+        last = reworded.get(rewrite.after.memory_id) is rewrite
+        indexed = numbers[rewrite.after.memory_id] if last else None
+        await _rewrite(connection, occasion, rewrite, vectors, indexed)
+    for closure in plan.closures:
+        await _close(connection, occasion, closure)
+    for memory_id, said_at in plan.confirmed.items():
+        await memories.confirm(connection, scope, memory_id, said_at)
+    for memory_id, challenged in plan.challenges:
+        await memories.add_challenge(connection, scope, memory_id, challenged)
+    await memories.add_sources(connection, scope, list(dict.fromkeys(plan.sources)))
+    await profiles.mention_entities(
+        connection,
+        scope,
+        [
+            (memory_id, entity.name, entity.type)
+            for memory_id, item in plan.mentions
+            for entity in item.entities
+            if memory_id not in sealed
+        ],
+    )
+    await ledger.record(
+        connection,
+        scope,
+        occasion.job_id,
+        events_of(
+            plan,
+            reason=occasion.reason,
+            sealed=sealed,
+            encrypts=occasion.sealing is not None,
+        ),
+        actor=occasion.actor,
+    )
+
+
+def _to_seal(plan: Plan, occasion: Occasion) -> frozenset[UUID]:
+    """The memories of a plan whose words are nowhere in clear once it is written."""
+    if occasion.sealing is None:
+        # Who has stopped to encrypt: what is sealed stays so.
+        return plan.sealed
+    marked = bool(occasion.kept.get("sensitive", False))
+    new = {made.memory_id for made in plan.creations if occasion.seals(made.item.type, marked)}
+    known = {change.after.memory_id for change in plan.rewrites if occasion.seals("", marked)}
+    return plan.sealed | plan.sensitive | new | known
+
+
+async def _of_active_model(connection: Connection, vectors: Vectors) -> Vectors:
+    """The vectors, or none if another model has become the active one since they were made."""
+    active = await active_model(connection)
+    return vectors if active is not None and active[0] == vectors.model else Vectors("", {}, {})
+
+
+async def _create(
+    connection: Connection,
+    occasion: Occasion,
+    creations: Sequence[Creation],
+    vectors: Vectors,
+    numbers: Mapping[UUID, Indexed],
+    sealed: frozenset[UUID],
+) -> None:
+    scope = occasion.scope
+    rows = [_row(occasion, made, vectors, numbers[made.memory_id]) for made in creations]
+    key = occasion.sealing
+    if key is not None:
+        rows = [
+            row | seal_words(key, row["memory_id"], row) if row["memory_id"] in sealed else row
+            for row in rows
+        ]
+    await memories.insert(connection, scope, rows)
+    for made in creations:
+        if made.superseded_by is not None:
+            await memories.add_superseded(connection, scope, made.memory_id, by=made.superseded_by)
+    contents = vectors.contents
+    await memories.write_vectors(
+        connection,
+        scope,
+        [
+            (made.memory_id, made.status, contents["new", made.position])
+            for made in creations
+            if ("new", made.position) in contents and made.memory_id not in sealed
+        ],
+        model=vectors.model,
+    )
+    if key is not None:
+        hidden = [made for made in creations if made.memory_id in sealed]
+        await _seal_vectors(connection, scope, key, hidden, vectors)
+        return
+    await memories.write_source_vectors(
+        connection,
+        scope,
+        [
+            (made.memory_id, vectors.sources[made.position])
+            for made in creations
+            if made.position in vectors.sources
+        ],
+        model=vectors.model,
+    )
+
+
+async def _seal_vectors(
+    connection: Connection,
+    scope: Scope,
+    key: UserKey,
+    creations: Sequence[Creation],
+    vectors: Vectors,
+) -> None:
+    for made in creations:
+        vector = vectors.contents.get(("new", made.position))
+        if vector is None:
+            # The sweep makes it.
+            await users.leave_to_seal(connection, scope)
+            continue
+        await sealed_memories.write_vector(
+            connection, scope, key, made.memory_id, vector, model=vectors.model
+        )
+
+
+def _row(occasion: Occasion, made: Creation, vectors: Vectors, indexed: Indexed) -> dict[str, Any]:
+    item = made.item
+    has_vector = ("new", made.position) in vectors.contents
+    return {
+        "memory_id": made.memory_id,
+        "type": item.type,
+        "content": item.content,
+        "detail": item.detail,
+        "importance": item.importance,
+        "confidence": item.confidence,
+        "source": occasion.source,
+        "origin": made.evidence.origin,
+        "status": made.status,
+        "tags": list(item.tags),
+        "keywords": list(item.keywords),
+        "context": dict(item.context),
+        "conversation_id": occasion.conversation_id,
+        "valid_from": made.valid_from,
+        "valid_to": made.valid_to,
+        "said_at": made.evidence.said_at,
+        "superseded_by": made.superseded_by,
+        "supersedes": [],
+        "challenges": list(made.challenges),
+        "at": occasion.at,
+        "job_id": occasion.job_id,
+        "lexical_no": indexed.lexical_no,
+        "lexical_length": indexed.length,
+        "embedding_state": "stored" if has_vector else "pending",
+        "metadata": dict(occasion.kept.get("metadata", {})),
+        "expires_at": occasion.kept.get("expires_at"),
+        "sensitive": is_sensitive(item.type, bool(occasion.kept.get("sensitive", False))),
+        "sealed": None,
+    }
+
+
+async def _rewrite(
+    connection: Connection,
+    occasion: Occasion,
+    change: Rewrite,
+    vectors: Vectors,
+    indexed: Indexed | None,
+) -> None:
+    after = change.after
+    vector = vectors.contents.get(change.vector_of) if change.vector_of is not None else None
+    state = None
+    if change.vector_of is not None:
+        state = "pending" if vector is None else "stored"
+    await memories.rewrite(
+        connection,
+        occasion.scope,
+        {
+            "memory_id": after.memory_id,
+            "content": after.content,
+            "detail": after.detail,
+            "importance": after.importance,
+            "confidence": after.confidence,
+            "origin": after.origin,
+            "status": after.status,
+            "tags": list(after.tags),
+            "keywords": list(after.keywords),
+            "said_at": after.said_at,
+            "lexical_no": indexed.lexical_no if indexed else None,
+            "lexical_length": indexed.length if indexed else None,
+            "embedding_state": state,
+            "at": occasion.at,
+            "job_id": occasion.job_id,
+        },
+    )
+    if change.vector_of is not None:
+        await _write_vectors(
+            connection, occasion, after.memory_id, after.status, vectors, change.vector_of
+        )
+
+
+async def _rewrite_sealed(
+    connection: Connection, occasion: Occasion, change: Rewrite, vectors: Vectors
+) -> None:
+    """The same for a memory that is sealed, or is to be from now on."""
+    scope, after = occasion.scope, change.after
+    held = await editing.read_one(connection, scope, after.memory_id, occasion.key)
+    vector = vectors.contents.get(change.vector_of) if change.vector_of is not None else None
+    memory = replace(
+        held.memory,
+        content=after.content,
+        detail=after.detail,
+        importance=after.importance,
+        confidence=after.confidence,
+        origin=after.origin,
+        status=after.status,
+        tags=list(after.tags),
+        keywords=list(after.keywords),
+    )
+    await write_sealed(
+        connection,
+        scope,
+        occasion.key,
+        held,
+        replace(
+            held,
+            memory=memory,
+            said_at=after.said_at,
+            challenges=held.challenges if after.status == "quarantined" else (),
+        ),
+        at=occasion.at,
+        vector=None if vector is None else (vectors.model, vector),
+        job_id=occasion.job_id,
+    )
+
+
+async def _close(connection: Connection, occasion: Occasion, closure: Closure) -> None:
+    await memories.close(
+        connection,
+        occasion.scope,
+        {
+            "memory_id": closure.before.memory_id,
+            "status": closure.status,
+            "importance": closure.importance,
+            "valid_to": closure.valid_to,
+            "superseded_by": closure.superseded_by,
+            "at": occasion.at,
+            "job_id": occasion.job_id,
+        },
+    )
+
+
+async def _write_vectors(
+    connection: Connection,
+    occasion: Occasion,
+    memory_id: UUID,
+    status: str,
+    vectors: Vectors,
+    which: tuple[str, int],
+) -> None:
+    scope = occasion.scope
+    content = vectors.contents.get(which)
+    if content is not None:
+        await memories.write_vectors(
+            connection, scope, [(memory_id, status, content)], model=vectors.model
+        )
+    source = vectors.sources.get(which[1]) if which[0] == "new" else None
+    if source is not None and occasion.sealing is None:
+        await memories.write_source_vectors(
+            connection, scope, [(memory_id, source)], model=vectors.model
+        )

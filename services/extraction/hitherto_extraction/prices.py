@@ -1,0 +1,81 @@
+"""What tokens cost: a table of models, shipped with the service and replaceable by a file."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from decimal import Decimal
+from importlib import resources
+from pathlib import Path
+
+logger = logging.getLogger("hitherto.prices")
+
+_MILLION = Decimal(1_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """US dollars for a million tokens."""
+
+    input: Decimal
+    output: Decimal
+
+
+class Prices:
+    """Looks models up by name; a dated variant (`gpt-4o-2024-08-06`) costs what its base does."""
+
+    def __init__(self, table: dict[str, Price]) -> None:
+        self._table = table
+        self._unknown: set[str] = set()
+
+    def cost(self, model: str, *, input_tokens: int, output_tokens: int = 0) -> Decimal:
+        """Dollars for a call; 0 for models without a price, such as local ones.
+
+        A model without a price is logged once, if it counts tokens at all.
+        """
+        price = self._table.get(model) or next(
+            (
+                self._table[name]
+                for name in sorted(self._table, key=len, reverse=True)
+                if model.startswith(f"{name}-")
+            ),
+            None,
+        )
+        if price is None:
+            if (input_tokens or output_tokens) and model not in self._unknown:
+                self._unknown.add(model)
+                logger.warning(
+                    "the price of %s is not known: it counts as free and against no budget; "
+                    "HITHERTO_PRICES_FILE can name it",
+                    model,
+                )
+            return Decimal(0)
+        return (price.input * input_tokens + price.output * output_tokens) / _MILLION
+
+
+def load_prices(path: Path | None) -> Prices:
+    """The table in `path`, or the shipped one.
+
+    Raises:
+        ValueError: The file is not a table of prices; the message says what it must look like.
+    """
+    text = (
+        path.read_text("utf-8")
+        if path is not None
+        else (resources.files("hitherto_extraction") / "prices.json").read_text("utf-8")
+    )
+    try:
+        rows = json.loads(text)
+        return Prices(
+            {
+                name: Price(Decimal(str(row["input"])), Decimal(str(row.get("output", 0))))
+                for name, row in rows.items()
+                if not name.startswith("_")
+            }
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError):
+        raise ValueError(
+            f"{path} is not a price table: it must be JSON such as "
+            '{"gpt-4o-mini": {"input": 0.15, "output": 0.60}}, in US dollars per million tokens'
+        ) from None

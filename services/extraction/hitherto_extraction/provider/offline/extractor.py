@@ -1,0 +1,191 @@
+"""The offline extractor: a `ChatModel` that answers from rules instead of a language model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from hitherto_extraction.provider.offline.conflicts import Outcome, recognise, settle
+from hitherto_extraction.provider.offline.consolidation import consolidate
+from hitherto_extraction.provider.offline.engine import read
+from hitherto_extraction.provider.offline.english import ENGLISH
+from hitherto_extraction.provider.offline.statement import Reading, Speaker, Statement
+from hitherto_extraction.provider.offline.summary import Talk, summarise
+from hitherto_extraction.provider.offline.text import detect
+from hitherto_extraction.provider.offline.vietnamese import VIETNAMESE
+from hitherto_extraction.provider.protocol import (
+    CONSOLIDATION,
+    Batch,
+    Completion,
+    Prompt,
+    PromptMessage,
+)
+
+MODEL = "offline-rules-1"
+LANGUAGES = (ENGLISH, VIETNAMESE)
+LIMITS = (
+    "The offline extractor reads first-person statements in English and in Vietnamese written with "
+    "its accents, by fixed patterns; it understands nothing else, misses whatever is said in "
+    "another way, and sees neither unmarked irony nor what a pronoun refers to. Text in other "
+    "languages gives a summary but no memories. Set OPENAI_API_KEY or OPENAI_BASE_URL for real use."
+)
+
+
+class OfflineExtractor:
+    """Answers every prompt from rules. The same prompt always gets the same answer."""
+
+    @property
+    def extractor(self) -> str:
+        """As reported in `JobResult.extractor`."""
+        return "offline"
+
+    @property
+    def model(self) -> str:
+        """Name and version of the rules."""
+        return MODEL
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        """Read `prompt.batch`; the texts of the prompt are not looked at."""
+        # Rules are pure computation: in a thread they leave the event loop to others.
+        if prompt.task == CONSOLIDATION:
+            answer = await asyncio.to_thread(consolidate, prompt.batch.memories)
+        else:
+            answer = await asyncio.to_thread(extract, prompt.batch)
+        text = json.dumps(answer, ensure_ascii=False)
+        return Completion(text=text, model=MODEL, calls=0, input_tokens=0, output_tokens=0)
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+
+def extract(batch: Batch) -> dict[str, Any]:
+    """Answer one batch with the object a language model is asked for."""
+    zone = _zone(batch.time_zone)
+    talk = Talk()
+    for message in batch.messages:
+        if message.role != "user":
+            talk.others(message)
+            continue
+        language = detect(message.content, LANGUAGES)
+        reading = Reading()
+        if language:
+            reading = read(message.content, language, _speaker(message, language.subject, zone))
+        talk.user(message, language, reading)
+    readings = [turn.reading for turn in talk.turns]
+    known = [recognise(memory, LANGUAGES, _names(batch)) for memory in batch.memories]
+    outcome = settle(readings, known)
+    answer = _memories(outcome)
+    profile = _profile(outcome.statements, batch.profile)
+    if profile:
+        answer["profile"] = profile
+    if batch.messages:
+        answer["conversation_summary"] = summarise(
+            talk, outcome.statements, batch.summary, LANGUAGES
+        )
+    return answer
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, LookupError):
+        # The border refuses unknown zones; a batch with one still deserves an answer.
+        return UTC
+
+
+def _speaker(message: PromptMessage, subject: str, zone: tzinfo) -> Speaker:
+    name = message.name.strip()
+    if not name or name.casefold() in ("user", "người dùng"):
+        name = subject
+    return Speaker(name, message.local_id, _local(message.created_at, zone))
+
+
+def _local(moment: datetime, zone: tzinfo) -> datetime:
+    try:
+        return moment.astimezone(zone)
+    except (OverflowError, ValueError):
+        return moment
+
+
+def _names(batch: Batch) -> list[str]:
+    """What the user may be called in existing memories."""
+    names = {message.name.strip() for message in batch.messages if message.role == "user"}
+    facts = batch.profile.get("facts")
+    personal = facts.get("personal") if isinstance(facts, Mapping) else None
+    if isinstance(personal, Mapping) and isinstance(personal.get("name"), str):
+        names.add(personal["name"].strip())
+    return sorted(names - {""})
+
+
+def _memories(outcome: Outcome) -> dict[str, Any]:
+    index = {id(statement): number for number, statement in enumerate(outcome.statements)}
+
+    def by(statement: Statement | None) -> int | None:
+        return None if statement is None else index.get(id(statement))
+
+    return {
+        "new_memories": [_memory(statement) for statement in outcome.statements],
+        "updated_memories": [
+            {"id": memory.local_id, "content": memory.content, "source_message_ids": messages}
+            for memory, messages in outcome.confirmed
+        ],
+        "contradicted_memories": [
+            {"id": name, "by": by(statement), "reason": reason, "source_message_ids": messages}
+            for name, statement, reason, messages in outcome.contradicted
+        ],
+        "achieved_goals": [
+            {"id": name, "by": by(statement), "source_message_ids": statement.message_ids}
+            for name, statement in outcome.achieved
+        ],
+    }
+
+
+def _memory(statement: Statement) -> dict[str, Any]:
+    memory: dict[str, Any] = {
+        "type": statement.type,
+        "content": statement.content,
+        "importance": statement.importance,
+        "confidence": statement.confidence,
+        "tags": statement.tags,
+        "keywords": statement.keywords,
+        "entities": [{"name": name, "type": kind} for name, kind in statement.entities],
+        "source_message_ids": statement.message_ids,
+        "origin": "user",
+    }
+    if statement.valid_from:
+        memory["valid_from"] = statement.valid_from.isoformat()
+    return memory
+
+
+def _profile(statements: Sequence[Statement], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Unite the profile fields of all statements; a later value of a field wins."""
+    profile: dict[str, Any] = {}
+    sources: dict[str, None] = {}
+    said = {path for statement in statements for path, _ in statement.profile}
+    for statement in statements:
+        for path, value in statement.profile:
+            if path.endswith("?") and (path[:-1] in said or _at(known, path[:-1])):
+                continue
+            *parents, last = path.rstrip("[]?").split(".")
+            place = profile
+            for parent in parents:
+                place = place.setdefault(parent, {})
+            if not path.endswith("[]"):
+                place[last] = value
+            elif value not in place.setdefault(last, []):
+                place[last].append(value)
+            sources.update(dict.fromkeys(statement.message_ids))
+    if profile:
+        profile["source_message_ids"] = list(sources)
+    return profile
+
+
+def _at(profile: Mapping[str, Any], path: str) -> Any:
+    place: Any = profile
+    for key in path.split("."):
+        place = place.get(key) if isinstance(place, Mapping) else None
+    return place

@@ -1,0 +1,203 @@
+"""A chat model behind the OpenAI API or a server that speaks it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hitherto_extraction.provider.protocol import ChatModel, Completion, Prompt
+from hitherto_shared.model_api import ModelMisbehaved, PromptTooLong
+from hitherto_shared.model_server import RequestRejected, beginning
+from hitherto_shared.openai_client import OpenAIServer
+
+DEFAULT_TIMEOUT = 60.0
+_MAX_TOKENS_REPORTED = 10**9
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Dialect:
+    """What one server accepts; learnt from its refusals, from the richest form downwards."""
+
+    response_format: str = "json_schema"  # then "json_object", then ""
+    token_limit: str = "max_tokens"  # then "max_completion_tokens"
+    temperature: bool = True
+
+    def after(self, refusal: RequestRejected) -> _Dialect | None:
+        """The next simpler form to try, or None if the refusal is about something else."""
+        if refusal.status not in (400, 422):
+            return None
+        if self.token_limit == "max_tokens" and refusal.names("max_completion_tokens"):
+            return replace(self, token_limit="max_completion_tokens")
+        if self.temperature and refusal.names("'temperature'", '"temperature"'):
+            return replace(self, temperature=False)
+        # A 422 comes from servers that validate the body and do not know the field's new form.
+        about_format = refusal.names("response_format", "json_schema", "json_object")
+        if self.response_format and (about_format or refusal.status == 422):
+            simpler = "json_object" if self.response_format == "json_schema" else ""
+            return replace(self, response_format=simpler)
+        return None
+
+
+class OpenAIChatModel(ChatModel):
+    """Asks an OpenAI-compatible server, once per prompt.
+
+    `response_format` is a JSON schema; a server that refuses it is asked for any JSON object, and
+    one that refuses this too for plain text. What a server refuses is remembered until the process
+    ends. Such a refusal costs a further call, counted in `Completion.calls`.
+
+    Args:
+        model: Name of the model, such as `gpt-4o-mini`.
+        base_url: Root of the API; empty means OpenAI.
+        api_key: The key; a local server may need none.
+        timeout: Seconds for one call, to the last byte.
+
+    Raises:
+        ValueError: A setting cannot be used; the message names the variable to change.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> None:
+        if not model.strip():
+            raise ValueError("MEMORY_EXTRACTION_MODEL is empty: set it to the name of a chat model")
+        self._model = model
+        self._server = OpenAIServer(base_url=base_url, api_key=api_key, timeout=timeout)
+        self._dialect = _Dialect()
+
+    @property
+    def extractor(self) -> str:
+        """How jobs report this model."""
+        return "openai"
+
+    @property
+    def model(self) -> str:
+        """The model's name as configured."""
+        return self._model
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        """Ask once; see `ChatModel.complete` for the errors.
+
+        An answer without text, or a refusal by the model, is a `Completion` with empty text.
+        """
+        calls = 0
+        dialect = self._dialect
+        while True:
+            calls += 1
+            try:
+                reply = await self._server.post("/chat/completions", self._body(prompt, dialect))
+            except RequestRejected as refusal:
+                simpler = dialect.after(refusal)
+                if simpler is None:
+                    if _too_long(refusal):
+                        raise _prompt_too_long(refusal) from None
+                    raise
+                dialect = simpler
+                continue
+            except ModelMisbehaved as error:
+                error.spent = [Completion("", self._model, calls, 0, 0)]
+                raise
+            if dialect != self._dialect:
+                logger.info("the model server accepts only %s; remembered", dialect)
+                self._dialect = dialect
+            return self._completion(reply, calls)
+
+    async def close(self) -> None:
+        """Release connections."""
+        await self._server.close()
+
+    def _body(self, prompt: Prompt, dialect: _Dialect) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self._model,
+            "messages": [
+                {"role": "system", "content": prompt.system},
+                {"role": "user", "content": prompt.user},
+            ],
+            dialect.token_limit: prompt.max_tokens,
+        }
+        if dialect.temperature:
+            body["temperature"] = prompt.temperature
+        if dialect.response_format == "json_schema":
+            body["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {
+                    "name": prompt.task,
+                    "strict": False,
+                    "schema": dict(prompt.schema),
+                },
+            }
+        elif dialect.response_format:
+            body["response_format"] = {"type": dialect.response_format}
+        return body
+
+    def _completion(self, reply: Mapping[str, Any], calls: int) -> Completion:
+        choices = reply.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        message = choice.get("message") if isinstance(choice, dict) else None
+        usage = reply.get("usage")
+        name = reply.get("model")
+        found = Completion(
+            text=_text(message) if isinstance(message, dict) else "",
+            # It is stored with the job: what is no plain name is not believed.
+            model=name[:200]
+            if isinstance(name, str) and name and name.isprintable()
+            else self._model,
+            calls=calls,
+            input_tokens=_tokens(usage, "prompt_tokens"),
+            output_tokens=_tokens(usage, "completion_tokens"),
+            truncated=isinstance(choice, dict) and choice.get("finish_reason") == "length",
+        )
+        if not isinstance(message, dict):
+            error = ModelMisbehaved(
+                "the model server's reply has no choices with a message",
+                reply=beginning(json.dumps(reply).encode()),
+            )
+            error.spent = [found]
+            raise error
+        return found
+
+
+def _too_long(refusal: RequestRejected) -> bool:
+    """Whether the request was refused for its length, in the words of servers seen in practice."""
+    return refusal.status in (400, 413, 422) and refusal.names(
+        "context_length_exceeded", "maximum context length", "exceed_context_size"
+    )
+
+
+def _prompt_too_long(refusal: RequestRejected) -> PromptTooLong:
+    error = PromptTooLong(
+        f"{refusal}; the model cannot take so much text at once: lower HITHERTO_BATCH_TOKENS or "
+        "use a model with a larger context"
+    )
+    error.status = refusal.status
+    return error
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    """The message's text; empty for a refusal, for no content and for content of no known form."""
+    content = message.get("content")
+    if message.get("refusal"):
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        parts = [part.get("text") for part in content if isinstance(part, dict)]
+        return "".join(part for part in parts if isinstance(part, str))
+    return ""
+
+
+def _tokens(usage: object, field: str) -> int:
+    """A token count from the reply, or 0 where the server gives none that makes sense."""
+    count = usage.get(field) if isinstance(usage, dict) else None
+    if isinstance(count, bool) or not isinstance(count, int):
+        return 0
+    return count if 0 <= count <= _MAX_TOKENS_REPORTED else 0

@@ -1,0 +1,213 @@
+"""Putting jobs into the queue, each on the caller's connection and so in its transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from hitherto_extraction.queue.jobs import announce
+from hitherto_extraction.queue.rows import job_of
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.models import Job, Scope
+
+# A job for messages whose numbers are known now.
+_ENQUEUE_RANGE = """
+INSERT INTO jobs (job_id, tenant_id, user_id, kind, conversation_id, range_from, range_to, done_to,
+                  max_attempts)
+VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, 'memory-extraction', %(conversation_id)s,
+        %(range_from)s, %(range_to)s, %(range_from)s - 1, %(max_attempts)s)
+RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
+       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
+"""
+
+# A job that reads no conversation: upkeep, documents, a check of one memory.
+_ENQUEUE = """
+INSERT INTO jobs (job_id, tenant_id, user_id, kind, params, max_attempts)
+VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, %(kind)s, %(params)s, %(max_attempts)s)
+RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
+       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
+"""
+
+# A job for whatever has been appended by the time it is first claimed. While it waits, further
+# messages push it back until they settle, but never beyond ten times the debounce.
+_ENQUEUE_OPEN = """
+INSERT INTO jobs (job_id, tenant_id, user_id, kind, conversation_id, max_attempts, run_after)
+VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, 'memory-extraction', %(conversation_id)s,
+        %(max_attempts)s, clock_timestamp() + make_interval(secs => %(debounce)s))
+ON CONFLICT (tenant_id, user_id, conversation_id)
+    WHERE state IN ('queued', 'failed', 'running') AND range_to IS NULL
+      AND kind = 'memory-extraction'
+DO UPDATE SET run_after = CASE WHEN jobs.state = 'queued'
+    THEN least(jobs.created_at + make_interval(secs => 10 * %(debounce)s), EXCLUDED.run_after)
+    ELSE jobs.run_after END
+RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
+       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
+"""
+
+# A job that ends before it begins, because nothing may be learnt about this user.
+_ENQUEUE_CANCELLED = """
+INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, conversation_id, max_attempts,
+                  finished_at, error, error_reason)
+VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, %(kind)s, 'cancelled',
+        %(conversation_id)s, %(max_attempts)s, clock_timestamp(), %(error)s, %(error_reason)s)
+RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
+       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
+"""
+
+# Work that was done within the call that asked for it, such as counting in a dry run.
+_ENQUEUE_DONE = """
+INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, params, result, max_attempts,
+                  started_at, finished_at)
+VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, %(kind)s, 'succeeded', %(params)s, %(result)s, 1,
+        clock_timestamp(), clock_timestamp())
+RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
+       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
+"""
+
+
+async def enqueue(
+    connection: Connection,
+    tenant_id: str,
+    kind: str,
+    *,
+    user_id: str | None = None,
+    params: Mapping[str, Any] | None = None,
+    max_attempts: int,
+) -> Job:
+    """Queue work on one user's data, or, without `user_id`, on the whole tenant's.
+
+    Args:
+        connection: The caller's, so that the job is queued with what it is about.
+        tenant_id: Whose job it is.
+        kind: One of the kinds of `Job.kind`.
+        user_id: The user; jobs of one user run one after another.
+        params: What the worker of this kind needs to know: ids and settings, never a user's text.
+        max_attempts: After how many attempts it is given up.
+    """
+    cursor = await connection.execute(
+        _ENQUEUE,
+        {
+            "job_id": uuid7(),
+            "tenant_id": tenant_id,
+            "user_id": user_id,
+            "kind": kind,
+            "params": Jsonb(dict(params or {})),
+            "max_attempts": max_attempts,
+        },
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    await announce(connection, "queued")
+    return job_of(row)
+
+
+async def enqueue_done(
+    connection: Connection,
+    tenant_id: str,
+    kind: str,
+    *,
+    user_id: str | None = None,
+    params: Mapping[str, Any] | None = None,
+    result: Mapping[str, Any],
+) -> Job:
+    """Record work that is over by now, so that the caller gets a job as for any other."""
+    cursor = await connection.execute(
+        _ENQUEUE_DONE,
+        {
+            "job_id": uuid7(),
+            "tenant_id": tenant_id,
+            "user_id": user_id,
+            "kind": kind,
+            "params": Jsonb(dict(params or {})),
+            "result": Jsonb(dict(result)),
+        },
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return job_of(row)
+
+
+async def enqueue_range(
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    *,
+    range_from: int,
+    range_to: int,
+    max_attempts: int,
+) -> Job:
+    """Queue the extraction of messages `range_from`..`range_to` (both included)."""
+    cursor = await connection.execute(
+        _ENQUEUE_RANGE,
+        {
+            "job_id": uuid7(),
+            "tenant_id": scope.tenant_id,
+            "user_id": scope.user_id,
+            "conversation_id": conversation_id,
+            "range_from": range_from,
+            "range_to": range_to,
+            "max_attempts": max_attempts,
+        },
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    await announce(connection, "queued")
+    return job_of(row)
+
+
+async def enqueue_open(
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    *,
+    debounce_seconds: float,
+    max_attempts: int,
+) -> Job:
+    """Queue, or push back, the one job that will take what has been appended when it starts."""
+    cursor = await connection.execute(
+        _ENQUEUE_OPEN,
+        {
+            "job_id": uuid7(),
+            "tenant_id": scope.tenant_id,
+            "user_id": scope.user_id,
+            "conversation_id": conversation_id,
+            "debounce": debounce_seconds,
+            "max_attempts": max_attempts,
+        },
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    await announce(connection, "queued")
+    return job_of(row)
+
+
+async def enqueue_cancelled(
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str | None,
+    *,
+    reason: str,
+    error: str,
+    max_attempts: int,
+    kind: str = "memory-extraction",
+) -> Job:
+    """Record that input was not taken, so that the caller gets a job that says why."""
+    cursor = await connection.execute(
+        _ENQUEUE_CANCELLED,
+        {
+            "job_id": uuid7(),
+            "tenant_id": scope.tenant_id,
+            "user_id": scope.user_id,
+            "conversation_id": conversation_id,
+            "kind": kind,
+            "max_attempts": max_attempts,
+            "error": error,
+            "error_reason": reason,
+        },
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return job_of(row)

@@ -1,0 +1,269 @@
+"""What callers do with jobs that exist: look them up, list, retry and cancel them.
+
+Each on the caller's connection and so in its transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from hitherto_extraction.queue.rows import job_of
+from hitherto_extraction.queue.signals import CHANNEL
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.errors import NotFound, WrongState
+from hitherto_shared.models import Job, Scope
+
+# The job that owns a message, newest first: a range may have been run again.
+_COVERING = """
+SELECT job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
+       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
+FROM jobs
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
+  AND range_from <= %(message_no)s AND range_to >= %(message_no)s
+ORDER BY sequence_no DESC
+LIMIT 1
+"""
+
+_GET = """
+SELECT job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
+       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
+FROM jobs
+WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s
+  AND (%(only_user)s::text IS NULL OR user_id = %(only_user)s)
+"""
+
+_GET_MANY = """
+SELECT job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
+       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
+FROM jobs
+WHERE tenant_id = %(tenant_id)s AND job_id = ANY(%(job_ids)s)
+"""
+
+# Newest first; `before` is the sequence number the previous page ended at.
+_LIST = """
+SELECT job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
+       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params,
+       sequence_no
+FROM jobs
+WHERE tenant_id = %(tenant_id)s
+  AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
+  AND (%(conversation_id)s::text IS NULL OR conversation_id = %(conversation_id)s)
+  AND (%(states)s::text[] IS NULL OR state = ANY(%(states)s))
+  AND (%(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s))
+  AND (%(before)s::bigint IS NULL OR sequence_no < %(before)s)
+ORDER BY sequence_no DESC
+LIMIT %(limit)s
+"""
+
+# Gives a job for appended messages the range it would have taken when it started.
+_OWN_RANGE = """
+UPDATE jobs SET range_from = %(range_from)s, range_to = %(range_to)s, done_to = %(range_from)s - 1
+WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s AND range_to IS NULL
+  AND state IN ('queued', 'failed', 'running')
+"""
+
+_COUNT = """
+SELECT count(*)
+FROM jobs
+WHERE tenant_id = %(tenant_id)s
+  AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
+  AND (%(conversation_id)s::text IS NULL OR conversation_id = %(conversation_id)s)
+  AND (%(states)s::text[] IS NULL OR state = ANY(%(states)s))
+  AND (%(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s))
+"""
+
+_RETRY = """
+UPDATE jobs
+SET state = 'queued', attempt = 0, run_after = clock_timestamp(), finished_at = NULL,
+    error = '', error_reason = '', outage_since = NULL
+WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s AND state IN ('dead', 'cancelled')
+  AND (range_to IS NOT NULL OR conversation_id IS NULL)
+RETURNING job_id
+"""
+
+# A running job is cancelled by taking its claim away: whatever its worker still tries to commit
+# fails the fence.
+_CANCEL = """
+UPDATE jobs
+SET state = 'cancelled', finished_at = clock_timestamp(), lease_until = NULL,
+    claim_no = claim_no + 1, error = 'CANCELLED_BY_CALLER', error_reason = 'CANCELLED_BY_CALLER'
+WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s
+  AND state IN ('queued', 'failed', 'running')
+RETURNING job_id
+"""
+
+
+# The newest back-fill to a model, whichever tenant asked for it.
+_LATEST_BACKFILL = """
+SELECT job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
+       created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
+FROM jobs
+WHERE kind = 'reembedding' AND params ->> 'model' = %(model)s
+ORDER BY sequence_no DESC
+LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs a list shows; None means all."""
+
+    user_id: str | None = None
+    conversation_id: str | None = None
+    states: Sequence[str] | None = None
+    kinds: Sequence[str] | None = None
+
+
+async def find_covering(
+    connection: Connection, scope: Scope, conversation_id: str, message_no: int
+) -> Job | None:
+    """The newest job whose range holds a message."""
+    cursor = await connection.execute(
+        _COVERING,
+        {
+            "tenant_id": scope.tenant_id,
+            "user_id": scope.user_id,
+            "conversation_id": conversation_id,
+            "message_no": message_no,
+        },
+    )
+    row = await cursor.fetchone()
+    return job_of(row) if row else None
+
+
+async def latest_backfill(connection: Connection, model: str) -> Job | None:
+    """The newest job that back-fills the vectors of this model."""
+    cursor = await connection.execute(_LATEST_BACKFILL, {"model": model})
+    row = await cursor.fetchone()
+    return job_of(row) if row else None
+
+
+async def get_job(
+    connection: Connection, tenant_id: str, job_id: UUID, *, only_user: str | None = None
+) -> Job:
+    """One job.
+
+    Raises:
+        NotFound: The tenant, or the only user the caller may act for, has no such job.
+    """
+    cursor = await connection.execute(
+        _GET, {"tenant_id": tenant_id, "job_id": job_id, "only_user": only_user}
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        raise job_not_found(str(job_id))
+    return job_of(row)
+
+
+async def get_jobs(connection: Connection, tenant_id: str, job_ids: Sequence[UUID]) -> list[Job]:
+    """The jobs of these ids, in their order; ids that are gone are left out."""
+    cursor = await connection.execute(_GET_MANY, {"tenant_id": tenant_id, "job_ids": list(job_ids)})
+    found = {job.job_id: job for job in map(job_of, await cursor.fetchall())}
+    return [found[job_id] for job_id in job_ids if job_id in found]
+
+
+async def list_jobs(
+    connection: Connection, tenant_id: str, wanted: JobFilter, *, before: int | None, limit: int
+) -> tuple[list[Job], int | None]:
+    """A page of jobs, newest first, and where the next page starts (None at the end)."""
+    cursor = await connection.execute(
+        _LIST, {**_filter(tenant_id, wanted), "before": before, "limit": limit + 1}
+    )
+    rows = await cursor.fetchall()
+    jobs = [job_of(row[:-1]) for row in rows[:limit]]
+    return jobs, int(rows[limit - 1][-1]) if len(rows) > limit else None
+
+
+async def count_jobs(connection: Connection, tenant_id: str, wanted: JobFilter) -> int:
+    """How many jobs a list would show in all."""
+    cursor = await connection.execute(_COUNT, _filter(tenant_id, wanted))
+    row = await cursor.fetchone()
+    return int(row[0]) if row else 0
+
+
+async def own_range(
+    connection: Connection, tenant_id: str, job_id: UUID, *, range_from: int, range_to: int
+) -> bool:
+    """Fix the range of a job for appended messages before it runs; False if it has one."""
+    cursor = await connection.execute(
+        _OWN_RANGE,
+        {
+            "tenant_id": tenant_id,
+            "job_id": job_id,
+            "range_from": range_from,
+            "range_to": range_to,
+        },
+    )
+    return cursor.rowcount == 1
+
+
+async def retry_job(
+    connection: Connection, tenant_id: str, job_id: UUID, *, only_user: str | None = None
+) -> Job:
+    """Queue a DEAD or CANCELLED job again with its attempts restored.
+
+    Raises:
+        NotFound: There is no such job.
+        WrongState: It is still at work, it succeeded, or it never took any messages.
+    """
+    job = await get_job(connection, tenant_id, job_id, only_user=only_user)
+    cursor = await connection.execute(_RETRY, {"tenant_id": tenant_id, "job_id": job_id})
+    if cursor.rowcount == 0:
+        raise WrongState(
+            f"only a DEAD or CANCELLED job that owns messages can be retried; this one is "
+            f"{job.state.upper()}",
+            reason="JOB_STATE_CONFLICT",
+            metadata={"job_id": str(job_id), "state": job.state.upper()},
+        )
+    await announce(connection, "queued")
+    return await get_job(connection, tenant_id, job_id)
+
+
+async def cancel_job(
+    connection: Connection, tenant_id: str, job_id: UUID, *, only_user: str | None = None
+) -> Job:
+    """End a job that has not ended; what it committed so far stays.
+
+    A cancelled job stays as it is.
+
+    Raises:
+        NotFound: There is no such job.
+        WrongState: It has ended in another way.
+    """
+    job = await get_job(connection, tenant_id, job_id, only_user=only_user)
+    if job.state == "cancelled":
+        return job
+    cursor = await connection.execute(_CANCEL, {"tenant_id": tenant_id, "job_id": job_id})
+    if cursor.rowcount == 0:
+        # It ended between the look and the change; say what it is now.
+        job = await get_job(connection, tenant_id, job_id)
+        raise WrongState(
+            f"the job has already ended: it is {job.state.upper()}",
+            reason="JOB_STATE_CONFLICT",
+            metadata={"job_id": str(job_id), "state": job.state.upper()},
+        )
+    await announce(connection, str(job_id))
+    return await get_job(connection, tenant_id, job_id)
+
+
+async def announce(connection: Connection, what: str) -> None:
+    """Tell every process, once this transaction commits, that a job was queued or changed."""
+    await connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, what])
+
+
+def job_not_found(job_id: str) -> NotFound:
+    """The error for a job that is not there, or not the caller's."""
+    return NotFound("there is no such job", reason="JOB_NOT_FOUND", metadata={"job_id": job_id})
+
+
+def _filter(tenant_id: str, wanted: JobFilter) -> dict[str, object]:
+    return {
+        "tenant_id": tenant_id,
+        "user_id": wanted.user_id,
+        "conversation_id": wanted.conversation_id,
+        "states": list(wanted.states) if wanted.states else None,
+        "kinds": list(wanted.kinds) if wanted.kinds else None,
+    }

@@ -1,0 +1,71 @@
+"""How many jobs of a tenant may wait: beyond that, callers who bring more are sent away for now.
+
+Counting stops at the limit, and above a thousand it is done once a second in each process, what
+this process accepted meanwhile being added. So the limit is kept roughly: a call that comes while
+there is room may pass it by what it brings, and several processes by what they accept in a second.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.errors import Exhausted
+
+_COUNT = """
+SELECT count(*) FROM (
+    SELECT FROM jobs
+    WHERE tenant_id = %(tenant_id)s AND state IN ('queued', 'failed', 'running')
+    LIMIT %(limit)s
+) AS waiting
+"""
+
+_COUNT_ALWAYS_BELOW = 1_000
+_COUNT_SECONDS = 1.0
+_RETRY_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class _Counted:
+    waiting: int
+    until: float
+
+
+class QueueLimit:
+    """The bound of every tenant's queue; 0 is none."""
+
+    def __init__(self, limit: int = 0) -> None:
+        self._limit = limit
+        self._counted: dict[str, _Counted] = {}
+
+    async def require(self, connection: Connection, tenant_id: str, coming: int = 1) -> None:
+        """Pass if the tenant's queue has room left; `coming` jobs are then taken to be in it.
+
+        Raises:
+            Exhausted: It has not.
+        """
+        if not self._limit:
+            return
+        counted = await self._count(connection, tenant_id)
+        if counted.waiting >= self._limit:
+            raise Exhausted(
+                f"{counted.waiting} jobs wait, as many as HITHERTO_QUEUE_LIMIT allows; "
+                "nothing was stored, try again later",
+                reason="QUEUE_FULL",
+                metadata={"queued": str(counted.waiting)},
+                retry_after=_RETRY_SECONDS,
+            )
+        counted.waiting += coming
+
+    async def _count(self, connection: Connection, tenant_id: str) -> _Counted:
+        counted = self._counted.get(tenant_id)
+        now = time.monotonic()
+        if counted is None or now >= counted.until or counted.waiting < _COUNT_ALWAYS_BELOW:
+            cursor = await connection.execute(
+                _COUNT, {"tenant_id": tenant_id, "limit": self._limit}
+            )
+            row = await cursor.fetchone()
+            counted = _Counted(int(row[0]) if row else 0, now + _COUNT_SECONDS)
+            self._counted[tenant_id] = counted
+        return counted

@@ -1,0 +1,109 @@
+"""Wakes workers and watchers when a job was queued or changed, through one LISTEN per process.
+
+A signal is a hint and may be lost (a reconnect, a pooler): whoever waits also looks by itself
+every second. A signal that names a job wakes those who watch this job, and whoever watches all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import psycopg
+
+logger = logging.getLogger("hitherto.queue")
+
+CHANNEL = "hitherto_jobs"
+LOOK_ANYWAY_SECONDS = 1.0
+_ALL = ""
+
+
+class Watch:
+    """What somebody waits for. A signal between two waits is not lost."""
+
+    def __init__(self) -> None:
+        self._news = asyncio.Event()
+
+    def wake(self) -> None:
+        """End the wait, or the next one."""
+        self._news.set()
+
+    async def change(self, timeout: float = LOOK_ANYWAY_SECONDS) -> None:
+        """Return when something has happened since the last time, or after `timeout` seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._news.wait()
+        self._news.clear()
+
+
+class JobSignals:
+    """Listens for as long as it runs.
+
+    Attributes:
+        ending: The process is stopping; whoever waits for a job should ask another one.
+    """
+
+    def __init__(self, conninfo: str) -> None:
+        self._conninfo = conninfo
+        self._watches: defaultdict[str, set[Watch]] = defaultdict(set)
+        self._task: asyncio.Task[None] | None = None
+        self.ending = False
+
+    async def start(self) -> None:
+        """Begin to listen in the background."""
+        self._task = asyncio.create_task(self._listen(), name="job-signals")
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    def end(self) -> None:
+        """Say to everybody who waits that the process is stopping."""
+        self.ending = True
+        self._wake_everybody()
+
+    @contextmanager
+    def watching(self, job_id: str | None = None) -> Iterator[Watch]:
+        """A watch of one job, or of all, until the block ends."""
+        watch = Watch()
+        key = _ALL if job_id is None else job_id
+        self._watches[key].add(watch)
+        try:
+            yield watch
+        finally:
+            self._watches[key].discard(watch)
+            if not self._watches[key]:
+                del self._watches[key]
+
+    def wake(self, job_id: str = _ALL) -> None:
+        """Signal from inside this process: to whoever watches this job, and to workers."""
+        for key in {job_id, _ALL}:
+            for watch in self._watches.get(key, ()):
+                watch.wake()
+
+    def _wake_everybody(self) -> None:
+        for watches in self._watches.values():
+            for watch in watches:
+                watch.wake()
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async with await psycopg.AsyncConnection.connect(
+                    self._conninfo, autocommit=True
+                ) as connection:
+                    await connection.execute(f"LISTEN {CHANNEL}")
+                    # What was signalled before is lost.
+                    self._wake_everybody()
+                    async for notice in connection.notifies():
+                        self.wake(notice.payload)
+            except psycopg.Error as error:
+                logger.info("listening was interrupted: %s", type(error).__name__)
+            await asyncio.sleep(LOOK_ANYWAY_SECONDS)

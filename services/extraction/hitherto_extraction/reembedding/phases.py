@@ -1,0 +1,124 @@
+"""The phases of a change of model: start, switch, go back, and where it stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hitherto_extraction.queue import enqueueing, jobs
+from hitherto_extraction.storage import reembedding
+from hitherto_extraction.storage.reembedding import Model
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.errors import WrongState, invalid
+from hitherto_shared.models import Job
+
+KIND = "reembedding"
+LEFT_OVER = 64
+"""Texts that may still lack a vector at a switch: what came in the last moments. They are found by
+their words until the back-fill of every day has embedded them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a change of model stands."""
+
+    active: Model | None
+    target: Model | None
+    embedded: int = 0
+    pending: int = 0
+    job: Job | None = None
+
+
+async def standing(connection: Connection) -> Standing:
+    """Where it stands now. Counting reads every text's key."""
+    known = await reembedding.models(connection)
+    active = next((model for model in known if model.active), None)
+    target = next((model for model in known if model.target), None)
+    if target is None:
+        return Standing(active, None)
+    embedded, pending = await reembedding.count(connection, target.name)
+    job = await jobs.latest_backfill(connection, target.name)
+    return Standing(active, target, embedded, pending, job)
+
+
+async def start(
+    connection: Connection,
+    tenant_id: str,
+    model: str,
+    dimensions: int,
+    *,
+    max_attempts: int,
+    switch: bool = False,
+) -> Job:
+    """Queue the back-fill of a model, or return the one that is under way.
+
+    Args:
+        connection: In a transaction.
+        tenant_id: Who asks; the job is theirs, the vectors are everybody's.
+        model: The new model.
+        dimensions: Length of its vectors.
+        max_attempts: Of the job.
+        switch: Whether the job makes the model active when it is done.
+
+    Raises:
+        InvalidRequest: It is the active model, or known with other dimensions.
+    """
+    known = {found.name: found for found in await reembedding.models(connection, lock=True)}
+    if model in known and known[model].active:
+        raise invalid("model", "is the active model already: there is nothing to move to")
+    registered = await reembedding.register(connection, model, dimensions)
+    if registered != dimensions:
+        raise invalid(
+            "dimensions", f"vectors of this model are held with {registered} dimensions here"
+        )
+    await reembedding.set_target(connection, model)
+    job = await jobs.latest_backfill(connection, model)
+    if job is not None and not job.final:
+        return job
+    return await enqueueing.enqueue(
+        connection,
+        tenant_id,
+        KIND,
+        params={"model": model, "dimensions": dimensions, "switch": switch},
+        max_attempts=max_attempts,
+    )
+
+
+async def switch(connection: Connection) -> None:
+    """Make the target the active model. In a transaction.
+
+    Raises:
+        WrongState: There is no target, or its back-fill is not complete.
+    """
+    known = await reembedding.models(connection, lock=True)
+    target = next((model for model in known if model.target), None)
+    if target is None:
+        raise _not_ready("no model is being back-filled: call Reembed with START first", 0)
+    _, pending = await reembedding.count(connection, target.name)
+    job = await jobs.latest_backfill(connection, target.name)
+    refused = int(job.result.get("counts", {}).get("refused", 0)) if job is not None else 0
+    if job is None or job.state != "succeeded" or pending - refused > LEFT_OVER:
+        raise _not_ready(
+            "the back-fill is not complete: wait for its job, or START again to catch up", pending
+        )
+    await reembedding.activate(connection, target.name, keep_previous=True)
+
+
+async def go_back(connection: Connection) -> None:
+    """Make the model before the last switch the active one again. In a transaction.
+
+    What was learnt since lacks a vector of it, is found by its words, and is back-filled.
+
+    Raises:
+        WrongState: There was no switch.
+    """
+    known = await reembedding.models(connection, lock=True)
+    previous = next((model for model in known if model.previous), None)
+    if previous is None:
+        raise _not_ready("there is no earlier model to go back to", 0)
+    await reembedding.activate(connection, previous.name, keep_previous=False)
+
+
+def _not_ready(message: str, pending: int) -> WrongState:
+    return WrongState(
+        message, reason="REEMBEDDING_NOT_READY", metadata={"pending_count": str(pending)}
+    )

@@ -1,0 +1,77 @@
+"""The clock of the background: APScheduler wakes what has to be done, and nothing is decided here.
+
+Each cron line wakes all replicas at its moments; so does a short interval, because the moments are
+those of the database's clock and this machine's may be wrong, and because a slot may have been
+missed. Who then runs a slot is settled in `upkeep.schedules`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.interval import IntervalTrigger
+
+from hitherto_extraction.upkeep.schedules import Schedules
+from hitherto_shared.database import faults
+from hitherto_shared.errors import HithertoError
+
+logger = logging.getLogger("hitherto.scheduler")
+
+_LOOK_SECONDS = 20
+
+Duty = Callable[[], Awaitable[None]]
+
+
+class Scheduler:
+    """Wakes schedules and duties while the service runs."""
+
+    def __init__(self, schedules: Schedules, at_intervals: Sequence[tuple[float, Duty]]) -> None:
+        """Wake `schedules` at their slots, and each duty every so many seconds."""
+        self._schedules = schedules
+        self._at_intervals = at_intervals
+        self._scheduler = AsyncIOScheduler(
+            timezone=UTC,
+            # A tick that comes late still counts; several missed ones count once.
+            job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1},
+        )
+
+    def start(self) -> None:
+        """Begin; what was missed while nothing ran is run at once."""
+        tick = _cut_off_quietly(self.tick)
+        self._scheduler.add_job(
+            tick, IntervalTrigger(seconds=_LOOK_SECONDS), next_run_time=datetime.now(UTC)
+        )
+        for schedule in self._schedules.all:
+            if schedule.cron is not None:
+                self._scheduler.add_job(tick, schedule.cron.trigger)
+        for seconds, duty in self._at_intervals:
+            self._scheduler.add_job(_cut_off_quietly(duty), IntervalTrigger(seconds=seconds))
+        self._scheduler.start()
+
+    def stop(self) -> None:
+        """Begin nothing more."""
+        self._scheduler.shutdown(wait=False)
+
+    async def tick(self) -> None:
+        """Have the schedules look at their slots."""
+        try:
+            await self._schedules.tick()
+        except Exception as error:
+            if not isinstance(error, HithertoError) and faults.translate(error) is None:
+                raise
+            logger.warning("schedules wait for the next look: %s", type(error).__name__)
+
+
+def _cut_off_quietly(duty: Duty) -> Callable[[], Coroutine[None, None, None]]:
+    """`duty`, whose end with the service is no failure; APScheduler would log it as one."""
+
+    async def run() -> None:
+        with suppress(asyncio.CancelledError):
+            await duty()
+
+    return run

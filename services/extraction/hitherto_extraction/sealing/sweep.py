@@ -1,0 +1,163 @@
+"""The sweep: seals what of users who encrypt still stands in clear.
+
+It works in short transactions under the user's lock, so that it stands in nobody's way for long.
+Cut off, it goes on where it was: what is sealed is not found again, and a user is done only once
+nothing is found at all.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from hitherto_extraction.pipeline.account import UnusableReplies
+from hitherto_extraction.sealing.steps import (
+    CLEANING,
+    CLEANING_OF_ENCRYPTING,
+    OF_ENCRYPTING,
+    OF_SEALED,
+    Busy,
+    Cleaning,
+    Standing,
+)
+from hitherto_extraction.sealing.vectors import SealedVectors
+from hitherto_extraction.storage import sealing, users
+from hitherto_shared.database import faults
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.tenancy import acting_for
+from hitherto_shared.encryption.failures import KeyServiceUnavailable, KeyUnavailable
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.errors import HithertoError
+from hitherto_shared.models import Scope
+
+logger = logging.getLogger("hitherto.sealing")
+
+_USERS = 100
+_SECONDS = 30.0
+_NOBODY = ("", "")
+
+
+class SealingSweep:
+    """Seals what stands in clear, user by user."""
+
+    def __init__(
+        self,
+        maintenance: Database,
+        removal: Database,
+        keys: UserKeys,
+        replies: UnusableReplies,
+        vectors: SealedVectors,
+    ) -> None:
+        """Find users on `maintenance`, seal on `removal`: the databases in these roles."""
+        self._maintenance = maintenance
+        self._removal = removal
+        self._keys = keys
+        self._replies = replies
+        self._vectors = vectors
+
+    async def run(self) -> int:
+        """Seal what is left of all users; how many are done.
+
+        A user whose key cannot be had, or whose rows are in use, is left for the next time.
+        """
+        await self._maintenance.run(sealing.leave_without_vectors, timeout=_SECONDS)
+        done, after = 0, _NOBODY
+        while found := await self._find(after):
+            after = found[-1].tenant_id, found[-1].user_id
+            for scope in found:
+                with acting_for(scope.tenant_id):
+                    done += await self._seal_user(scope)
+        return done
+
+    async def _find(self, after: tuple[str, str]) -> list[Scope]:
+        return await self._maintenance.run(
+            lambda connection: sealing.find_users(connection, after=after, limit=_USERS),
+            timeout=_SECONDS,
+            repeatable=True,
+        )
+
+    async def _seal_user(self, scope: Scope) -> bool:
+        try:
+            return await self._sealed(scope)
+        except (KeyUnavailable, KeyServiceUnavailable) as error:
+            # Which user it is, the database tells: users.to_seal.
+            logger.warning(
+                "a user's sensitive text stands in clear until its key can be had: %s", error.reason
+            )
+        except Busy:
+            logger.info("rows that are to be sealed are in use; they are sealed later")
+        except Exception as error:
+            # Of one user; the others are not to wait for it.
+            if not isinstance(error, HithertoError) and faults.translate(error) is None:
+                raise
+            logger.warning("a user is sealed later: %s", type(error).__name__)
+        return False
+
+    async def _sealed(self, scope: Scope) -> bool:
+        key = await self._keys.open(scope.tenant_id, scope.user_id)
+        standing = Standing(scope, key, self._replies)
+        rows = 0
+        while changed := await self._step(standing):
+            rows += changed
+        left = await self._left(scope)
+        # Before the vectors: nothing in clear is to wait for an embedder that is away.
+        for cleaning in (*CLEANING, *CLEANING_OF_ENCRYPTING):
+            await self._clean(standing, cleaning)
+        if not await self._vectors.fill(scope, key):
+            return False
+        settled = await self._settle(standing, left)
+        if settled:
+            logger.info("what a user had in clear is sealed", extra={"rows": rows})
+        return settled
+
+    async def _left(self, scope: Scope) -> int:
+        return await self._removal.run(
+            lambda connection: sealing.count_left(connection, scope), timeout=_SECONDS
+        )
+
+    async def _step(self, standing: Standing) -> int:
+        """One transaction of one step; how many rows it changed, 0 if none has anything to do."""
+
+        async def work(connection: Connection) -> int:
+            async with connection.transaction():
+                return await _first_change(connection, standing)
+
+        return await self._removal.run(work, timeout=_SECONDS)
+
+    async def _clean(self, standing: Standing, cleaning: Cleaning) -> None:
+        async def work(connection: Connection) -> None:
+            async with connection.transaction():
+                state = await users.lock_user(connection, standing.scope)
+                if state is None or state.erased:
+                    return
+                if cleaning in CLEANING or state.encrypts:
+                    await cleaning(connection, standing.scope)
+
+        await self._removal.run(work, timeout=_SECONDS)
+
+    async def _settle(self, standing: Standing, left: int) -> bool:
+        """Look once more, and say that nothing is left; False if something is."""
+
+        async def work(connection: Connection) -> bool:
+            async with connection.transaction():
+                if await _first_change(connection, standing):
+                    return False
+                state = await users.read_user(connection, standing.scope)
+                if state is None or state.erased:
+                    return False
+                return await sealing.settle(connection, standing.scope, left=left)
+
+        return await self._removal.run(work, timeout=_SECONDS)
+
+
+async def _first_change(connection: Connection, standing: Standing) -> int:
+    """Lock the user and do the first step that has something to do."""
+    state = await users.lock_user(connection, standing.scope)
+    if state is None or state.erased:
+        return 0
+    if state.key_id != standing.key.key_id:
+        # Encryption was turned on with another key since this one was opened.
+        raise Busy
+    for step in (*OF_ENCRYPTING, *OF_SEALED) if state.encrypts else OF_SEALED:
+        if changed := await step(connection, standing):
+            return changed
+    return 0

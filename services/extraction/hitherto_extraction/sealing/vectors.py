@@ -1,0 +1,122 @@
+"""Vectors for sealed memories that have none, because the embedder was out of reach, or is new."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from uuid import UUID
+
+from hitherto_extraction.pipeline.backfill import KIND, NO_JOB
+from hitherto_extraction.prices import Prices
+from hitherto_extraction.storage import ledger, sealed_memories, users
+from hitherto_extraction.storage.ledger import Charge
+from hitherto_extraction.storage.sealed_memories import Unembedded
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.tenancy import acting_for
+from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
+from hitherto_shared.encryption.failures import KeyNotOpened
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.model_api import ModelError, ModelUnavailable
+from hitherto_shared.models import Scope
+
+logger = logging.getLogger("hitherto.sealing")
+
+_BATCH = 64
+_SECONDS = 30.0
+
+
+class SealedVectors:
+    """Embeds sealed memories of one user at a time."""
+
+    def __init__(self, removal: Database, embedder: Embedder, prices: Prices) -> None:
+        """Read and write on `removal`, the database in that role."""
+        self._removal = removal
+        self._embedder = embedder
+        self._prices = prices
+
+    async def fill(self, scope: Scope, key: UserKey) -> bool:
+        """Embed what lacks a vector; False if the embedder is out of reach, for another time.
+
+        A text that the embedder refuses is given up: it is found by its words. So is one that the
+        key does not open.
+        """
+        after = UUID(int=0)
+        while found := await self._lacking(scope, after):
+            after = found[-1].memory_id
+            try:
+                await self._embed(scope, key, [each for each in found if _opens(each, key)])
+            except ModelUnavailable as error:
+                logger.info("vectors of sealed memories wait for the embedder: %s", error)
+                return False
+        return True
+
+    async def _lacking(self, scope: Scope, after: UUID) -> list[Unembedded]:
+        model = self._embedder.name
+        with acting_for(scope.tenant_id):
+            return await self._removal.run(
+                lambda connection: sealed_memories.without_vector(
+                    connection, scope, model, after=after, limit=_BATCH
+                ),
+                timeout=_SECONDS,
+                repeatable=True,
+            )
+
+    async def _embed(self, scope: Scope, key: UserKey, found: Sequence[Unembedded]) -> None:
+        if not found:
+            return
+        # By its name now: the active model may change while it is asked.
+        model = self._embedder.name
+        try:
+            embedding = await self._embedder.embed([each.content(key) for each in found])
+        except ModelUnavailable:
+            raise
+        except ModelError as error:
+            if len(found) == 1:
+                logger.warning("a sealed memory is refused by the embedder: %s", error)
+                return
+            middle = len(found) // 2
+            await self._embed(scope, key, found[:middle])
+            await self._embed(scope, key, found[middle:])
+            return
+        await self._keep(scope, key, model, found, embedding)
+
+    async def _keep(
+        self,
+        scope: Scope,
+        key: UserKey,
+        model: str,
+        found: Sequence[Unembedded],
+        embedding: EmbeddingBatch,
+    ) -> None:
+        vectors: Sequence[Vector] = embedding.vectors
+        cost = self._prices.cost(model, input_tokens=embedding.tokens)
+        charge = Charge("embedding", model, embedding.calls, embedding.tokens, 0, cost)
+
+        async def work(connection: Connection) -> None:
+            async with connection.transaction():
+                state = await users.lock_user(connection, scope)
+                if state is not None and not state.erased:
+                    for each, vector in zip(found, vectors, strict=True):
+                        await sealed_memories.write_vector(
+                            connection,
+                            scope,
+                            key,
+                            each.memory_id,
+                            vector,
+                            model=model,
+                            text_version=each.text_version,
+                        )
+                payer = Scope(scope.tenant_id, ledger.NOBODY)
+                await ledger.charge(connection, payer, NO_JOB, KIND, [charge])
+
+        with acting_for(scope.tenant_id):
+            await self._removal.run(work, timeout=_SECONDS)
+
+
+def _opens(each: Unembedded, key: UserKey) -> bool:
+    try:
+        each.content(key)
+    except KeyNotOpened:
+        logger.error("a sealed memory does not open, and stays without a vector")
+        return False
+    return True

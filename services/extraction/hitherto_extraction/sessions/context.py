@@ -1,0 +1,120 @@
+"""The context of a session, and what was used last: replaced, renewed, and cut to size."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hitherto_extraction.sessions.admission import admit
+from hitherto_extraction.storage import sessions
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.models import Scope
+
+LAST_RESPONSE_CHARACTERS = 500
+ENTITIES_MENTIONED = 5
+
+_JOINER = "\u200d"
+_SKIN_TONES = range(0x1F3FB, 0x1F400)
+_FLAG_LETTERS = range(0x1F1E6, 0x1F200)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRules:
+    """How long working memory lives, in seconds, and whether it is kept where a user is silent."""
+
+    context_seconds: int
+    recent_seconds: int
+    memory_enabled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """The new working memory of a session; None changes nothing."""
+
+    context: Mapping[str, Any] | None
+    recent_items: Sequence[Mapping[str, Any]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What UpdateSession tells of a session."""
+
+    session_id: str
+    context: Mapping[str, Any]
+    recent_items: Sequence[Mapping[str, Any]]
+
+
+async def update_session(
+    connection: Connection, scope: Scope, session_id: str, update: Update, rules: SessionRules
+) -> Session:
+    """Replace what `update` gives, and let the session live on.
+
+    Raises:
+        WrongState: Memory is switched off for the user, or the user was erased.
+    """
+    await admit(connection, scope, memory_enabled=rules.memory_enabled)
+    if update.context is None:
+        await sessions.renew_context(connection, scope, session_id, seconds=rules.context_seconds)
+    else:
+        await sessions.write_context(
+            connection, scope, session_id, bounded(update.context), seconds=rules.context_seconds
+        )
+    if update.recent_items is not None:
+        await sessions.write_recent(
+            connection, scope, update.recent_items, seconds=rules.recent_seconds
+        )
+    return await read_session(connection, scope, session_id)
+
+
+async def read_session(connection: Connection, scope: Scope, session_id: str) -> Session:
+    """A session as it is now."""
+    return Session(
+        session_id,
+        await sessions.read_context(connection, scope, session_id),
+        await sessions.read_recent(connection, scope),
+    )
+
+
+def bounded(context: Mapping[str, Any]) -> dict[str, Any]:
+    """The context with its known keys cut to size.
+
+    An assistant hands over what it has just said; that a session keeps only the beginning of a long
+    answer is no reason to refuse it.
+    """
+    found = dict(context)
+    response = found.get("last_response")
+    if isinstance(response, str):
+        found["last_response"] = beginning(response, LAST_RESPONSE_CHARACTERS)
+    entities = found.get("entities_mentioned")
+    if isinstance(entities, list):
+        found["entities_mentioned"] = entities[:ENTITIES_MENTIONED]
+    return found
+
+
+def beginning(text: str, characters: int) -> str:
+    """At most so many characters of a text, cut between what is seen as single signs.
+
+    A letter stays with its marks, an emoji with what it is joined to, a flag whole.
+    """
+    end = characters
+    while 0 < end < len(text) and _belongs_together(text, end):
+        end -= 1
+    # A text of marks alone has no place to cut it.
+    return text[: end or characters]
+
+
+def _belongs_together(text: str, place: int) -> bool:
+    """Whether the characters on both sides of `place` are one sign."""
+    before, after = text[place - 1], text[place]
+    if ord(after) in _FLAG_LETTERS:
+        letters = 0
+        while letters < place and ord(text[place - 1 - letters]) in _FLAG_LETTERS:
+            letters += 1
+        return letters % 2 == 1
+    return (
+        _JOINER in (before, after)
+        or unicodedata.category(after) in ("Mn", "Mc", "Me")
+        or ord(after) in _SKIN_TONES
+    )

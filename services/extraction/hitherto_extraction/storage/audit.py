@@ -1,0 +1,147 @@
+"""The audit log as it is listed, and the digests of its days."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from uuid import UUID
+
+from hitherto_shared.audit.digest import Digest
+from hitherto_shared.database.audit_log import AuditEvent
+from hitherto_shared.database.pool import Connection
+
+SETTLED_MINUTES = 15
+"""How long after its end a day is signed: what was begun before has been written by then."""
+
+Place = tuple[datetime, UUID]
+"""Where an entry stands in the list."""
+
+_WANTED = """
+    tenant_id = %(tenant_id)s
+    AND (%(user_hash)s::text IS NULL OR user_hash = %(user_hash)s)
+    AND (%(actors)s::text[] IS NULL OR actor = ANY(%(actors)s))
+    AND (%(methods)s::text[] IS NULL OR method = ANY(%(methods)s))
+    AND (%(since)s::timestamptz IS NULL OR created_at >= %(since)s)
+    AND (%(until)s::timestamptz IS NULL OR created_at < %(until)s)
+    AND (%(before_time)s::timestamptz IS NULL
+         OR (created_at, event_id) < (%(before_time)s, %(before_id)s::uuid))
+"""
+
+# Reads of the hour that is not over stand there with the count so far.
+_PAGE = f"""
+SELECT event_id, created_at, actor, method, user_hash, resource_ids, count
+FROM (
+    (SELECT event_id, created_at, actor, method, user_hash, resource_ids, count
+     FROM audit_events WHERE {_WANTED}
+     ORDER BY created_at DESC, event_id DESC LIMIT %(limit)s)
+    UNION ALL
+    (SELECT event_id, created_at, actor, method, user_hash, '{{}}'::uuid[], count
+     FROM audit_read_counts WHERE {_WANTED}
+     ORDER BY created_at DESC, event_id DESC LIMIT %(limit)s)
+) AS found
+ORDER BY created_at DESC, event_id DESC
+LIMIT %(limit)s
+"""
+
+# Across tenants: the days that have settled, have entries and no digest, the oldest first. Of each
+# tenant the entries are found by jumping from day to day in the index.
+_UNSIGNED = """
+WITH RECURSIVE tenants (tenant_id) AS (
+    (SELECT tenant_id FROM audit_events ORDER BY tenant_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT e.tenant_id FROM audit_events AS e
+            WHERE e.tenant_id > tenants.tenant_id ORDER BY e.tenant_id LIMIT 1)
+    FROM tenants WHERE tenants.tenant_id IS NOT NULL
+), days (tenant_id, day) AS (
+    SELECT t.tenant_id,
+           (SELECT (min(e.created_at) AT TIME ZONE 'UTC')::date FROM audit_events AS e
+            WHERE e.tenant_id = t.tenant_id
+              AND e.created_at >= coalesce(
+                  (SELECT ((max(d.day) + 1)::timestamp AT TIME ZONE 'UTC') FROM audit_digests AS d
+                   WHERE d.tenant_id = t.tenant_id), '-infinity'))
+    FROM tenants AS t WHERE t.tenant_id IS NOT NULL
+    UNION ALL
+    SELECT days.tenant_id,
+           (SELECT (min(e.created_at) AT TIME ZONE 'UTC')::date FROM audit_events AS e
+            WHERE e.tenant_id = days.tenant_id
+              AND e.created_at >= (days.day + 1)::timestamp AT TIME ZONE 'UTC')
+    FROM days WHERE days.day IS NOT NULL
+)
+SELECT tenant_id, day FROM days
+WHERE day IS NOT NULL
+  AND (day + 1)::timestamp AT TIME ZONE 'UTC' + make_interval(mins => %(settled)s)
+      <= clock_timestamp()
+ORDER BY day, tenant_id
+LIMIT %(limit)s
+"""
+
+_KEEP = """
+INSERT INTO audit_digests (tenant_id, day, count, root, signature, key_id)
+VALUES (%(tenant_id)s, %(day)s, %(count)s, %(root)s, %(signature)s, %(key_id)s)
+ON CONFLICT (tenant_id, day) DO NOTHING
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Which entries are meant; None means all of them."""
+
+    user_hash: str | None = None
+    actors: Sequence[str] | None = None
+    methods: Sequence[str] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+async def page(
+    connection: Connection,
+    tenant_id: str,
+    wanted: AuditFilter,
+    *,
+    before: Place | None,
+    limit: int,
+) -> tuple[list[AuditEvent], Place | None]:
+    """A page of entries, newest first, and where the next one goes on, None after the last."""
+    cursor = await connection.execute(
+        _PAGE.encode(),
+        {
+            "tenant_id": tenant_id,
+            "user_hash": wanted.user_hash,
+            "actors": list(wanted.actors) if wanted.actors else None,
+            "methods": list(wanted.methods) if wanted.methods else None,
+            "since": wanted.since,
+            "until": wanted.until,
+            "before_time": before[0] if before else None,
+            "before_id": before[1] if before else None,
+            "limit": limit + 1,
+        },
+    )
+    found = [AuditEvent(*row) for row in await cursor.fetchall()]
+    shown = found[:limit]
+    following = None
+    if len(found) > limit:
+        following = (shown[-1].created_at.astimezone(UTC), shown[-1].event_id)
+    return shown, following
+
+
+async def unsigned_days(connection: Connection, *, limit: int) -> list[tuple[str, date]]:
+    """Days with entries that can be signed and are not, of every tenant, the oldest first."""
+    cursor = await connection.execute(_UNSIGNED, {"settled": SETTLED_MINUTES, "limit": limit})
+    return [(row[0], row[1]) for row in await cursor.fetchall()]
+
+
+async def keep_digest(connection: Connection, digest: Digest) -> bool:
+    """Keep a signed day; False if another replica was first."""
+    cursor = await connection.execute(
+        _KEEP,
+        {
+            "tenant_id": digest.tenant_id,
+            "day": digest.day,
+            "count": digest.count,
+            "root": digest.root,
+            "signature": digest.signature,
+            "key_id": digest.key_id,
+        },
+    )
+    return cursor.rowcount == 1

@@ -1,0 +1,243 @@
+"""Forgetting all memories of a user, many rows a statement, and what stands in the way of that.
+
+The caller holds the user's row. Nothing is removed but working memory and marks of upkeep; those
+statements need the role hitherto_removal, the others hitherto_write.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from hitherto_extraction.storage import profiles
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.models import Scope
+
+# Locked in one order, that of whoever accepts a batch for several conversations.
+_BACKLOG = """
+SELECT conversation_id, watermark, last_message_no
+FROM conversations
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND watermark < last_message_no
+ORDER BY conversation_id COLLATE "C"
+FOR UPDATE
+"""
+
+# What a job for appended messages would have taken had it started.
+_OWN_BACKLOG = """
+UPDATE jobs AS j
+SET range_from = c.watermark + 1, range_to = c.last_message_no, done_to = c.watermark
+FROM conversations AS c
+WHERE j.tenant_id = %(tenant_id)s AND j.user_id = %(user_id)s AND j.kind = 'memory-extraction'
+  AND j.range_to IS NULL AND j.state IN ('queued', 'failed', 'running')
+  AND c.tenant_id = j.tenant_id AND c.user_id = j.user_id
+  AND c.conversation_id = j.conversation_id
+RETURNING j.conversation_id
+"""
+
+# Messages that no job owns get one that has ended: whoever submits them once more finds it.
+_OWN_REST = """
+INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, conversation_id, range_from, range_to,
+                  done_to, max_attempts, finished_at, error, error_reason)
+VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, 'memory-extraction', 'cancelled',
+        %(conversation_id)s, %(range_from)s, %(range_to)s, %(range_to)s, %(max_attempts)s,
+        clock_timestamp(), 'CANCELLED_BY_CALLER', 'CANCELLED_BY_CALLER')
+"""
+
+_PASS_BACKLOG = """
+UPDATE conversations SET watermark = last_message_no
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND watermark < last_message_no
+"""
+
+# What has ended without success counts as done: run again, it finds nothing left to read. The
+# claim of a running job is taken away, so that the late answer of a model is refused.
+_STOP_JOBS = """
+WITH stopped AS (
+    UPDATE jobs
+    SET state = 'cancelled', finished_at = clock_timestamp(), lease_until = NULL,
+        claim_no = claim_no + 1, done_to = coalesce(range_to, done_to),
+        error = 'CANCELLED_BY_CALLER', error_reason = 'CANCELLED_BY_CALLER'
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND kind IN ('memory-extraction', 'consolidation')
+      AND state IN ('queued', 'failed', 'running')
+    RETURNING job_id
+), spent AS (
+    UPDATE jobs SET done_to = range_to
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND kind = 'memory-extraction'
+      AND state IN ('dead', 'cancelled') AND done_to < range_to
+)
+SELECT job_id FROM stopped
+"""
+
+_NEXT = """
+SELECT memory_id
+FROM memories
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status <> 'forgotten'
+  AND created_at <= %(before)s
+ORDER BY memory_id
+LIMIT %(limit)s
+"""
+
+# What took the place of a forgotten memory no longer names it.
+_UNNAME = """
+UPDATE memories AS s
+SET supersedes = ARRAY(SELECT named.id FROM unnest(s.supersedes) WITH ORDINALITY
+                           AS named (id, place)
+                       WHERE named.id <> ALL(%(memory_ids)s) ORDER BY named.place)
+WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+  AND s.memory_id IN (
+      SELECT m.superseded_by FROM memories AS m
+      WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+        AND m.memory_id = ANY(%(memory_ids)s))
+"""
+
+_FORGET = """
+WITH going AS MATERIALIZED (
+    SELECT m.*, named.event_id
+    FROM unnest(%(memory_ids)s::uuid[], %(event_ids)s::uuid[]) AS named (memory_id, event_id)
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.memory_id = named.memory_id
+), kept AS (
+    INSERT INTO memory_versions (tenant_id, user_id, memory_id, version, type, content, detail,
+        importance, confidence, origin, status, tags, keywords, context, metadata, valid_from,
+        valid_to, expires_at, superseded_by, sensitive, said_at, supersedes, job_id, sealed,
+        known_from, known_to)
+    SELECT tenant_id, user_id, memory_id, version, type, content, detail, importance, confidence,
+           origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
+           superseded_by, sensitive, said_at, supersedes, job_id, sealed, updated_at,
+           greatest(updated_at, %(at)s)
+    FROM going
+), forgotten AS (
+    UPDATE memories AS m
+    SET version = m.version + 1, status = 'forgotten', superseded_by = NULL, job_id = NULL,
+        updated_at = greatest(m.updated_at, %(at)s)
+    FROM going AS g
+    WHERE m.tenant_id = g.tenant_id AND m.user_id = g.user_id AND m.memory_id = g.memory_id
+), mirrored AS (
+    UPDATE memory_embeddings AS e SET status = 'forgotten'
+    FROM going AS g
+    WHERE e.tenant_id = g.tenant_id AND e.user_id = g.user_id AND e.memory_id = g.memory_id
+)
+INSERT INTO history (tenant_id, user_id, event_id, recorded_at, subject, memory_id, action,
+                     version, actor, reason, before, after)
+SELECT tenant_id, user_id, event_id, %(at)s, 'memory', memory_id, 'forgotten', version + 1,
+       %(actor)s, %(reason)s,
+       jsonb_strip_nulls(jsonb_build_object('status', status, 'superseded_by', superseded_by)),
+       jsonb_build_object('status', 'forgotten')
+           || CASE WHEN superseded_by IS NULL THEN '{}'::jsonb
+                   ELSE jsonb_build_object('superseded_by', NULL) END
+FROM going
+"""
+
+# What consolidation has looked at carries tags, which are words of the user.
+_LEFT_OVER = """
+DELETE FROM consolidation_groups WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+_WAYS = """
+DELETE FROM preferences WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+_WORKING_MEMORY = (
+    "DELETE FROM session_contexts WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s",
+    "DELETE FROM pending_actions WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s",
+    "DELETE FROM recent_items WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s",
+)
+
+_CONVERSATIONS = """
+SELECT conversation_id
+FROM conversations
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+ORDER BY conversation_id COLLATE "C"
+"""
+
+
+async def stop_learning(connection: Connection, scope: Scope, *, max_attempts: int) -> list[UUID]:
+    """Let nothing that was said up to now be learnt any more; the jobs that this has cancelled.
+
+    Jobs that wait or run are cancelled, and no message that was accepted is left for a later one,
+    nor for a job that is run again.
+    """
+    of = _of(scope)
+    cursor = await connection.execute(_BACKLOG, of)
+    backlog = await cursor.fetchall()
+    cursor = await connection.execute(_OWN_BACKLOG, of)
+    owned = {row[0] for row in await cursor.fetchall()}
+    async with connection.cursor() as many:
+        await many.executemany(
+            _OWN_REST,
+            [
+                {
+                    **of,
+                    "job_id": uuid7(),
+                    "conversation_id": conversation_id,
+                    "range_from": watermark + 1,
+                    "range_to": last,
+                    "max_attempts": max_attempts,
+                }
+                for conversation_id, watermark, last in backlog
+                if conversation_id not in owned
+            ],
+        )
+    await connection.execute(_PASS_BACKLOG, of)
+    cursor = await connection.execute(_STOP_JOBS, of)
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def forget_some(
+    connection: Connection,
+    scope: Scope,
+    *,
+    before: datetime,
+    at: datetime,
+    actor: str,
+    reason: str,
+    limit: int,
+) -> int:
+    """Make up to `limit` memories that were made by `before` FORGOTTEN; how many there were.
+
+    Each has a next version and its line in the history, as if it had been forgotten by itself.
+    """
+    cursor = await connection.execute(_NEXT, {**_of(scope), "before": before, "limit": limit})
+    memory_ids = [row[0] for row in await cursor.fetchall()]
+    if memory_ids:
+        values = {
+            **_of(scope),
+            "memory_ids": memory_ids,
+            "event_ids": [uuid7() for _ in memory_ids],
+            "at": at,
+            "actor": actor,
+            "reason": reason,
+        }
+        await connection.execute(_UNNAME, values)
+        await connection.execute(_FORGET, values)
+        await profiles.recount_mentions(connection, scope, memory_ids)
+    return len(memory_ids)
+
+
+async def find_conversations(connection: Connection, scope: Scope) -> list[str]:
+    """The ids of all conversations of the user."""
+    cursor = await connection.execute(_CONVERSATIONS, _of(scope))
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def drop_groups(connection: Connection, scope: Scope) -> None:
+    """Forget what consolidation has looked at, so that what is restored is looked at anew."""
+    await connection.execute(_LEFT_OVER, _of(scope))
+
+
+async def drop_preferences(connection: Connection, scope: Scope) -> int:
+    """Remove what was learnt from behaviour; how many preferences there were."""
+    cursor = await connection.execute(_WAYS, _of(scope))
+    return cursor.rowcount
+
+
+async def drop_working_memory(connection: Connection, scope: Scope) -> None:
+    """Remove all sessions, pending actions and what was used last."""
+    for statement in _WORKING_MEMORY:
+        await connection.execute(statement.encode(), _of(scope))
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

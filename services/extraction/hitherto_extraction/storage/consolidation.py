@@ -1,0 +1,257 @@
+"""Memories that share a tag: which tags are crowded, which were looked at, what replaced what.
+
+What may be merged is active, holds without an end, does not expire by itself and is not sensitive.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.models import Scope
+
+_MERGEABLE = """m.status = 'active' AND NOT m.sensitive AND m.expires_at IS NULL
+      AND m.valid_to IS NULL"""
+
+_CROWDED = f"""
+SELECT crowded.tag, g.fingerprint, g.job_id
+FROM (
+    SELECT tag, count(DISTINCT m.memory_id) AS members
+    FROM memories AS m CROSS JOIN LATERAL unnest(m.tags) AS tag
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND {_MERGEABLE}
+      AND (%(tag)s::text IS NULL OR tag = %(tag)s)
+    GROUP BY tag
+    HAVING count(DISTINCT m.memory_id) > %(above)s
+) AS crowded
+LEFT JOIN consolidation_groups AS g ON g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
+     AND g.tag = crowded.tag
+ORDER BY crowded.members DESC, crowded.tag
+"""
+
+_MEMBERS = f"""
+SELECT m.memory_id, m.version, m.type, m.content, m.origin, m.tags, m.valid_from, m.said_at
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND {_MERGEABLE}
+  AND m.tags && %(tags)s
+ORDER BY m.said_at, m.memory_id
+"""
+
+# Tags of these that have just become crowded and that no waiting job is going to look at. A group
+# that stayed crowded after a look is looked at again when it has grown by as much as makes a group.
+_NEWLY_CROWDED = f"""
+SELECT crowded.tag
+FROM (
+    SELECT tag, count(DISTINCT m.memory_id) AS members
+    FROM memories AS m CROSS JOIN LATERAL unnest(m.tags) AS tag
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND {_MERGEABLE}
+      AND m.tags && %(tags)s AND tag = ANY(%(tags)s)
+    GROUP BY tag
+    HAVING count(DISTINCT m.memory_id) > %(above)s
+) AS crowded
+LEFT JOIN consolidation_groups AS g ON g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
+     AND g.tag = crowded.tag
+WHERE (g.members IS NULL OR g.members <= %(above)s OR crowded.members >= g.members + %(above)s)
+  AND NOT EXISTS (
+      SELECT FROM jobs AS j
+      WHERE j.tenant_id = %(tenant_id)s AND j.user_id = %(user_id)s
+        AND j.kind = 'consolidation' AND j.state IN ('queued', 'failed')
+        AND coalesce(j.params ->> 'tag', crowded.tag) = crowded.tag)
+ORDER BY crowded.members DESC, crowded.tag
+"""
+
+# Across users: a page of a tenant's users, each with whether one of their tags is crowded.
+_CROWDED_USERS = f"""
+SELECT u.user_id, EXISTS (
+    SELECT FROM memories AS m CROSS JOIN LATERAL unnest(m.tags) AS tag
+    WHERE m.tenant_id = u.tenant_id AND m.user_id = u.user_id AND {_MERGEABLE}
+      AND (%(tag)s::text IS NULL OR tag = %(tag)s)
+    GROUP BY tag
+    HAVING count(DISTINCT m.memory_id) > %(above)s)
+FROM users AS u
+WHERE u.tenant_id = %(tenant_id)s AND u.user_id > %(after)s AND u.erased_at IS NULL
+ORDER BY u.user_id
+LIMIT %(limit)s
+"""
+
+# What a person took out of a merge.
+_TAKEN_APART = """
+SELECT DISTINCT memory_id, related_memory_id
+FROM history
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+  AND action = 'restored' AND related_memory_id IS NOT NULL
+"""
+
+_MARK = """
+INSERT INTO consolidation_groups (tenant_id, user_id, tag, fingerprint, members, job_id)
+VALUES (%(tenant_id)s, %(user_id)s, %(tag)s, %(fingerprint)s, %(members)s, %(job_id)s)
+ON CONFLICT (tenant_id, user_id, tag) DO UPDATE
+SET fingerprint = EXCLUDED.fingerprint, members = EXCLUDED.members, job_id = EXCLUDED.job_id,
+    examined_at = clock_timestamp()
+"""
+
+_COPY_SOURCES = """
+INSERT INTO memory_sources (tenant_id, user_id, memory_id, conversation_id, message_id)
+SELECT DISTINCT tenant_id, user_id, %(into)s::uuid, conversation_id, message_id
+FROM memory_sources
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+ON CONFLICT DO NOTHING
+"""
+
+_COPY_MENTIONS = """
+WITH mention AS (
+    INSERT INTO entity_mentions (tenant_id, user_id, entity_id, memory_id)
+    SELECT DISTINCT tenant_id, user_id, entity_id, %(into)s::uuid
+    FROM entity_mentions
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+    ON CONFLICT DO NOTHING
+    RETURNING entity_id
+)
+UPDATE entities AS e SET mention_count = e.mention_count + 1
+FROM mention
+WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = mention.entity_id
+"""
+
+_SUCCESSORS = """
+WITH RECURSIVE followed (start, memory_id, steps) AS (
+    SELECT m.memory_id, m.superseded_by, 1
+    FROM memories AS m
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+      AND m.memory_id = ANY(%(memory_ids)s) AND m.status = 'superseded'
+    UNION ALL
+    SELECT f.start, m.superseded_by, f.steps + 1
+    FROM followed AS f
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.memory_id = f.memory_id
+    WHERE m.status = 'superseded' AND f.steps < 64
+)
+SELECT f.start, f.memory_id
+FROM followed AS f
+JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.memory_id = f.memory_id
+WHERE m.status <> 'superseded' AND m.source = 'consolidation'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Crowded:
+    """A tag that many memories share, and the last look at it: what was left, and whose look."""
+
+    tag: str
+    fingerprint: bytes | None
+    job_id: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A memory that may be merged, as the rules of consolidation see it."""
+
+    memory_id: UUID
+    version: int
+    type: str
+    content: str
+    origin: str
+    tags: Sequence[str]
+    valid_from: datetime
+    said_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a look at a tag left behind."""
+
+    tag: str
+    fingerprint: bytes
+    members: int
+
+
+async def read_crowded(
+    connection: Connection, scope: Scope, *, tag: str | None, above: int
+) -> list[Crowded]:
+    """The tags that more than `above` memories share, the largest first; only `tag` if given."""
+    cursor = await connection.execute(_CROWDED, {**_of(scope), "tag": tag, "above": above})
+    return [Crowded(*row) for row in await cursor.fetchall()]
+
+
+async def read_members(connection: Connection, scope: Scope, tags: Sequence[str]) -> list[Member]:
+    """Every memory with one of these tags that may be merged, the oldest first."""
+    cursor = await connection.execute(_MEMBERS, {**_of(scope), "tags": list(tags)})
+    return [Member(*row) for row in await cursor.fetchall()]
+
+
+async def newly_crowded(
+    connection: Connection, scope: Scope, tags: Sequence[str], *, above: int
+) -> list[str]:
+    """Those of some tags that a job should look at now."""
+    cursor = await connection.execute(
+        _NEWLY_CROWDED, {**_of(scope), "tags": list(tags), "above": above}
+    )
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def find_crowded_users(
+    connection: Connection, tenant_id: str, *, tag: str | None, above: int, after: str, limit: int
+) -> tuple[list[str], str | None]:
+    """The users with a crowded tag among the next `limit`, and where the next page begins."""
+    cursor = await connection.execute(
+        _CROWDED_USERS,
+        {"tenant_id": tenant_id, "tag": tag, "above": above, "after": after, "limit": limit},
+    )
+    rows = await cursor.fetchall()
+    return [row[0] for row in rows if row[1]], rows[-1][0] if len(rows) == limit else None
+
+
+async def taken_apart(
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
+) -> dict[UUID, set[UUID]]:
+    """For each memory the merges that a person has taken it out of."""
+    cursor = await connection.execute(_TAKEN_APART, {**_of(scope), "memory_ids": list(memory_ids)})
+    found: defaultdict[UUID, set[UUID]] = defaultdict(set)
+    for memory_id, merged in await cursor.fetchall():
+        found[memory_id].add(merged)
+    return dict(found)
+
+
+async def mark(
+    connection: Connection, scope: Scope, marks: Sequence[Mark], *, job_id: UUID | None
+) -> None:
+    """Note what looks have left behind."""
+    async with connection.cursor() as cursor:
+        await cursor.executemany(
+            _MARK,
+            [
+                {
+                    **_of(scope),
+                    "tag": each.tag,
+                    "fingerprint": each.fingerprint,
+                    "members": each.members,
+                    "job_id": job_id,
+                }
+                for each in marks
+            ],
+        )
+
+
+async def inherit(
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID], *, into: UUID
+) -> None:
+    """Give a merged memory the sources and the mentions of its originals."""
+    values = {**_of(scope), "memory_ids": list(memory_ids), "into": into}
+    await connection.execute(_COPY_SOURCES, values)
+    await connection.execute(_COPY_MENTIONS, values)
+
+
+async def find_successors(
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
+) -> dict[UUID, UUID]:
+    """For each of these memories that was merged the one that says it now, at the end of merges."""
+    cursor = await connection.execute(_SUCCESSORS, {**_of(scope), "memory_ids": list(memory_ids)})
+    return {row[0]: row[1] for row in await cursor.fetchall()}
+
+
+def _of(scope: Scope) -> Mapping[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -1,0 +1,121 @@
+"""Taking one conversation away: its rows, its name, and the jobs that read it.
+
+On the role hitherto_removal; the caller holds the user's and the conversation's row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hitherto_extraction.storage.retention import HeldMessage
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.models import Scope
+
+_MESSAGES = """
+SELECT conversation_id, message_no, message_id
+FROM messages
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
+ORDER BY message_no
+"""
+
+_CANCEL = """
+UPDATE jobs
+SET state = 'cancelled', finished_at = clock_timestamp(), lease_until = NULL,
+    claim_no = claim_no + 1, error = 'CANCELLED_BY_CALLER', error_reason = 'CANCELLED_BY_CALLER'
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s AND state IN ('queued', 'failed', 'running')
+"""
+
+# A job without a range owns nothing and cannot be run again: the numbers it knew may be given to
+# the messages of a new conversation of the same name.
+_DISOWN = """
+UPDATE jobs SET range_from = NULL, range_to = NULL, done_to = NULL
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
+"""
+
+_DROP_SOURCES = """
+DELETE FROM memory_sources
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND md5(conversation_id) = md5(%(conversation_id)s) AND conversation_id = %(conversation_id)s
+RETURNING memory_id
+"""
+
+_CLEAR = """
+UPDATE memories SET conversation_id = NULL
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
+RETURNING memory_id
+"""
+
+_DROP_FEEDBACK = """
+DELETE FROM feedback
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
+"""
+
+# The session of a conversation has its name.
+_DROP_SESSION = """
+DELETE FROM session_contexts
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND session_id = %(conversation_id)s
+"""
+
+_DROP_ACTIONS = """
+DELETE FROM pending_actions
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND session_id = %(conversation_id)s
+"""
+
+_DROP_RECENT = """
+UPDATE recent_items
+SET items = coalesce((SELECT jsonb_agg(i.item ORDER BY i.place)
+                      FROM jsonb_array_elements(items) WITH ORDINALITY AS i (item, place)
+                      WHERE i.item ->> 'id' <> %(conversation_id)s), '[]')
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+_DROP = """
+DELETE FROM conversations
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
+"""
+
+
+async def find_messages(
+    connection: Connection, scope: Scope, conversation_id: str
+) -> list[HeldMessage]:
+    """Every message of the conversation."""
+    cursor = await connection.execute(_MESSAGES, _key(scope, conversation_id))
+    return [HeldMessage(*row) for row in await cursor.fetchall()]
+
+
+async def cancel_jobs(connection: Connection, scope: Scope, conversation_id: str) -> int:
+    """End the jobs of the conversation that have not ended; none can be run again."""
+    cursor = await connection.execute(_CANCEL, _key(scope, conversation_id))
+    cancelled = cursor.rowcount
+    await connection.execute(_DISOWN, _key(scope, conversation_id))
+    return cancelled
+
+
+async def clear_name(connection: Connection, scope: Scope, conversation_id: str) -> int:
+    """Let memories no longer name the conversation; how many did."""
+    cursor = await connection.execute(_DROP_SOURCES, _key(scope, conversation_id))
+    named = {row[0] for row in await cursor.fetchall()}
+    cursor = await connection.execute(_CLEAR, _key(scope, conversation_id))
+    return len(named | {row[0] for row in await cursor.fetchall()})
+
+
+async def remove(connection: Connection, scope: Scope, conversation_id: str) -> None:
+    """Remove what is left of the conversation once its messages and its summary are gone."""
+    await connection.execute(_DROP_FEEDBACK, _key(scope, conversation_id))
+    for statement in (_DROP_SESSION, _DROP_ACTIONS, _DROP_RECENT):
+        await connection.execute(statement, _key(scope, conversation_id))
+    await connection.execute(_DROP, _key(scope, conversation_id))
+
+
+def _key(scope: Scope, conversation_id: str) -> dict[str, Any]:
+    return {
+        "tenant_id": scope.tenant_id,
+        "user_id": scope.user_id,
+        "conversation_id": conversation_id,
+    }

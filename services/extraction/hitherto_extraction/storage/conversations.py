@@ -1,0 +1,382 @@
+"""Conversations and their messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from hitherto_extraction.storage.sealed_rows import opened
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.places import message_place
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import Scope
+
+# Creates the conversation if it is new and locks its row either way: whoever accepts messages next
+# waits here, so that numbers follow the order of commits.
+_OPEN = """
+INSERT INTO conversations (tenant_id, user_id, conversation_id, time_zone)
+VALUES (%(tenant_id)s, %(user_id)s, %(conversation_id)s,
+        coalesce(%(time_zone)s, (SELECT u.time_zone FROM users AS u
+                                 WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s),
+                 'UTC'))
+ON CONFLICT (tenant_id, user_id, conversation_id) DO UPDATE
+SET updated_at = now(),
+    time_zone = coalesce(%(time_zone)s, (SELECT u.time_zone FROM users AS u
+                                         WHERE u.tenant_id = %(tenant_id)s
+                                           AND u.user_id = %(user_id)s),
+                         conversations.time_zone)
+RETURNING last_message_no, watermark
+"""
+
+_LOCK = """
+SELECT last_message_no, watermark
+FROM conversations
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
+FOR UPDATE
+"""
+
+_KNOWN = """
+SELECT message_id, role, content, message_no, sealed
+FROM messages
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
+  AND md5(message_id) IN (SELECT md5(wanted) FROM unnest(%(message_ids)s::text[]) AS wanted)
+  AND message_id = ANY(%(message_ids)s)
+"""
+
+_INSERT_MESSAGES = """
+INSERT INTO messages (tenant_id, user_id, conversation_id, message_no, message_id, role, name,
+                      content, said_at, context_items, pending_action_ids, metadata, sealed)
+SELECT %(tenant_id)s, %(user_id)s, %(conversation_id)s, m.message_no, m.message_id, m.role, m.name,
+       m.content, coalesce(m.said_at, now()), m.context_items,
+       ARRAY(SELECT jsonb_array_elements_text(m.pending_action_ids)), m.metadata, m.sealed
+FROM unnest(%(message_nos)s::int[], %(message_ids)s::text[], %(roles)s::text[], %(names)s::text[],
+            %(contents)s::text[], %(said_ats)s::timestamptz[], %(context_items)s::jsonb[],
+            %(pending_action_ids)s::jsonb[], %(metadatas)s::jsonb[], %(sealed)s::bytea[])
+     AS m (message_no, message_id, role, name, content, said_at, context_items,
+           pending_action_ids, metadata, sealed)
+"""
+
+_ADVANCE = """
+UPDATE conversations
+SET ended_at = CASE WHEN %(ended)s THEN now()
+                    WHEN last_message_no < %(last_message_no)s THEN NULL
+                    ELSE ended_at END,
+    last_message_no = %(last_message_no)s,
+    watermark = coalesce(%(watermark)s, watermark),
+    last_said_at = greatest(last_said_at,
+        CASE WHEN last_message_no < %(last_message_no)s
+             THEN coalesce(%(last_said_at)s, now()) END),
+    updated_at = now()
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
+"""
+
+_MOVE_WATERMARK = """
+UPDATE conversations SET watermark = %(watermark)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
+"""
+
+# Messages of people and of the assistant count; tool output and system text do not.
+_COUNT_PENDING = """
+SELECT count(*)
+FROM messages
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
+  AND role IN ('user', 'assistant')
+  AND message_no > (
+      SELECT watermark FROM conversations
+      WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+        AND conversation_id = %(conversation_id)s)
+"""
+
+_READ_RANGE = """
+SELECT message_no, message_id, role, name, content, said_at, lexical_no IS NOT NULL, sealed
+FROM messages
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
+  AND message_no BETWEEN %(range_from)s AND %(range_to)s
+ORDER BY message_no
+"""
+
+_SOME_SEALED = """
+SELECT EXISTS (SELECT FROM messages
+               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+                 AND conversation_id = %(conversation_id)s
+                 AND message_no = ANY(%(message_nos)s) AND sealed IS NOT NULL)
+"""
+
+# Across users: conversations that fell silent with messages no job owns and none waits for.
+_IDLE = """
+SELECT tenant_id, user_id, conversation_id
+FROM conversations
+WHERE watermark < last_message_no
+  AND updated_at < now() - make_interval(secs => %(idle_seconds)s)
+  AND NOT EXISTS (
+      SELECT FROM jobs
+      WHERE jobs.tenant_id = conversations.tenant_id AND jobs.user_id = conversations.user_id
+        AND jobs.conversation_id = conversations.conversation_id
+        AND jobs.range_to IS NULL AND jobs.state IN ('queued', 'failed', 'running'))
+ORDER BY updated_at
+LIMIT %(limit)s
+"""
+
+# What of a message is sealed, as its clear columns have it then.
+_EMPTY: dict[str, Any] = {"name": "", "content": "", "context_items": (), "metadata": {}}
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Where a conversation stands: its last message and the last one handed to a job."""
+
+    last_message_no: int
+    watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingMessage:
+    """A message as accepted from a caller; `said_at` is None if the caller gave no time."""
+
+    message_id: str
+    role: str
+    name: str
+    content: str
+    said_at: datetime | None
+    context_items: Sequence[Mapping[str, Any]] = ()
+    pending_action_ids: Sequence[str] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A message as a job reads it.
+
+    Attributes:
+        indexed: Whether it is in the keyword index already.
+        sealed: Whether it is held sealed, and so belongs into no index.
+    """
+
+    message_no: int
+    message_id: str
+    role: str
+    name: str
+    content: str
+    said_at: datetime
+    indexed: bool = False
+    sealed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KnownMessage:
+    """What is held under a message id that a caller sends again."""
+
+    role: str
+    content: str
+    message_no: int
+
+
+async def open_conversation(
+    connection: Connection, scope: Scope, conversation_id: str, *, time_zone: str | None
+) -> Counters:
+    """Create a conversation if it is new, and lock it.
+
+    Its times are meant in `time_zone`, else in the user's, else in the one it had before, else in
+    UTC.
+    """
+    cursor = await connection.execute(
+        _OPEN, {**_key(scope, conversation_id), "time_zone": time_zone}
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return Counters(*row)
+
+
+async def lock_conversation(
+    connection: Connection, scope: Scope, conversation_id: str
+) -> Counters | None:
+    """Lock a conversation that exists, or return None."""
+    cursor = await connection.execute(_LOCK, _key(scope, conversation_id))
+    row = await cursor.fetchone()
+    return Counters(*row) if row else None
+
+
+async def find_known(
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    message_ids: Sequence[str],
+    *,
+    key: UserKey | None = None,
+) -> dict[str, KnownMessage]:
+    """The messages of the conversation that already carry one of these ids.
+
+    Raises:
+        KeyNeeded: One of them is sealed, and there is no `key` to open it with.
+    """
+    cursor = await connection.execute(
+        _KNOWN, {**_key(scope, conversation_id), "message_ids": list(message_ids)}
+    )
+    known = {}
+    for message_id, role, content, message_no, sealed in await cursor.fetchall():
+        said = content
+        if sealed is not None:
+            said = _opened(key, sealed, conversation_id, message_id)["content"]
+        known[message_id] = KnownMessage(role, said, message_no)
+    return known
+
+
+async def insert_messages(
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    messages: Sequence[IncomingMessage],
+    *,
+    first_no: int,
+    key: UserKey | None = None,
+) -> None:
+    """Store messages, numbered from `first_no` in their order; sealed where there is a `key`."""
+    sealed = [
+        None if key is None else key.seal(_words(m), message_place(conversation_id, m.message_id))
+        for m in messages
+    ]
+    clear = [replace(m, **_EMPTY) for m in messages] if key is not None else messages
+    await connection.execute(
+        _INSERT_MESSAGES,
+        {
+            **_key(scope, conversation_id),
+            "message_nos": list(range(first_no, first_no + len(messages))),
+            "message_ids": [m.message_id for m in messages],
+            "roles": [m.role for m in messages],
+            "names": [m.name for m in clear],
+            "contents": [m.content for m in clear],
+            "said_ats": [m.said_at for m in messages],
+            "context_items": [Jsonb(list(m.context_items)) for m in clear],
+            "pending_action_ids": [Jsonb(list(m.pending_action_ids)) for m in messages],
+            "metadatas": [Jsonb(dict(m.metadata)) for m in clear],
+            "sealed": sealed,
+        },
+    )
+
+
+async def advance(
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    *,
+    last_message_no: int,
+    watermark: int | None,
+    last_said_at: datetime | None,
+    ended: bool,
+) -> None:
+    """Move the counters; `watermark` None leaves it. New messages reopen what had ended.
+
+    Only new messages move the time of the last one: `last_said_at`, or now where they carry none.
+    """
+    await connection.execute(
+        _ADVANCE,
+        {
+            **_key(scope, conversation_id),
+            "last_message_no": last_message_no,
+            "watermark": watermark,
+            "last_said_at": last_said_at,
+            "ended": ended,
+        },
+    )
+
+
+async def move_watermark(
+    connection: Connection, scope: Scope, conversation_id: str, *, watermark: int
+) -> None:
+    """Say up to where messages have been handed to jobs."""
+    await connection.execute(
+        _MOVE_WATERMARK, {**_key(scope, conversation_id), "watermark": watermark}
+    )
+
+
+async def count_pending(connection: Connection, scope: Scope, conversation_id: str) -> int:
+    """How many user and assistant messages no job owns yet."""
+    cursor = await connection.execute(_COUNT_PENDING, _key(scope, conversation_id))
+    row = await cursor.fetchone()
+    return int(row[0]) if row else 0
+
+
+async def read_messages(
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    range_from: int,
+    range_to: int,
+    *,
+    key: UserKey | None = None,
+) -> list[StoredMessage]:
+    """The messages of a range, in order.
+
+    Raises:
+        KeyNeeded: One of them is sealed, and there is no `key` to open it with.
+    """
+    cursor = await connection.execute(
+        _READ_RANGE,
+        {**_key(scope, conversation_id), "range_from": range_from, "range_to": range_to},
+    )
+    return [
+        _stored(StoredMessage(*row[:7]), row[7], conversation_id, key)
+        for row in await cursor.fetchall()
+    ]
+
+
+async def some_sealed(
+    connection: Connection, scope: Scope, conversation_id: str, message_nos: Sequence[int]
+) -> bool:
+    """Whether any of these messages is held sealed by now."""
+    cursor = await connection.execute(
+        _SOME_SEALED, {**_key(scope, conversation_id), "message_nos": list(message_nos)}
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return bool(row[0])
+
+
+async def find_idle(
+    connection: Connection, *, idle_seconds: float, limit: int
+) -> list[tuple[Scope, str]]:
+    """Conversations that have been silent for `idle_seconds` with messages nobody extracted."""
+    cursor = await connection.execute(_IDLE, {"idle_seconds": idle_seconds, "limit": limit})
+    return [(Scope(row[0], row[1]), row[2]) for row in await cursor.fetchall()]
+
+
+def _stored(
+    message: StoredMessage, sealed: bytes | None, conversation_id: str, key: UserKey | None
+) -> StoredMessage:
+    if sealed is None:
+        return message
+    words = _opened(key, sealed, conversation_id, message.message_id)
+    return replace(message, name=words["name"], content=words["content"], sealed=True)
+
+
+def _opened(
+    key: UserKey | None, sealed: bytes, conversation_id: str, message_id: str
+) -> dict[str, Any]:
+    return opened(key, sealed, message_place(conversation_id, message_id))
+
+
+def _words(message: IncomingMessage) -> dict[str, Any]:
+    return {
+        "content": message.content,
+        "name": message.name,
+        "context_items": list(message.context_items),
+        "metadata": dict(message.metadata),
+    }
+
+
+def _key(scope: Scope, conversation_id: str) -> dict[str, Any]:
+    return {
+        "tenant_id": scope.tenant_id,
+        "user_id": scope.user_id,
+        "conversation_id": conversation_id,
+    }

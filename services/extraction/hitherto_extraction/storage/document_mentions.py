@@ -1,0 +1,174 @@
+"""Which entities documents mention, and what these know from them.
+
+The callers hold the user's row. Works on hitherto_write and on hitherto_removal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.models import Scope
+
+# What a document's mention gave and no other document gives leaves the entity with it. Memories
+# have no say here: their spellings differ from the entity's name in case and diacritics only.
+_WITHDRAW = """
+WITH gone AS (
+    DELETE FROM document_mentions
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(document_id)s
+    RETURNING entity_id, names
+), lost AS (
+    SELECT gone.entity_id, ARRAY(
+        SELECT name FROM unnest(gone.names) AS name
+        WHERE NOT EXISTS (
+            SELECT FROM document_mentions AS other
+            WHERE other.tenant_id = %(tenant_id)s AND other.user_id = %(user_id)s
+              AND other.entity_id = gone.entity_id AND other.document_id <> %(document_id)s
+              AND name = ANY(other.names))) AS names
+    FROM gone
+)
+UPDATE entities AS e
+SET mention_count = greatest(e.mention_count - 1, 0),
+    aliases = ARRAY(SELECT alias FROM unnest(e.aliases) WITH ORDINALITY AS a (alias, place)
+                    WHERE alias <> ALL(lost.names) ORDER BY place),
+    metadata = CASE WHEN e.metadata ->> 'email' = ANY(lost.names)
+                    THEN e.metadata - 'email' ELSE e.metadata END
+FROM lost
+WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = lost.entity_id
+RETURNING e.entity_id
+"""
+
+_DROP_UNMENTIONED = """
+DELETE FROM entities AS e
+WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = ANY(%(entity_ids)s)
+  AND NOT EXISTS (
+      SELECT FROM entity_mentions AS em
+      WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id AND em.entity_id = e.entity_id)
+  AND NOT EXISTS (
+      SELECT FROM document_mentions AS dm
+      WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id AND dm.entity_id = e.entity_id)
+"""
+
+_FIND = """
+SELECT entity_id, type, name, name_key, aliases, coalesce(metadata ->> 'email', '')
+FROM entities
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND (name_key = ANY(%(name_keys)s::text[]) OR aliases && %(names)s::text[]
+       OR metadata ->> 'email' = ANY(%(names)s::text[]))
+ORDER BY mention_count, entity_id
+"""
+
+_INSERT = """
+INSERT INTO entities (tenant_id, user_id, entity_id, name, name_key, type, aliases, metadata)
+VALUES (%(tenant_id)s, %(user_id)s, %(entity_id)s, %(name)s, %(name_key)s, %(type)s, %(aliases)s,
+        jsonb_strip_nulls(jsonb_build_object('email', nullif(%(email)s::text, ''))))
+"""
+
+_UPDATE = """
+UPDATE entities
+SET name = %(name)s, name_key = %(name_key)s, aliases = %(aliases)s, updated_at = now(),
+    metadata = (metadata - 'email')
+        || jsonb_strip_nulls(jsonb_build_object('email', nullif(%(email)s::text, '')))
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = %(entity_id)s
+"""
+
+_MENTION = """
+INSERT INTO document_mentions (tenant_id, user_id, entity_id, document_id, names)
+VALUES (%(tenant_id)s, %(user_id)s, %(entity_id)s, %(document_id)s, %(names)s)
+"""
+
+_COUNT = """
+UPDATE entities SET mention_count = mention_count + 1
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = ANY(%(entity_ids)s)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class EntityRow:
+    """An entity; `email` is empty if no document gave one."""
+
+    entity_id: UUID
+    type: str
+    name: str
+    name_key: str
+    aliases: Sequence[str]
+    email: str
+
+
+async def withdraw(connection: Connection, scope: Scope, document_id: UUID) -> list[UUID]:
+    """Take back everything a document mentions; the entities it did."""
+    cursor = await connection.execute(_WITHDRAW, {**_of(scope), "document_id": document_id})
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def drop_unmentioned(connection: Connection, scope: Scope, entity_ids: Sequence[UUID]) -> int:
+    """Remove those of these entities that nothing mentions any more; how many."""
+    cursor = await connection.execute(
+        _DROP_UNMENTIONED, {**_of(scope), "entity_ids": list(entity_ids)}
+    )
+    return cursor.rowcount
+
+
+async def find(
+    connection: Connection, scope: Scope, *, name_keys: Sequence[str], names: Sequence[str]
+) -> list[EntityRow]:
+    """Entities by folded name, or by an alias or address as written; most mentioned last."""
+    cursor = await connection.execute(
+        _FIND, {**_of(scope), "name_keys": list(name_keys), "names": list(names)}
+    )
+    return [EntityRow(*row) for row in await cursor.fetchall()]
+
+
+async def write(
+    connection: Connection, scope: Scope, *, new: Sequence[EntityRow], changed: Sequence[EntityRow]
+) -> None:
+    """Store entities that are new, and others as they are now."""
+    async with connection.cursor() as cursor:
+        for statement, rows in ((_UPDATE, changed), (_INSERT, new)):
+            await cursor.executemany(
+                statement.encode(),
+                [
+                    {
+                        **_of(scope),
+                        "entity_id": row.entity_id,
+                        "type": row.type,
+                        "name": row.name,
+                        "name_key": row.name_key,
+                        "aliases": list(row.aliases),
+                        "email": row.email,
+                    }
+                    for row in rows
+                ],
+            )
+
+
+async def mention(
+    connection: Connection,
+    scope: Scope,
+    document_id: UUID,
+    entities: Sequence[tuple[UUID, Sequence[str]]],
+) -> None:
+    """Say which entities a document mentions, and by which names."""
+    async with connection.cursor() as cursor:
+        await cursor.executemany(
+            _MENTION,
+            [
+                {
+                    **_of(scope),
+                    "entity_id": entity_id,
+                    "document_id": document_id,
+                    "names": list(names),
+                }
+                for entity_id, names in entities
+            ],
+        )
+    await connection.execute(
+        _COUNT, {**_of(scope), "entity_ids": [entity_id for entity_id, _ in entities]}
+    )
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

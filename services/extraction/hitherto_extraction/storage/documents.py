@@ -1,0 +1,221 @@
+"""Documents as they were handed over: unique by user, source and the source's id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.models import Scope
+
+_FIND = """
+SELECT wanted.place, d.document_id, d.content_hash, d.ingested_hash, d.job_id
+FROM unnest(%(source_types)s::text[], %(source_ids)s::text[]) WITH ORDINALITY
+    AS wanted (source_type, source_id, place)
+JOIN documents AS d ON d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
+     AND d.source_type = wanted.source_type AND md5(d.source_id) = md5(wanted.source_id)
+     AND d.source_id = wanted.source_id
+"""
+
+_INSERT = """
+INSERT INTO documents (tenant_id, user_id, document_id, source_type, source_id, content_type, title,
+                       summary, content, author, metadata, source_created_at, content_hash)
+VALUES (%(tenant_id)s, %(user_id)s, %(document_id)s, %(source_type)s, %(source_id)s,
+        %(content_type)s, %(title)s, %(summary)s, %(content)s, %(author)s, %(metadata)s,
+        coalesce(%(created_at)s, clock_timestamp()), %(content_hash)s)
+"""
+
+# Its time at the source stays unless a new one is told.
+_REPLACE = """
+UPDATE documents
+SET content_type = %(content_type)s, title = %(title)s, summary = %(summary)s,
+    content = %(content)s, author = %(author)s, metadata = %(metadata)s,
+    source_created_at = coalesce(%(created_at)s, source_created_at),
+    content_hash = %(content_hash)s, updated_at = clock_timestamp()
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(document_id)s
+"""
+
+_ASSIGN = """
+UPDATE documents SET job_id = %(job_id)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND document_id = ANY(%(document_ids)s)
+"""
+
+_READ = """
+SELECT document_id, source_type, content_type, title, summary, content, author, metadata,
+       content_hash, ingested_hash
+FROM documents
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(document_id)s
+"""
+
+_STATE = """
+SELECT content_hash, ingested_hash, ingested_heading
+FROM documents
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(document_id)s
+"""
+
+_INGESTED = """
+UPDATE documents SET ingested_hash = content_hash, ingested_heading = %(heading)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(document_id)s
+"""
+
+_DELETE = """
+DELETE FROM documents
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND document_id = %(document_id)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingDocument:
+    """A document as a caller hands it over; `content_hash` is of everything in it."""
+
+    source_type: str
+    source_id: str
+    content_type: str
+    title: str
+    summary: str
+    content: str
+    author: str
+    created_at: datetime | None
+    metadata: Mapping[str, Any]
+    content_hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A document that is here already, which content it has, and which was made findable.
+
+    `job_id` is the job that reads, or has read, the present content.
+    """
+
+    document_id: UUID
+    content_hash: bytes
+    ingested_hash: bytes | None
+    job_id: UUID | None
+
+    @property
+    def lags(self) -> bool:
+        """Whether its present content is yet to be read by a job."""
+        return self.ingested_hash != self.content_hash
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """What a job reads of a document."""
+
+    document_id: UUID
+    source_type: str
+    content_type: str
+    title: str
+    summary: str
+    content: str
+    author: str
+    metadata: Mapping[str, Any]
+    content_hash: bytes
+    ingested_hash: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Which content a document has, which was made findable, and with what heading."""
+
+    content_hash: bytes
+    ingested_hash: bytes | None
+    heading: str
+
+
+async def find(
+    connection: Connection, scope: Scope, sources: Sequence[tuple[str, str]]
+) -> dict[int, Held]:
+    """The documents of these (source_type, source_id) that are known, by place in the list."""
+    cursor = await connection.execute(
+        _FIND,
+        {
+            **_of(scope),
+            "source_types": [source_type for source_type, _ in sources],
+            "source_ids": [source_id for _, source_id in sources],
+        },
+    )
+    return {int(row[0]) - 1: Held(*row[1:]) for row in await cursor.fetchall()}
+
+
+async def store(
+    connection: Connection,
+    scope: Scope,
+    *,
+    new: Mapping[UUID, IncomingDocument],
+    changed: Mapping[UUID, IncomingDocument],
+) -> None:
+    """Store documents under their ids: those that are new, and those that have other content."""
+    async with connection.cursor() as cursor:
+        for statement, documents in ((_INSERT, new), (_REPLACE, changed)):
+            await cursor.executemany(
+                statement.encode(),
+                [
+                    {
+                        **_of(scope),
+                        "document_id": document_id,
+                        "source_type": document.source_type,
+                        "source_id": document.source_id,
+                        "content_type": document.content_type,
+                        "title": document.title,
+                        "summary": document.summary,
+                        "content": document.content,
+                        "author": document.author,
+                        "metadata": Jsonb(document.metadata),
+                        "created_at": document.created_at,
+                        "content_hash": document.content_hash,
+                    }
+                    for document_id, document in documents.items()
+                ],
+            )
+
+
+async def assign(
+    connection: Connection, scope: Scope, document_ids: Sequence[UUID], job_id: UUID
+) -> None:
+    """Say which job reads the present content of these documents."""
+    await connection.execute(
+        _ASSIGN, {**_of(scope), "document_ids": list(document_ids), "job_id": job_id}
+    )
+
+
+async def read(connection: Connection, scope: Scope, document_id: UUID) -> StoredDocument | None:
+    """The whole document, or None if it is gone."""
+    cursor = await connection.execute(_READ, {**_of(scope), "document_id": document_id})
+    row = await cursor.fetchone()
+    return StoredDocument(*row) if row else None
+
+
+async def read_state(connection: Connection, scope: Scope, document_id: UUID) -> State | None:
+    """What a job compares before it writes; None if the document is gone."""
+    cursor = await connection.execute(_STATE, {**_of(scope), "document_id": document_id})
+    row = await cursor.fetchone()
+    return State(*row) if row else None
+
+
+async def mark_ingested(
+    connection: Connection, scope: Scope, document_id: UUID, *, heading: str
+) -> None:
+    """Say that chunks and mentions are those of the present content."""
+    await connection.execute(
+        _INGESTED, {**_of(scope), "document_id": document_id, "heading": heading}
+    )
+
+
+async def delete(connection: Connection, scope: Scope, document_id: UUID) -> int:
+    """Remove the document itself, of which nothing else is left; 1, or 0 if there was none.
+
+    The role is hitherto_removal.
+    """
+    cursor = await connection.execute(_DELETE, {**_of(scope), "document_id": document_id})
+    return cursor.rowcount
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -1,0 +1,299 @@
+"""Whole memories: read everything about one, write its next version.
+
+For changes by hand and by upkeep, which may touch any field. What an extraction changes has its
+own, narrower statements in `memories`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from hitherto_extraction.storage import memories
+from hitherto_extraction.storage.sealed_words import WORDS, clear_words, open_words, seal_words
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.needed import KeyNeeded
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.errors import NotFound
+from hitherto_shared.models import Memory, Scope, SourceRef
+
+_READ = """
+SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
+       m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
+       m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
+       m.superseded_by, m.supersedes, m.version, m.job_id,
+       coalesce(a.access_count, 0), a.last_accessed_at,
+       ARRAY(SELECT ARRAY[s.conversation_id, s.message_id]
+             FROM memory_sources AS s
+             WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
+               AND s.memory_id = m.memory_id
+             ORDER BY s.conversation_id, s.message_id),
+       ARRAY(SELECT e.name
+             FROM entity_mentions AS em
+             JOIN entities AS e ON e.tenant_id = em.tenant_id AND e.user_id = em.user_id
+                  AND e.entity_id = em.entity_id
+             WHERE em.tenant_id = m.tenant_id AND em.user_id = m.user_id
+               AND em.memory_id = m.memory_id
+             ORDER BY e.name),
+       m.said_at, m.challenges, m.lexical_no, m.lexical_length, m.embedding_state, m.sealed
+FROM memories AS m
+LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
+     AND a.memory_id = m.memory_id
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+  AND m.memory_id = ANY(%(memory_ids)s)
+"""
+
+_WRITE = """
+UPDATE memories
+SET version = version + 1,
+    text_version = CASE WHEN coalesce(%(reworded)s, content <> %(content)s) THEN version + 1
+                        ELSE text_version END,
+    type = %(type)s, content = %(content)s, detail = %(detail)s,
+    importance = %(importance)s, confidence = %(confidence)s, origin = %(origin)s,
+    status = %(status)s, tags = %(tags)s, keywords = %(keywords)s, context = %(context)s,
+    metadata = %(metadata)s, sensitive = %(sensitive)s, valid_from = %(valid_from)s,
+    valid_to = %(valid_to)s, expires_at = %(expires_at)s, superseded_by = %(superseded_by)s,
+    supersedes = %(supersedes)s, challenges = %(challenges)s, said_at = %(said_at)s,
+    lexical_no = %(lexical_no)s, lexical_length = %(lexical_length)s,
+    embedding_state = %(embedding_state)s, sealed = %(sealed)s,
+    updated_at = greatest(updated_at, %(at)s), job_id = %(job_id)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+"""
+
+
+_COMPLETE = """
+UPDATE memories
+SET metadata = %(metadata)s, context = %(context)s, expires_at = %(expires_at)s,
+    sensitive = %(sensitive)s, sealed = %(sealed)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A memory with what only the write side knows of it.
+
+    Attributes:
+        memory: As callers see it.
+        said_at: Event time of the newest evidence behind its wording.
+        challenges: What it would contradict if review let it through.
+        lexical_no: Its number in the keyword index.
+        lexical_length: Length of the indexed text in terms.
+        embedding_state: pending, stored, refused or sealed.
+        sealed: Whether its words are stored sealed; here they are open.
+    """
+
+    memory: Memory
+    said_at: datetime
+    challenges: Sequence[UUID]
+    lexical_no: int
+    lexical_length: int
+    embedding_state: str
+    sealed: bool = False
+
+
+async def read(
+    connection: Connection,
+    scope: Scope,
+    memory_ids: Sequence[UUID],
+    key: UserKey | None = None,
+) -> dict[UUID, Edited]:
+    """These memories as they are now, by id; ids that the user does not have are left out.
+
+    Raises:
+        KeyNeeded: One of them is sealed, and there is no key.
+    """
+    cursor = await connection.execute(_READ, {**_of(scope), "memory_ids": list(memory_ids)})
+    return {row[0]: _edited(row, key) for row in await cursor.fetchall()}
+
+
+async def read_one(
+    connection: Connection, scope: Scope, memory_id: UUID, key: UserKey | None = None
+) -> Edited:
+    """One memory.
+
+    Raises:
+        NotFound: The user has no memory of this id.
+        KeyNeeded: It is sealed, and there is no key.
+    """
+    found = await read(connection, scope, [memory_id], key)
+    if memory_id not in found:
+        raise NotFound(
+            "this user has no such memory",
+            reason="MEMORY_NOT_FOUND",
+            metadata={"memory_id": str(memory_id)},
+        )
+    return found[memory_id]
+
+
+async def write_version(
+    connection: Connection,
+    scope: Scope,
+    after: Edited,
+    *,
+    at: datetime,
+    job_id: UUID | None = None,
+    key: UserKey | None = None,
+    reworded: bool | None = None,
+) -> None:
+    """Store `after` as the next version of its memory and keep the one before.
+
+    The caller holds the user's row, read the memory under that lock, and sees to index, vectors
+    and history where they change. `version`, `updated_at`, sources, entities and access counters
+    of `after` are not written from it.
+
+    Args:
+        connection: In the caller's transaction.
+        scope: Whose.
+        after: What the memory is to be; it is stored sealed if it says so.
+        at: The database's clock.
+        job_id: The job that does it, if one does.
+        key: The user's; what is to be sealed needs it.
+        reworded: Whether its content changes, which two sealed versions do not show; None: as the
+            columns tell.
+
+    Raises:
+        KeyNeeded: It is to be sealed, and there is no key.
+    """
+    memory = after.memory
+    values = {
+        **_of(scope),
+        "memory_id": memory.memory_id,
+        "type": memory.type,
+        "importance": memory.importance,
+        "confidence": memory.confidence,
+        "origin": memory.origin,
+        "status": memory.status,
+        "sensitive": memory.sensitive,
+        "valid_from": memory.valid_from,
+        "valid_to": memory.valid_to,
+        "expires_at": memory.expires_at,
+        "superseded_by": memory.superseded_by,
+        "supersedes": list(memory.supersedes),
+        "challenges": list(after.challenges),
+        "said_at": after.said_at,
+        "lexical_no": after.lexical_no,
+        "lexical_length": after.lexical_length,
+        "embedding_state": after.embedding_state,
+        "at": at,
+        "job_id": job_id,
+        "reworded": reworded,
+        **_stored(after, key),
+    }
+    await memories.keep_version(connection, values)
+    await connection.execute(_WRITE, values)
+    await memories.mirror_status(connection, values)
+
+
+async def complete_version(
+    connection: Connection, scope: Scope, after: Edited, *, key: UserKey | None = None
+) -> None:
+    """Add what only a caller knows to a version that this transaction has made.
+
+    Raises:
+        KeyNeeded: The version is sealed, and there is no key.
+    """
+    memory = after.memory
+    await connection.execute(
+        _COMPLETE,
+        {
+            **_of(scope),
+            "memory_id": memory.memory_id,
+            "expires_at": memory.expires_at,
+            "sensitive": memory.sensitive,
+            **_stored(after, key),
+        },
+    )
+
+
+def _stored(after: Edited, key: UserKey | None) -> dict[str, Any]:
+    """The columns with the words of a memory, sealed or in clear."""
+    memory = after.memory
+    words = {name: getattr(memory, name) for name in WORDS}
+    if not after.sealed:
+        return clear_words(words)
+    if key is None:
+        raise KeyNeeded
+    return seal_words(key, memory.memory_id, words)
+
+
+def shown(memory: Memory) -> dict[str, Any]:
+    """What the history keeps of a memory, as JSON."""
+    return {
+        "type": memory.type,
+        "content": memory.content,
+        "detail": memory.detail,
+        "importance": memory.importance,
+        "confidence": memory.confidence,
+        "origin": memory.origin,
+        "status": memory.status,
+        "tags": list(memory.tags),
+        "keywords": list(memory.keywords),
+        "context": dict(memory.context),
+        "metadata": dict(memory.metadata),
+        "valid_from": memory.valid_from.isoformat(),
+        "valid_to": memory.valid_to.isoformat() if memory.valid_to else None,
+        "expires_at": memory.expires_at.isoformat() if memory.expires_at else None,
+        "superseded_by": str(memory.superseded_by) if memory.superseded_by else None,
+    }
+
+
+def difference(
+    before: Memory, after: Memory, *, sealed: bool = False
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields that differ, as they were and as they became; of what is sealed without words."""
+    old, new = shown(before), shown(after)
+    hidden = WORDS if sealed else ()
+    changed = [name for name in old if old[name] != new[name] and name not in hidden]
+    return {name: old[name] for name in changed}, {name: new[name] for name in changed}
+
+
+def _edited(row: tuple[Any, ...], key: UserKey | None) -> Edited:
+    sealed = row[34]
+    memory = _memory(row)
+    if sealed is not None:
+        words = open_words(key, memory.memory_id, sealed)
+        # What it mentioned before it was sealed is about to be swept out.
+        memory = replace(memory, entities=[], **{name: words[name] for name in WORDS})
+    return Edited(memory, row[29], row[30], row[31], row[32], row[33], sealed is not None)
+
+
+def _memory(row: tuple[Any, ...]) -> Memory:
+    return Memory(
+        memory_id=row[0],
+        user_id=row[1],
+        type=row[2],
+        content=row[3],
+        importance=row[4],
+        confidence=row[5],
+        source=row[6],
+        origin=row[7],
+        status=row[8],
+        valid_from=row[9],
+        created_at=row[10],
+        updated_at=row[11],
+        detail=row[12],
+        tags=row[13],
+        keywords=row[14],
+        context=row[15],
+        metadata=row[16],
+        sensitive=row[17],
+        conversation_id=row[18],
+        valid_to=row[19],
+        expires_at=row[20],
+        superseded_by=row[21],
+        supersedes=row[22],
+        version=row[23],
+        job_id=row[24],
+        access_count=row[25],
+        last_accessed_at=row[26],
+        sources=[SourceRef(*pair) for pair in row[27]],
+        entities=row[28],
+    )
+
+
+def _of(scope: Scope) -> Mapping[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

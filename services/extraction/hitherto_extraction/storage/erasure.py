@@ -1,0 +1,370 @@
+"""Removing everything that is held of a user, in steps, and the mark and receipt that stay.
+
+On the role hitherto_removal. Every step holds the row of the receipt, counts there what it
+removed, and does nothing once the receipt is complete: several calls at once share the work, and
+what a crash cut off is neither lost nor counted twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg import errors, sql
+from psycopg.types.json import Jsonb
+
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.models import Scope
+
+_COLUMNS = """receipt_id, user_hash, erased_at, counts, signed_payload, signature, key_id,
+       reinstated_at"""
+
+_FIND_MARK = f"""
+SELECT {_COLUMNS}
+FROM erased_users
+WHERE tenant_id = %(tenant_id)s AND user_hash = %(user_hash)s AND reinstated_at IS NULL
+FOR UPDATE
+"""
+
+_READ = f"""
+SELECT {_COLUMNS}
+FROM erased_users
+WHERE tenant_id = %(tenant_id)s AND receipt_id = %(receipt_id)s
+"""
+
+_HOLD = f"{_READ}FOR UPDATE\n"
+
+_ENSURE_USER = """
+INSERT INTO users (tenant_id, user_id) VALUES (%(tenant_id)s, %(user_id)s)
+ON CONFLICT (tenant_id, user_id) DO NOTHING
+"""
+
+# The fence: whoever writes about the user holds the row, or asks for it and finds this.
+_FENCE = """
+UPDATE users SET erased_at = clock_timestamp()
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+_LOCK_USER = """
+SELECT user_id FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+FOR UPDATE
+"""
+
+_MARK = """
+INSERT INTO erased_users (tenant_id, receipt_id, user_hash, hash_key_id, counts)
+VALUES (%(tenant_id)s, %(receipt_id)s, %(user_hash)s, %(hash_key_id)s, %(counts)s)
+"""
+
+_COUNT = """
+UPDATE erased_users
+SET counts = counts || jsonb_build_object(
+        %(table)s::text, coalesce((counts ->> %(table)s::text)::bigint, 0) + %(removed)s::bigint)
+WHERE tenant_id = %(tenant_id)s AND receipt_id = %(receipt_id)s
+"""
+
+_COMPLETE = """
+UPDATE erased_users
+SET erased_at = %(erased_at)s, signed_payload = %(signed_payload)s, signature = %(signature)s,
+    key_id = %(key_id)s
+WHERE tenant_id = %(tenant_id)s AND receipt_id = %(receipt_id)s
+"""
+
+_REINSTATE = """
+UPDATE erased_users SET reinstated_at = clock_timestamp()
+WHERE tenant_id = %(tenant_id)s AND receipt_id = %(receipt_id)s
+"""
+
+# A row that is changed meanwhile has another place then, and is found by the next step.
+_DELETE_SOME = """
+DELETE FROM {table}
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND ctid = ANY (ARRAY(SELECT ctid FROM {table}
+                        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+                        LIMIT %(limit)s))
+"""
+
+_DELETE_JOBS = """
+DELETE FROM jobs
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND job_id = ANY (ARRAY(SELECT job_id FROM jobs
+                          WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+                          LIMIT %(limit)s))
+RETURNING job_id
+"""
+
+# The tenant has paid, and what it may spend on a day counts it.
+_MOVE_USAGE = """
+WITH moved AS (
+    DELETE FROM usage_ledger
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND ctid = ANY (ARRAY(SELECT ctid FROM usage_ledger
+                            WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+                            LIMIT %(limit)s))
+    RETURNING day, job_id, stage, model, kind, calls, input_tokens, output_tokens, cost_usd
+)
+INSERT INTO usage_ledger (tenant_id, user_id, day, job_id, stage, model, kind, calls, input_tokens,
+                          output_tokens, cost_usd)
+SELECT %(tenant_id)s, '', day, job_id, stage, model, kind, calls, input_tokens, output_tokens,
+       cost_usd
+FROM moved
+ON CONFLICT (tenant_id, user_id, day, job_id, stage, model) DO UPDATE
+SET calls = usage_ledger.calls + EXCLUDED.calls,
+    input_tokens = usage_ledger.input_tokens + EXCLUDED.input_tokens,
+    output_tokens = usage_ledger.output_tokens + EXCLUDED.output_tokens,
+    cost_usd = usage_ledger.cost_usd + EXCLUDED.cost_usd
+"""
+
+_DELETE_KEYS = """
+DELETE FROM idempotency_keys
+WHERE tenant_id = %(tenant_id)s AND user_ids @> ARRAY[%(user_id)s::text]
+  AND user_ids <@ ARRAY[%(user_id)s::text]
+"""
+
+# Of a call about several users the others' part stays.
+_CUT_KEYS = """
+UPDATE idempotency_keys AS k
+SET user_ids = array_remove(k.user_ids, %(user_id)s::text),
+    resource_ids = ARRAY(
+        SELECT made.id FROM unnest(k.resource_ids) WITH ORDINALITY AS made (id, place)
+        WHERE made.id NOT IN (SELECT j.job_id::text FROM jobs AS j
+                              WHERE j.tenant_id = %(tenant_id)s AND j.user_id = %(user_id)s)
+        ORDER BY made.place)
+WHERE k.tenant_id = %(tenant_id)s AND k.user_ids @> ARRAY[%(user_id)s::text]
+"""
+
+# A key that is left without anybody may act for nobody, and ends.
+_CUT_LISTS = """
+UPDATE api_keys
+SET user_ids = array_remove(user_ids, %(user_id)s::text),
+    revoked_at = CASE WHEN cardinality(array_remove(user_ids, %(user_id)s::text)) = 0
+                      THEN coalesce(revoked_at, clock_timestamp()) ELSE revoked_at END
+WHERE tenant_id = %(tenant_id)s AND user_ids @> ARRAY[%(user_id)s::text]
+"""
+
+_LISTED = """
+SELECT EXISTS (SELECT FROM api_keys
+               WHERE tenant_id = %(tenant_id)s AND user_ids @> ARRAY[%(user_id)s::text])
+"""
+
+_LEFT = """
+SELECT EXISTS (SELECT FROM {table}
+               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s)
+"""
+
+_DELETE_USER = """
+DELETE FROM users WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+USERS = "users"
+JOBS = "jobs"
+USAGE = "usage_ledger"
+KEYS = "idempotency_keys"
+CREDENTIALS = "api_keys"
+PROFILES = "profiles"
+"""The tables that are not emptied like the others."""
+
+
+class StillHeld(Exception):
+    """Others have written rows about the user while these were being removed: go round again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What was removed of a user; `erased_at` is None while something is left."""
+
+    receipt_id: UUID
+    user_hash: str
+    erased_at: datetime | None
+    counts: Mapping[str, int]
+    signed_payload: str | None
+    signature: bytes | None
+    key_id: str | None
+    reinstated_at: datetime | None
+
+
+async def find_mark(connection: Connection, scope: Scope, user_hash: str) -> Receipt | None:
+    """The receipt of a user who is erased or being erased, whose row it locks."""
+    cursor = await connection.execute(
+        _FIND_MARK.encode(), {"tenant_id": scope.tenant_id, "user_hash": user_hash}
+    )
+    row = await cursor.fetchone()
+    return Receipt(*row) if row else None
+
+
+async def begin(
+    connection: Connection, scope: Scope, receipt_id: UUID, *, user_hash: str, hash_key_id: str
+) -> None:
+    """Put up the fence and the mark: from the commit on nothing new is written about the user.
+
+    The caller keeps all others out (`erased.keep_all_out`).
+    """
+    made = (await connection.execute(_ENSURE_USER, _of(scope))).rowcount
+    await connection.execute(_LOCK_USER, _of(scope))
+    await connection.execute(_FENCE, _of(scope))
+    await connection.execute(
+        _MARK,
+        {
+            "tenant_id": scope.tenant_id,
+            "receipt_id": receipt_id,
+            "user_hash": user_hash,
+            "hash_key_id": hash_key_id,
+            "counts": Jsonb({USERS: 1 - made}),
+        },
+    )
+
+
+async def hold(connection: Connection, tenant_id: str, receipt_id: UUID) -> Receipt:
+    """The receipt as it is now; no other call erases this user until the transaction ends."""
+    return await _receipt(connection, _HOLD, tenant_id, receipt_id)
+
+
+async def read(connection: Connection, tenant_id: str, receipt_id: UUID) -> Receipt:
+    """The receipt as it is now."""
+    return await _receipt(connection, _READ, tenant_id, receipt_id)
+
+
+async def remove_some(
+    connection: Connection, scope: Scope, receipt_id: UUID, table: str, *, limit: int
+) -> int:
+    """Remove up to `limit` rows of the user from a table and count them on the receipt.
+
+    Raises:
+        StillHeld: Somebody has put rows below these meanwhile.
+    """
+    values = {**_of(scope), "limit": limit}
+    if table == USAGE:
+        removed = (await connection.execute(_MOVE_USAGE, values)).rowcount
+    else:
+        statement = sql.SQL(_DELETE_SOME).format(table=sql.Identifier(table))
+        try:
+            removed = (await connection.execute(statement, values)).rowcount
+        except errors.ForeignKeyViolation:
+            raise StillHeld from None
+    if removed:
+        await _count(connection, scope, receipt_id, table, removed)
+    return removed
+
+
+async def remove_jobs(
+    connection: Connection, scope: Scope, receipt_id: UUID, *, limit: int
+) -> list[UUID]:
+    """Remove up to `limit` jobs of the user; the caller tells whoever waits for them."""
+    cursor = await connection.execute(_DELETE_JOBS, {**_of(scope), "limit": limit})
+    removed = [row[0] for row in await cursor.fetchall()]
+    if removed:
+        await _count(connection, scope, receipt_id, JOBS, len(removed))
+    return removed
+
+
+async def remove_keys(connection: Connection, scope: Scope, receipt_id: UUID) -> None:
+    """Remove what is kept of calls about the user, as long as the user's jobs are there."""
+    removed = (await connection.execute(_DELETE_KEYS, _of(scope))).rowcount
+    removed += (await connection.execute(_CUT_KEYS, _of(scope))).rowcount
+    await _count(connection, scope, receipt_id, KEYS, removed)
+
+
+async def leave_lists(connection: Connection, scope: Scope, receipt_id: UUID) -> None:
+    """Take the user off the lists of API keys; a key whose list is empty then is revoked."""
+    cut = (await connection.execute(_CUT_LISTS, _of(scope))).rowcount
+    await _count(connection, scope, receipt_id, CREDENTIALS, cut)
+
+
+async def remove_user(connection: Connection, scope: Scope) -> None:
+    """Remove the user's row; it waits for everybody who still holds it.
+
+    Raises:
+        StillHeld: Something of the user is left.
+    """
+    try:
+        await connection.execute(_DELETE_USER, _of(scope))
+    except errors.ForeignKeyViolation:
+        raise StillHeld from None
+
+
+async def require_none_left(connection: Connection, scope: Scope, tables: Sequence[str]) -> None:
+    """See that no table and no list of an API key names the user any more.
+
+    Raises:
+        StillHeld: One does.
+    """
+    for table in tables:
+        cursor = await connection.execute(
+            sql.SQL(_LEFT).format(table=sql.Identifier(table)), _of(scope)
+        )
+        row = await cursor.fetchone()
+        if row is not None and row[0]:
+            raise StillHeld
+    cursor = await connection.execute(_LISTED, _of(scope))
+    row = await cursor.fetchone()
+    if row is not None and row[0]:
+        raise StillHeld
+
+
+async def complete(
+    connection: Connection,
+    tenant_id: str,
+    receipt_id: UUID,
+    *,
+    erased_at: datetime,
+    signed_payload: str,
+    signature: bytes,
+    key_id: str,
+) -> None:
+    """Close the receipt."""
+    await connection.execute(
+        _COMPLETE,
+        {
+            "tenant_id": tenant_id,
+            "receipt_id": receipt_id,
+            "erased_at": erased_at,
+            "signed_payload": signed_payload,
+            "signature": signature,
+            "key_id": key_id,
+        },
+    )
+
+
+async def reinstate(connection: Connection, tenant_id: str, receipt_id: UUID) -> None:
+    """Let the user be written again; the receipt stays."""
+    await connection.execute(_REINSTATE, {"tenant_id": tenant_id, "receipt_id": receipt_id})
+
+
+async def count_tables(
+    connection: Connection, scope: Scope, receipt_id: UUID, tables: Sequence[str]
+) -> None:
+    """Name tables on the receipt that held nothing."""
+    for table in tables:
+        await _count(connection, scope, receipt_id, table, 0)
+
+
+async def _count(
+    connection: Connection, scope: Scope, receipt_id: UUID, table: str, removed: int
+) -> None:
+    await connection.execute(
+        _COUNT,
+        {
+            "tenant_id": scope.tenant_id,
+            "receipt_id": receipt_id,
+            "table": table,
+            "removed": removed,
+        },
+    )
+
+
+async def _receipt(
+    connection: Connection, statement: str, tenant_id: str, receipt_id: UUID
+) -> Receipt:
+    cursor = await connection.execute(
+        statement.encode(), {"tenant_id": tenant_id, "receipt_id": receipt_id}
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return Receipt(*row)
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -1,0 +1,185 @@
+"""Reading every row that is held of a user, as JSON, in one snapshot and bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from psycopg import sql
+
+from hitherto_extraction.storage import erased, users
+from hitherto_extraction.storage.holdings import Holding
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.errors import WrongState
+from hitherto_shared.models import Scope
+
+_FETCHED_AT_ONCE = 50
+"""Rows in memory at a time; the largest is a message with its metadata."""
+
+_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+
+_ROWS = """
+SELECT row_to_json(shown)::text, {sealed}
+FROM {table} AS held CROSS JOIN LATERAL (SELECT {columns}) AS shown
+WHERE held.tenant_id = %(tenant_id)s AND held.{by} = %(user)s
+ORDER BY {key}
+"""
+
+_HAS_SEALED = """
+SELECT EXISTS (SELECT FROM {table}
+               WHERE tenant_id = %(tenant_id)s AND user_id = %(user)s AND {which})
+"""
+
+# Calls are kept under the keys of callers and name their users in a list. Of a call about several
+# users the others' jobs are left out; not every id is a UUID, as a job's is.
+_CALLS = """
+SELECT row_to_json(held)::text, NULL
+FROM (SELECT k.tenant_id, k.rpc, k.key, ARRAY[%(user)s::text] AS user_ids,
+             ARRAY(SELECT made.id
+                   FROM unnest(k.resource_ids) WITH ORDINALITY AS made (id, place)
+                   WHERE NOT EXISTS (
+                       SELECT FROM jobs AS j
+                       WHERE j.job_id =
+                           CASE WHEN made.id ~
+                                   '^[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}$'
+                               THEN made.id::uuid END
+                         AND j.tenant_id = %(tenant_id)s AND j.user_id <> %(user)s)
+                   ORDER BY made.place) AS resource_ids,
+             k.created_at
+      FROM idempotency_keys AS k
+      WHERE k.tenant_id = %(tenant_id)s AND k.user_ids @> ARRAY[%(user)s::text]
+      ORDER BY k.rpc, k.key) AS held
+"""
+
+# Of a key for several users the others are left out, and so is what is secret.
+_LISTS = """
+SELECT row_to_json(held)::text, NULL
+FROM (SELECT key_id, tenant_id, name, scopes, user_id, ARRAY[%(user)s::text] AS user_ids,
+             departments, capabilities, created_at, expires_at, revoked_at
+      FROM api_keys
+      WHERE tenant_id = %(tenant_id)s AND user_ids @> ARRAY[%(user)s::text]
+        AND user_id IS DISTINCT FROM %(user)s
+      ORDER BY key_id) AS held
+"""
+
+_PERSON = """
+SELECT created_at, erased_at IS NOT NULL
+FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+CALLS = "idempotency_keys"
+CREDENTIALS = "api_keys"
+
+# Numbers that a model made of a text which is exported itself.
+_DERIVED_TYPES = frozenset({"halfvec", "vector", "sparsevec", "bit", "bit varying"})
+DERIVED_TABLES = frozenset({"sealed_embeddings"})
+"""Tables of which only such numbers are sealed."""
+# Ciphertext: whoever takes the own data along is to have the text.
+_SEALED = "sealed"
+# Says of a reply that the user's key sealed it.
+_OF_USER_KEY = "of_user_key"
+# With these somebody could act as the user, or link what an erase is to unlink.
+_SECRETS = frozenset({("api_keys", "secret_hash"), ("users", "audit_key")})
+
+
+async def take_snapshot(connection: Connection) -> datetime:
+    """Let the transaction see one moment to its end; that moment. The first statement in it."""
+    await connection.execute(_SNAPSHOT)
+    return await users.database_now(connection)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a user stands.
+
+    Attributes:
+        may_be_read: False for a user who is erased or being erased: nothing is told of such a one.
+        since: When the user's row was made; None if there is none.
+    """
+
+    may_be_read: bool
+    since: datetime | None
+
+    def ended_by(self, now: Standing) -> bool:
+        """Whether the user was erased between this and `now`, also if then reinstated."""
+        return not now.may_be_read or (self.since is not None and now.since != self.since)
+
+
+async def read_standing(connection: Connection, scope: Scope) -> Standing:
+    """How the user stands, as far as the connection sees."""
+    cursor = await connection.execute(
+        _PERSON, {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
+    )
+    row = await cursor.fetchone()
+    if row is not None:
+        return Standing(not row[1], row[0])
+    try:
+        await erased.refuse_erased(connection, scope)
+    except WrongState:
+        return Standing(False, None)
+    return Standing(True, None)
+
+
+async def has_sealed(connection: Connection, scope: Scope, among: Sequence[Holding]) -> bool:
+    """Whether anything that is exported of the user was sealed with the user's key."""
+    for holding in among:
+        if _SEALED in holding.columns and holding.name not in DERIVED_TABLES:
+            which: sql.Composable = sql.SQL("sealed IS NOT NULL")
+        elif _OF_USER_KEY in holding.columns:
+            which = sql.Identifier(_OF_USER_KEY)
+        else:
+            continue
+        cursor = await connection.execute(
+            sql.SQL(_HAS_SEALED).format(table=sql.Identifier(holding.name), which=which),
+            {"tenant_id": scope.tenant_id, "user": scope.user_id},
+        )
+        row = await cursor.fetchone()
+        if row is not None and row[0]:
+            return True
+    return False
+
+
+async def rows(
+    connection: Connection, scope: Scope, holding: Holding, user_hash: str
+) -> AsyncGenerator[tuple[str, bytes | None]]:
+    """Every row of the user in a table: a JSON object on one line, and what is sealed of it."""
+    shown = [
+        name
+        for name, kind in holding.columns.items()
+        if kind not in _DERIVED_TYPES and name != _SEALED and (holding.name, name) not in _SECRETS
+    ]
+    opens = _SEALED in holding.columns and holding.name not in DERIVED_TABLES
+    statement = sql.SQL(_ROWS).format(
+        columns=sql.SQL(", ").join(sql.Identifier("held", name) for name in shown),
+        sealed=sql.Identifier("held", _SEALED) if opens else sql.NULL,
+        table=sql.Identifier(holding.name),
+        by=sql.Identifier(holding.by),
+        key=sql.SQL(", ").join(sql.Identifier("held", name) for name in holding.key),
+    )
+    user = scope.user_id if holding.by == "user_id" else user_hash
+    async for row in _fetched(connection, statement, scope, user):
+        yield row
+
+
+async def calls(connection: Connection, scope: Scope) -> AsyncGenerator[str]:
+    """What is kept of calls about the user, the user's part of each."""
+    async for row, _ in _fetched(connection, sql.SQL(_CALLS).format(), scope, scope.user_id):
+        yield row
+
+
+async def lists(connection: Connection, scope: Scope) -> AsyncGenerator[str]:
+    """The API keys that name the user in a list, the user's part of each."""
+    async for row, _ in _fetched(connection, sql.SQL(_LISTS).format(), scope, scope.user_id):
+        yield row
+
+
+async def _fetched(
+    connection: Connection, statement: sql.Composed, scope: Scope, user: str
+) -> AsyncGenerator[tuple[str, bytes | None]]:
+    async with connection.cursor(name="hitherto_export") as cursor:
+        cursor.itersize = _FETCHED_AT_ONCE
+        await cursor.execute(statement, {"tenant_id": scope.tenant_id, "user": user})
+        async for row in cursor:
+            yield row[0], row[1]

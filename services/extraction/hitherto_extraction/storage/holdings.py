@@ -1,0 +1,84 @@
+"""What the catalogue says about where users are held: every table that names one.
+
+A table holds users if it has the columns tenant_id and user_id. Nothing is listed by hand, so that
+a table that a later migration brings is exported and erased like the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+
+from hitherto_shared.database.connect import SCHEMA
+from hitherto_shared.database.pool import Connection
+
+_TABLES = """
+SELECT c.relname::text,
+       array_agg(a.attname::text ORDER BY a.attnum),
+       array_agg(format_type(a.atttypid, NULL) ORDER BY a.attnum),
+       ARRAY(SELECT k.attname::text
+             FROM pg_index AS i CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS n (no, place)
+             JOIN pg_attribute AS k ON k.attrelid = c.oid AND k.attnum = n.no
+             WHERE i.indrelid = c.oid AND i.indisprimary
+             ORDER BY n.place)
+FROM pg_class AS c
+JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+WHERE c.relnamespace = %(schema)s::regnamespace AND c.relkind IN ('r', 'p')
+  AND NOT c.relispartition
+GROUP BY c.oid, c.relname
+HAVING bool_or(a.attname = 'tenant_id') AND bool_or(a.attname = ANY(%(names)s))
+ORDER BY c.relname
+"""
+
+_REFERENCES = """
+SELECT DISTINCT f.conrelid::regclass::text, f.confrelid::regclass::text
+FROM pg_constraint AS f
+JOIN pg_class AS c ON c.oid = f.conrelid
+WHERE f.contype = 'f' AND f.conrelid <> f.confrelid
+  AND c.relnamespace = %(schema)s::regnamespace
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A table with users in it.
+
+    Attributes:
+        name: Of the table.
+        columns: The type of each column by name, in their order.
+        key: The columns of the primary key.
+        by: The column that names the user: `user_id`, or `user_hash` where only that is kept.
+    """
+
+    name: str
+    columns: Mapping[str, str]
+    key: Sequence[str]
+    by: str
+
+
+async def find_holdings(connection: Connection) -> list[Holding]:
+    """Every table that names users by id or by hash, in the order of their names."""
+    cursor = await connection.execute(
+        _TABLES, {"schema": SCHEMA, "names": ["user_id", "user_hash"]}
+    )
+    return [
+        Holding(
+            name,
+            dict(zip(columns, types, strict=True)),
+            key,
+            "user_id" if "user_id" in columns else "user_hash",
+        )
+        for name, columns, types, key in await cursor.fetchall()
+    ]
+
+
+async def find_erasable(connection: Connection) -> list[str]:
+    """The tables that name users by id, each before those that it refers to."""
+    names = {held.name for held in await find_holdings(connection) if held.by == "user_id"}
+    cursor = await connection.execute(_REFERENCES, {"schema": SCHEMA})
+    order: TopologicalSorter[str] = TopologicalSorter(dict.fromkeys(sorted(names), ()))
+    for child, parent in await cursor.fetchall():
+        if child in names and parent in names:
+            order.add(parent, child)
+    return list(order.static_order())

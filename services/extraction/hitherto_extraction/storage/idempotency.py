@@ -1,0 +1,86 @@
+"""First answers of mutating calls, kept by the caller's key: which resources, never contents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.errors import AlreadyExists
+
+# Waits for a concurrent call with the same key to commit or roll back. Users are named whose row is
+# there, and held: an erase either waits for this record or has left nobody to name.
+_TAKE = """
+WITH held AS MATERIALIZED (
+    SELECT user_id FROM users
+    WHERE tenant_id = %(tenant_id)s AND user_id = ANY(%(user_ids)s::text[])
+    FOR KEY SHARE
+)
+INSERT INTO idempotency_keys (tenant_id, rpc, key, user_ids, body_hash, resource_ids)
+SELECT %(tenant_id)s::text, %(rpc)s::text, %(key)s::text,
+       ARRAY(SELECT user_id FROM held ORDER BY user_id), %(body_hash)s::bytea,
+       %(resource_ids)s::text[]
+ON CONFLICT (tenant_id, rpc, key) DO NOTHING
+"""
+
+_FIND = """
+SELECT body_hash, resource_ids
+FROM idempotency_keys
+WHERE tenant_id = %(tenant_id)s AND rpc = %(rpc)s AND key = %(key)s
+"""
+
+# Across users: keys are promised for a day.
+_EXPIRE = """
+DELETE FROM idempotency_keys WHERE created_at < now() - interval '48 hours'
+"""
+
+
+async def replayed(
+    connection: Connection, *, tenant_id: str, rpc: str, key: str, body_hash: bytes
+) -> list[str] | None:
+    """The resources of the first call with this key, or None if there was none.
+
+    Raises:
+        AlreadyExists: The first call had another body.
+    """
+    cursor = await connection.execute(_FIND, {"tenant_id": tenant_id, "rpc": rpc, "key": key})
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    if bytes(row[0]) != body_hash:
+        raise AlreadyExists(
+            "this idempotency key was used for a request with another body: use a new key",
+            reason="IDEMPOTENCY_KEY_REUSED",
+            metadata={"idempotency_key": key},
+        )
+    return list(row[1])
+
+
+async def take(
+    connection: Connection,
+    *,
+    tenant_id: str,
+    rpc: str,
+    key: str,
+    user_ids: Sequence[str],
+    body_hash: bytes,
+    resource_ids: Sequence[str],
+) -> bool:
+    """Record the answer of this call; False if another call with the key was first."""
+    cursor = await connection.execute(
+        _TAKE,
+        {
+            "tenant_id": tenant_id,
+            "rpc": rpc,
+            "key": key,
+            "user_ids": list(user_ids),
+            "body_hash": body_hash,
+            "resource_ids": list(resource_ids),
+        },
+    )
+    return cursor.rowcount == 1
+
+
+async def expire(connection: Connection) -> int:
+    """Forget keys that are older than promised."""
+    cursor = await connection.execute(_EXPIRE)
+    return cursor.rowcount

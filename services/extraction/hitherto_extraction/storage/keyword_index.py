@@ -1,0 +1,183 @@
+"""The write side of the keyword index: postings in segments, and the statistics BM25 needs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.models import Scope
+from hitherto_shared.text.bm25 import Statistics, TermPostings
+
+SEGMENT = 256
+"""Postings per row, as the schema's CHECK has it."""
+_MAX_COUNT = 32_767
+
+_RESERVE = """
+UPDATE users
+SET last_lexical_no = last_lexical_no + %(texts)s,
+    lexical_documents = greatest(lexical_documents + %(documents)s, 0),
+    lexical_terms = greatest(lexical_terms + %(terms)s, 0)
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+RETURNING last_lexical_no - %(texts)s
+"""
+
+# Goes on where the last segment of each term ends, segment by segment. The caller holds the user's
+# row, so that nobody else extends the same segments: numbers ascend in each. Postings come as one
+# string for each column: to write arrays of hundreds costs the service more than all else here.
+_POSTINGS = """unnest(string_to_array(%(terms)s, E'\\n'),
+                string_to_array(%(lexical_nos)s, ',')::int[],
+                string_to_array(%(frequencies)s, ',')::smallint[],
+                string_to_array(%(lengths)s, ',')::smallint[]{more})
+         AS posting (term, lexical_no, frequency, length{named})"""
+_APPEND_TO = """
+WITH incoming AS (
+    SELECT {corpus}term, lexical_no, frequency, length,
+           row_number() OVER (PARTITION BY {corpus}term ORDER BY lexical_no) - 1 AS place
+    FROM {incoming}
+), latest AS (
+    SELECT {wanted_corpus}wanted.term, held.segment * %(segment)s + held.used AS used
+    FROM (SELECT DISTINCT {corpus}term FROM incoming) AS wanted
+    CROSS JOIN LATERAL (
+        SELECT segment, cardinality(lexical_nos) AS used
+        FROM {postings} AS p
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s{of_corpus}
+          AND p.term = wanted.term
+        ORDER BY segment DESC
+        LIMIT 1
+    ) AS held
+), placed AS (
+    SELECT {corpus}term, lexical_no, frequency, length,
+           (coalesce(latest.used, 0) + place) / %(segment)s AS segment
+    FROM incoming LEFT JOIN latest USING ({corpus}term)
+)
+INSERT INTO {postings} AS held
+    (tenant_id, user_id, {corpus}term, segment, lexical_nos, frequencies, lengths)
+SELECT %(tenant_id)s, %(user_id)s, {corpus}term, segment,
+       array_agg(lexical_no ORDER BY lexical_no), array_agg(frequency ORDER BY lexical_no),
+       array_agg(length ORDER BY lexical_no)
+FROM placed
+GROUP BY {corpus}term, segment
+ON CONFLICT (tenant_id, user_id, {corpus}term, segment) DO UPDATE
+SET lexical_nos = held.lexical_nos || EXCLUDED.lexical_nos,
+    frequencies = held.frequencies || EXCLUDED.frequencies,
+    lengths = held.lengths || EXCLUDED.lengths
+"""
+_APPEND = _APPEND_TO.format(
+    postings="postings",
+    incoming=_POSTINGS.format(more="", named=""),
+    corpus="",
+    wanted_corpus="",
+    of_corpus="",
+)
+_APPEND_PASSAGES = _APPEND_TO.format(
+    postings="passage_postings",
+    incoming=_POSTINGS.format(
+        more=",\n                string_to_array(%(corpora)s, ',')", named=", corpus"
+    ),
+    corpus="corpus, ",
+    wanted_corpus="wanted.corpus, ",
+    of_corpus=" AND p.corpus = wanted.corpus",
+)
+
+# The rarest of the terms among this user's texts say most about what to look for.
+_READ_TELLING = """
+WITH telling AS (
+    SELECT term
+    FROM postings
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND term = ANY(%(terms)s)
+    GROUP BY term
+    ORDER BY sum(cardinality(lexical_nos)), term
+    LIMIT %(most)s
+)
+SELECT term, lexical_nos, frequencies, lengths
+FROM postings JOIN telling USING (term)
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+_STATISTICS = """
+SELECT lexical_documents, lexical_terms
+FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+
+async def reserve_numbers(
+    connection: Connection, scope: Scope, *, texts: int, documents: int, terms: int
+) -> int:
+    """Numbers for `texts` new texts: the one before the first.
+
+    `documents` and `terms` are by how much the index grows: a text that replaces another adds no
+    document and only the difference of their lengths.
+    """
+    cursor = await connection.execute(
+        _RESERVE,
+        {
+            "tenant_id": scope.tenant_id,
+            "user_id": scope.user_id,
+            "texts": texts,
+            "documents": documents,
+            "terms": terms,
+        },
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def append(connection: Connection, scope: Scope, texts: Mapping[int, Counter[str]]) -> None:
+    """Add the terms of memories, by their numbers, which are above all earlier ones."""
+    columns = _columns([("", texts)])
+    if columns["terms"]:
+        await connection.execute(_APPEND.encode(), {**_of(scope), **columns})
+
+
+async def append_passages(
+    connection: Connection, scope: Scope, corpora: Mapping[str, Mapping[int, Counter[str]]]
+) -> None:
+    """Add the terms of passages, by their numbers in each corpus; above all earlier ones there."""
+    columns = _columns(corpora.items())
+    if columns["terms"]:
+        await connection.execute(_APPEND_PASSAGES.encode(), {**_of(scope), **columns})
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "segment": SEGMENT}
+
+
+def _columns(corpora: Iterable[tuple[str, Mapping[int, Counter[str]]]]) -> dict[str, str]:
+    """Every posting, column by column. No term holds a line break, no corpus a comma."""
+    terms: list[str] = []
+    of_each: dict[str, list[str]] = {"lexical_nos": [], "lengths": [], "corpora": []}
+    frequencies: list[int] = []
+    for corpus, texts in corpora:
+        for lexical_no, counts in texts.items():
+            terms.extend(counts)
+            frequencies.extend(counts.values())
+            length = min(sum(counts.values()), _MAX_COUNT)
+            of_each["lexical_nos"] += [str(lexical_no)] * len(counts)
+            of_each["lengths"] += [str(length)] * len(counts)
+            of_each["corpora"] += [corpus] * len(counts)
+    return {
+        "terms": "\n".join(terms),
+        "frequencies": ",".join([str(min(each, _MAX_COUNT)) for each in frequencies]),
+        **{name: ",".join(values) for name, values in of_each.items()},
+    }
+
+
+async def read_postings(
+    connection: Connection, scope: Scope, terms: Sequence[str], *, most: int
+) -> tuple[list[TermPostings], Statistics]:
+    """What the index holds of the `most` telling of these terms, and what to weigh them by."""
+    values = {
+        "tenant_id": scope.tenant_id,
+        "user_id": scope.user_id,
+        "terms": list(terms),
+        "most": most,
+    }
+    cursor = await connection.execute(_READ_TELLING, values)
+    postings = [TermPostings(*row) for row in await cursor.fetchall()]
+    cursor = await connection.execute(_STATISTICS, values)
+    row = await cursor.fetchone()
+    return postings, Statistics(*row) if row else Statistics(0, 0)

@@ -1,0 +1,246 @@
+"""What is known of a user when something is learnt: the memories as the rules see them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pgvector import HalfVector
+
+from hitherto_extraction.storage.sealed_words import open_words
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import Scope
+
+_KNOWN_WORDS = ("content", "detail", "tags", "keywords")
+
+KNOWN = """m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
+       m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
+       m.lexical_length, m.said_at, m.detail, m.sensitive, m.sealed"""
+"""The columns of memories AS m that `known_of` reads."""
+
+_READ = f"""
+SELECT {KNOWN}
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+"""
+
+_TOP = f"""
+SELECT {KNOWN}
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND status IN ('active', 'achieved')
+ORDER BY importance DESC, created_at DESC
+LIMIT %(limit)s
+"""
+
+_BY_LEXICAL_NO = f"""
+SELECT {KNOWN}
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+  AND lexical_no = ANY(%(lexical_nos)s) AND status IN ('active', 'achieved')
+"""
+
+_TAGS_IN_USE = """
+SELECT tag
+FROM memories, unnest(tags) AS tag
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status IN ('active', 'achieved')
+GROUP BY tag
+ORDER BY count(*) DESC, tag
+LIMIT %(limit)s
+"""
+
+_COUNT_ACTIVE = """
+SELECT count(*) FROM memories
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'active'
+"""
+
+# For each new text the nearest memories of the same user and type that could be the same statement.
+# The forgotten are among them, because what was forgotten stays forgotten, and the quarantined,
+# because they are not doubled, and what was merged, because its successor says it. The vector of
+# words that were rewritten during an outage of the embedder says nothing: such a memory waits for
+# its new one. Vectors go out in binary: as text they would cost more than all else a job sends.
+_NEIGHBOURS = """
+SELECT wanted.position, near.memory_id, near.cosine
+FROM unnest(%(positions)s::int[], %(types)s::text[], %(vectors)b::halfvec[])
+     AS wanted (position, type, vector)
+CROSS JOIN LATERAL (
+    SELECT e.memory_id, 1 - (e.embedding <=> wanted.vector) AS cosine
+    FROM memory_embeddings AS e
+    JOIN memories AS m ON m.tenant_id = e.tenant_id AND m.user_id = e.user_id
+         AND m.memory_id = e.memory_id
+    WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.model = %(model)s
+      AND e.status IN ('active', 'achieved', 'quarantined', 'forgotten', 'superseded')
+      AND m.type = wanted.type AND e.text_version = m.text_version
+    ORDER BY e.embedding <=> wanted.vector
+    LIMIT %(limit)s
+) AS near
+WHERE near.cosine >= %(at_least)s
+"""
+
+# Where there is no vector to compare: the very same words.
+_SAME_WORDS = """
+SELECT wanted.position, m.memory_id
+FROM unnest(%(positions)s::int[], %(types)s::text[], %(contents)s::text[])
+     AS wanted (position, type, content)
+JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+    AND lower(m.content) = lower(wanted.content)
+    AND m.type = wanted.type
+    AND m.status IN ('active', 'achieved', 'quarantined', 'forgotten', 'superseded')
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A memory as the rules see it: its current version without what they do not need.
+
+    Of one that is `sealed` the words are those that were sealed.
+    """
+
+    memory_id: UUID
+    version: int
+    type: str
+    content: str
+    importance: float
+    confidence: str
+    origin: str
+    status: str
+    tags: Sequence[str]
+    keywords: Sequence[str]
+    valid_from: datetime
+    valid_to: datetime | None
+    updated_at: datetime
+    lexical_no: int
+    lexical_length: int
+    said_at: datetime
+    detail: str
+    sensitive: bool = False
+    sealed: bool = False
+
+
+def known_of(row: Sequence[Any], key: UserKey | None) -> Known:
+    """The memory in a row of the columns `KNOWN`.
+
+    Raises:
+        KeyNeeded: It is sealed, and there is no key.
+    """
+    *columns, sealed = row
+    known = Known(*columns)
+    if sealed is None:
+        return known
+    words = open_words(key, known.memory_id, sealed)
+    return replace(known, sealed=True, **{name: words[name] for name in _KNOWN_WORDS})
+
+
+async def read_known(
+    connection: Connection,
+    scope: Scope,
+    memory_ids: Sequence[UUID],
+    key: UserKey | None = None,
+) -> dict[UUID, Known]:
+    """The current versions of these memories, by id.
+
+    Raises:
+        KeyNeeded: One of them is sealed, and there is no key.
+    """
+    cursor = await connection.execute(
+        _READ.encode(), {**_of(scope), "memory_ids": list(memory_ids)}
+    )
+    return {row[0]: known_of(row, key) for row in await cursor.fetchall()}
+
+
+async def read_top(
+    connection: Connection, scope: Scope, limit: int, key: UserKey | None = None
+) -> list[Known]:
+    """The most important current memories.
+
+    Raises:
+        KeyNeeded: One of them is sealed, and there is no key.
+    """
+    cursor = await connection.execute(_TOP.encode(), {**_of(scope), "limit": limit})
+    return [known_of(row, key) for row in await cursor.fetchall()]
+
+
+async def read_by_lexical_no(
+    connection: Connection,
+    scope: Scope,
+    lexical_nos: Sequence[int],
+    key: UserKey | None = None,
+) -> list[Known]:
+    """Current memories by their numbers in the keyword index.
+
+    Raises:
+        KeyNeeded: One of them is sealed, and there is no key.
+    """
+    cursor = await connection.execute(
+        _BY_LEXICAL_NO.encode(), {**_of(scope), "lexical_nos": list(lexical_nos)}
+    )
+    return [known_of(row, key) for row in await cursor.fetchall()]
+
+
+async def tags_in_use(connection: Connection, scope: Scope, limit: int) -> list[str]:
+    """The user's most frequent tags."""
+    cursor = await connection.execute(_TAGS_IN_USE, {**_of(scope), "limit": limit})
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def count_active(connection: Connection, scope: Scope) -> int:
+    """How many active memories the user has."""
+    cursor = await connection.execute(_COUNT_ACTIVE, _of(scope))
+    row = await cursor.fetchone()
+    return int(row[0]) if row else 0
+
+
+async def find_neighbours(
+    connection: Connection,
+    scope: Scope,
+    vectors: Mapping[int, tuple[str, Vector]],
+    *,
+    model: str,
+    at_least: float,
+    limit: int,
+) -> list[tuple[int, UUID, float]]:
+    """Memories of the same type near each (type, vector), as (its position, memory, cosine).
+
+    The cosine is at least `at_least`.
+    """
+    if not vectors:
+        return []
+    cursor = await connection.execute(
+        _NEIGHBOURS,
+        {
+            **_of(scope),
+            "positions": list(vectors),
+            "types": [kind for kind, _ in vectors.values()],
+            "vectors": [HalfVector(vector) for _, vector in vectors.values()],
+            "model": model,
+            "at_least": at_least,
+            "limit": limit,
+        },
+    )
+    return [(row[0], row[1], float(row[2])) for row in await cursor.fetchall()]
+
+
+async def find_same_words(
+    connection: Connection, scope: Scope, contents: Mapping[int, tuple[str, str]]
+) -> list[tuple[int, UUID]]:
+    """Memories that are one of these (type, content), but for case: (position, memory)."""
+    if not contents:
+        return []
+    cursor = await connection.execute(
+        _SAME_WORDS,
+        {
+            **_of(scope),
+            "positions": list(contents),
+            "types": [kind for kind, _ in contents.values()],
+            "contents": [content for _, content in contents.values()],
+        },
+    )
+    return [(row[0], row[1]) for row in await cursor.fetchall()]
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -1,0 +1,52 @@
+"""What forgotten and archived memories were before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.models import CURRENT_STATUSES, Scope
+
+# The one that replaced it counts only while it is there to be named.
+_BEFORE = """
+SELECT v.status, v.expires_at, s.memory_id, s.status
+FROM memory_versions AS v
+LEFT JOIN memories AS s ON s.tenant_id = v.tenant_id AND s.user_id = v.user_id
+     AND s.memory_id = v.superseded_by
+WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s AND v.memory_id = %(memory_id)s
+  AND v.status NOT IN ('forgotten', 'archived')
+ORDER BY v.version DESC
+LIMIT 1
+"""
+
+
+_SAYING = (*CURRENT_STATUSES, "quarantined", "superseded")
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The last version that was neither forgotten nor archived."""
+
+    status: str
+    expires_at: datetime | None = None
+    superseded_by: UUID | None = None
+
+
+async def before_it_lapsed(connection: Connection, scope: Scope, memory_id: UUID) -> Before:
+    """What a forgotten or archived memory was; ACTIVE where no version tells.
+
+    One that was merged into a memory that says nothing any more was ACTIVE before that.
+    """
+    cursor = await connection.execute(
+        _BEFORE,
+        {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "memory_id": memory_id},
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return Before("active")
+    status, expires_at, successor, standing = row
+    if status == "superseded" and standing not in _SAYING:
+        return Before("active", expires_at)
+    return Before(status, expires_at, successor)

@@ -1,0 +1,143 @@
+"""What happened and what it cost: history of memories and profiles, usage of models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from hitherto_extraction.storage import users
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.models import Scope
+
+ACTOR = "extraction"
+NOBODY = ""
+"""The user of what is charged to a whole tenant."""
+
+_RECORD = """
+INSERT INTO history (tenant_id, user_id, event_id, subject, memory_id, action, version, actor,
+                     reason, job_id, before, after, related_memory_id)
+VALUES (%(tenant_id)s, %(user_id)s, %(event_id)s, %(subject)s, %(memory_id)s, %(action)s,
+        %(version)s, %(actor)s, %(reason)s, %(job_id)s, %(before)s, %(after)s, %(related)s)
+"""
+
+_CHARGE = """
+INSERT INTO usage_ledger (tenant_id, user_id, day, job_id, stage, model, kind, calls,
+                          input_tokens, output_tokens, cost_usd)
+VALUES (%(tenant_id)s, %(user_id)s, (now() AT TIME ZONE 'UTC')::date, %(job_id)s, %(stage)s,
+        %(model)s, %(kind)s, %(calls)s, %(input_tokens)s, %(output_tokens)s, %(cost_usd)s)
+ON CONFLICT (tenant_id, user_id, day, job_id, stage, model) DO UPDATE
+SET calls = usage_ledger.calls + EXCLUDED.calls,
+    input_tokens = usage_ledger.input_tokens + EXCLUDED.input_tokens,
+    output_tokens = usage_ledger.output_tokens + EXCLUDED.output_tokens,
+    cost_usd = usage_ledger.cost_usd + EXCLUDED.cost_usd
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change: what was before, what is after, and the other memory it has to do with."""
+
+    subject: str  # "memory" or "profile"
+    action: str
+    version: int
+    reason: str
+    memory_id: UUID | None = None
+    before: Mapping[str, Any] | None = None
+    after: Mapping[str, Any] | None = None
+    related: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What one stage of a job used."""
+
+    stage: str
+    model: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: Decimal
+
+    def plus(self, other: Charge) -> Charge:
+        """Both together, of the same stage and model."""
+        return replace(
+            self,
+            calls=self.calls + other.calls,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_usd=self.cost_usd + other.cost_usd,
+        )
+
+
+async def record(
+    connection: Connection,
+    scope: Scope,
+    job_id: UUID | None,
+    events: Sequence[Event],
+    *,
+    actor: str = ACTOR,
+) -> None:
+    """Append to the history what `actor`, a job or the subject of a credential, has done."""
+    async with connection.cursor() as cursor:
+        await cursor.executemany(
+            _RECORD,
+            [
+                {
+                    "tenant_id": scope.tenant_id,
+                    "user_id": scope.user_id,
+                    "event_id": uuid7(),
+                    "subject": event.subject,
+                    "memory_id": event.memory_id,
+                    "action": event.action,
+                    "version": event.version,
+                    "actor": actor,
+                    "reason": event.reason,
+                    "job_id": job_id,
+                    "before": None if event.before is None else Jsonb(event.before),
+                    "after": None if event.after is None else Jsonb(event.after),
+                    "related": event.related,
+                }
+                for event in events
+            ],
+        )
+
+
+async def payer(connection: Connection, scope: Scope) -> Scope:
+    """Who is charged for work about this user, whose row it locks.
+
+    Where nothing is or may be held about the user, it is the tenant alone.
+    """
+    state = await users.lock_user(connection, scope)
+    known = state is not None and not state.erased
+    return scope if known else replace(scope, user_id=NOBODY)
+
+
+async def charge(
+    connection: Connection, scope: Scope, job_id: UUID, kind: str, charges: Sequence[Charge]
+) -> None:
+    """Add to what a job of `kind` used today."""
+    async with connection.cursor() as cursor:
+        await cursor.executemany(
+            _CHARGE,
+            [
+                {
+                    "tenant_id": scope.tenant_id,
+                    "user_id": scope.user_id,
+                    "job_id": job_id,
+                    "kind": kind,
+                    "stage": item.stage,
+                    "model": item.model,
+                    "calls": item.calls,
+                    "input_tokens": item.input_tokens,
+                    "output_tokens": item.output_tokens,
+                    "cost_usd": item.cost_usd,
+                }
+                for item in charges
+            ],
+        )

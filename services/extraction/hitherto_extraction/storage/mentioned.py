@@ -1,0 +1,76 @@
+"""Which memories speak of people, things and tags that are named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.models import Scope
+
+_NAMES = """
+SELECT entity_id, name_key, aliases
+FROM entities
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
+ORDER BY mention_count DESC, name_key
+LIMIT %(limit)s
+"""
+
+_BY_ENTITY = """
+SELECT m.memory_id
+FROM memories AS m
+JOIN entity_mentions AS em ON em.tenant_id = m.tenant_id AND em.user_id = m.user_id
+     AND em.memory_id = m.memory_id
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+  AND em.entity_id = ANY(%(entity_ids)s) AND m.status IN ('active', 'achieved')
+GROUP BY m.memory_id, m.importance, m.created_at
+ORDER BY count(*) DESC, m.importance DESC, m.created_at DESC
+LIMIT %(limit)s
+"""
+
+_BY_TAG = """
+SELECT memory_id
+FROM memories
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND tags && %(tags)s AND status IN ('active', 'achieved')
+ORDER BY importance DESC, created_at DESC
+LIMIT %(limit)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """An entity and the names it goes by: its folded name, and the others as they were written."""
+
+    entity_id: UUID
+    name_key: str
+    aliases: Sequence[str]
+
+
+async def read_names(connection: Connection, scope: Scope, *, limit: int) -> list[Names]:
+    """The entities that are spoken of most."""
+    cursor = await connection.execute(_NAMES, {**_of(scope), "limit": limit})
+    return [Names(*row) for row in await cursor.fetchall()]
+
+
+async def memories_of_entities(
+    connection: Connection, scope: Scope, entity_ids: Sequence[UUID], *, limit: int
+) -> list[UUID]:
+    """Current memories that mention one of these, those that mention most of them first."""
+    cursor = await connection.execute(
+        _BY_ENTITY, {**_of(scope), "entity_ids": list(entity_ids), "limit": limit}
+    )
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def memories_of_tags(
+    connection: Connection, scope: Scope, tags: Sequence[str], *, limit: int
+) -> list[UUID]:
+    """Current memories that carry one of these tags, the most important first."""
+    cursor = await connection.execute(_BY_TAG, {**_of(scope), "tags": list(tags), "limit": limit})
+    return [row[0] for row in await cursor.fetchall()]
+
+
+def _of(scope: Scope) -> dict[str, str]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

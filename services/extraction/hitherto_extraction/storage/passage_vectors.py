@@ -1,0 +1,130 @@
+"""Messages and summaries in a change of embedding model, across users.
+
+On the role hitherto_maintenance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.text.passages import MAX_EMBEDDED, message_text, summary_text
+
+_HAS_MESSAGE = """EXISTS (
+        SELECT FROM message_embeddings AS e
+        WHERE e.tenant_id = g.tenant_id AND e.user_id = g.user_id
+          AND e.conversation_id = g.conversation_id AND e.message_no = g.message_no
+          AND e.model = %(model)s)"""
+_HAS_SUMMARY = """EXISTS (
+        SELECT FROM summary_embeddings AS e
+        WHERE e.tenant_id = s.tenant_id AND e.user_id = s.user_id
+          AND e.conversation_id = s.conversation_id AND e.text_version = s.text_version
+          AND e.model = %(model)s)"""
+
+_AWAIT_MESSAGES = f"""
+UPDATE messages AS g
+SET embedding_state = CASE WHEN {_HAS_MESSAGE} THEN 'stored' ELSE 'pending' END
+WHERE g.embedding_state <> 'none' AND (g.embedding_state = 'stored') IS DISTINCT FROM {_HAS_MESSAGE}
+"""
+
+_AWAIT_SUMMARIES = f"""
+UPDATE conversation_summaries AS s
+SET embedding_state = CASE WHEN {_HAS_SUMMARY} THEN 'stored' ELSE 'pending' END
+WHERE s.embedding_state <> 'none' AND (s.embedding_state = 'stored') IS DISTINCT FROM {_HAS_SUMMARY}
+"""
+
+_COUNT = f"""
+SELECT count(*) FILTER (WHERE has), count(*) FILTER (WHERE NOT has)
+FROM (
+    SELECT {_HAS_MESSAGE} AS has FROM messages AS g WHERE g.embedding_state <> 'none'
+    UNION ALL
+    SELECT {_HAS_SUMMARY} FROM conversation_summaries AS s WHERE s.embedding_state <> 'none'
+) AS texts
+"""
+
+# In the order of the key, so that a long back-fill reads the table once.
+_MESSAGES_WITHOUT = f"""
+SELECT g.tenant_id, g.user_id, g.conversation_id, g.message_no, g.name,
+       left(g.content, {MAX_EMBEDDED})
+FROM messages AS g
+WHERE (g.tenant_id, g.user_id, g.conversation_id, g.message_no)
+      > (%(tenant_id)s::text, %(user_id)s::text, %(conversation_id)s::text, %(number)s::int)
+  AND g.embedding_state <> 'none' AND NOT {_HAS_MESSAGE}
+ORDER BY g.tenant_id, g.user_id, g.conversation_id, g.message_no
+LIMIT %(limit)s
+"""
+
+_SUMMARIES_WITHOUT = f"""
+SELECT s.tenant_id, s.user_id, s.conversation_id, s.text_version, s.title, s.summary, s.key_topics,
+       s.technical_topics
+FROM conversation_summaries AS s
+WHERE (s.tenant_id, s.user_id, s.conversation_id)
+      > (%(tenant_id)s::text, %(user_id)s::text, %(conversation_id)s::text)
+  AND s.embedding_state <> 'none' AND NOT {_HAS_SUMMARY}
+ORDER BY s.tenant_id, s.user_id, s.conversation_id
+LIMIT %(limit)s
+"""
+
+Key = tuple[str, str, str, int]
+START: Key = ("", "", "", 0)
+"""Before the first passage in the order of the keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassageText:
+    """A message or summary without a vector.
+
+    `key` names it as `MessageWords.text_id` or `SummaryWords.text_id` does.
+    """
+
+    key: Key
+    content: str
+    source_text: str = ""
+
+
+async def activate(connection: Connection, model: str) -> None:
+    """Let what lacks a vector of the model that is active from now on wait for one."""
+    await connection.execute(_AWAIT_MESSAGES, {"model": model})
+    await connection.execute(_AWAIT_SUMMARIES, {"model": model})
+
+
+async def count(connection: Connection, model: str) -> tuple[int, int]:
+    """How many messages and summaries have a vector of the model, and how many do not."""
+    cursor = await connection.execute(_COUNT, {"model": model})
+    row = await cursor.fetchone()
+    assert row is not None
+    return int(row[0]), int(row[1])
+
+
+async def messages_without(
+    connection: Connection, model: str, *, after: Key, limit: int
+) -> list[PassageText]:
+    """The next messages without a vector, of those that are to have one."""
+    rows = await _without(connection, _MESSAGES_WITHOUT, model, after, limit)
+    return [PassageText(row[:4], message_text(*row[4:])[:MAX_EMBEDDED]) for row in rows]
+
+
+async def summaries_without(
+    connection: Connection, model: str, *, after: Key, limit: int
+) -> list[PassageText]:
+    """The next summaries without a vector of their present words."""
+    rows = await _without(connection, _SUMMARIES_WITHOUT, model, after, limit)
+    return [PassageText(row[:4], summary_text(*row[4:])[:MAX_EMBEDDED]) for row in rows]
+
+
+async def _without(
+    connection: Connection, statement: str, model: str, after: Key, limit: int
+) -> list[tuple[Any, ...]]:
+    cursor = await connection.execute(
+        statement.encode(),
+        {
+            "tenant_id": after[0],
+            "user_id": after[1],
+            "conversation_id": after[2],
+            "number": after[3],
+            "model": model,
+            "limit": limit,
+        },
+    )
+    return await cursor.fetchall()

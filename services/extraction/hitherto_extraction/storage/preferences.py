@@ -1,0 +1,137 @@
+"""Preferences learnt from behaviour, and the feedback some of them come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from hitherto_extraction.storage.sealed_rows import opened
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.places import message_place
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import Preference, Scope
+
+_READ = """
+SELECT type, key, value, confidence, observations, updated_at
+FROM preferences
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+ORDER BY type, key
+"""
+
+_WRITE = """
+INSERT INTO preferences (tenant_id, user_id, type, key, value, confidence, observations,
+                         updated_at)
+SELECT %(tenant_id)s, %(user_id)s, p.type, p.key, p.value, p.confidence, p.observations,
+       p.updated_at
+FROM unnest(%(types)s::text[], %(keys)s::text[], %(values)s::jsonb[], %(confidences)s::float8[],
+            %(observations)s::int[], %(updated_ats)s::timestamptz[])
+     AS p (type, key, value, confidence, observations, updated_at)
+ON CONFLICT (tenant_id, user_id, type, key) DO UPDATE
+SET value = EXCLUDED.value, confidence = EXCLUDED.confidence,
+    observations = EXCLUDED.observations, updated_at = EXCLUDED.updated_at
+"""
+
+_ADD_FEEDBACK = """
+INSERT INTO feedback (tenant_id, user_id, feedback_id, conversation_id, message_id, rating,
+                      original, edited, memory_ids)
+VALUES (%(tenant_id)s, %(user_id)s, %(feedback_id)s, %(conversation_id)s, %(message_id)s,
+        %(rating)s, %(original)s, %(edited)s, %(memory_ids)s)
+"""
+
+# What an answer used, by the ids the assistant sent with it; None if there is no such message.
+_ITEMS_OF_MESSAGE = """
+SELECT ARRAY(SELECT item ->> 'id' FROM jsonb_array_elements(context_items) AS item), sealed
+FROM messages
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s AND role = 'assistant'
+  AND md5(message_id) = md5(%(message_id)s) AND message_id = %(message_id)s
+"""
+
+
+async def read_preferences(
+    connection: Connection, scope: Scope
+) -> dict[tuple[str, str], Preference]:
+    """Everything learnt from a user's behaviour, by type and key."""
+    cursor = await connection.execute(_READ, _of(scope))
+    return {(row[0], row[1]): Preference(*row) for row in await cursor.fetchall()}
+
+
+async def write_preferences(
+    connection: Connection, scope: Scope, preferences: Sequence[Preference]
+) -> None:
+    """Store preferences as they are now."""
+    if not preferences:
+        return
+    await connection.execute(
+        _WRITE,
+        {
+            **_of(scope),
+            "types": [p.type for p in preferences],
+            "keys": [p.key for p in preferences],
+            "values": [Jsonb(p.value) for p in preferences],
+            "confidences": [p.confidence for p in preferences],
+            "observations": [p.observations for p in preferences],
+            "updated_ats": [p.updated_at for p in preferences],
+        },
+    )
+
+
+async def items_of_answer(
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    message_id: str,
+    *,
+    key: UserKey | None = None,
+) -> list[str] | None:
+    """Ids of what an assistant's message used; None if the conversation has no such message.
+
+    Raises:
+        KeyNeeded: The message is sealed, and there is no `key`.
+    """
+    cursor = await connection.execute(
+        _ITEMS_OF_MESSAGE,
+        {**_of(scope), "conversation_id": conversation_id, "message_id": message_id},
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    if row[1] is None:
+        return list(row[0])
+    words = opened(key, row[1], message_place(conversation_id, message_id))
+    return [item["id"] for item in words["context_items"]]
+
+
+async def add_feedback(
+    connection: Connection,
+    scope: Scope,
+    feedback_id: UUID,
+    *,
+    conversation_id: str,
+    message_id: str,
+    rating: int | None,
+    original: str | None,
+    edited: str | None,
+    memory_ids: Sequence[UUID],
+) -> None:
+    """Keep what a user made of an answer, and which memories it moved."""
+    await connection.execute(
+        _ADD_FEEDBACK,
+        {
+            **_of(scope),
+            "feedback_id": feedback_id,
+            "conversation_id": conversation_id,
+            "message_id": message_id,
+            "rating": rating,
+            "original": original,
+            "edited": edited,
+            "memory_ids": list(memory_ids),
+        },
+    )
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -1,0 +1,396 @@
+"""Profiles and their versions, and the entities a user speaks of.
+
+Of a user who encrypts, what was learnt is sealed: `profiles.sealed` holds the values of `SEALED`,
+`profile_versions.sealed` the whole content. Department and access level stay clear in the profile,
+because they decide who may read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from hitherto_extraction.storage import users
+from hitherto_extraction.storage.ledger import Event
+from hitherto_extraction.storage.sealed_rows import opened
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.needed import KeyNeeded
+from hitherto_shared.encryption.places import profile_place
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.models import Profile, Scope
+from hitherto_shared.text.normalise import fold
+
+EMPTY: Mapping[str, Any] = {
+    "summary": "",
+    "current_projects": [],
+    "preferences": {},
+    "frequent_intents": [],
+    "facts": {},
+    "metadata": {},
+    "said_at": {},
+}
+"""What the columns hold whose values are sealed."""
+SEALED = tuple(EMPTY)
+
+_READ = """
+SELECT department, summary, current_projects, preferences, frequent_intents, access_level, facts,
+       metadata, version, last_extracted_at, updated_at, said_at, sealed
+FROM profiles
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+_WRITE = """
+INSERT INTO profiles (tenant_id, user_id, department, summary, current_projects, preferences,
+    frequent_intents, access_level, facts, metadata, said_at, sealed, version, last_extracted_at)
+VALUES (%(tenant_id)s, %(user_id)s, %(department)s, %(summary)s, %(current_projects)s,
+    %(preferences)s, %(frequent_intents)s, %(access_level)s, %(facts)s, %(metadata)s, %(said_at)s,
+    %(sealed)s, %(version)s, CASE WHEN %(extracted)s THEN now() END)
+ON CONFLICT (tenant_id, user_id) DO UPDATE
+SET department = EXCLUDED.department, summary = EXCLUDED.summary,
+    current_projects = EXCLUDED.current_projects, preferences = EXCLUDED.preferences,
+    frequent_intents = EXCLUDED.frequent_intents, access_level = EXCLUDED.access_level,
+    facts = EXCLUDED.facts, metadata = EXCLUDED.metadata, said_at = EXCLUDED.said_at,
+    sealed = EXCLUDED.sealed, version = EXCLUDED.version, updated_at = now(),
+    last_extracted_at = coalesce(EXCLUDED.last_extracted_at, profiles.last_extracted_at)
+"""
+
+_KEEP_VERSION = """
+INSERT INTO profile_versions (tenant_id, user_id, version, profile, sealed, actor, job_id)
+VALUES (%(tenant_id)s, %(user_id)s, %(version)s, %(profile)s, %(sealed)s, %(actor)s, %(job_id)s)
+"""
+
+_READ_VERSION = """
+SELECT profile, sealed
+FROM profile_versions
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND version = %(version)s
+"""
+
+_LOOKED = """
+UPDATE profiles SET last_extracted_at = now()
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+# Finds or makes the entities, each named once; a name in another spelling becomes an alias.
+_UPSERT_ENTITIES = """
+INSERT INTO entities (tenant_id, user_id, entity_id, name, name_key, type)
+SELECT %(tenant_id)s, %(user_id)s, named.entity_id, named.name, named.name_key, named.type
+FROM unnest(%(entity_ids)s::uuid[], %(names)s::text[], %(name_keys)s::text[], %(types)s::text[])
+     AS named (entity_id, name, name_key, type)
+ON CONFLICT (tenant_id, user_id, type, name_key) DO UPDATE
+SET updated_at = now(),
+    aliases = CASE WHEN EXCLUDED.name = entities.name OR EXCLUDED.name = ANY(entities.aliases)
+             OR cardinality(entities.aliases) >= 32
+        THEN entities.aliases ELSE entities.aliases || EXCLUDED.name END
+RETURNING type, name_key, entity_id
+"""
+
+_MENTION = """
+WITH mention AS (
+    INSERT INTO entity_mentions (tenant_id, user_id, entity_id, memory_id)
+    SELECT %(tenant_id)s, %(user_id)s, named.entity_id, named.memory_id
+    FROM unnest(%(entity_ids)s::uuid[], %(memory_ids)s::uuid[]) AS named (entity_id, memory_id)
+    ON CONFLICT DO NOTHING
+    RETURNING entity_id
+), counted AS (
+    SELECT entity_id, count(*) AS times FROM mention GROUP BY entity_id
+)
+UPDATE entities AS e SET mention_count = e.mention_count + counted.times
+FROM counted
+WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = counted.entity_id
+"""
+
+
+# A name that an entity has already, by whatever type; the one mentioned most.
+_BY_NAME = """
+SELECT DISTINCT ON (name_key) name_key, type
+FROM entities
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND name_key = ANY(%(name_keys)s)
+ORDER BY name_key, mention_count DESC
+"""
+
+_UNMENTION = """
+WITH gone AS (
+    DELETE FROM entity_mentions
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+    RETURNING entity_id
+)
+UPDATE entities AS e SET mention_count = greatest(e.mention_count - 1, 0)
+FROM gone
+WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = gone.entity_id
+"""
+
+# How many memories and documents name an entity, memories that were forgotten left out: what only
+# they knew is told to nobody.
+_RECOUNT = """
+UPDATE entities AS e
+SET mention_count = (
+    SELECT count(*)
+    FROM entity_mentions AS em
+    JOIN memories AS m ON m.tenant_id = em.tenant_id AND m.user_id = em.user_id
+         AND m.memory_id = em.memory_id
+    WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id AND em.entity_id = e.entity_id
+      AND m.status <> 'forgotten'
+) + (
+    SELECT count(*)
+    FROM document_mentions AS dm
+    WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id AND dm.entity_id = e.entity_id
+)
+WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+  AND e.entity_id IN (
+      SELECT em.entity_id FROM entity_mentions AS em
+      WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
+        AND em.memory_id = ANY(%(memory_ids)s))
+"""
+
+
+async def read_profile(
+    connection: Connection, scope: Scope, key: UserKey | None = None
+) -> tuple[Profile, dict[str, str]]:
+    """The profile (version 0 if there is none) and when each of its single values was said.
+
+    Args:
+        connection: To read on.
+        scope: Whose.
+        key: The user's, for a profile that is sealed.
+
+    Raises:
+        KeyNeeded: It is sealed, and there is no `key`.
+        KeyUnavailable: It was sealed with another key.
+    """
+    cursor = await connection.execute(_READ, _of(scope))
+    row = await cursor.fetchone()
+    if row is None:
+        return Profile(scope.user_id), {}
+    learnt = dict(zip(SEALED, (*row[1:5], *row[6:8], row[11]), strict=True))
+    if row[12] is not None:
+        learnt = open_profile(row[12], key)
+    return Profile(
+        user_id=scope.user_id,
+        department=row[0],
+        summary=learnt["summary"],
+        current_projects=learnt["current_projects"],
+        preferences=learnt["preferences"],
+        frequent_intents=learnt["frequent_intents"],
+        access_level=row[5],
+        facts=learnt["facts"],
+        metadata=learnt["metadata"],
+        version=row[8],
+        last_extracted_at=row[9],
+        updated_at=row[10],
+    ), dict(learnt["said_at"])
+
+
+async def read_version(
+    connection: Connection, scope: Scope, version: int, key: UserKey | None = None
+) -> dict[str, Any]:
+    """A profile's content as one version had it; empty if there is no such version.
+
+    Raises:
+        KeyNeeded: It is sealed, and there is no `key`.
+        KeyUnavailable: It was sealed with another key.
+    """
+    cursor = await connection.execute(_READ_VERSION, {**_of(scope), "version": version})
+    row = await cursor.fetchone()
+    if row is None:
+        return {}
+    return dict(row[0]) if row[1] is None else open_profile(row[1], key)
+
+
+async def write_profile(
+    connection: Connection,
+    scope: Scope,
+    profile: Profile,
+    said_at: Mapping[str, str],
+    *,
+    actor: str,
+    job_id: UUID | None,
+    key: UserKey | None = None,
+) -> bool:
+    """Store a new version of the profile, made by a job's extraction or, without one, by hand.
+
+    Args:
+        connection: In a transaction that holds the user's row.
+        scope: Whose.
+        profile: The new version.
+        said_at: When each of its single values was said.
+        actor: Who made it.
+        job_id: The job that made it; None: a hand.
+        key: The user's, for one who encrypts.
+
+    Returns:
+        Whether it was sealed: then its history must not tell what is in it either.
+
+    Raises:
+        KeyNeeded: The user encrypts, and there is no `key`, or another one was turned on since.
+    """
+    state = await users.read_user(connection, scope)
+    sealed = state is not None and state.sealing_with(key) is not None
+    learnt: dict[str, Any] = {
+        "summary": profile.summary,
+        "current_projects": list(profile.current_projects),
+        "preferences": dict(profile.preferences),
+        "frequent_intents": list(profile.frequent_intents),
+        "facts": dict(profile.facts),
+        "metadata": dict(profile.metadata),
+        "said_at": dict(said_at),
+    }
+    content = profile_content(profile)
+    shown, kept = (EMPTY, {}) if sealed else (learnt, content)
+    await connection.execute(
+        _WRITE,
+        {
+            **_of(scope),
+            "department": profile.department,
+            "access_level": profile.access_level,
+            "extracted": job_id is not None,
+            **{
+                name: Jsonb(value) if isinstance(value, dict) else value
+                for name, value in shown.items()
+            },
+            "sealed": seal_profile(learnt, key) if sealed else None,
+            "version": profile.version,
+        },
+    )
+    await connection.execute(
+        _KEEP_VERSION,
+        {
+            **_of(scope),
+            "version": profile.version,
+            "profile": Jsonb(kept),
+            "sealed": seal_profile(content, key) if sealed else None,
+            "actor": actor,
+            "job_id": job_id,
+        },
+    )
+    return sealed
+
+
+def seal_profile(values: Mapping[str, Any], key: UserKey | None) -> bytes:
+    """Values of a profile or the content of a version, sealed.
+
+    Raises:
+        KeyNeeded: There is no `key`.
+    """
+    if key is None:
+        raise KeyNeeded
+    return key.seal(values, profile_place())
+
+
+def open_profile(sealed: bytes, key: UserKey | None) -> dict[str, Any]:
+    """What `seal_profile` sealed.
+
+    Raises:
+        KeyNeeded: There is no `key`.
+        KeyUnavailable: It was sealed with another key.
+    """
+    return opened(key, sealed, profile_place())
+
+
+def change_event(
+    action: str,
+    after: Profile,
+    *,
+    before: Profile | None,
+    sealed: bool,
+    changed: Sequence[str] = (),
+    reason: str = "",
+) -> Event:
+    """What history keeps of a change of the profile.
+
+    Of one that is sealed it keeps no contents, and of `changed` no more than the fields: the keys
+    below them are words of the user's too. The versions tell the rest.
+
+    Args:
+        action: What was done.
+        after: The new version.
+        before: The one before; None if there was none.
+        sealed: Whether `write_profile` sealed it.
+        changed: Paths of what changed, as the reason.
+        reason: Why, where it is not what changed.
+    """
+    paths = dict.fromkeys(path.partition(".")[0] for path in changed) if sealed else changed
+    return Event(
+        "profile",
+        action,
+        after.version,
+        reason or ", ".join(paths)[:500],
+        before=None if sealed or before is None else profile_content(before),
+        after=None if sealed else profile_content(after),
+    )
+
+
+async def mark_extracted(connection: Connection, scope: Scope) -> None:
+    """Say that the profile was looked at and stayed as it is."""
+    await connection.execute(_LOOKED, _of(scope))
+
+
+async def mention_entities(
+    connection: Connection, scope: Scope, mentions: Sequence[tuple[UUID, str, str]]
+) -> None:
+    """Link memories to what they mention (memory, name, type), making entities that are new."""
+    named = {(kind, fold(name)): name for _, name, kind in reversed(mentions)}
+    if not named:
+        return
+    cursor = await connection.execute(
+        _UPSERT_ENTITIES,
+        {
+            **_of(scope),
+            "entity_ids": [uuid7() for _ in named],
+            "names": list(named.values()),
+            "name_keys": [key for _, key in named],
+            "types": [kind for kind, _ in named],
+        },
+    )
+    known = {(row[0], row[1]): row[2] for row in await cursor.fetchall()}
+    await connection.execute(
+        _MENTION,
+        {
+            **_of(scope),
+            "entity_ids": [known[kind, fold(name)] for _, name, kind in mentions],
+            "memory_ids": [memory_id for memory_id, _, _ in mentions],
+        },
+    )
+
+
+async def replace_mentions(
+    connection: Connection, scope: Scope, memory_id: UUID, names: Sequence[str]
+) -> None:
+    """Let a memory mention exactly these names; a name nobody knows becomes an entity OTHER."""
+    keys = [fold(name) for name in names]
+    cursor = await connection.execute(_BY_NAME, {**_of(scope), "name_keys": keys})
+    kinds = {row[0]: row[1] for row in await cursor.fetchall()}
+    await connection.execute(_UNMENTION, {**_of(scope), "memory_id": memory_id})
+    await mention_entities(
+        connection,
+        scope,
+        [(memory_id, name, kinds.get(key, "other")) for name, key in zip(names, keys, strict=True)],
+    )
+
+
+async def recount_mentions(
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
+) -> None:
+    """Count anew how often what these memories name is mentioned by what is not forgotten."""
+    await connection.execute(_RECOUNT, {**_of(scope), "memory_ids": list(memory_ids)})
+
+
+def profile_content(profile: Profile) -> dict[str, Any]:
+    """A profile's content as JSON: what versions and history keep of it."""
+    return {
+        "department": profile.department,
+        "summary": profile.summary,
+        "current_projects": list(profile.current_projects),
+        "preferences": dict(profile.preferences),
+        "frequent_intents": list(profile.frequent_intents),
+        "access_level": profile.access_level,
+        "facts": dict(profile.facts),
+        "metadata": dict(profile.metadata),
+    }
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

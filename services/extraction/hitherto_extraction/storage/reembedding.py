@@ -1,0 +1,332 @@
+"""Models and their vectors, across users: which there are, what lacks one, who is in force.
+
+On the role hitherto_maintenance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from pgvector import HalfVector
+
+from hitherto_extraction.storage import passage_vectors
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.embeddings.protocol import Vector
+
+_MODELS = """
+SELECT model, dimensions, active, target, previous
+FROM embedding_models
+WHERE active OR target OR previous
+ORDER BY model
+FOR UPDATE
+"""
+
+_LOOK = """
+SELECT model, dimensions, active, target, previous
+FROM embedding_models
+WHERE active OR target OR previous
+"""
+
+_REGISTER = """
+INSERT INTO embedding_models (model, dimensions)
+VALUES (%(model)s, %(dimensions)s)
+ON CONFLICT (model) DO NOTHING
+"""
+
+_DIMENSIONS = "SELECT dimensions FROM embedding_models WHERE model = %(model)s"
+
+_CLEAR_TARGET = "UPDATE embedding_models SET target = false WHERE target"
+
+# What the target had been before a roll-back made it none; the previous one stays what it is.
+_SET_TARGET = """
+UPDATE embedding_models SET target = true, previous = false WHERE model = %(model)s
+"""
+
+_CLEAR_PREVIOUS = "UPDATE embedding_models SET previous = false WHERE previous"
+
+_RETIRE = """
+UPDATE embedding_models SET active = false, previous = %(previous)s WHERE active
+"""
+
+_ACTIVATE = """
+UPDATE embedding_models
+SET active = true, target = false, previous = false, activated_at = clock_timestamp()
+WHERE model = %(model)s
+"""
+
+# Across users: memories and passages without a vector of their present words wait for one.
+_AWAIT_MEMORIES = """
+UPDATE memories AS m
+SET embedding_state = CASE WHEN EXISTS (
+        SELECT FROM memory_embeddings AS e
+        WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id AND e.memory_id = m.memory_id
+          AND e.model = %(model)s AND e.text_version = m.text_version)
+    THEN 'stored' ELSE 'pending' END
+WHERE m.sealed IS NULL AND (m.embedding_state = 'stored') IS DISTINCT FROM EXISTS (
+        SELECT FROM memory_embeddings AS e
+        WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id AND e.memory_id = m.memory_id
+          AND e.model = %(model)s AND e.text_version = m.text_version)
+"""
+
+_AWAIT_CHUNKS = """
+UPDATE document_chunks AS c
+SET embedding_state = CASE WHEN EXISTS (
+        SELECT FROM document_chunk_embeddings AS e
+        WHERE e.tenant_id = c.tenant_id AND e.user_id = c.user_id AND e.chunk_id = c.chunk_id
+          AND e.model = %(model)s)
+    THEN 'stored' ELSE 'pending' END
+WHERE (c.embedding_state = 'stored') IS DISTINCT FROM EXISTS (
+        SELECT FROM document_chunk_embeddings AS e
+        WHERE e.tenant_id = c.tenant_id AND e.user_id = c.user_id AND e.chunk_id = c.chunk_id
+          AND e.model = %(model)s)
+"""
+
+# Across users: what was written with the old model while the switch went on.
+_AWAIT_RECENT = """
+UPDATE memories AS m SET embedding_state = 'pending'
+FROM embedding_models AS a
+WHERE a.active AND a.activated_at > now() - interval '10 minutes'
+  AND m.embedding_state = 'stored' AND m.updated_at > a.activated_at - interval '2 minutes'
+  AND NOT EXISTS (
+      SELECT FROM memory_embeddings AS e
+      WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id AND e.memory_id = m.memory_id
+        AND e.model = a.model AND e.text_version = m.text_version)
+"""
+
+# Across users.
+_COUNT = """
+SELECT count(*) FILTER (WHERE has), count(*) FILTER (WHERE NOT has)
+FROM (
+    SELECT EXISTS (
+        SELECT FROM memory_embeddings AS e
+        WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id AND e.memory_id = m.memory_id
+          AND e.model = %(model)s AND e.text_version = m.text_version) AS has
+    FROM memories AS m
+    WHERE m.sealed IS NULL
+    UNION ALL
+    SELECT EXISTS (
+        SELECT FROM document_chunk_embeddings AS e
+        WHERE e.tenant_id = c.tenant_id AND e.user_id = c.user_id AND e.chunk_id = c.chunk_id
+          AND e.model = %(model)s)
+    FROM document_chunks AS c
+) AS texts
+"""
+
+# Across users, in the order of the key, so that a long back-fill reads the table once.
+_MEMORIES_WITHOUT = """
+SELECT m.tenant_id, m.user_id, m.memory_id, m.text_version, m.content,
+       coalesce((SELECT left(string_agg(g.content, E'\\n' ORDER BY g.message_no), 4000)
+                 FROM memory_sources AS s
+                 JOIN messages AS g ON g.tenant_id = s.tenant_id AND g.user_id = s.user_id
+                      AND g.conversation_id = s.conversation_id
+                      AND md5(g.message_id) = md5(s.message_id) AND g.message_id = s.message_id
+                      AND g.sealed IS NULL
+                 WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
+                   AND s.memory_id = m.memory_id), '')
+FROM memories AS m
+WHERE (m.tenant_id, m.user_id, m.memory_id)
+      > (%(tenant_id)s::text, %(user_id)s::text, %(text_id)s::uuid)
+  AND m.sealed IS NULL
+  AND NOT EXISTS (
+      SELECT FROM memory_embeddings AS e
+      WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id AND e.memory_id = m.memory_id
+        AND e.model = %(model)s AND e.text_version = m.text_version)
+ORDER BY m.tenant_id, m.user_id, m.memory_id
+LIMIT %(limit)s
+"""
+
+# Across users. A passage is embedded with what heads every passage of its document.
+_CHUNKS_WITHOUT = """
+SELECT c.tenant_id, c.user_id, c.chunk_id, 0,
+       concat_ws(E'\\n', nullif(d.ingested_heading, ''), c.content), ''
+FROM document_chunks AS c
+JOIN documents AS d ON d.tenant_id = c.tenant_id AND d.user_id = c.user_id
+     AND d.document_id = c.document_id
+WHERE (c.tenant_id, c.user_id, c.chunk_id)
+      > (%(tenant_id)s::text, %(user_id)s::text, %(text_id)s::uuid)
+  AND NOT EXISTS (
+      SELECT FROM document_chunk_embeddings AS e
+      WHERE e.tenant_id = c.tenant_id AND e.user_id = c.user_id AND e.chunk_id = c.chunk_id
+        AND e.model = %(model)s)
+ORDER BY c.tenant_id, c.user_id, c.chunk_id
+LIMIT %(limit)s
+"""
+
+# Only if the memory still has the words that were embedded.
+_WRITE_MEMORY = """
+INSERT INTO memory_embeddings (tenant_id, user_id, memory_id, model, dimensions, status, embedding,
+                               text_version)
+SELECT m.tenant_id, m.user_id, m.memory_id, %(model)s, %(dimensions)s, m.status, %(vector)s,
+       m.text_version
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = %(text_id)s
+  AND m.text_version = %(text_version)s AND m.sealed IS NULL
+FOR KEY SHARE
+ON CONFLICT (tenant_id, user_id, memory_id, model) DO UPDATE
+SET embedding = EXCLUDED.embedding, status = EXCLUDED.status,
+    text_version = EXCLUDED.text_version
+"""
+
+# Of a user who encrypts the words a memory came from are sealed, and have no vector in clear.
+_WRITE_SOURCE = """
+INSERT INTO memory_source_embeddings (tenant_id, user_id, memory_id, model, dimensions, embedding)
+SELECT m.tenant_id, m.user_id, m.memory_id, %(model)s, %(dimensions)s, %(vector)s
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = %(text_id)s
+  AND m.sealed IS NULL AND NOT EXISTS (
+      SELECT FROM users AS u
+      WHERE u.tenant_id = m.tenant_id AND u.user_id = m.user_id AND u.encrypt_sensitive)
+FOR KEY SHARE OF m
+ON CONFLICT (tenant_id, user_id, memory_id, model) DO UPDATE SET embedding = EXCLUDED.embedding
+"""
+
+_WRITE_CHUNK = """
+INSERT INTO document_chunk_embeddings (tenant_id, user_id, chunk_id, model, dimensions, embedding)
+SELECT c.tenant_id, c.user_id, c.chunk_id, %(model)s, %(dimensions)s, %(vector)s
+FROM document_chunks AS c
+WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s AND c.chunk_id = %(text_id)s
+ON CONFLICT (tenant_id, user_id, chunk_id, model) DO UPDATE SET embedding = EXCLUDED.embedding
+"""
+
+START = ("", "", UUID(int=0))
+"""Before the first text in the order of the keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model and the part it plays."""
+
+    name: str
+    dimensions: int
+    active: bool
+    target: bool
+    previous: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A memory or a passage without a vector; `source_text` are the words a memory came from."""
+
+    tenant_id: str
+    user_id: str
+    text_id: UUID
+    text_version: int
+    content: str
+    source_text: str
+
+    @property
+    def key(self) -> tuple[str, str, UUID]:
+        """Its place in the order of the keys."""
+        return self.tenant_id, self.user_id, self.text_id
+
+
+async def models(connection: Connection, *, lock: bool = False) -> list[Model]:
+    """The models that play a part; locked until the transaction ends, if asked for."""
+    cursor = await connection.execute(_MODELS if lock else _LOOK)
+    return [Model(*row) for row in await cursor.fetchall()]
+
+
+async def register(connection: Connection, model: str, dimensions: int) -> int:
+    """Make a model known; the dimensions it is known with."""
+    values = {"model": model, "dimensions": dimensions}
+    await connection.execute(_REGISTER, values)
+    cursor = await connection.execute(_DIMENSIONS, values)
+    row = await cursor.fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def set_target(connection: Connection, model: str) -> None:
+    """Make a model the one that is back-filled."""
+    await connection.execute(_CLEAR_TARGET)
+    await connection.execute(_SET_TARGET, {"model": model})
+
+
+async def activate(connection: Connection, model: str, *, keep_previous: bool) -> None:
+    """Make a model the active one, and, if asked for, the one before it the way back.
+
+    What lacks a vector of it waits for one from now on, and is found by its words meanwhile.
+    """
+    await connection.execute(_CLEAR_PREVIOUS)
+    await connection.execute(_RETIRE, {"previous": keep_previous})
+    await connection.execute(_ACTIVATE, {"model": model})
+    await connection.execute(_AWAIT_MEMORIES, {"model": model})
+    await connection.execute(_AWAIT_CHUNKS, {"model": model})
+    await passage_vectors.activate(connection, model)
+
+
+async def await_recent(connection: Connection) -> int:
+    """Let what was embedded with the old model during a switch wait for a new vector."""
+    return (await connection.execute(_AWAIT_RECENT)).rowcount
+
+
+async def count(connection: Connection, model: str) -> tuple[int, int]:
+    """How many texts have a vector of the model, and how many do not."""
+    cursor = await connection.execute(_COUNT, {"model": model})
+    row = await cursor.fetchone()
+    assert row is not None
+    has, lacks = await passage_vectors.count(connection, model)
+    return int(row[0]) + has, int(row[1]) + lacks
+
+
+async def memories_without(
+    connection: Connection, model: str, *, after: tuple[str, str, UUID], limit: int
+) -> list[Text]:
+    """The next memories without a vector of their present words."""
+    return await _without(connection, _MEMORIES_WITHOUT, model, after, limit)
+
+
+async def chunks_without(
+    connection: Connection, model: str, *, after: tuple[str, str, UUID], limit: int
+) -> list[Text]:
+    """The next passages of documents without a vector."""
+    return await _without(connection, _CHUNKS_WITHOUT, model, after, limit)
+
+
+async def write_memory(connection: Connection, text: Text, model: str, vector: Vector) -> None:
+    """Store a memory's vector, if it still has the words it was made of."""
+    await connection.execute(_WRITE_MEMORY, _values(text, model, vector))
+
+
+async def write_source(connection: Connection, text: Text, model: str, vector: Vector) -> None:
+    """Store the vector of the words a memory came from."""
+    await connection.execute(_WRITE_SOURCE, _values(text, model, vector))
+
+
+async def write_chunk(connection: Connection, text: Text, model: str, vector: Vector) -> None:
+    """Store the vector of a passage."""
+    await connection.execute(_WRITE_CHUNK, _values(text, model, vector))
+
+
+async def _without(
+    connection: Connection,
+    statement: str,
+    model: str,
+    after: tuple[str, str, UUID],
+    limit: int,
+) -> list[Text]:
+    cursor = await connection.execute(
+        statement.encode(),
+        {
+            "tenant_id": after[0],
+            "user_id": after[1],
+            "text_id": after[2],
+            "model": model,
+            "limit": limit,
+        },
+    )
+    return [Text(*row) for row in await cursor.fetchall()]
+
+
+def _values(text: Text, model: str, vector: Vector) -> dict[str, Any]:
+    return {
+        "tenant_id": text.tenant_id,
+        "user_id": text.user_id,
+        "text_id": text.text_id,
+        "text_version": text.text_version,
+        "model": model,
+        "dimensions": len(vector),
+        "vector": HalfVector(vector),
+    }

@@ -1,0 +1,386 @@
+"""Removing memories and messages of one user with every trace of their contents.
+
+On the role hitherto_removal; the caller holds the user's row. What is left of a memory is its
+history without contents: who did what when, and that it expired.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from hitherto_extraction.storage import keyword_index
+from hitherto_extraction.storage.retention import HeldMessage
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.models import Scope
+
+# A memory that is being counted as told at this moment is locked for that, and so left alone.
+_LOCK_MEMORIES = """
+SELECT memory_id
+FROM memories
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+ORDER BY memory_id
+FOR UPDATE SKIP LOCKED
+"""
+
+# Entities that nothing mentions any more are names that only these memories knew.
+_FORGET_MENTIONS = """
+WITH gone AS (
+    DELETE FROM entity_mentions AS em
+    USING memories AS m
+    WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
+      AND em.memory_id = ANY(%(memory_ids)s)
+      AND m.tenant_id = em.tenant_id AND m.user_id = em.user_id AND m.memory_id = em.memory_id
+    RETURNING em.entity_id, m.status <> 'forgotten' AS counted
+), lost AS (
+    SELECT entity_id, count(*) FILTER (WHERE counted) AS times FROM gone GROUP BY entity_id
+)
+UPDATE entities AS e
+SET mention_count = greatest(e.mention_count - lost.times, 0)
+FROM lost
+WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = lost.entity_id
+RETURNING e.entity_id
+"""
+
+_DROP_UNMENTIONED = """
+DELETE FROM entities AS e
+WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = ANY(%(entity_ids)s)
+  AND NOT EXISTS (
+      SELECT FROM entity_mentions AS em
+      WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id AND em.entity_id = e.entity_id)
+  AND NOT EXISTS (
+      SELECT FROM document_mentions AS dm
+      WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id AND dm.entity_id = e.entity_id)
+"""
+
+_DELETE_FROM = """
+DELETE FROM {table}
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+"""
+_DELETE_ACCESS = _DELETE_FROM.format(table="memory_access")
+_DELETE_VECTORS = _DELETE_FROM.format(table="memory_embeddings")
+_DELETE_SOURCE_VECTORS = _DELETE_FROM.format(table="memory_source_embeddings")
+_DELETE_SEALED_VECTORS = _DELETE_FROM.format(table="sealed_embeddings")
+_DELETE_SOURCES = _DELETE_FROM.format(table="memory_sources")
+_DELETE_VERSIONS = _DELETE_FROM.format(table="memory_versions")
+
+# The keyword index counts texts and terms in the user's row.
+_DELETE_MEMORIES = """
+WITH gone AS (
+    DELETE FROM memories
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+    RETURNING lexical_length
+)
+UPDATE users
+SET lexical_documents = greatest(lexical_documents - (SELECT count(*) FROM gone), 0),
+    lexical_terms = greatest(lexical_terms - (SELECT coalesce(sum(lexical_length), 0) FROM gone), 0)
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+# A tag is a word of the user too.
+_DROP_UNUSED_TAGS = """
+DELETE FROM consolidation_groups AS g
+WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
+  AND NOT EXISTS (
+      SELECT FROM memories AS m
+      WHERE m.tenant_id = g.tenant_id AND m.user_id = g.user_id AND g.tag = ANY(m.tags))
+"""
+
+_EMPTY_HISTORY = """
+UPDATE history SET before = NULL, after = NULL, reason = ''
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+"""
+
+_RECORD_EXPIRY = """
+INSERT INTO history (tenant_id, user_id, event_id, subject, memory_id, action, version, actor,
+                     reason, job_id)
+SELECT m.tenant_id, m.user_id, named.event_id, 'memory', m.memory_id, 'expired', m.version,
+       'retention', 'not used for longer than it is kept', %(job_id)s
+FROM unnest(%(memory_ids)s::uuid[], %(event_ids)s::uuid[]) AS named (memory_id, event_id)
+JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.memory_id = named.memory_id
+"""
+
+# Postings of numbers that no memory carries, also those of earlier wordings, hold words that are to
+# be gone.
+_SWEEP_POSTINGS = """
+WITH posting AS (
+    SELECT p.ctid AS place_in_table, n.lexical_no, n.frequency, n.length, n.place,
+           m.memory_id IS NOT NULL AS live
+    FROM postings AS p
+    CROSS JOIN LATERAL unnest(p.lexical_nos, p.frequencies, p.lengths) WITH ORDINALITY
+        AS n (lexical_no, frequency, length, place)
+    LEFT JOIN memories AS m ON m.tenant_id = p.tenant_id AND m.user_id = p.user_id
+         AND m.lexical_no = n.lexical_no
+    WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s
+), changed AS (
+    SELECT place_in_table, array_agg(lexical_no ORDER BY place) FILTER (WHERE live) AS nos,
+           array_agg(frequency ORDER BY place) FILTER (WHERE live) AS frequencies,
+           array_agg(length ORDER BY place) FILTER (WHERE live) AS lengths
+    FROM posting
+    GROUP BY place_in_table
+    HAVING NOT bool_and(live)
+), emptied AS (
+    DELETE FROM postings AS p USING changed AS c
+    WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.ctid = c.place_in_table
+      AND c.nos IS NULL
+)
+UPDATE postings AS p
+SET lexical_nos = c.nos, frequencies = c.frequencies, lengths = c.lengths
+FROM changed AS c
+WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s AND p.ctid = c.place_in_table
+  AND c.nos IS NOT NULL
+"""
+
+# Whoever accepts or hands out messages of these conversations waits until they are gone.
+_LOCK_CONVERSATIONS = """
+SELECT conversation_id
+FROM conversations
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = ANY(%(conversation_ids)s)
+ORDER BY conversation_id
+FOR UPDATE
+"""
+
+_JOBS_THAT_READ = """
+SELECT DISTINCT j.job_id
+FROM unnest(%(conversations)s::text[], %(message_nos)s::int[]) AS gone (conversation_id, message_no)
+JOIN jobs AS j ON j.tenant_id = %(tenant_id)s AND j.user_id = %(user_id)s
+     AND j.conversation_id = gone.conversation_id
+     AND gone.message_no BETWEEN j.range_from AND j.range_to
+"""
+
+# A worker that has read the messages may still be asking the model about them. Its claim is taken
+# away and the job starts anew with what is left; the attempt is given back. Jobs that wait are
+# touched too, so that none is claimed before the messages are gone.
+_TAKE_BACK = """
+UPDATE jobs
+SET state = CASE state WHEN 'running' THEN 'queued' ELSE state END,
+    attempt = CASE state WHEN 'running' THEN greatest(attempt - 1, 0) ELSE attempt END,
+    run_after = CASE state WHEN 'running' THEN clock_timestamp() ELSE run_after END,
+    lease_until = NULL, claim_no = claim_no + 1
+WHERE tenant_id = %(tenant_id)s AND job_id = ANY(%(job_ids)s)
+  AND state IN ('queued', 'failed', 'running')
+"""
+
+_DELETE_MESSAGES = """
+DELETE FROM messages AS g
+USING unnest(%(conversations)s::text[], %(message_nos)s::int[])
+    AS gone (conversation_id, message_no)
+WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
+  AND g.conversation_id = gone.conversation_id AND g.message_no = gone.message_no
+"""
+
+_LEARNT_FROM = """
+SELECT DISTINCT s.memory_id
+FROM unnest(%(conversations)s::text[], %(message_ids)s::text[])
+    AS gone (conversation_id, message_id)
+JOIN memory_sources AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+     AND md5(s.conversation_id) = md5(gone.conversation_id)
+     AND s.conversation_id = gone.conversation_id AND s.message_id = gone.message_id
+"""
+
+_WORDS_LEFT = """
+SELECT m.memory_id, m.content, m.lexical_length,
+       coalesce((SELECT string_agg(g.content, E'\\n' ORDER BY g.said_at, g.message_no)
+                 FROM memory_sources AS s
+                 JOIN messages AS g ON g.tenant_id = s.tenant_id AND g.user_id = s.user_id
+                      AND g.conversation_id = s.conversation_id
+                      AND md5(g.message_id) = md5(s.message_id) AND g.message_id = s.message_id
+                 WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
+                   AND s.memory_id = m.memory_id AND g.role <> 'system'), ''),
+       m.keywords
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = ANY(%(memory_ids)s)
+"""
+
+_RENUMBER = """
+UPDATE memories AS m
+SET lexical_no = new.lexical_no, lexical_length = new.lexical_length
+FROM unnest(%(memory_ids)s::uuid[], %(lexical_nos)s::int[], %(lengths)s::int[])
+    AS new (memory_id, lexical_no, lexical_length)
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = new.memory_id
+"""
+
+# Reasons that a model gave may quote what it read; the rules' own say nothing of it.
+_DROP_EXCERPTS = """
+UPDATE history SET reason = action
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id = ANY(%(job_ids)s)
+  AND subject = 'memory' AND action IN ('contradicted', 'achieved', 'superseded')
+  AND reason NOT IN ('', action)
+"""
+
+_DROP_REPLIES = """
+DELETE FROM unusable_replies
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id = ANY(%(job_ids)s)
+"""
+
+_DROP_EDITS = """
+DELETE FROM feedback AS f
+USING unnest(%(conversations)s::text[], %(message_ids)s::text[])
+    AS gone (conversation_id, message_id)
+WHERE f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s AND f.original IS NOT NULL
+  AND f.conversation_id = gone.conversation_id AND f.message_id = gone.message_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """A memory with the words that its place in the keyword index is made of."""
+
+    memory_id: UUID
+    content: str
+    lexical_length: int
+    source_text: str
+    keywords: Sequence[str]
+
+
+async def lock_memories(
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
+) -> list[UUID]:
+    """Keep everybody from memories, the counting of accesses too; those that could be had."""
+    cursor = await connection.execute(_LOCK_MEMORIES, _named(scope, memory_ids))
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def remove_memories(
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID], *, job_id: UUID
+) -> Mapping[str, int]:
+    """Remove memories with their versions, vectors, words and history's contents; rows by name."""
+    values = _named(scope, memory_ids)
+    await connection.execute(
+        _RECORD_EXPIRY,
+        {**values, "event_ids": [uuid7() for _ in memory_ids], "job_id": job_id},
+    )
+    await forget_mentions(connection, scope, memory_ids)
+    await connection.execute(_DELETE_ACCESS, values)
+    await connection.execute(_DELETE_SOURCES, values)
+    vectors = await delete_vectors(connection, scope, memory_ids)
+    vectors += (await connection.execute(_DELETE_SEALED_VECTORS, values)).rowcount
+    versions = (await connection.execute(_DELETE_VERSIONS, values)).rowcount
+    await connection.execute(_DELETE_MEMORIES, values)
+    await connection.execute(_EMPTY_HISTORY, values)
+    await drop_unused_tags(connection, scope)
+    await sweep_postings(connection, scope)
+    return {"memories": len(memory_ids), "versions": versions, "vectors": vectors}
+
+
+async def forget_mentions(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> int:
+    """Let memories mention nothing, and drop entities that only they did; how many they named."""
+    values = _named(scope, memory_ids)
+    cursor = await connection.execute(_FORGET_MENTIONS, values)
+    entities = [row[0] for row in await cursor.fetchall()]
+    await connection.execute(_DROP_UNMENTIONED, {**values, "entity_ids": entities})
+    return len(entities)
+
+
+async def delete_vectors(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> int:
+    """Remove the vectors of memories that stand in clear, those of their sources too; how many."""
+    values = _named(scope, memory_ids)
+    vectors = (await connection.execute(_DELETE_VECTORS, values)).rowcount
+    return vectors + (await connection.execute(_DELETE_SOURCE_VECTORS, values)).rowcount
+
+
+async def drop_unused_tags(connection: Connection, scope: Scope) -> None:
+    """Forget what consolidation has looked at under tags that no memory has any more."""
+    await connection.execute(_DROP_UNUSED_TAGS, _of(scope))
+
+
+async def sweep_postings(connection: Connection, scope: Scope) -> None:
+    """Take the words of texts that no memory has any more out of the keyword index."""
+    await connection.execute(_SWEEP_POSTINGS, _of(scope))
+
+
+async def lock_conversations(
+    connection: Connection, scope: Scope, conversation_ids: Sequence[str]
+) -> None:
+    """Keep everybody from accepting or handing out messages of these conversations."""
+    await connection.execute(
+        _LOCK_CONVERSATIONS, {**_of(scope), "conversation_ids": list(conversation_ids)}
+    )
+
+
+async def remove_messages(
+    connection: Connection, scope: Scope, messages: Sequence[HeldMessage]
+) -> list[UUID]:
+    """Remove messages and what else holds their words; the memories that were learnt from them.
+
+    The caller holds their conversations, has taken the messages out of the indexes, and then
+    indexes those memories anew. Source vectors go here; jobs that have the messages in hand are
+    queued again, to do without them, and the caller tells the workers.
+    """
+    values = {
+        **_of(scope),
+        "conversations": [message.conversation_id for message in messages],
+        "message_nos": [message.message_no for message in messages],
+        "message_ids": [message.message_id for message in messages],
+    }
+    cursor = await connection.execute(_JOBS_THAT_READ, values)
+    values["job_ids"] = [row[0] for row in await cursor.fetchall()]
+    await connection.execute(_TAKE_BACK, values)
+    cursor = await connection.execute(_LEARNT_FROM, values)
+    learnt = sorted(row[0] for row in await cursor.fetchall())
+    await connection.execute(_DELETE_MESSAGES, values)
+    await connection.execute(_DELETE_SOURCE_VECTORS, _named(scope, learnt))
+    await connection.execute(_DROP_EXCERPTS, values)
+    await connection.execute(_DROP_REPLIES, values)
+    await connection.execute(_DROP_EDITS, values)
+    return learnt
+
+
+async def read_indexed(
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
+) -> list[Indexed]:
+    """Memories with the source words that are still held."""
+    cursor = await connection.execute(_WORDS_LEFT, _named(scope, memory_ids))
+    return [Indexed(*row) for row in await cursor.fetchall()]
+
+
+async def index_anew(
+    connection: Connection,
+    scope: Scope,
+    texts: Mapping[UUID, Counter[str]],
+    *,
+    growth: int,
+    sweep: bool = True,
+) -> None:
+    """Give memories a new place in the keyword index; their old words are swept out by then.
+
+    Args:
+        connection: In the transaction that holds the user's row.
+        scope: Whose.
+        texts: The terms of each memory.
+        growth: By how many terms the index grows, usually negative.
+        sweep: False: the old words stay, under numbers that nothing has, until the next sweep.
+    """
+    first = 1 + await keyword_index.reserve_numbers(
+        connection, scope, texts=len(texts), documents=0, terms=growth
+    )
+    numbered = dict(enumerate(texts.items(), first))
+    await connection.execute(
+        _RENUMBER,
+        {
+            **_of(scope),
+            "memory_ids": [memory_id for memory_id, _ in numbered.values()],
+            "lexical_nos": list(numbered),
+            "lengths": [terms.total() for _, terms in numbered.values()],
+        },
+    )
+    numbers = list(numbered)
+    for start in range(0, len(numbers), keyword_index.SEGMENT):
+        chunk = numbers[start : start + keyword_index.SEGMENT]
+        await keyword_index.append(connection, scope, {no: numbered[no][1] for no in chunk})
+    if sweep:
+        await sweep_postings(connection, scope)
+
+
+def _named(scope: Scope, memory_ids: Sequence[UUID]) -> dict[str, Any]:
+    return {**_of(scope), "memory_ids": list(memory_ids)}
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -1,0 +1,129 @@
+"""Slots of schedules: which was taken, and the jobs that were queued for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.identifiers import uuid7
+
+KEEP_DAYS = 7
+"""For how long a slot that was taken is remembered. Longer than any replica can be behind."""
+
+# Across users: of each schedule its latest slot that was taken.
+_TAKEN = """
+SELECT schedule, max(slot) FROM schedule_runs GROUP BY schedule
+"""
+
+# Whoever inserts the row has the slot. A slot older than one that was taken is not run after it.
+_TAKE = """
+INSERT INTO schedule_runs (schedule, slot)
+SELECT %(schedule)s, %(slot)s
+WHERE NOT EXISTS (
+    SELECT FROM schedule_runs WHERE schedule = %(schedule)s AND slot >= %(slot)s)
+ON CONFLICT (schedule, slot) DO NOTHING
+"""
+
+_PRUNE = """
+DELETE FROM schedule_runs
+WHERE schedule = %(schedule)s AND slot < %(slot)s - make_interval(days => %(days)s)
+"""
+
+# Across users: the tenants that have any, found by jumping from one to the next in the index.
+_TENANTS = """
+WITH RECURSIVE found (tenant_id) AS (
+    (SELECT tenant_id FROM users ORDER BY tenant_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT u.tenant_id FROM users AS u
+            WHERE u.tenant_id > found.tenant_id ORDER BY u.tenant_id LIMIT 1)
+    FROM found WHERE found.tenant_id IS NOT NULL
+)
+SELECT tenant_id FROM found WHERE tenant_id IS NOT NULL
+"""
+
+# Across users. A tenant whose last job of the schedule has not ended gets no second one: it will
+# do the same work.
+_QUEUE = """
+INSERT INTO jobs (job_id, tenant_id, kind, params, max_attempts, schedule, slot)
+SELECT wanted.job_id, wanted.tenant_id, %(kind)s, %(params)s, %(max_attempts)s, %(schedule)s,
+       %(slot)s
+FROM unnest(%(job_ids)s::uuid[], %(tenant_ids)s::text[]) AS wanted (job_id, tenant_id)
+WHERE NOT EXISTS (
+    SELECT FROM jobs AS j
+    WHERE j.tenant_id = wanted.tenant_id AND j.user_id IS NULL AND j.schedule = %(schedule)s
+      AND j.state IN ('queued', 'failed', 'running'))
+ON CONFLICT (tenant_id, schedule, slot) WHERE schedule IS NOT NULL DO NOTHING
+RETURNING tenant_id, job_id
+"""
+
+_LAST = """
+SELECT wanted.schedule,
+       (SELECT r.taken_at FROM schedule_runs AS r
+        WHERE r.schedule = wanted.schedule ORDER BY r.slot DESC LIMIT 1),
+       (SELECT j.job_id FROM jobs AS j
+        WHERE j.tenant_id = %(tenant_id)s AND j.schedule = wanted.schedule
+        ORDER BY j.slot DESC LIMIT 1)
+FROM unnest(%(schedules)s::text[]) AS wanted (schedule)
+"""
+
+
+async def taken(connection: Connection) -> dict[str, datetime]:
+    """The latest slot of each schedule that somebody took."""
+    cursor = await connection.execute(_TAKEN)
+    return dict(await cursor.fetchall())
+
+
+async def take(connection: Connection, schedule: str, slot: datetime) -> bool:
+    """Take a slot for whoever's transaction this is; False if it is or was another's."""
+    values = {"schedule": schedule, "slot": slot, "days": KEEP_DAYS}
+    cursor = await connection.execute(_TAKE, values)
+    if cursor.rowcount == 0:
+        return False
+    await connection.execute(_PRUNE, values)
+    return True
+
+
+async def tenants(connection: Connection) -> list[str]:
+    """Every tenant that has users."""
+    cursor = await connection.execute(_TENANTS)
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def queue(
+    connection: Connection,
+    schedule: str,
+    slot: datetime,
+    *,
+    kind: str,
+    tenant_ids: Sequence[str],
+    max_attempts: int,
+) -> dict[str, UUID]:
+    """Queue one job per tenant for a slot; the job by tenant, where one was queued.
+
+    The caller tells the workers.
+    """
+    cursor = await connection.execute(
+        _QUEUE,
+        {
+            "schedule": schedule,
+            "slot": slot,
+            "kind": kind,
+            "params": Jsonb({}),
+            "job_ids": [uuid7() for _ in tenant_ids],
+            "tenant_ids": list(tenant_ids),
+            "max_attempts": max_attempts,
+        },
+    )
+    return dict(await cursor.fetchall())
+
+
+async def last_runs(
+    connection: Connection, tenant_id: str, schedules: Sequence[str]
+) -> dict[str, tuple[datetime | None, UUID | None]]:
+    """When each schedule last ran, and the job that it queued last for this tenant."""
+    cursor = await connection.execute(_LAST, {"tenant_id": tenant_id, "schedules": list(schedules)})
+    return {row[0]: (row[1], row[2]) for row in await cursor.fetchall()}

@@ -1,0 +1,225 @@
+"""The sealed memories of a user as a whole, and their vectors: what stands in for their indexes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+from hitherto_extraction.storage.known_memories import KNOWN, Known, known_of
+from hitherto_extraction.storage.sealed_rows import opened_bytes
+from hitherto_extraction.storage.sealed_words import open_words
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.encryption.places import vector_place
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import Scope
+
+MOST = 2_000
+"""Sealed memories of a user that are opened and compared, the newest."""
+_HALF = np.dtype("<f2")
+
+_NEWEST = f"""
+SELECT {KNOWN}, e.sealed
+FROM memories AS m
+LEFT JOIN sealed_embeddings AS e ON e.tenant_id = m.tenant_id AND e.user_id = m.user_id
+     AND e.memory_id = m.memory_id AND e.model = %(model)s AND e.text_version = m.text_version
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.sealed IS NOT NULL
+  AND m.status = ANY(%(statuses)s)
+ORDER BY m.created_at DESC, m.memory_id DESC
+LIMIT %(limit)s
+"""
+
+_WORDS = """
+SELECT memory_id, sealed
+FROM memories
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
+"""
+
+_WRITE_VECTOR = """
+INSERT INTO sealed_embeddings (tenant_id, user_id, memory_id, model, dimensions, sealed,
+                               text_version)
+SELECT m.tenant_id, m.user_id, m.memory_id, %(model)s, %(dimensions)s, %(sealed)s, m.text_version
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = %(memory_id)s
+  AND m.sealed IS NOT NULL
+  AND m.text_version = coalesce(%(text_version)s, m.text_version)
+ON CONFLICT (tenant_id, user_id, memory_id, model) DO UPDATE
+SET sealed = EXCLUDED.sealed, text_version = EXCLUDED.text_version
+"""
+
+_CLEAR_VECTORS = """
+SELECT e.model, e.embedding
+FROM memory_embeddings AS e
+JOIN memories AS m ON m.tenant_id = e.tenant_id AND m.user_id = e.user_id
+     AND m.memory_id = e.memory_id AND m.text_version = e.text_version
+WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.memory_id = %(memory_id)s
+"""
+
+_SEALED_VECTORS = """
+SELECT e.model, e.sealed
+FROM sealed_embeddings AS e
+JOIN memories AS m ON m.tenant_id = e.tenant_id AND m.user_id = e.user_id
+     AND m.memory_id = e.memory_id AND m.text_version = e.text_version
+WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.memory_id = %(memory_id)s
+"""
+
+_WITHOUT = """
+SELECT m.memory_id, m.text_version, m.sealed
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.sealed IS NOT NULL
+  AND m.memory_id > %(after)s
+  AND NOT EXISTS (
+      SELECT FROM sealed_embeddings AS e
+      WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id AND e.memory_id = m.memory_id
+        AND e.model = %(model)s AND e.text_version = m.text_version)
+ORDER BY m.memory_id
+LIMIT %(limit)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A sealed memory, opened, with its vector of the model that was asked for, if it has one."""
+
+    known: Known
+    vector: Vector | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unembedded:
+    """A sealed memory without a vector of its present words."""
+
+    memory_id: UUID
+    text_version: int
+    sealed: bytes
+
+    def content(self, key: UserKey) -> str:
+        """The words to embed."""
+        return str(open_words(key, self.memory_id, self.sealed)["content"])
+
+
+async def read_newest(
+    connection: Connection,
+    scope: Scope,
+    key: UserKey | None,
+    *,
+    statuses: Sequence[str],
+    model: str = "",
+    limit: int = MOST,
+) -> list[Opened]:
+    """The newest sealed memories of these statuses, opened; none if the user has none.
+
+    Raises:
+        KeyNeeded: There are some, and there is no key.
+    """
+    cursor = await connection.execute(
+        _NEWEST.encode(),
+        {**_of(scope), "statuses": list(statuses), "model": model, "limit": limit},
+    )
+    rows = await cursor.fetchall()
+    # In a thread: opening thousands would hold up everybody else's calls.
+    return await asyncio.to_thread(_opened, rows, key, model) if rows else []
+
+
+def _opened(rows: Sequence[tuple[Any, ...]], key: UserKey | None, model: str) -> list[Opened]:
+    found = []
+    for *row, vector in rows:
+        known = known_of(row, key)
+        opened = None
+        if vector is not None and key is not None:
+            opened = open_vector(key, known.memory_id, model, vector)
+        found.append(Opened(known, opened))
+    return found
+
+
+async def read_words(
+    connection: Connection, scope: Scope, key: UserKey | None
+) -> dict[UUID, dict[str, Any]]:
+    """What every sealed memory of a user holds, however many there are.
+
+    Raises:
+        KeyNeeded: There are some, and there is no key.
+    """
+    cursor = await connection.execute(_WORDS, _of(scope))
+    rows = await cursor.fetchall()
+
+    def open_all() -> dict[UUID, dict[str, Any]]:
+        return {memory_id: open_words(key, memory_id, sealed) for memory_id, sealed in rows}
+
+    return await asyncio.to_thread(open_all) if rows else {}
+
+
+async def write_vector(
+    connection: Connection,
+    scope: Scope,
+    key: UserKey,
+    memory_id: UUID,
+    vector: Vector,
+    *,
+    model: str,
+    text_version: int | None = None,
+) -> None:
+    """Store the vector of a sealed memory's words as they are now, or as they were numbered."""
+    await connection.execute(
+        _WRITE_VECTOR,
+        {
+            **_of(scope),
+            "memory_id": memory_id,
+            "model": model,
+            "dimensions": len(vector),
+            "sealed": key.seal_bytes(
+                np.asarray(vector, dtype=_HALF).tobytes(), vector_place(memory_id, model)
+            ),
+            "text_version": text_version,
+        },
+    )
+
+
+def open_vector(key: UserKey, memory_id: UUID, model: str, sealed: bytes) -> Vector:
+    """What `write_vector` stored.
+
+    Raises:
+        KeyNotOpened: The key is another than it was sealed with, or the value was changed.
+    """
+    plain = opened_bytes(key, sealed, vector_place(memory_id, model))
+    return np.frombuffer(plain, dtype=_HALF).astype(np.float32)
+
+
+async def clear_vectors(
+    connection: Connection, scope: Scope, memory_id: UUID
+) -> list[tuple[str, Vector]]:
+    """The vectors of a memory's present words that stand in clear, by model."""
+    cursor = await connection.execute(_CLEAR_VECTORS, {**_of(scope), "memory_id": memory_id})
+    return [(row[0], row[1].to_numpy().astype(np.float32)) for row in await cursor.fetchall()]
+
+
+async def sealed_vectors(
+    connection: Connection, scope: Scope, key: UserKey, memory_id: UUID
+) -> list[tuple[str, Vector]]:
+    """The vectors of a sealed memory's present words, by model."""
+    cursor = await connection.execute(_SEALED_VECTORS, {**_of(scope), "memory_id": memory_id})
+    return [
+        (row[0], open_vector(key, memory_id, row[0], row[1])) for row in await cursor.fetchall()
+    ]
+
+
+async def without_vector(
+    connection: Connection, scope: Scope, model: str, *, after: UUID, limit: int
+) -> list[Unembedded]:
+    """The user's next sealed memories, by id, without a vector of their present words."""
+    cursor = await connection.execute(
+        _WITHOUT, {**_of(scope), "after": after, "model": model, "limit": limit}
+    )
+    return [
+        Unembedded(memory_id, text_version, bytes(sealed))
+        for memory_id, text_version, sealed in await cursor.fetchall()
+    ]
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -1,0 +1,68 @@
+"""The words of a sealed memory: six columns that lie together in `sealed` and are empty outside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from hitherto_extraction.storage.sealed_rows import opened
+from hitherto_shared.encryption.places import memory_place
+from hitherto_shared.encryption.sealed import UserKey
+
+SENSITIVE_TYPES = ("personal",)
+"""Types whose memories are sensitive whatever anybody says."""
+SEALED = "sealed"
+"""The embedding state of a sealed memory, and of no other."""
+
+_LABELS = ("tags", "keywords")
+_OBJECTS = ("context", "metadata")
+WORDS = ("content", "detail", *_LABELS, *_OBJECTS)
+
+
+def seal_words(key: UserKey, memory_id: UUID, words: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a memory that is stored sealed.
+
+    Args:
+        key: The user's.
+        memory_id: Of the memory, which its versions share.
+        words: All of `WORDS`; what else is in it stays outside.
+
+    Returns:
+        The empty columns, `sealed`, and the columns that follow from it.
+    """
+    values = {name: words[name] for name in ("content", "detail")}
+    values |= {name: list(words[name]) for name in _LABELS}
+    values |= {name: dict(words[name]) for name in _OBJECTS}
+    return {
+        "content": "",
+        "detail": "",
+        **{name: [] for name in _LABELS},
+        **{name: Jsonb({}) for name in _OBJECTS},
+        "sealed": key.seal(values, memory_place(memory_id)),
+        "sensitive": True,
+        "lexical_length": 0,
+        "embedding_state": SEALED,
+    }
+
+
+def clear_words(words: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a memory that is stored in clear."""
+    return {
+        **{name: words[name] for name in ("content", "detail")},
+        **{name: list(words[name]) for name in _LABELS},
+        **{name: Jsonb(dict(words[name])) for name in _OBJECTS},
+        "sealed": None,
+    }
+
+
+def open_words(key: UserKey | None, memory_id: UUID, sealed: bytes) -> dict[str, Any]:
+    """What `seal_words` was given of `WORDS`.
+
+    Raises:
+        KeyNeeded: There is no key.
+        BrokenSeal: It was changed, or belongs to another memory, user or key.
+    """
+    return opened(key, sealed, memory_place(memory_id))

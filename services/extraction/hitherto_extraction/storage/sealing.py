@@ -1,0 +1,302 @@
+"""Sealing the memories of a user that stand in clear from before, and what else tells of them.
+
+On the role hitherto_removal, in a transaction that holds the user's row; `find_users` on
+hitherto_maintenance. Each function that looks for rows takes a bounded number of them, and finds
+nothing once all is sealed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from hitherto_extraction.storage.sealed_words import SENSITIVE_TYPES, WORDS, seal_words
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import Scope
+
+_USER = "tenant_id = %(tenant_id)s AND user_id = %(user_id)s"
+_NAMES = ", ".join(WORDS)
+
+# Across users.
+_FIND_USERS = """
+SELECT tenant_id, user_id
+FROM users
+WHERE to_seal > 0 AND erased_at IS NULL
+  AND (tenant_id, user_id) > (%(tenant_id)s::text, %(user_id)s::text)
+ORDER BY tenant_id, user_id
+LIMIT %(limit)s
+"""
+
+_LEFT = f"SELECT to_seal FROM users WHERE {_USER}"
+
+_DONE = f"UPDATE users SET to_seal = 0 WHERE {_USER} AND to_seal = %(left)s"
+
+# Across users: whoever has sealed memories that lack a vector of a model which became the active
+# one lately. Those are made by whoever can open their words.
+_LEAVE_WITHOUT_VECTORS = """
+UPDATE users
+SET to_seal = 1
+WHERE to_seal = 0 AND erased_at IS NULL AND (tenant_id, user_id) IN (
+    SELECT m.tenant_id, m.user_id
+    FROM embedding_models AS a
+    JOIN memories AS m ON m.sealed IS NOT NULL
+    WHERE a.active AND a.activated_at > now() - interval '1 hour'
+      AND NOT EXISTS (
+          SELECT FROM sealed_embeddings AS e
+          WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id
+            AND e.memory_id = m.memory_id AND e.model = a.model
+            AND e.text_version = m.text_version))
+"""
+
+_HAS_SEALED = f"""
+SELECT EXISTS (SELECT FROM memories WHERE {_USER} AND sealed IS NOT NULL)
+    OR EXISTS (SELECT FROM memory_versions WHERE {_USER} AND sealed IS NOT NULL)
+    OR EXISTS (SELECT FROM profile_versions WHERE {_USER} AND sealed IS NOT NULL)
+    OR EXISTS (SELECT FROM unusable_replies WHERE {_USER} AND of_user_key)
+    OR EXISTS (SELECT FROM messages WHERE {_USER} AND sealed IS NOT NULL)
+    OR EXISTS (SELECT FROM conversation_summaries WHERE {_USER} AND sealed IS NOT NULL)
+    OR EXISTS (SELECT FROM profiles WHERE {_USER} AND sealed IS NOT NULL)
+"""
+
+_CLEAR_MEMORIES = f"""
+SELECT memory_id
+FROM memories
+WHERE {_USER} AND sealed IS NULL AND (sensitive OR type = ANY(%(types)s))
+ORDER BY memory_id
+LIMIT %(limit)s
+"""
+
+_READ_MEMORIES = f"""
+SELECT memory_id, lexical_length, {_NAMES}
+FROM memories
+WHERE {_USER} AND memory_id = ANY(%(memory_ids)s)
+"""
+
+# No new version: the words are the same.
+_SEAL_MEMORY = f"""
+UPDATE memories
+SET content = %(content)s, detail = %(detail)s, tags = %(tags)s, keywords = %(keywords)s,
+    context = %(context)s, metadata = %(metadata)s, sealed = %(sealed)s, sensitive = %(sensitive)s,
+    lexical_no = %(lexical_no)s, lexical_length = %(lexical_length)s,
+    embedding_state = %(embedding_state)s
+WHERE {_USER} AND memory_id = %(memory_id)s
+"""
+
+_CLEAR_VERSIONS = """
+SELECT v.memory_id, v.version, v.content, v.detail, v.tags, v.keywords, v.context, v.metadata
+FROM memory_versions AS v
+JOIN memories AS m ON m.tenant_id = v.tenant_id AND m.user_id = v.user_id
+     AND m.memory_id = v.memory_id
+WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s AND v.sealed IS NULL
+  AND m.sealed IS NOT NULL
+ORDER BY v.memory_id, v.version
+LIMIT %(limit)s
+"""
+
+_SEAL_VERSION = f"""
+UPDATE memory_versions
+SET content = %(content)s, detail = %(detail)s, tags = %(tags)s, keywords = %(keywords)s,
+    context = %(context)s, metadata = %(metadata)s, sealed = %(sealed)s
+WHERE {_USER} AND memory_id = %(memory_id)s AND version = %(version)s
+"""
+
+_WITH_CLEAR_VECTORS = """
+SELECT m.memory_id
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.sealed IS NOT NULL
+  AND (EXISTS (SELECT FROM memory_embeddings AS e
+               WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id
+                 AND e.memory_id = m.memory_id)
+       OR EXISTS (SELECT FROM memory_source_embeddings AS e
+                  WHERE e.tenant_id = m.tenant_id AND e.user_id = m.user_id
+                    AND e.memory_id = m.memory_id))
+ORDER BY m.memory_id
+LIMIT %(limit)s
+"""
+
+_WITH_MENTIONS = """
+SELECT DISTINCT m.memory_id
+FROM memories AS m
+JOIN entity_mentions AS em ON em.tenant_id = m.tenant_id AND em.user_id = m.user_id
+     AND em.memory_id = m.memory_id
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.sealed IS NOT NULL
+LIMIT %(limit)s
+"""
+
+# The rules' own reasons say nothing of what was said, but nothing tells them from a person's.
+_EMPTY_HISTORY = """
+UPDATE history AS h
+SET before = h.before - %(words)s::text[], after = h.after - %(words)s::text[], reason = ''
+WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s AND h.event_id IN (
+    SELECT told.event_id
+    FROM history AS told
+    JOIN memories AS m ON m.tenant_id = told.tenant_id AND m.user_id = told.user_id
+         AND m.memory_id = told.memory_id
+    WHERE told.tenant_id = %(tenant_id)s AND told.user_id = %(user_id)s AND m.sealed IS NOT NULL
+      AND (told.before ?| %(words)s::text[] OR told.after ?| %(words)s::text[]
+           OR told.reason <> '')
+    LIMIT %(limit)s)
+"""
+
+# Reasons that a model gave may quote what it read.
+_DROP_EXCERPTS = f"""
+UPDATE history SET reason = action
+WHERE {_USER} AND subject = 'memory' AND job_id IS NOT NULL
+  AND action IN ('contradicted', 'achieved', 'superseded') AND reason NOT IN ('', action)
+"""
+
+# Names that only memories knew which are sealed by now.
+_DROP_UNMENTIONED = """
+DELETE FROM entities AS e
+WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+  AND NOT EXISTS (
+      SELECT FROM entity_mentions AS em
+      WHERE em.tenant_id = e.tenant_id AND em.user_id = e.user_id AND em.entity_id = e.entity_id)
+  AND NOT EXISTS (
+      SELECT FROM document_mentions AS dm
+      WHERE dm.tenant_id = e.tenant_id AND dm.user_id = e.user_id AND dm.entity_id = e.entity_id)
+"""
+
+_TOLD = (*WORDS, "entities")
+"""What of a change history tells in the user's words."""
+
+
+async def leave_without_vectors(connection: Connection) -> None:
+    """Let the sweep make the vectors that sealed memories lack since a change of model.
+
+    On the role hitherto_maintenance.
+    """
+    await connection.execute(_LEAVE_WITHOUT_VECTORS)
+
+
+async def has_sealed(connection: Connection, scope: Scope) -> bool:
+    """Whether anything of the user is sealed. Also on the role hitherto_write."""
+    cursor = await connection.execute(
+        _HAS_SEALED, {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return bool(row[0])
+
+
+async def find_users(connection: Connection, *, after: tuple[str, str], limit: int) -> list[Scope]:
+    """The next users of whom something is left to seal, across tenants."""
+    cursor = await connection.execute(
+        _FIND_USERS, {"tenant_id": after[0], "user_id": after[1], "limit": limit}
+    )
+    return [Scope(*row) for row in await cursor.fetchall()]
+
+
+async def count_left(connection: Connection, scope: Scope) -> int:
+    """How often somebody has left something to seal since all was sealed; 0: nothing is left."""
+    cursor = await connection.execute(_LEFT.encode(), _of(scope))
+    row = await cursor.fetchone()
+    return int(row[0]) if row else 0
+
+
+async def settle(connection: Connection, scope: Scope, *, left: int) -> bool:
+    """Say that nothing is left, unless it was left since `left` was counted."""
+    cursor = await connection.execute(_DONE.encode(), {**_of(scope), "left": left})
+    return cursor.rowcount == 1
+
+
+async def clear_memories(connection: Connection, scope: Scope, *, limit: int) -> list[UUID]:
+    """Sensitive memories in clear."""
+    return await _ids(
+        connection, _CLEAR_MEMORIES, scope, {"types": list(SENSITIVE_TYPES), "limit": limit}
+    )
+
+
+async def count_terms_of(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> int:
+    """How many terms memories have in the keyword index, together."""
+    cursor = await connection.execute(
+        _READ_MEMORIES.encode(), {**_of(scope), "memory_ids": list(memory_ids)}
+    )
+    return sum(row[1] for row in await cursor.fetchall())
+
+
+async def seal_memories(
+    connection: Connection, scope: Scope, key: UserKey, numbers: Mapping[UUID, int]
+) -> None:
+    """Seal memories in place, each under a new number of the keyword index.
+
+    Under the old one its words are nobody's, and are swept out.
+    """
+    cursor = await connection.execute(
+        _READ_MEMORIES.encode(), {**_of(scope), "memory_ids": list(numbers)}
+    )
+    rows = await cursor.fetchall()
+    async with connection.cursor() as many:
+        await many.executemany(
+            _SEAL_MEMORY.encode(),
+            [
+                {
+                    **_of(scope),
+                    "memory_id": memory_id,
+                    "lexical_no": numbers[memory_id],
+                    **seal_words(key, memory_id, dict(zip(WORDS, words, strict=True))),
+                }
+                for memory_id, _, *words in rows
+            ],
+        )
+
+
+async def seal_versions(connection: Connection, scope: Scope, key: UserKey, *, limit: int) -> int:
+    """Seal earlier versions of memories that are sealed; how many."""
+    cursor = await connection.execute(_CLEAR_VERSIONS, {**_of(scope), "limit": limit})
+    rows = await cursor.fetchall()
+    async with connection.cursor() as many:
+        await many.executemany(
+            _SEAL_VERSION.encode(),
+            [
+                {
+                    **_of(scope),
+                    "memory_id": memory_id,
+                    "version": version,
+                    **seal_words(key, memory_id, dict(zip(WORDS, words, strict=True))),
+                }
+                for memory_id, version, *words in rows
+            ],
+        )
+    return len(rows)
+
+
+async def with_clear_vectors(connection: Connection, scope: Scope, *, limit: int) -> list[UUID]:
+    """Sealed memories that have a vector in clear, of whatever model and wording."""
+    return await _ids(connection, _WITH_CLEAR_VECTORS, scope, {"limit": limit})
+
+
+async def with_mentions(connection: Connection, scope: Scope, *, limit: int) -> list[UUID]:
+    """Sealed memories that mention entities."""
+    return await _ids(connection, _WITH_MENTIONS, scope, {"limit": limit})
+
+
+async def empty_history(connection: Connection, scope: Scope, *, limit: int) -> int:
+    """Take words and reasons out of what history tells of sealed memories; how many entries."""
+    cursor = await connection.execute(
+        _EMPTY_HISTORY, {**_of(scope), "words": list(_TOLD), "limit": limit}
+    )
+    return cursor.rowcount
+
+
+async def drop_excerpts(connection: Connection, scope: Scope) -> int:
+    """Take what may quote messages out of the history of all memories; how many entries."""
+    return (await connection.execute(_DROP_EXCERPTS.encode(), _of(scope))).rowcount
+
+
+async def drop_unmentioned(connection: Connection, scope: Scope) -> int:
+    """Drop the entities that nothing mentions; how many."""
+    return (await connection.execute(_DROP_UNMENTIONED, _of(scope))).rowcount
+
+
+async def _ids(
+    connection: Connection, statement: str, scope: Scope, values: Mapping[str, Any]
+) -> list[UUID]:
+    cursor = await connection.execute(statement.encode(), {**_of(scope), **values})
+    return [row[0] for row in await cursor.fetchall()]
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

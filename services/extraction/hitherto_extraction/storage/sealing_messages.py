@@ -1,0 +1,236 @@
+"""Sealing the messages, summaries and unusable replies of a user that stand in clear from before.
+
+On the role hitherto_removal, in a transaction that holds the user's row. Each function that looks
+for rows takes a bounded number of them, and finds nothing once all is sealed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.places import message_place, summary_place
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import Scope
+
+_USER = "tenant_id = %(tenant_id)s AND user_id = %(user_id)s"
+
+# Locked so that nobody stores a vector of one; in the order in which vectors are stored.
+_CLEAR_MESSAGES = f"""
+SELECT conversation_id, message_no, message_id, name, content, context_items, metadata
+FROM messages
+WHERE {_USER} AND sealed IS NULL
+ORDER BY tenant_id, user_id, conversation_id, message_no
+LIMIT %(limit)s
+FOR UPDATE
+"""
+
+_SEAL_MESSAGE = f"""
+UPDATE messages
+SET name = '', content = '', context_items = '[]', metadata = '{{}}', sealed = %(sealed)s,
+    lexical_no = NULL, lexical_length = 0, embedding_state = 'none'
+WHERE {_USER} AND conversation_id = %(conversation_id)s AND message_no = %(message_no)s
+"""
+
+# Locked, so that whoever is storing a vector of their sources has done so.
+_LEARNT_FROM = """
+SELECT m.memory_id
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.sealed IS NULL
+  AND m.memory_id IN (
+      SELECT s.memory_id
+      FROM unnest(%(conversations)s::text[], %(message_ids)s::text[])
+          AS gone (conversation_id, message_id)
+      JOIN memory_sources AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+           AND md5(s.conversation_id) = md5(gone.conversation_id)
+           AND s.conversation_id = gone.conversation_id AND s.message_id = gone.message_id)
+ORDER BY m.memory_id
+FOR UPDATE OF m
+"""
+
+_DELETE_SOURCE_VECTORS = f"""
+DELETE FROM memory_source_embeddings
+WHERE {_USER} AND (%(all)s OR memory_id = ANY(%(memory_ids)s))
+"""
+
+_CLEAR_SUMMARIES = f"""
+SELECT conversation_id, title, summary, key_topics, technical_topics, followup_suggestions
+FROM conversation_summaries
+WHERE {_USER} AND sealed IS NULL
+ORDER BY conversation_id
+LIMIT %(limit)s
+FOR UPDATE
+"""
+
+_SEAL_SUMMARY = f"""
+UPDATE conversation_summaries
+SET title = '', summary = '', key_topics = '{{}}', technical_topics = '{{}}',
+    followup_suggestions = '{{}}', sealed = %(sealed)s, lexical_no = NULL, lexical_length = 0,
+    embedding_state = 'none'
+WHERE {_USER} AND conversation_id = %(conversation_id)s
+"""
+
+# Of one that was sealed by whoever may not remove it.
+_DELETE_SUMMARY_VECTORS = """
+DELETE FROM summary_embeddings AS e
+USING conversation_summaries AS s
+WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND s.tenant_id = e.tenant_id
+  AND s.user_id = e.user_id AND s.conversation_id = e.conversation_id AND s.sealed IS NOT NULL
+"""
+
+_CLEAR_REPLIES = f"""
+SELECT job_id, claim_no, sealed_reply
+FROM unusable_replies
+WHERE {_USER} AND NOT of_user_key
+ORDER BY job_id, claim_no
+LIMIT %(limit)s
+"""
+
+_SEAL_REPLY = f"""
+UPDATE unusable_replies SET sealed_reply = %(sealed)s, of_user_key = true
+WHERE {_USER} AND job_id = %(job_id)s AND claim_no = %(claim_no)s
+"""
+
+_DROP_REPLY = f"""
+DELETE FROM unusable_replies
+WHERE {_USER} AND job_id = %(job_id)s AND claim_no = %(claim_no)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ClearMessage:
+    """A message in clear, and what of it is to be sealed."""
+
+    conversation_id: str
+    message_no: int
+    message_id: str
+    words: Mapping[str, Any]
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Which of its user's it is."""
+        return self.conversation_id, self.message_no
+
+
+@dataclass(frozen=True, slots=True)
+class ClearReply:
+    """An unusable reply that is sealed with the installation's key."""
+
+    job_id: UUID
+    claim_no: int
+    sealed: str
+
+
+async def clear_messages(connection: Connection, scope: Scope, *, limit: int) -> list[ClearMessage]:
+    """Messages in clear, kept from everybody else."""
+    cursor = await connection.execute(_CLEAR_MESSAGES.encode(), {**_of(scope), "limit": limit})
+    names = ("name", "content", "context_items", "metadata")
+    return [
+        ClearMessage(row[0], row[1], row[2], dict(zip(names, row[3:], strict=True)))
+        for row in await cursor.fetchall()
+    ]
+
+
+async def seal_messages(
+    connection: Connection, scope: Scope, key: UserKey, messages: Sequence[ClearMessage]
+) -> None:
+    """Seal messages in place. The caller has taken them out of the indexes."""
+    async with connection.cursor() as many:
+        await many.executemany(
+            _SEAL_MESSAGE.encode(),
+            [
+                {
+                    **_of(scope),
+                    "conversation_id": each.conversation_id,
+                    "message_no": each.message_no,
+                    "sealed": key.seal(
+                        each.words, message_place(each.conversation_id, each.message_id)
+                    ),
+                }
+                for each in messages
+            ],
+        )
+
+
+async def learnt_from(
+    connection: Connection, scope: Scope, messages: Sequence[ClearMessage]
+) -> list[UUID]:
+    """The memories in clear that were learnt from messages, kept from everybody else."""
+    cursor = await connection.execute(
+        _LEARNT_FROM,
+        {
+            **_of(scope),
+            "conversations": [each.conversation_id for each in messages],
+            "message_ids": [each.message_id for each in messages],
+        },
+    )
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def delete_source_vectors(
+    connection: Connection, scope: Scope, memory_ids: Collection[UUID] | None
+) -> int:
+    """Remove the vectors of the words that memories came from; of all with None. How many."""
+    cursor = await connection.execute(
+        _DELETE_SOURCE_VECTORS.encode(),
+        {**_of(scope), "all": memory_ids is None, "memory_ids": list(memory_ids or ())},
+    )
+    return cursor.rowcount
+
+
+async def clear_summaries(
+    connection: Connection, scope: Scope, *, limit: int
+) -> dict[str, Mapping[str, Any]]:
+    """What of summaries in clear is to be sealed, by conversation; kept from everybody else."""
+    cursor = await connection.execute(_CLEAR_SUMMARIES.encode(), {**_of(scope), "limit": limit})
+    names = ("title", "summary", "key_topics", "technical_topics", "followup_suggestions")
+    return {row[0]: dict(zip(names, row[1:], strict=True)) for row in await cursor.fetchall()}
+
+
+async def seal_summaries(
+    connection: Connection,
+    scope: Scope,
+    key: UserKey,
+    summaries: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Seal summaries in place. The caller has taken them out of the indexes."""
+    async with connection.cursor() as many:
+        await many.executemany(
+            _SEAL_SUMMARY.encode(),
+            [
+                {
+                    **_of(scope),
+                    "conversation_id": conversation_id,
+                    "sealed": key.seal(words, summary_place(conversation_id)),
+                }
+                for conversation_id, words in summaries.items()
+            ],
+        )
+
+
+async def delete_summary_vectors(connection: Connection, scope: Scope) -> int:
+    """Remove the vectors of summaries that are sealed; how many."""
+    return (await connection.execute(_DELETE_SUMMARY_VECTORS, _of(scope))).rowcount
+
+
+async def clear_replies(connection: Connection, scope: Scope, *, limit: int) -> list[ClearReply]:
+    """Unusable replies that the installation can open by itself."""
+    cursor = await connection.execute(_CLEAR_REPLIES.encode(), {**_of(scope), "limit": limit})
+    return [ClearReply(*row) for row in await cursor.fetchall()]
+
+
+async def seal_reply(
+    connection: Connection, scope: Scope, reply: ClearReply, sealed: str | None
+) -> None:
+    """Keep a reply as sealed with the user's key instead; None: keep it no longer."""
+    await connection.execute(
+        (_DROP_REPLY if sealed is None else _SEAL_REPLY).encode(),
+        {**_of(scope), "job_id": reply.job_id, "claim_no": reply.claim_no, "sealed": sealed},
+    )
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

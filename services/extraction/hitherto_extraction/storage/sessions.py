@@ -1,0 +1,257 @@
+"""Working memory: contexts of sessions, what a user's assistant used last, actions that wait.
+
+What is past its end, by the database's clock, is as if it were not there; a sweep deletes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.models import PendingAction, Scope
+
+ACTION_SECONDS = 24 * 3600
+"""How long an action waits for its next step."""
+
+ACTION_KEPT_DAYS = 7
+"""How long an action is kept past its end, so that a late decision is told what became of it."""
+
+_SWEEP = 500
+
+_WRITE_CONTEXT = """
+INSERT INTO session_contexts (tenant_id, user_id, session_id, context, expires_at)
+VALUES (%(tenant_id)s, %(user_id)s, %(session_id)s, %(context)s,
+        clock_timestamp() + make_interval(secs => %(seconds)s))
+ON CONFLICT (tenant_id, user_id, session_id) DO UPDATE
+SET context = EXCLUDED.context, updated_at = EXCLUDED.updated_at, expires_at = EXCLUDED.expires_at
+"""
+
+# What is over stays so: only a new context begins the session anew.
+_RENEW_CONTEXT = """
+UPDATE session_contexts
+SET updated_at = clock_timestamp(),
+    expires_at = clock_timestamp() + make_interval(secs => %(seconds)s)
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND session_id = %(session_id)s
+  AND expires_at > clock_timestamp()
+"""
+
+_READ_CONTEXT = """
+SELECT context
+FROM session_contexts
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND session_id = %(session_id)s
+  AND expires_at > clock_timestamp()
+"""
+
+_WRITE_RECENT = """
+INSERT INTO recent_items (tenant_id, user_id, items, expires_at)
+VALUES (%(tenant_id)s, %(user_id)s, %(items)s,
+        clock_timestamp() + make_interval(secs => %(seconds)s))
+ON CONFLICT (tenant_id, user_id) DO UPDATE
+SET items = EXCLUDED.items, updated_at = EXCLUDED.updated_at, expires_at = EXCLUDED.expires_at
+"""
+
+_READ_RECENT = """
+SELECT items
+FROM recent_items
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND expires_at > clock_timestamp()
+"""
+
+_COLUMNS = """action_id, session_id, type, params, description,
+    CASE WHEN state IN ('pending_confirmation', 'confirmed') AND expires_at <= clock_timestamp()
+         THEN 'expired' ELSE state END,
+    result, created_at, expires_at"""
+
+# Ids are short enough to be read out, and so may be taken.
+_ADD_ACTION = f"""
+INSERT INTO pending_actions (tenant_id, user_id, action_id, session_id, type, params, description,
+                             expires_at)
+VALUES (%(tenant_id)s, %(user_id)s, %(action_id)s, %(session_id)s, %(type)s, %(params)s,
+        %(description)s, clock_timestamp() + make_interval(secs => {ACTION_SECONDS}))
+ON CONFLICT (tenant_id, user_id, action_id) DO NOTHING
+RETURNING {_COLUMNS}
+"""
+
+_READ_ACTION = f"""
+SELECT {_COLUMNS}
+FROM pending_actions
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND action_id = %(action_id)s
+"""
+
+# Of two that decide at once, the second waits here and then sees what the first decided.
+_LOCK_ACTION = """
+SELECT FROM pending_actions
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND action_id = %(action_id)s
+FOR UPDATE
+"""
+
+_MOVE_ACTION = f"""
+UPDATE pending_actions
+SET state = %(state)s, result = coalesce(%(result)s, result), updated_at = clock_timestamp(),
+    expires_at = CASE %(state)s WHEN 'confirmed'
+        THEN clock_timestamp() + make_interval(secs => {ACTION_SECONDS}) ELSE expires_at END
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND action_id = %(action_id)s
+RETURNING {_COLUMNS}
+"""
+
+# Across users. The end is asked for again on the row itself: it may have been renewed meanwhile.
+_DROP = """
+WITH over AS (
+    SELECT {key} FROM {table} WHERE expires_at <= {end} ORDER BY expires_at LIMIT %(limit)s
+)
+DELETE FROM {table} AS t USING over
+WHERE ({row}) = ({found}) AND t.expires_at <= {end}
+"""
+
+
+def _drop(table: str, key: Sequence[str], end: str) -> str:
+    return _DROP.format(
+        table=table,
+        key=", ".join(key),
+        row=", ".join(f"t.{name}" for name in key),
+        found=", ".join(f"over.{name}" for name in key),
+        end=end,
+    )
+
+
+_USER = ("tenant_id", "user_id")
+_DROPS = (
+    _drop("session_contexts", (*_USER, "session_id"), "now()"),
+    _drop("recent_items", _USER, "now()"),
+    _drop(
+        "pending_actions",
+        (*_USER, "action_id"),
+        f"now() - make_interval(days => {ACTION_KEPT_DAYS})",
+    ),
+)
+
+
+async def write_context(
+    connection: Connection,
+    scope: Scope,
+    session_id: str,
+    context: Mapping[str, Any],
+    *,
+    seconds: int,
+) -> None:
+    """Replace the context of a session, which then lives for `seconds`."""
+    await connection.execute(
+        _WRITE_CONTEXT,
+        {**_session(scope, session_id), "context": Jsonb(context), "seconds": seconds},
+    )
+
+
+async def renew_context(
+    connection: Connection, scope: Scope, session_id: str, *, seconds: int
+) -> None:
+    """Let the context of a session, if it has one, live for `seconds` from now on."""
+    await connection.execute(_RENEW_CONTEXT, {**_session(scope, session_id), "seconds": seconds})
+
+
+async def read_context(connection: Connection, scope: Scope, session_id: str) -> dict[str, Any]:
+    """The context of a session; empty if there is none."""
+    cursor = await connection.execute(_READ_CONTEXT, _session(scope, session_id))
+    row = await cursor.fetchone()
+    return {} if row is None else row[0]
+
+
+async def write_recent(
+    connection: Connection, scope: Scope, items: Sequence[Mapping[str, Any]], *, seconds: int
+) -> None:
+    """Replace what was used last for the user; the list then lives for `seconds`."""
+    await connection.execute(
+        _WRITE_RECENT, {**_of(scope), "items": Jsonb(list(items)), "seconds": seconds}
+    )
+
+
+async def read_recent(connection: Connection, scope: Scope) -> list[dict[str, Any]]:
+    """What was used last for the user, with `id` and `relevance`."""
+    cursor = await connection.execute(_READ_RECENT, _of(scope))
+    row = await cursor.fetchone()
+    return [] if row is None else row[0]
+
+
+async def add_action(
+    connection: Connection,
+    scope: Scope,
+    action_id: str,
+    session_id: str,
+    *,
+    type: str,
+    params: Mapping[str, Any],
+    description: str,
+) -> PendingAction | None:
+    """Add an action that waits for confirmation; None if the user has one of this id."""
+    cursor = await connection.execute(
+        _ADD_ACTION,
+        {
+            **_action(scope, action_id),
+            "session_id": session_id,
+            "type": type,
+            "params": Jsonb(params),
+            "description": description,
+        },
+    )
+    row = await cursor.fetchone()
+    return None if row is None else PendingAction(*row)
+
+
+async def read_action(connection: Connection, scope: Scope, action_id: str) -> PendingAction | None:
+    """An action as it is now."""
+    cursor = await connection.execute(_READ_ACTION, _action(scope, action_id))
+    row = await cursor.fetchone()
+    return None if row is None else PendingAction(*row)
+
+
+async def lock_action(connection: Connection, scope: Scope, action_id: str) -> PendingAction | None:
+    """An action as it is until this transaction ends."""
+    await connection.execute(_LOCK_ACTION, _action(scope, action_id))
+    return await read_action(connection, scope, action_id)
+
+
+async def move_action(
+    connection: Connection,
+    scope: Scope,
+    action_id: str,
+    *,
+    state: str,
+    result: Mapping[str, Any] | None,
+) -> PendingAction:
+    """Bring a locked action into another state; without a new `result` it keeps the one it has.
+
+    A confirmed one waits a full time again for what comes of it.
+    """
+    cursor = await connection.execute(
+        _MOVE_ACTION,
+        {
+            **_action(scope, action_id),
+            "state": state,
+            "result": None if result is None else Jsonb(result),
+        },
+    )
+    row = await cursor.fetchone()
+    assert row is not None, "the caller holds the action"
+    return PendingAction(*row)
+
+
+async def drop_expired(connection: Connection) -> bool:
+    """Delete some of what is over, across users; whether there may be more."""
+    full = False
+    for statement in _DROPS:
+        cursor = await connection.execute(statement.encode(), {"limit": _SWEEP})
+        full = full or cursor.rowcount >= _SWEEP
+    return full
+
+
+def _session(scope: Scope, session_id: str) -> dict[str, Any]:
+    return {**_of(scope), "session_id": session_id}
+
+
+def _action(scope: Scope, action_id: str) -> dict[str, Any]:
+    return {**_of(scope), "action_id": action_id}
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -1,0 +1,250 @@
+"""The summaries of conversations: read, written and removed.
+
+Whoever writes holds the user's row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hitherto_extraction.storage.sealed_rows import opened
+from hitherto_extraction.storage.summary_index import delete_vectors
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.places import message_place, summary_place
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import Scope, Summary
+
+_READ = """
+SELECT c.time_zone, coalesce(s.covers_to, 0), s.lexical_no, coalesce(s.lexical_length, 0),
+       s.title, s.summary, s.outcome, s.key_topics, s.technical_topics,
+       s.followup_suggestions, s.created_at, s.updated_at, s.sealed,
+       coalesce(left(f.content, 400), ''), f.message_id, f.sealed
+FROM conversations AS c
+LEFT JOIN LATERAL (
+    SELECT g.content, g.message_id, g.sealed
+    FROM messages AS g
+    WHERE g.tenant_id = c.tenant_id AND g.user_id = c.user_id
+      AND g.conversation_id = c.conversation_id AND g.role = 'user'
+    ORDER BY g.message_no
+    LIMIT 1
+) AS f ON true
+LEFT JOIN conversation_summaries AS s
+    ON s.tenant_id = c.tenant_id AND s.user_id = c.user_id
+   AND s.conversation_id = c.conversation_id
+WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+  AND c.conversation_id = %(conversation_id)s
+"""
+
+# Without a number the words are those of before, and so are their place and their vector.
+_WRITE = """
+INSERT INTO conversation_summaries AS held (tenant_id, user_id, conversation_id, title, summary,
+    key_topics, technical_topics, outcome, followup_suggestions, covers_to, created_at, lexical_no,
+    lexical_length, embedding_state, sealed)
+SELECT tenant_id, user_id, conversation_id, %(title)s, %(summary)s, %(key_topics)s,
+       %(technical_topics)s, %(outcome)s, %(followup_suggestions)s, %(covers_to)s, created_at,
+       %(lexical_no)s, coalesce(%(lexical_length)s::int, 0),
+       CASE WHEN %(sealed)s::bytea IS NULL THEN 'pending' ELSE 'none' END, %(sealed)s::bytea
+FROM conversations
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
+ON CONFLICT (tenant_id, user_id, conversation_id) DO UPDATE
+SET title = EXCLUDED.title, summary = EXCLUDED.summary, key_topics = EXCLUDED.key_topics,
+    technical_topics = EXCLUDED.technical_topics, outcome = EXCLUDED.outcome,
+    followup_suggestions = EXCLUDED.followup_suggestions,
+    covers_to = greatest(held.covers_to, EXCLUDED.covers_to),
+    text_version = held.text_version + CASE WHEN %(reworded)s THEN 1 ELSE 0 END,
+    lexical_no = CASE WHEN EXCLUDED.sealed IS NULL
+                      THEN coalesce(EXCLUDED.lexical_no, held.lexical_no) END,
+    lexical_length = CASE WHEN EXCLUDED.lexical_no IS NULL AND EXCLUDED.sealed IS NULL
+                          THEN held.lexical_length ELSE EXCLUDED.lexical_length END,
+    embedding_state = CASE WHEN EXCLUDED.sealed IS NOT NULL THEN 'none'
+                           WHEN EXCLUDED.lexical_no IS NULL THEN held.embedding_state
+                           ELSE 'pending' END,
+    sealed = EXCLUDED.sealed, updated_at = now()
+RETURNING text_version
+"""
+
+# So that nobody stores a vector of a summary that is about to go.
+_LOCK = """
+SELECT FROM conversation_summaries
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
+FOR UPDATE
+"""
+
+_DELETE = """
+DELETE FROM conversation_summaries
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
+"""
+
+
+# In the order of _READ.
+_COLUMNS = (
+    "title",
+    "summary",
+    "outcome",
+    "key_topics",
+    "technical_topics",
+    "followup_suggestions",
+)
+_EMPTY: Mapping[str, Any] = {
+    "title": "",
+    "summary": "",
+    "key_topics": [],
+    "technical_topics": [],
+    "followup_suggestions": [],
+}
+_SEALED = tuple(_EMPTY)
+_FIRST_CHARACTERS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class HeldSummary:
+    """What is held of a conversation when more of it has been read.
+
+    Attributes:
+        time_zone: In which its times are meant.
+        covers_to: The highest message that the summary answers for; 0 if there is none.
+        lexical_no: Its number in the keyword index; None if it is not in it.
+        lexical_length: How many terms it has there.
+        first_user_words: How the user began, for a title nobody gave.
+        summary: None if there is none yet.
+        sealed: Whether the summary is held sealed, and so in no index; where there is none yet,
+            whether what its title would be made of is.
+    """
+
+    time_zone: str = "UTC"
+    covers_to: int = 0
+    lexical_no: int | None = None
+    lexical_length: int = 0
+    first_user_words: str = ""
+    summary: Summary | None = None
+    sealed: bool = False
+
+
+async def read(
+    connection: Connection, scope: Scope, conversation_id: str, *, key: UserKey | None = None
+) -> HeldSummary:
+    """What is held of a conversation; the defaults if there is none of that name.
+
+    Raises:
+        KeyNeeded: Its summary or its first message is sealed, and there is no `key`.
+    """
+    cursor = await connection.execute(_READ, _key(scope, conversation_id))
+    row = await cursor.fetchone()
+    if row is None:
+        return HeldSummary()
+    time_zone, covers_to, lexical_no, lexical_length, *columns = row
+    first_words, message_id, sealed_message = columns[9:]
+    if sealed_message is not None:
+        message = opened(key, sealed_message, message_place(conversation_id, message_id))
+        first_words = message["content"][:_FIRST_CHARACTERS]
+    sealed = columns[8]
+    words = dict(zip(_COLUMNS, columns[:6], strict=True))
+    if sealed is not None:
+        words |= opened(key, sealed, summary_place(conversation_id))
+    summary = None
+    if words["title"] is not None:
+        summary = Summary(
+            conversation_id=conversation_id,
+            user_id=scope.user_id,
+            message_count=0,
+            created_at=columns[6],
+            updated_at=columns[7],
+            **words,
+        )
+    of_sealed = sealed_message if summary is None else sealed
+    return HeldSummary(
+        time_zone,
+        covers_to,
+        lexical_no,
+        lexical_length,
+        first_words,
+        summary,
+        sealed=of_sealed is not None,
+    )
+
+
+def summary_content(summary: Summary) -> dict[str, Any]:
+    """A summary's content as JSON, for a prompt."""
+    return {
+        "title": summary.title,
+        "summary": summary.summary,
+        "key_topics": list(summary.key_topics),
+        "technical_topics": list(summary.technical_topics),
+        "outcome": summary.outcome,
+        "followup_suggestions": list(summary.followup_suggestions),
+    }
+
+
+async def write(
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    fields: Mapping[str, Any],
+    *,
+    covers_to: int,
+    reworded: bool,
+    lexical_no: int | None,
+    lexical_length: int | None,
+    key: UserKey | None = None,
+) -> int:
+    """Store the summary of a conversation; the version of its words.
+
+    Args:
+        connection: In the transaction that holds the user's row.
+        scope: Whose.
+        conversation_id: Of which conversation.
+        fields: The columns, as in `pipeline.summarise`.
+        covers_to: The highest message it answers for.
+        reworded: Whether there was one whose title, summary or topics were others.
+        lexical_no: Its new number in the keyword index, after which it waits for its vector; None
+            leaves number and vector as they are.
+        lexical_length: How many terms it has there.
+        key: What it is sealed with, and then neither number nor vector is left; None: it is not.
+    """
+    sealed = None
+    if key is not None:
+        words = {name: fields[name] for name in _SEALED}
+        sealed = key.seal(words, summary_place(conversation_id))
+        fields = {**fields, **_EMPTY}
+    cursor = await connection.execute(
+        _WRITE,
+        {
+            **_key(scope, conversation_id),
+            **fields,
+            "covers_to": covers_to,
+            "reworded": reworded,
+            "lexical_no": lexical_no,
+            "lexical_length": lexical_length,
+            "sealed": sealed,
+        },
+    )
+    row = await cursor.fetchone()
+    return int(row[0]) if row else 0
+
+
+async def lock(connection: Connection, scope: Scope, conversation_id: str) -> None:
+    """Keep everybody from storing a vector of the summary. The role is hitherto_removal."""
+    await connection.execute(_LOCK, _key(scope, conversation_id))
+
+
+async def delete(connection: Connection, scope: Scope, conversation_id: str) -> int:
+    """Remove the summary of a conversation with its vectors, not its words; 1 if it had one.
+
+    The role is hitherto_removal.
+    """
+    await lock(connection, scope, conversation_id)
+    await delete_vectors(connection, scope, conversation_id)
+    return (await connection.execute(_DELETE, _key(scope, conversation_id))).rowcount
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
+
+
+def _key(scope: Scope, conversation_id: str) -> dict[str, Any]:
+    return {**_of(scope), "conversation_id": conversation_id}

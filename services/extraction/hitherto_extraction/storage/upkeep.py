@@ -1,0 +1,329 @@
+"""Decay and the cap on memories: what is to be archived, and archiving it, many rows a statement.
+
+Statements run across the users of one tenant, on the role hitherto_maintenance. Whoever archives
+holds the rows of the users concerned, so that no other writer of their memories is at work, and the
+rule is asked again in the statement that archives: what was told in the meantime stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from hitherto_extraction.storage import users
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.identifiers import uuid7
+
+LOW_IMPORTANCE = "low_importance"
+CONTEXT = "context"
+OVER_LIMIT = "over_limit"
+
+# The predicate of the index memories_fading, word for word.
+_MAY_FADE = """m.status IN ('active', 'achieved') AND m.type <> 'decision'
+      AND (m.importance < 0.3 OR m.type = 'context')"""
+
+# Which rule archives a memory now; NULL is none. A memory that somebody restored counts as used at
+# that moment, else the next run would undo what a person wanted.
+_RULE = """CASE
+           WHEN m.type = 'context' AND m.updated_at < %(at)s - interval '90 days' THEN 'context'
+           WHEN m.importance < 0.3
+            AND coalesce(a.last_accessed_at, m.created_at) < %(at)s - interval '30 days'
+            AND NOT EXISTS (
+                SELECT FROM history AS h
+                WHERE h.tenant_id = m.tenant_id AND h.user_id = m.user_id
+                  AND h.memory_id = m.memory_id AND h.action = 'restored'
+                  AND h.recorded_at >= %(at)s - interval '30 days')
+           THEN 'low_importance' END"""
+
+_ACCESS = """memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
+     AND a.memory_id = m.memory_id"""
+
+# A bounded walk along the index: so many rows are looked at, whether or not they are archived.
+_LOOK = f"""
+WITH looked AS MATERIALIZED (
+    SELECT m.tenant_id, m.user_id, m.memory_id, m.type, m.importance, m.created_at, m.updated_at
+    FROM memories AS m
+    WHERE m.tenant_id = %(tenant_id)s AND {_MAY_FADE}
+      AND /* from */
+    ORDER BY m.user_id, m.memory_id
+    LIMIT %(limit)s
+)
+SELECT m.user_id, m.memory_id, {_RULE} IS NOT NULL
+FROM looked AS m LEFT JOIN {_ACCESS}
+ORDER BY m.user_id, m.memory_id
+"""
+
+# Across users.
+_LOOK_AT_ALL = _LOOK.replace(
+    "/* from */", "(m.user_id, m.memory_id) > (%(after_user)s, %(after_memory)s)"
+)
+_LOOK_AT_ONE = _LOOK.replace(
+    "/* from */", "m.user_id = %(after_user)s AND m.memory_id > %(after_memory)s"
+)
+
+# Across users: whoever is being written to at this moment is passed over, so that this neither
+# waits for a writer nor, holding other users, makes one wait for a third.
+_LOCK_USERS = """
+SELECT user_id
+FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = ANY(%(user_ids)s) AND erased_at IS NULL
+ORDER BY user_id
+FOR NO KEY UPDATE SKIP LOCKED
+"""
+
+_LOCK_USER = """
+SELECT user_id
+FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = ANY(%(user_ids)s) AND erased_at IS NULL
+FOR NO KEY UPDATE
+"""
+
+# Across users.
+_ARCHIVE = f"""
+WITH fading AS MATERIALIZED (
+    SELECT m.*, named.event_id, /* rule */ AS rule
+    FROM unnest(%(user_ids)s::text[], %(memory_ids)s::uuid[], %(event_ids)s::uuid[])
+         AS named (user_id, memory_id, event_id)
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = named.user_id
+         AND m.memory_id = named.memory_id
+    LEFT JOIN {_ACCESS}
+    WHERE m.status IN ('active', 'achieved') AND m.type <> 'decision'
+      AND /* rule */ IS NOT NULL
+), kept AS (
+    INSERT INTO memory_versions (tenant_id, user_id, memory_id, version, type, content, detail,
+        importance, confidence, origin, status, tags, keywords, context, metadata, valid_from,
+        valid_to, expires_at, superseded_by, sensitive, said_at, supersedes, job_id, sealed,
+        known_from, known_to)
+    SELECT tenant_id, user_id, memory_id, version, type, content, detail, importance, confidence,
+           origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
+           superseded_by, sensitive, said_at, supersedes, job_id, sealed, updated_at,
+           greatest(updated_at, %(at)s)
+    FROM fading
+), archived AS (
+    UPDATE memories AS m
+    SET version = m.version + 1, status = 'archived', job_id = %(job_id)s,
+        updated_at = greatest(m.updated_at, %(at)s),
+        expires_at = least(m.expires_at, CASE f.rule WHEN 'context' THEN %(at)s
+                           ELSE %(at)s + interval '90 days' END)
+    FROM fading AS f
+    WHERE m.tenant_id = f.tenant_id AND m.user_id = f.user_id AND m.memory_id = f.memory_id
+      AND m.version = f.version
+    RETURNING m.tenant_id, m.user_id, m.memory_id, m.version, m.expires_at, f.rule, f.event_id,
+              f.status AS old_status, f.expires_at AS old_expires_at
+), mirrored AS (
+    UPDATE memory_embeddings AS e SET status = 'archived'
+    FROM fading AS f
+    WHERE e.tenant_id = f.tenant_id AND e.user_id = f.user_id AND e.memory_id = f.memory_id
+), recorded AS (
+    INSERT INTO history (tenant_id, user_id, event_id, recorded_at, subject, memory_id, action,
+                         version, actor, reason, job_id, before, after)
+    SELECT tenant_id, user_id, event_id, %(at)s, 'memory', memory_id, 'archived', version, 'decay',
+           CASE rule WHEN 'context' THEN 'context that is older than 90 days'
+                     WHEN 'over_limit' THEN 'more memories than are kept: least important, '
+                                            'longest unused'
+                     ELSE 'of little importance and not used for 30 days' END,
+           %(job_id)s,
+           jsonb_build_object('status', old_status, 'expires_at', old_expires_at),
+           jsonb_build_object('status', 'archived', 'expires_at', expires_at)
+    FROM archived
+)
+SELECT rule, count(*) FROM archived GROUP BY rule
+"""
+
+_ARCHIVE_FADING = _ARCHIVE.replace("/* rule */", _RULE)
+_ARCHIVE_SURPLUS = _ARCHIVE.replace("/* rule */", "'over_limit'")
+
+# Across users.
+_COUNT_ALL_FADING = f"""
+SELECT rule, count(*)
+FROM (SELECT {_RULE} AS rule
+      FROM memories AS m LEFT JOIN {_ACCESS}
+      WHERE m.tenant_id = %(tenant_id)s AND {_MAY_FADE}) AS judged
+WHERE rule IS NOT NULL
+GROUP BY rule
+"""
+
+_COUNT_FADING_OF_ONE = _COUNT_ALL_FADING.replace(
+    "m.tenant_id = %(tenant_id)s AND", "m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND"
+)
+
+# What a person sees of the active memories; those that decay would take are not counted twice.
+_COUNT_SURPLUS = f"""
+SELECT coalesce(sum(least(greatest(shown - fading - %(most)s, 0), removable - fading)), 0)
+FROM (
+    SELECT m.user_id, count(*) AS shown,
+           count(*) FILTER (WHERE m.type <> 'decision') AS removable,
+           count(*) FILTER (WHERE m.type <> 'decision' AND {_RULE} IS NOT NULL) AS fading
+    FROM memories AS m LEFT JOIN {_ACCESS}
+    WHERE m.tenant_id = %(tenant_id)s /* of */ AND m.status = 'active'
+      AND (m.expires_at IS NULL OR m.expires_at > %(at)s)
+    GROUP BY m.user_id
+    HAVING count(*) > %(most)s) AS user_counts
+"""
+
+# Across users.
+_COUNT_ALL_SURPLUS = _COUNT_SURPLUS
+_COUNT_SURPLUS_OF_ONE = _COUNT_SURPLUS.replace("/* of */", "AND m.user_id = %(user_id)s")
+
+# Across users: a bounded walk along the users, with those above the limit marked.
+_CROWDED = """
+SELECT u.user_id,
+       (SELECT count(*) > %(most)s FROM memories AS m
+        WHERE m.tenant_id = u.tenant_id AND m.user_id = u.user_id AND m.status = 'active')
+FROM (SELECT tenant_id, user_id FROM users
+      WHERE tenant_id = %(tenant_id)s AND user_id > %(after_user)s
+      ORDER BY user_id LIMIT %(limit)s) AS u
+ORDER BY u.user_id
+"""
+
+_SURPLUS = f"""
+SELECT m.memory_id
+FROM memories AS m LEFT JOIN {_ACCESS}
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.status = 'active'
+  AND m.type <> 'decision' AND (m.expires_at IS NULL OR m.expires_at > %(at)s)
+ORDER BY m.importance, coalesce(a.last_accessed_at, m.created_at), m.memory_id
+LIMIT least(%(limit)s, greatest(0, (
+    SELECT count(*) - %(most)s FROM memories AS n
+    WHERE n.tenant_id = %(tenant_id)s AND n.user_id = %(user_id)s AND n.status = 'active'
+      AND (n.expires_at IS NULL OR n.expires_at > %(at)s))))
+"""
+
+FIRST = UUID(int=0)
+"""Before every memory."""
+
+Named = tuple[str, UUID]
+"""A memory by its user and its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One step along the memories that decay may take: which it takes, where the step ended."""
+
+    fading: list[Named]
+    last: Named | None
+
+
+async def look(
+    connection: Connection, tenant_id: str, *, user_id: str | None, after: Named, limit: int
+) -> Look:
+    """Look at the next `limit` memories after `after`, of all users or of one.
+
+    Nothing is locked: `archive` asks again. `last` is None where nothing was left to look at.
+    """
+    cursor = await connection.execute(
+        _LOOK_AT_ALL if user_id is None else _LOOK_AT_ONE,
+        {
+            "tenant_id": tenant_id,
+            "after_user": after[0] if user_id is None else user_id,
+            "after_memory": after[1],
+            "limit": limit,
+            "at": await users.database_now(connection),
+        },
+    )
+    rows = await cursor.fetchall()
+    return Look(
+        [(row[0], row[1]) for row in rows if row[2]], (rows[-1][0], rows[-1][1]) if rows else None
+    )
+
+
+async def lock_users(
+    connection: Connection, tenant_id: str, user_ids: Sequence[str], *, wait: bool
+) -> set[str]:
+    """Become the only writer of these users' memories; which of them were got.
+
+    Without `wait` whoever is busy is left out. Only one user may be waited for at a time: a
+    transaction that holds others meanwhile could deadlock.
+    """
+    assert len(user_ids) == 1 or not wait
+    cursor = await connection.execute(
+        _LOCK_USER if wait else _LOCK_USERS,
+        {"tenant_id": tenant_id, "user_ids": list(user_ids)},
+    )
+    return {row[0] for row in await cursor.fetchall()}
+
+
+async def archive(
+    connection: Connection,
+    tenant_id: str,
+    memories: Sequence[Named],
+    *,
+    at: datetime,
+    job_id: UUID,
+    surplus: bool = False,
+) -> dict[str, int]:
+    """Archive those of `memories` to which a rule applies at `at`; how many by rule.
+
+    The caller holds their users' rows.
+
+    Args:
+        connection: In the caller's transaction.
+        tenant_id: Whose users they are.
+        memories: What was found; each is judged again here.
+        at: The database's clock after the lock.
+        job_id: On whose account, for version and history.
+        surplus: They go because there are too many, whatever else is true of them.
+    """
+    cursor = await connection.execute(
+        _ARCHIVE_SURPLUS if surplus else _ARCHIVE_FADING,
+        {
+            "tenant_id": tenant_id,
+            "user_ids": [user_id for user_id, _ in memories],
+            "memory_ids": [memory_id for _, memory_id in memories],
+            "event_ids": [uuid7() for _ in memories],
+            "at": at,
+            "job_id": job_id,
+        },
+    )
+    return dict(await cursor.fetchall())
+
+
+async def find_crowded(
+    connection: Connection, tenant_id: str, *, most: int, after: str, limit: int
+) -> tuple[list[str], str | None]:
+    """Among the next `limit` users those with more than `most` active memories, and the last one.
+
+    None as the last one is the end.
+    """
+    cursor = await connection.execute(
+        _CROWDED,
+        {"tenant_id": tenant_id, "most": most, "after_user": after, "limit": limit},
+    )
+    rows = await cursor.fetchall()
+    return [row[0] for row in rows if row[1]], rows[-1][0] if rows else None
+
+
+async def find_surplus(
+    connection: Connection, tenant_id: str, user_id: str, *, most: int, at: datetime, limit: int
+) -> list[Named]:
+    """The user's least important, longest unused memories above `most`; never decisions."""
+    cursor = await connection.execute(
+        _SURPLUS,
+        {"tenant_id": tenant_id, "user_id": user_id, "most": most, "at": at, "limit": limit},
+    )
+    return [(user_id, row[0]) for row in await cursor.fetchall()]
+
+
+async def count(
+    connection: Connection, tenant_id: str, *, user_id: str | None, most: int
+) -> dict[str, int]:
+    """How many memories each rule would archive now; `most` 0 is no limit."""
+    values: dict[str, Any] = {
+        "tenant_id": tenant_id,
+        "user_id": user_id,
+        "most": most,
+        "at": await users.database_now(connection),
+    }
+    cursor = await connection.execute(
+        _COUNT_ALL_FADING if user_id is None else _COUNT_FADING_OF_ONE, values
+    )
+    found: dict[str, int] = dict(await cursor.fetchall())
+    if most:
+        cursor = await connection.execute(
+            _COUNT_ALL_SURPLUS if user_id is None else _COUNT_SURPLUS_OF_ONE, values
+        )
+        row = await cursor.fetchone()
+        found[OVER_LIMIT] = int(row[0]) if row else 0
+    return found

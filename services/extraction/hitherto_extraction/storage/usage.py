@@ -1,0 +1,184 @@
+"""What work cost, summed up: a tenant's day against its budget, and the groups of `GetUsage`.
+
+The ledger keeps one row for each day (UTC), job, stage and model: no sum is finer than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from hitherto_shared.database.pool import Connection
+
+DIMENSIONS = ("user", "kind", "day", "model")
+
+_TODAY = """
+SELECT coalesce(sum(cost_usd), 0), count(*),
+       extract(epoch FROM (date_trunc('day', clock_timestamp() AT TIME ZONE 'UTC')
+                           + interval '1 day') AT TIME ZONE 'UTC' - clock_timestamp())::float8
+FROM usage_ledger
+WHERE tenant_id = %(tenant_id)s AND day = (clock_timestamp() AT TIME ZONE 'UTC')::date
+"""
+
+_SUMS = """
+       coalesce(sum(calls) FILTER (WHERE stage <> 'embedding'), 0)::bigint,
+       coalesce(sum(input_tokens) FILTER (WHERE stage <> 'embedding'), 0)::bigint,
+       coalesce(sum(output_tokens), 0)::bigint,
+       coalesce(sum(calls) FILTER (WHERE stage = 'embedding'), 0)::bigint,
+       coalesce(sum(input_tokens) FILTER (WHERE stage = 'embedding'), 0)::bigint,
+       coalesce(sum(cost_usd), 0)
+"""
+
+# A day counts if any part of it lies between the two moments.
+_WHERE = """
+FROM usage_ledger
+WHERE tenant_id = %(tenant_id)s
+  AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
+  AND (%(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s))
+  AND (%(since)s::timestamptz IS NULL
+       OR day >= (%(since)s::timestamptz AT TIME ZONE 'UTC')::date)
+  AND (%(until)s::timestamptz IS NULL
+       OR day < %(until)s::timestamptz AT TIME ZONE 'UTC')
+"""
+
+# What is not grouped by is the same in every row. Days count backwards: the latest is first.
+_GROUPED = f"""
+WITH groups AS (
+    SELECT CASE WHEN %(by_day)s THEN date '9999-12-31' - day ELSE 0 END AS days_before,
+           CASE WHEN %(by_user)s THEN user_id ELSE '' END COLLATE "C" AS of_user,
+           CASE WHEN %(by_kind)s THEN kind ELSE '' END COLLATE "C" AS of_kind,
+           CASE WHEN %(by_model)s THEN model ELSE '' END COLLATE "C" AS of_model,
+           {_SUMS}
+    {_WHERE}
+    GROUP BY 1, 2, 3, 4
+)
+SELECT groups.*, CASE WHEN %(by_day)s THEN date '9999-12-31' - days_before END
+FROM groups
+WHERE %(after)s::text[] IS NULL
+   OR (days_before, of_user, of_kind, of_model)
+      > ((%(after)s::text[])[1]::integer, (%(after)s::text[])[2] COLLATE "C",
+         (%(after)s::text[])[3] COLLATE "C", (%(after)s::text[])[4] COLLATE "C")
+ORDER BY days_before, of_user, of_kind, of_model
+LIMIT %(limit)s
+"""
+
+_TOTAL = f"SELECT {_SUMS} {_WHERE}"
+
+
+@dataclass(frozen=True, slots=True)
+class Today:
+    """What a tenant has spent since midnight UTC.
+
+    Attributes:
+        usd: US dollars.
+        rows: Of how many rows of the ledger that is the sum.
+        seconds_left: Until the next midnight.
+    """
+
+    usd: Decimal
+    rows: int
+    seconds_left: float
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What calls used, in the fields of `Usage`."""
+
+    llm_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    embedding_calls: int = 0
+    embedding_tokens: int = 0
+    cost_usd: Decimal = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class UsedFilter:
+    """Which cost is meant; None means all of it."""
+
+    user_id: str | None = None
+    kinds: Sequence[str] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UsedBy:
+    """The cost of one group; what was not grouped by is empty.
+
+    Attributes:
+        place: Where it stands in the list, for the next page.
+    """
+
+    user_id: str
+    kind: str
+    model: str
+    day: date | None
+    used: Used
+    place: tuple[str, ...]
+
+
+async def spent_today(connection: Connection, tenant_id: str) -> Today:
+    """What a tenant has spent on the database's day."""
+    cursor = await connection.execute(_TODAY, {"tenant_id": tenant_id})
+    row = await cursor.fetchone()
+    assert row is not None
+    return Today(*row)
+
+
+async def sum_up(
+    connection: Connection,
+    tenant_id: str,
+    wanted: UsedFilter,
+    *,
+    by: Collection[str],
+    after: Sequence[str] | None,
+    limit: int,
+) -> tuple[list[UsedBy], bool]:
+    """A page of groups, the latest day first, and whether more follow.
+
+    Args:
+        connection: Where to read.
+        tenant_id: Whose cost.
+        wanted: Which of it.
+        by: Of `DIMENSIONS`; none gives one group of everything.
+        after: The `place` of the last group of the page before.
+        limit: How many at most.
+    """
+    cursor = await connection.execute(
+        _GROUPED.encode(),
+        {
+            **_parameters(tenant_id, wanted),
+            **{f"by_{name}": name in by for name in DIMENSIONS},
+            "after": None if after is None else list(after),
+            "limit": limit + 1,
+        },
+    )
+    found = await cursor.fetchall()
+    return [_group(row) for row in found[:limit]], len(found) > limit
+
+
+async def total(connection: Connection, tenant_id: str, wanted: UsedFilter) -> Used:
+    """Everything that is meant, in one sum."""
+    cursor = await connection.execute(_TOTAL.encode(), _parameters(tenant_id, wanted))
+    row = await cursor.fetchone()
+    assert row is not None
+    return Used(*row)
+
+
+def _group(row: tuple[Any, ...]) -> UsedBy:
+    days_before, user_id, kind, model, *sums, day = row
+    return UsedBy(user_id, kind, model, day, Used(*sums), (str(days_before), user_id, kind, model))
+
+
+def _parameters(tenant_id: str, wanted: UsedFilter) -> dict[str, object]:
+    return {
+        "tenant_id": tenant_id,
+        "user_id": wanted.user_id,
+        "kinds": list(wanted.kinds) if wanted.kinds else None,
+        "since": wanted.since,
+        "until": wanted.until,
+    }

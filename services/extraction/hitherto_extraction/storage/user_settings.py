@@ -1,0 +1,66 @@
+"""What users decided about being remembered; a column that is NULL follows the installation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.models import Scope
+
+COLUMNS = (
+    "memory_enabled",
+    "learning_enabled",
+    "retention_days",
+    "message_retention_days",
+    "encrypt_sensitive",
+    "time_zone",
+)
+
+# A user who was erased has decided nothing.
+_READ = f"""
+SELECT {", ".join(COLUMNS)}
+FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND erased_at IS NULL
+"""
+
+# Whether to encrypt is never undecided again: readers look for what is sealed of those only who
+# have ever decided it, and some of it may be left.
+_NEW = {column: f"%({column})s" for column in COLUMNS} | {
+    "encrypt_sensitive": "coalesce(%(encrypt_sensitive)s,"
+    " CASE WHEN encrypt_sensitive IS NOT NULL THEN false END)"
+}
+
+_WRITE = f"""
+UPDATE users
+SET {", ".join(f"{c} = CASE WHEN %(set_{c})s THEN {_NEW[c]} ELSE {c} END" for c in COLUMNS)}
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+
+async def read(connection: Connection, scope: Scope) -> dict[str, Any]:
+    """What the user chose, by column; None, or nothing at all, where it is the installation's."""
+    cursor = await connection.execute(
+        _READ, {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
+    )
+    row = await cursor.fetchone()
+    return {} if row is None else dict(zip(COLUMNS, row, strict=True))
+
+
+async def write(
+    connection: Connection, scope: Scope, values: Mapping[str, Any], names: Collection[str]
+) -> None:
+    """Set the columns `names`; one that `values` lacks follows the installation again.
+
+    Encryption is switched off by that, which is what installations do. The caller holds the user's
+    row.
+    """
+    await connection.execute(
+        _WRITE,
+        {
+            "tenant_id": scope.tenant_id,
+            "user_id": scope.user_id,
+            **{f"set_{column}": column in names for column in COLUMNS},
+            **{column: values.get(column) for column in COLUMNS},
+        },
+    )

@@ -1,0 +1,219 @@
+"""The row of a user: created with the first write, locked by every last transaction of a worker."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import datetime
+
+from hitherto_extraction.storage import erased
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.needed import KeyNeeded
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import Scope
+
+_ENSURE = """
+INSERT INTO users (tenant_id, user_id, audit_key)
+VALUES (%(tenant_id)s, %(user_id)s, %(audit_key)s)
+ON CONFLICT (tenant_id, user_id) DO NOTHING
+"""
+
+# Shared with other writers, exclusive against an erase.
+_ENTER = """
+SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id
+FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+FOR KEY SHARE
+"""
+
+# Exclusive among writers of this user's memories and profile; readers and FK checks pass.
+_LOCK = """
+SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id
+FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+FOR NO KEY UPDATE
+"""
+
+# Exclusive: it waits for everybody who has entered, also for those who only accept messages.
+_LOCK_ALONE = """
+SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id
+FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+FOR UPDATE
+"""
+
+_READ = """
+SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id
+FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+_NOTE_KEY = """
+UPDATE users SET key_id = %(key_id)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+_LEAVE_TO_SEAL = """
+UPDATE users SET to_seal = to_seal + 1
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+# Asked after the lock was granted: a statement that waited reports the time before its wait.
+_NOW = "SELECT clock_timestamp()"
+
+
+@dataclass(frozen=True, slots=True)
+class UserState:
+    """What decides whether anything may be written about a user; None means the default.
+
+    `key_id` names the key with which encryption was last turned on.
+    """
+
+    erased: bool
+    memory_enabled: bool | None
+    learning_enabled: bool | None
+    encrypt_sensitive: bool | None = None
+    key_id: str | None = None
+
+    @property
+    def encrypts(self) -> bool:
+        """Whether sensitive text of this user is to be sealed from now on."""
+        return bool(self.encrypt_sensitive)
+
+    def sealing_with(self, key: UserKey | None) -> UserKey | None:
+        """The key to seal with what is written of the user now; None if they do not encrypt.
+
+        Args:
+            key: The one that was opened before the lock under which this was read, if any.
+
+        Raises:
+            KeyNeeded: There is none, or encryption was turned on with another one since: the user
+                may have been erased in between, and what an old key seals nobody opens any more.
+        """
+        if not self.encrypts:
+            return None
+        if key is None or key.key_id != self.key_id:
+            raise KeyNeeded
+        return key
+
+    def why_not_learning(self, memory_enabled_by_default: bool) -> str | None:
+        """The reason for which nothing may be learnt about this user, or None."""
+        if not (memory_enabled_by_default if self.memory_enabled is None else self.memory_enabled):
+            return "MEMORY_DISABLED"
+        return "LEARNING_DISABLED" if self.learning_enabled is False else None
+
+
+async def enter_user(connection: Connection, scope: Scope) -> UserState:
+    """Make sure the user exists and hold off an erase until this transaction ends.
+
+    Raises:
+        WrongState: The user was erased.
+    """
+    state = await _state(connection, scope, _ENTER)
+    if state is None:
+        await erased.refuse_erased(connection, scope)
+        await connection.execute(
+            _ENSURE,
+            {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "audit_key": os.urandom(32)},
+        )
+        # Asked again once the row is ours: until then a whole erase may have come and gone.
+        await erased.refuse_erased(connection, scope)
+        state = await _state(connection, scope, _ENTER)
+    if state is None or state.erased:
+        raise erased.was_erased(scope)
+    return state
+
+
+async def hold_off_erase(connection: Connection, scope: Scope) -> UserState | None:
+    """Hold off an erase until this transaction ends, and make no row; None for an unknown user.
+
+    For whatever names a user and does not need one to exist, such as a job.
+
+    Raises:
+        WrongState: The user was erased.
+    """
+    state = await _state(connection, scope, _ENTER)
+    if state is None:
+        await erased.keep_erase_out(connection, scope)
+        await erased.refuse_erased(connection, scope)
+        state = await _state(connection, scope, _ENTER)
+    if state is not None and state.erased:
+        raise erased.was_erased(scope)
+    return state
+
+
+async def lock_user(connection: Connection, scope: Scope) -> UserState | None:
+    """Become the only writer of this user's memories and profile until the transaction ends.
+
+    Returns None if the user is gone.
+    """
+    return await _state(connection, scope, _LOCK)
+
+
+async def lock_alone(connection: Connection, scope: Scope) -> UserState:
+    """Become the only one who is about this user at all, until the transaction ends.
+
+    The first statement about the user in its transaction. Whoever entered before has committed by
+    then, and whoever enters later sees what this transaction changes.
+
+    Raises:
+        WrongState: The user was erased.
+    """
+    state = await _state(connection, scope, _LOCK_ALONE)
+    if state is None:
+        await enter_user(connection, scope)
+        state = await _state(connection, scope, _LOCK_ALONE)
+    if state is None or state.erased:
+        raise erased.was_erased(scope)
+    return state
+
+
+async def note_key(connection: Connection, scope: Scope, key_id: str) -> None:
+    """Let what is written from now on be sealed with this key alone. The caller holds the row."""
+    await connection.execute(
+        _NOTE_KEY, {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "key_id": key_id}
+    )
+
+
+async def leave_to_seal(connection: Connection, scope: Scope) -> None:
+    """Let the sweep look for what of this user is still in clear. The caller holds the row."""
+    await connection.execute(
+        _LEAVE_TO_SEAL, {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
+    )
+
+
+async def read_user(connection: Connection, scope: Scope) -> UserState | None:
+    """The user's state as it is now, without a lock: for what a later lock confirms."""
+    return await _state(connection, scope, _READ)
+
+
+async def refuse_erased(connection: Connection, scope: Scope) -> None:
+    """Go on only if the user, known or not, is neither erased nor being erased; without a lock.
+
+    Raises:
+        WrongState: The user was erased.
+    """
+    state = await read_user(connection, scope)
+    if state is None:
+        await erased.refuse_erased(connection, scope)
+    elif state.erased:
+        raise erased.was_erased(scope)
+
+
+async def database_now(connection: Connection) -> datetime:
+    """The database's clock at this moment."""
+    cursor = await connection.execute(_NOW)
+    row = await cursor.fetchone()
+    assert row is not None
+    moment: datetime = row[0]
+    return moment
+
+
+async def _state(connection: Connection, scope: Scope, statement: str) -> UserState | None:
+    cursor = await connection.execute(
+        statement.encode(), {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    return UserState(row[0] is not None, *row[1:])

@@ -1,0 +1,133 @@
+"""Background duties of the service, each safe with many replicas; `scheduler` runs them.
+
+The idle sweep queues the rest of conversations that fell silent; at most one open job per
+conversation can wait, so that two replicas sweeping at once queue it once. What was stored during
+an outage of the embedder gets its vectors, and messages that no job has indexed are indexed.
+What stood in clear before a user's sensitive text was to be encrypted is sealed. Expired
+idempotency keys, unusable replies and working memory that is over are dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from hitherto_extraction.intake import Intake
+from hitherto_extraction.pipeline.backfill import Backfill
+from hitherto_extraction.sealing.sweep import SealingSweep
+from hitherto_extraction.storage import (
+    conversations,
+    idempotency,
+    sessions,
+    unusable_replies,
+)
+from hitherto_shared.database import faults
+from hitherto_shared.database.pool import Database
+from hitherto_shared.database.tenancy import acting_for
+from hitherto_shared.errors import HithertoError
+
+logger = logging.getLogger("hitherto.sweeps")
+
+_BATCH = 200
+_SWEEP_SECONDS = 10.0
+_BACKFILL_SECONDS = 10.0
+_SEALING_SECONDS = 10.0
+_KEYS_SECONDS = 3600.0
+_SESSIONS_SECONDS = 600.0
+_SLOT_SECONDS = 60.0
+"""How often the schedule `idle` comes unless somebody changes it."""
+
+Duty = Callable[[], Awaitable[None]]
+
+
+class Sweeps:
+    """The duties of this process. The database's role is hitherto_maintenance."""
+
+    def __init__(
+        self,
+        database: Database,
+        intake: Intake,
+        backfill: Backfill | None,
+        *,
+        idle_minutes: float,
+        sealing: SealingSweep | None = None,
+    ) -> None:
+        self._database = database
+        self._intake = intake
+        self._backfill = backfill
+        self._sealing = sealing
+        self._idle_seconds = idle_minutes * 60
+
+    def at_intervals(self, *, idle: bool) -> list[tuple[float, Duty]]:
+        """What every replica does by itself, and every how many seconds.
+
+        With `idle`, a silence that is shorter than the pauses of the schedule of that name is
+        noticed in time too.
+        """
+        duties: list[tuple[float, Duty]] = [
+            (_KEYS_SECONDS, self.expire_keys),
+            (_SESSIONS_SECONDS, self.drop_sessions),
+        ]
+        if self._backfill is not None:
+            duties.append((_BACKFILL_SECONDS, self.fill_vectors))
+        if self._sealing is not None:
+            duties.append((_SEALING_SECONDS, self.seal))
+        every = max(1.0, self._idle_seconds / 4)
+        if idle and every < _SLOT_SECONDS:
+            duties.append((every, self.queue_idle))
+        return duties
+
+    async def queue_idle(self) -> None:
+        """Queue what silent conversations left unextracted."""
+        try:
+            idle = await self._database.run(
+                lambda connection: conversations.find_idle(
+                    connection, idle_seconds=self._idle_seconds, limit=_BATCH
+                ),
+                timeout=_SWEEP_SECONDS,
+            )
+            for scope, conversation_id in idle:
+                with acting_for(scope.tenant_id):
+                    await self._intake.queue_idle(scope, conversation_id)
+        except Exception as error:
+            _log_or_raise(error, "idle sweep")
+
+    async def fill_vectors(self) -> None:
+        """Index and embed what waits for it, batch by batch until nothing does."""
+        assert self._backfill is not None
+        try:
+            while await self._backfill.run():
+                pass
+        except Exception as error:
+            _log_or_raise(error, "vector back-fill")
+
+    async def seal(self) -> None:
+        """Seal what of users who encrypt still stands in clear."""
+        assert self._sealing is not None
+        try:
+            await self._sealing.run()
+        except Exception as error:
+            _log_or_raise(error, "sealing")
+
+    async def expire_keys(self) -> None:
+        """Forget idempotency keys beyond their promised life, and unusable replies."""
+        try:
+            await self._database.run(idempotency.expire, timeout=_SWEEP_SECONDS)
+            await self._database.run(unusable_replies.expire, timeout=_SWEEP_SECONDS)
+        except Exception as error:
+            _log_or_raise(error, "key expiry")
+
+    async def drop_sessions(self) -> None:
+        """Delete working memory that is over, batch by batch until none is left."""
+        try:
+            while await self._database.run(sessions.drop_expired, timeout=_SWEEP_SECONDS):
+                pass
+        except Exception as error:
+            _log_or_raise(error, "sweep of working memory")
+
+
+def _log_or_raise(error: Exception, what: str) -> None:
+    if isinstance(error, HithertoError) or faults.translate(error) is not None:
+        logger.warning("%s skipped: %s", what, type(error).__name__)
+        return
+    raise error

@@ -1,0 +1,104 @@
+"""The messages of a transcript: what came, and how it is numbered and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from hitherto_extraction.storage import conversations
+from hitherto_extraction.storage.conversations import Counters, IncomingMessage
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.errors import WrongState
+from hitherto_shared.models import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingTranscript:
+    """A whole or partial conversation as a caller submits it."""
+
+    user_id: str
+    conversation_id: str
+    messages: Sequence[IncomingMessage]
+    time_zone: str | None = None
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Where messages ended up: the conversation's last number, and their lowest and highest."""
+
+    last_message_no: int
+    lowest: int
+    highest: int
+
+
+async def store_messages(
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    counters: Counters,
+    messages: Sequence[IncomingMessage],
+    field: str,
+    *,
+    key: UserKey | None = None,
+    sealing: UserKey | None = None,
+) -> Stored:
+    """Number and insert the messages that are new; those already here must be the same.
+
+    The caller has opened the conversation, whose `counters` these are.
+
+    Args:
+        connection: In the transaction of a caller who has entered the user.
+        scope: Whose.
+        conversation_id: Of which conversation.
+        counters: Where it stands.
+        messages: What came.
+        field: Names them in the request.
+        key: Opens those that are held sealed.
+        sealing: What new ones are sealed with; None: they are not.
+
+    Raises:
+        WrongState: A known id came with other content; `field` names the message in the request.
+        KeyNeeded: One that is held is sealed, and there is no key.
+    """
+    known = await conversations.find_known(
+        connection, scope, conversation_id, [message.message_id for message in messages], key=key
+    )
+    new: list[IncomingMessage] = []
+    numbers: list[int] = []
+    for i, message in enumerate(messages):
+        held = known.get(message.message_id)
+        if held is None:
+            new.append(message)
+            numbers.append(counters.last_message_no + len(new))
+        elif (held.role, held.content) != (message.role, message.content):
+            raise WrongState(
+                f"{field}[{i}].id: a message with this id and other content is already part "
+                "of the conversation; a message never changes, send the new one under a new id",
+                reason="MESSAGE_ID_REUSED",
+                metadata={
+                    "conversation_id": conversation_id,
+                    "message_id": message.message_id,
+                    "field": f"{field}[{i}].id",
+                },
+            )
+        else:
+            numbers.append(held.message_no)
+    if new:
+        await conversations.insert_messages(
+            connection,
+            scope,
+            conversation_id,
+            new,
+            first_no=counters.last_message_no + 1,
+            key=sealing,
+        )
+    return Stored(counters.last_message_no + len(new), min(numbers), max(numbers))
+
+
+def latest_time(messages: Sequence[IncomingMessage]) -> datetime | None:
+    """The newest event time among the messages; None, which is now, if one of them has none."""
+    times = [message.said_at for message in messages]
+    return None if None in times else max(time for time in times if time is not None)

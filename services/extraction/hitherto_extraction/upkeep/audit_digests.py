@@ -1,0 +1,72 @@
+"""Signs the days of the audit log that are over, and tells the service's log of each.
+
+The copy in the log is what makes it worth something: whoever can rewrite the database can remove a
+digest there, not one that log shipping has carried away.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import date
+
+from hitherto_extraction.storage import audit
+from hitherto_shared.audit.digest import Digest, sign_day, tree_of_day
+from hitherto_shared.database import audit_log, faults
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.errors import HithertoError
+from hitherto_shared.signing import Signer
+
+logger = logging.getLogger("hitherto.audit")
+
+HOURS_SECONDS = 60.0
+"""How often it is looked whether an hour is over."""
+_DAYS = 100
+_SECONDS = 120.0
+
+
+class AuditDigests:
+    """Closes hours of counted reads and signs days. The role is hitherto_maintenance."""
+
+    def __init__(self, database: Database, signer: Signer) -> None:
+        self._database = database
+        self._signer = signer
+
+    async def close_hours(self) -> None:
+        """Turn the reads counted in hours that are over into entries."""
+        try:
+            await self._database.run(audit_log.close_hours, timeout=_SECONDS)
+        except Exception as error:
+            _log_or_raise(error, "closing of audited hours")
+
+    async def sign(self) -> None:
+        """Sign every day that is over and was not signed, the oldest first.
+
+        Safe with many replicas: of two that sign the same day, one is kept and told of.
+        """
+        try:
+            await self._database.run(audit_log.close_hours, timeout=_SECONDS)
+            while days := await self._database.run(
+                lambda connection: audit.unsigned_days(connection, limit=_DAYS), timeout=_SECONDS
+            ):
+                for tenant_id, day in days:
+                    await self._sign(tenant_id, day)
+        except Exception as error:
+            _log_or_raise(error, "signing of the audit log")
+
+    async def _sign(self, tenant_id: str, day: date) -> None:
+        async def work(connection: Connection) -> Digest | None:
+            async with connection.transaction():
+                tree = await tree_of_day(connection, tenant_id, day)
+                digest = sign_day(self._signer, tenant_id, day, tree)
+                return digest if await audit.keep_digest(connection, digest) else None
+
+        digest = await self._database.run(work, timeout=_SECONDS)
+        if digest is not None:
+            logger.info("a day of the audit log was signed", extra={"digest": digest.told()})
+
+
+def _log_or_raise(error: Exception, what: str) -> None:
+    if isinstance(error, HithertoError) or faults.translate(error) is not None:
+        logger.warning("%s waits: %s", what, type(error).__name__)
+        return
+    raise error

@@ -1,0 +1,195 @@
+"""The job of kind `decay`: archives what fades, batch by batch over all users of a tenant."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Collection, Mapping, Sequence
+
+from hitherto_extraction.queue import claims
+from hitherto_extraction.queue.claims import Claim
+from hitherto_extraction.storage import upkeep, users
+from hitherto_extraction.storage.upkeep import Look, Named
+from hitherto_shared.database import faults
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.errors import Conflict
+
+logger = logging.getLogger("hitherto.decay")
+
+BATCH = 1_000
+"""Memories looked at, and so archived at most, in one transaction."""
+_USERS = 500
+_SECONDS = 30.0
+
+_NAMES = {
+    upkeep.LOW_IMPORTANCE: "archived_low_importance",
+    upkeep.CONTEXT: "archived_context",
+    upkeep.OVER_LIMIT: "archived_over_limit",
+}
+_BUSY = "users_busy"
+
+
+class Decay:
+    """Archives by the rules of decay and by the cap. The role is hitherto_maintenance."""
+
+    def __init__(self, database: Database, *, max_memories: int, batch: int = BATCH) -> None:
+        """Work on `database`, keeping at most `max_memories` active ones a user (0: any number)."""
+        self._database = database
+        self._most = max_memories
+        self._batch = batch
+
+    async def count(
+        self, connection: Connection, tenant_id: str, user_id: str | None
+    ) -> dict[str, int]:
+        """What a run would archive now, by name."""
+        return _told(await upkeep.count(connection, tenant_id, user_id=user_id, most=self._most))
+
+    async def run(self, held: Claim) -> None:
+        """Archive, and end the job with the counts.
+
+        What one attempt has archived the next one does not find again, so that it simply goes on;
+        the counts are kept with the job.
+
+        Raises:
+            ClaimLost: Somebody else has the job; nothing was written after that.
+        """
+        counts = Counter[str](held.result.get("counts", {}))
+        del counts[_BUSY]
+        for user_id in sorted(await self._pass(held, counts)):
+            await self._wait_for(held, user_id, counts)
+        if self._most:
+            await self._cap(held, counts)
+
+        async def end(connection: Connection) -> None:
+            await claims.record_progress(
+                connection, held, done_to=0, result={"counts": _told(counts)}, finished=True
+            )
+
+        await self._database.run(end, timeout=_SECONDS)
+
+    async def _pass(self, held: Claim, counts: Counter[str]) -> set[str]:
+        """Go through all memories once; the users that were being written to meanwhile."""
+        busy: set[str] = set()
+        after: Named = ("", upkeep.FIRST)
+        while (step := await self._look(held, held.user_id, after)).last is not None:
+            if step.fading:
+                busy |= await self._archive(held, step.fading, counts, wait=False)
+            after = step.last
+        return busy
+
+    async def _wait_for(self, held: Claim, user_id: str, counts: Counter[str]) -> None:
+        """Go through one user's memories, waiting for whoever writes to them."""
+        after: Named = (user_id, upkeep.FIRST)
+        while (step := await self._look(held, user_id, after)).last is not None:
+            if step.fading and not await self._unless_busy(
+                self._archive(held, step.fading, counts, wait=True), counts
+            ):
+                return
+            after = step.last
+
+    async def _unless_busy(self, work: Awaitable[object], counts: Counter[str]) -> bool:
+        """Whether `work` got its user; one who stays busy is left for the next run, and counted."""
+        try:
+            await work
+        except Exception as error:
+            if not isinstance(faults.translate(error), Conflict):
+                raise
+            logger.info("a user's memories stayed busy; they wait for the next run")
+            counts[_BUSY] += 1
+            return False
+        return True
+
+    async def _look(self, held: Claim, user_id: str | None, after: Named) -> Look:
+        return await self._database.run(
+            lambda connection: upkeep.look(
+                connection, held.tenant_id, user_id=user_id, after=after, limit=self._batch
+            ),
+            timeout=_SECONDS,
+            repeatable=True,
+        )
+
+    async def _archive(
+        self, held: Claim, fading: Sequence[Named], counts: Counter[str], *, wait: bool
+    ) -> set[str]:
+        """One transaction; the users it had to leave out because they were busy."""
+        wanted = sorted({user_id for user_id, _ in fading})
+
+        async def work(connection: Connection) -> set[str]:
+            async with connection.transaction():
+                got = await upkeep.lock_users(connection, held.tenant_id, wanted, wait=wait)
+                await claims.hold(connection, held)
+                archived = await upkeep.archive(
+                    connection,
+                    held.tenant_id,
+                    [named for named in fading if named[0] in got],
+                    at=await users.database_now(connection),
+                    job_id=held.job_id,
+                )
+                named = Counter(_named(archived))
+                await _keep(connection, held, counts + named, got if named.total() else ())
+            counts.update(named)
+            return set(wanted) - got
+
+        return await self._database.run(work, timeout=_SECONDS)
+
+    async def _cap(self, held: Claim, counts: Counter[str]) -> None:
+        """Archive what is above the limit, user by user."""
+        if held.user_id is not None:
+            await self._unless_busy(self._cap_user(held, held.user_id, counts), counts)
+            return
+        after: str | None = ""
+        while after is not None:
+            crowded, after = await self._database.run(
+                lambda connection: upkeep.find_crowded(
+                    connection,
+                    held.tenant_id,
+                    most=self._most,
+                    after=after or "",  # noqa: B023 - awaited before the next round
+                    limit=_USERS,
+                ),
+                timeout=_SECONDS,
+                repeatable=True,
+            )
+            for user_id in crowded:
+                await self._unless_busy(self._cap_user(held, user_id, counts), counts)
+
+    async def _cap_user(self, held: Claim, user_id: str, counts: Counter[str]) -> None:
+        async def work(connection: Connection) -> int:
+            async with connection.transaction():
+                if not await upkeep.lock_users(connection, held.tenant_id, [user_id], wait=True):
+                    return 0
+                await claims.hold(connection, held)
+                at = await users.database_now(connection)
+                surplus = await upkeep.find_surplus(
+                    connection, held.tenant_id, user_id, most=self._most, at=at, limit=self._batch
+                )
+                if not surplus:
+                    return 0
+                archived = await upkeep.archive(
+                    connection, held.tenant_id, surplus, at=at, job_id=held.job_id, surplus=True
+                )
+                await _keep(connection, held, counts + Counter(_named(archived)), [user_id])
+            counts.update(_named(archived))
+            return sum(archived.values())
+
+        while await self._database.run(work, timeout=_SECONDS):
+            pass
+
+
+async def _keep(
+    connection: Connection, held: Claim, counts: Counter[str], users: Collection[str]
+) -> None:
+    await claims.record_progress(
+        connection, held, done_to=0, result={"counts": _told(counts)}, finished=False, users=users
+    )
+
+
+def _named(found: Mapping[str, int]) -> dict[str, int]:
+    return {_NAMES[rule]: number for rule, number in found.items()}
+
+
+def _told(found: Mapping[str, int]) -> dict[str, int]:
+    """Counts by name with their sum; every name is there, so that 0 can be told from unknown."""
+    named = {name: found.get(rule, found.get(name, 0)) for rule, name in _NAMES.items()}
+    busy = {_BUSY: found[_BUSY]} if found.get(_BUSY) else {}
+    return {"archived": sum(named.values()), **named, **busy}

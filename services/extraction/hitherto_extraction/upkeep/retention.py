@@ -1,0 +1,166 @@
+"""The job of kind `retention`: removes what has outlived the retention somebody set.
+
+User by user, in short transactions that hold the user's row as every writer does (the fence of a
+running extraction, and of an erase), then the job's. Within it everything is judged again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+
+from hitherto_extraction.pipeline.passages import drop_messages
+from hitherto_extraction.pipeline.reindex import reindex
+from hitherto_extraction.queue import claims
+from hitherto_extraction.queue.claims import Claim
+from hitherto_extraction.queue.jobs import announce
+from hitherto_extraction.storage import removal, retention, users
+from hitherto_extraction.storage.retention import KeepFor
+from hitherto_shared.database import faults
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.errors import Conflict
+from hitherto_shared.models import Scope
+
+logger = logging.getLogger("hitherto.retention")
+
+_MEMORIES = 200
+_MESSAGES = 500
+_USERS = 200
+_SECONDS = 30.0
+_NAMES = ("memories", "versions", "vectors", "messages", "memories_reindexed")
+_BUSY = "users_busy"
+
+Removal = Callable[[Connection, Claim, Scope], Awaitable[Mapping[str, int]]]
+
+
+class Retention:
+    """Removes by the retention of user and installation. The role is hitherto_removal."""
+
+    def __init__(self, database: Database, keep: KeepFor) -> None:
+        """Work on `database`; `keep` holds where a user has set nothing."""
+        self._database = database
+        self._keep = keep
+
+    async def count(
+        self, connection: Connection, tenant_id: str, user_id: str | None
+    ) -> dict[str, int]:
+        """What a run would remove now, by name."""
+        found = await retention.count(connection, tenant_id, self._keep, user_id=user_id)
+        return dict(zip(_NAMES, found, strict=False))
+
+    async def run(self, held: Claim) -> None:
+        """Remove, and end the job with the counts; an attempt goes on where one before ended.
+
+        Raises:
+            ClaimLost: Somebody else has the job; nothing was removed after that.
+        """
+        counts = Counter[str](held.result.get("counts", {}))
+        del counts[_BUSY]
+        if held.user_id is not None:
+            await self._user(held, held.user_id, counts)
+        else:
+            await self._everybody(held, counts)
+
+        async def end(connection: Connection) -> None:
+            await claims.record_progress(
+                connection, held, done_to=0, result=_stored(counts), finished=True
+            )
+
+        await self._database.run(end, timeout=_SECONDS)
+
+    async def _everybody(self, held: Claim, counts: Counter[str]) -> None:
+        after: str | None = ""
+        while after is not None:
+            due, after = await self._database.run(
+                lambda connection: retention.find_due(
+                    connection,
+                    held.tenant_id,
+                    self._keep,
+                    after=after or "",  # noqa: B023 - awaited before the next round
+                    limit=_USERS,
+                ),
+                timeout=_SECONDS,
+                repeatable=True,
+            )
+            for user_id in due:
+                await self._user(held, user_id, counts)
+
+    async def _user(self, held: Claim, user_id: str, counts: Counter[str]) -> None:
+        """Remove what is due of one user; one who stays busy waits for the next run."""
+        scope = Scope(held.tenant_id, user_id)
+        try:
+            for remove in (self._remove_messages, self._remove_memories):
+                while await self._batch(held, scope, remove, counts):
+                    pass
+        except Exception as error:
+            if not isinstance(faults.translate(error), Conflict):
+                raise
+            logger.info("a user's data stayed busy; they wait for the next run")
+            counts[_BUSY] += 1
+
+    async def _batch(
+        self, held: Claim, scope: Scope, remove: Removal, counts: Counter[str]
+    ) -> bool:
+        """One transaction; False when nothing is left to remove."""
+
+        async def work(connection: Connection) -> Mapping[str, int]:
+            async with connection.transaction():
+                state = await users.lock_user(connection, scope)
+                await claims.hold(connection, held)
+                if state is None or state.erased:
+                    return {}
+                removed = await remove(connection, held, scope)
+                if removed:
+                    await claims.record_progress(
+                        connection,
+                        held,
+                        done_to=0,
+                        result=_stored(counts + Counter(removed)),
+                        finished=False,
+                        users=[scope.user_id],
+                    )
+                return removed
+
+        removed = await self._database.run(work, timeout=_SECONDS)
+        counts.update(removed)
+        return bool(removed)
+
+    async def _remove_memories(
+        self, connection: Connection, held: Claim, scope: Scope
+    ) -> Mapping[str, int]:
+        found = await retention.find_memories(connection, scope, self._keep, limit=_MEMORIES)
+        locked = await removal.lock_memories(connection, scope, found) if found else []
+        # Asked again: what was told before the lock was had is used after all.
+        expired = (
+            await retention.find_memories(
+                connection, scope, self._keep, limit=_MEMORIES, among=locked
+            )
+            if locked
+            else []
+        )
+        if not expired:
+            return {}
+        return await removal.remove_memories(connection, scope, expired, job_id=held.job_id)
+
+    async def _remove_messages(
+        self, connection: Connection, _held: Claim, scope: Scope
+    ) -> Mapping[str, int]:
+        found = await retention.find_messages(connection, scope, self._keep, limit=_MESSAGES)
+        if not found:
+            return {}
+        among = sorted({message.conversation_id for message in found})
+        await removal.lock_conversations(connection, scope, among)
+        outlived = await retention.find_messages(
+            connection, scope, self._keep, limit=_MESSAGES, among=among
+        )
+        await drop_messages(connection, scope, [message.key for message in outlived])
+        learnt = await removal.remove_messages(connection, scope, outlived)
+        await announce(connection, "queued")
+        reindexed = await reindex(connection, scope, learnt)
+        return {"messages": len(outlived), "memories_reindexed": reindexed}
+
+
+def _stored(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    busy = {_BUSY: counts[_BUSY]} if counts.get(_BUSY) else {}
+    return {"counts": {name: counts.get(name, 0) for name in _NAMES} | busy}

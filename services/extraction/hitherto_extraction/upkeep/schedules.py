@@ -1,0 +1,173 @@
+"""When upkeep runs by itself: schedules, their slots, and who gets a slot.
+
+A slot is a moment that the cron line names. Every replica looks which slot is the latest by the
+database's clock, and the one that enters it in `schedule_runs` queues the jobs in the same
+transaction. So a slot is run once whatever the number of replicas, a wrong clock of a machine does
+no harm, and of slots that were missed while nothing ran the latest is run when somebody is back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from hitherto_extraction.queue.jobs import announce
+from hitherto_extraction.storage import retention, schedules, users
+from hitherto_extraction.storage.retention import KeepFor
+from hitherto_extraction.upkeep.cron import OFF, Cron
+from hitherto_shared.database.pool import Connection, Database
+
+logger = logging.getLogger("hitherto.schedules")
+
+DECAY = "decay"
+CONSOLIDATION = "consolidation"
+RETENTION = "retention"
+IDLE = "idle"
+AUDIT = "audit"
+
+_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Upkeep by its name, and when it runs; None is never."""
+
+    name: str
+    cron: Cron | None
+
+    @property
+    def line(self) -> str:
+        """The cron line, as configured."""
+        return self.cron.line if self.cron is not None else OFF
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A schedule with its last and next run, as one tenant is told."""
+
+    schedule: Schedule
+    last_run_at: datetime | None
+    next_run_at: datetime | None
+    last_job_id: UUID | None
+
+
+def read_schedules(lines: dict[str, str]) -> list[Schedule]:
+    """Schedules from their cron lines by name.
+
+    Raises:
+        ValueError: A line is neither a cron line nor `off`.
+    """
+    return [Schedule(name, read_line(line)) for name, line in sorted(lines.items())]
+
+
+def read_line(line: str) -> Cron | None:
+    """What a setting says; an empty one and `off` are never.
+
+    Raises:
+        ValueError: It is neither of these nor a cron line.
+    """
+    return None if line.strip().lower() in ("", OFF) else Cron(line)
+
+
+class Schedules:
+    """Takes slots and queues their jobs. The role is hitherto_maintenance."""
+
+    def __init__(
+        self,
+        database: Database,
+        schedules: Sequence[Schedule],
+        *,
+        idle: Callable[[], Awaitable[None]],
+        keep: KeepFor,
+        max_attempts: int,
+        audit: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Run `schedules` on `database`.
+
+        Args:
+            database: Of the role hitherto_maintenance.
+            schedules: All of them, also those that are off.
+            idle: What the schedule `idle` runs; it makes no job.
+            keep: The installation's retention: without any, no job of it is queued.
+            max_attempts: Of the jobs.
+            audit: What the schedule `audit` runs; it makes no job either.
+        """
+        self._database = database
+        self.all = list(schedules)
+        self._at_once = {IDLE: idle} if audit is None else {IDLE: idle, AUDIT: audit}
+        self._keep = keep
+        self._max_attempts = max_attempts
+
+    async def tick(self) -> list[str]:
+        """Run every schedule whose latest slot nobody has run; which ones this call ran."""
+        ran = []
+        for schedule, slot in await self._database.run(self._due, timeout=_SECONDS):
+            if not await self._take(schedule, slot):
+                continue
+            ran.append(schedule.name)
+            if schedule.name in self._at_once:
+                await self._at_once[schedule.name]()
+            else:
+                logger.info("upkeep queued", extra={"schedule": schedule.name, "slot": str(slot)})
+        return ran
+
+    async def told(
+        self, connection: Connection, tenant_id: str, *, after: str, limit: int
+    ) -> list[Told]:
+        """The schedules after one of this name, as a tenant is told of them."""
+        wanted = [schedule for schedule in self.all if schedule.name > after][:limit]
+        at = await users.database_now(connection)
+        last = await schedules.last_runs(connection, tenant_id, [each.name for each in wanted])
+        return [
+            Told(
+                schedule,
+                last[schedule.name][0],
+                schedule.cron.next(at) if schedule.cron is not None else None,
+                last[schedule.name][1],
+            )
+            for schedule in wanted
+        ]
+
+    async def _due(self, connection: Connection) -> list[tuple[Schedule, datetime]]:
+        """The schedules whose latest slot has not been taken, with that slot."""
+        at = await users.database_now(connection)
+        taken = await schedules.taken(connection)
+        due = []
+        for schedule in self.all:
+            slot = schedule.cron.latest(at) if schedule.cron is not None else None
+            if slot is not None and (schedule.name not in taken or taken[schedule.name] < slot):
+                due.append((schedule, slot))
+        return due
+
+    async def _take(self, schedule: Schedule, slot: datetime) -> bool:
+        async def work(connection: Connection) -> bool:
+            async with connection.transaction():
+                if not await schedules.take(connection, schedule.name, slot):
+                    return False
+                if schedule.name not in self._at_once:
+                    queued = await schedules.queue(
+                        connection,
+                        schedule.name,
+                        slot,
+                        kind=schedule.name,
+                        tenant_ids=await self._concerned(connection, schedule),
+                        max_attempts=self._max_attempts,
+                    )
+                    if queued:
+                        await announce(connection, "queued")
+                return True
+
+        return await self._database.run(work, timeout=_SECONDS)
+
+    async def _concerned(self, connection: Connection, schedule: Schedule) -> list[str]:
+        found = await schedules.tenants(connection)
+        if schedule.name != RETENTION:
+            return found
+        return [
+            tenant_id
+            for tenant_id in found
+            if await retention.anything_kept_for_a_time(connection, tenant_id, self._keep)
+        ]

@@ -1,0 +1,116 @@
+"""The key of a user at hand: opened before the transaction that reads or writes what is sealed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
+from typing import TypeVar
+
+from hitherto_extraction.storage import users
+from hitherto_extraction.storage.users import UserState
+from hitherto_shared.database.pool import Database
+from hitherto_shared.encryption.failures import KeyGone
+from hitherto_shared.encryption.needed import KeyNeeded
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.models import Scope
+
+_SECONDS = 10.0
+_AT_ONCE = 32
+"""How many users' keys are asked for at once."""
+
+Done = TypeVar("Done")
+
+
+async def key_of(
+    database: Database, keys: UserKeys | None, scope: Scope, *, seconds: float = _SECONDS
+) -> UserKey | None:
+    """The key to open, and where the user encrypts to seal, what is the user's.
+
+    None for somebody who does not encrypt and has no key: nothing of theirs is sealed.
+
+    Args:
+        database: Where to ask whether the user encrypts.
+        keys: What opens it; None: there are no keys here.
+        scope: Whose.
+        seconds: How long asking may take.
+
+    Raises:
+        KeyUnavailable: There is a key, or should be, and it does not open.
+        KeyServiceUnavailable: A key-management service does not answer.
+    """
+    if keys is None:
+        return None
+    if keys.configured:
+        with suppress(KeyGone):
+            return await keys.open(scope.tenant_id, scope.user_id)
+    state = await database.run(
+        lambda connection: users.read_user(connection, scope), timeout=seconds, repeatable=True
+    )
+    if state is None or state.erased or not state.encrypts:
+        return None
+    return await keys.open(scope.tenant_id, scope.user_id)
+
+
+def sealing_key(state: UserState | None, key: UserKey | None) -> UserKey | None:
+    """What to seal with what is written of a user now; None for one who does not encrypt.
+
+    Args:
+        state: The user's, as read under the lock of the transaction that writes.
+        key: The key that was opened before it, if any.
+
+    Raises:
+        KeyNeeded: Encryption was turned on since the key was asked for: start again.
+    """
+    return None if state is None else state.sealing_with(key)
+
+
+async def with_keys(
+    keys: UserKeys | None,
+    scopes: Collection[Scope],
+    work: Callable[[Mapping[Scope, UserKey]], Awaitable[Done]],
+) -> Done:
+    """Do `work` without a key, and where it turns out to need one again with those of `scopes`.
+
+    So whoever encrypts nothing pays nothing for it. The work has changed nothing when it raises
+    `KeyNeeded`.
+
+    Raises:
+        KeyUnavailable: A key is needed that does not open.
+        KeyServiceUnavailable: A key-management service does not answer.
+    """
+    try:
+        return await work({})
+    except KeyNeeded:
+        if keys is None:
+            raise
+    at_hand = await _at_hand(keys, scopes)
+    try:
+        return await work(at_hand)
+    except KeyNeeded:
+        raise (KeyNeeded() if len(at_hand) == len(scopes) else KeyGone()) from None
+
+
+async def _at_hand(keys: UserKeys, scopes: Collection[Scope]) -> dict[Scope, UserKey]:
+    """The keys there are: of most users of a batch, who encrypt nothing, there is none."""
+    turns = asyncio.Semaphore(_AT_ONCE)
+    opened: dict[Scope, UserKey] = {}
+    failures: list[Exception] = []
+
+    async def open_one(scope: Scope) -> None:
+        async with turns:
+            # After the first failure nobody waits for the time limit of every other key as well.
+            if failures:
+                return
+            try:
+                opened[scope] = await keys.open(scope.tenant_id, scope.user_id)
+            except KeyGone:
+                pass
+            except Exception as failure:
+                failures.append(failure)
+
+    await asyncio.gather(*(open_one(scope) for scope in scopes))
+    if failures:
+        raise failures[0]
+    return opened

@@ -1,0 +1,134 @@
+"""What everything else is made of: databases, models, money, keys, the audit log."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from hitherto_extraction.budget import Budget
+from hitherto_extraction.config import ExtractionSettings
+from hitherto_extraction.pipeline.account import Account, UnusableReplies
+from hitherto_extraction.prices import Prices, load_prices
+from hitherto_extraction.provider.guarded import GuardedChatModel, GuardedEmbedder
+from hitherto_extraction.provider.offline import LIMITS, OfflineExtractor
+from hitherto_extraction.provider.openai_chat import OpenAIChatModel
+from hitherto_extraction.provider.protocol import ChatModel
+from hitherto_extraction.queue.limit import QueueLimit
+from hitherto_extraction.queue.signals import JobSignals
+from hitherto_extraction.reembedding.begin import move_to_configured
+from hitherto_extraction.wiring.databases import Audit, Databases, open_audit, open_databases
+from hitherto_shared.circuit_breaker import CircuitBreaker
+from hitherto_shared.embeddings.in_force import EmbedderInForce
+from hitherto_shared.embeddings.shelf import Embedders
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.startup import embedders_for, load_deployment_secret, load_user_keys
+
+logger = logging.getLogger("hitherto.extraction")
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """What work may cost, and who writes down what it did cost."""
+
+    prices: Prices
+    budget: Budget
+    account: Account
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What everything else is made of.
+
+    Attributes:
+        settings: The service's settings.
+        databases: The database in each role.
+        chat: The language model, or the offline rules.
+        embedders: The embedding models there is a way to.
+        embedder: The one in force, with a circuit breaker around it.
+        secret: What tokens are signed and unusable replies sealed with.
+        audit: What writes the audit log.
+        keys: Where the keys of users who encrypt are had.
+        money: What work may cost.
+        signals: Tells of jobs as they change.
+        limit: How many jobs may wait.
+    """
+
+    settings: ExtractionSettings
+    databases: Databases
+    chat: ChatModel
+    embedders: Embedders
+    embedder: GuardedEmbedder
+    secret: bytes
+    audit: Audit
+    keys: UserKeys
+    money: Money
+    signals: JobSignals
+    limit: QueueLimit
+
+    def dedupe_threshold(self) -> float:
+        """Cosine above which two memories may be one statement, of the model in force."""
+        return self.settings.dedupe_threshold or self.embedder.dedupe_threshold
+
+
+async def open_base(stack: AsyncExitStack, settings: ExtractionSettings, conninfo: str) -> Base:
+    """Open it on a database whose schema is up to date; leaving `stack` closes it.
+
+    Raises:
+        ValueError: The installation has another hash key than the settings name.
+    """
+    chat = _chat(settings)
+    stack.push_async_callback(chat.close)
+    embedders = embedders_for(settings)
+    stack.push_async_callback(embedders.close)
+    databases = await open_databases(stack, settings, conninfo)
+    in_force = EmbedderInForce(databases.maintenance, embedders)
+    stack.push_async_callback(in_force.stop)
+    await in_force.start()
+    await move_to_configured(
+        databases.maintenance,
+        embedders,
+        tenant_id=settings.operator(settings.extraction_listen),
+        by_itself=settings.embedded,
+        max_attempts=settings.max_attempts,
+    )
+    secret = load_deployment_secret(settings)
+    audit = await open_audit(stack, settings, databases)
+    keys = load_user_keys(settings, databases.hash_key)
+    prices = load_prices(settings.prices_file)
+    return Base(
+        settings,
+        databases,
+        chat,
+        embedders,
+        GuardedEmbedder(
+            in_force,
+            CircuitBreaker("the embedder", first_seconds=settings.job_backoff_seconds),
+        ),
+        secret,
+        audit,
+        keys,
+        Money(
+            prices,
+            Budget(settings.daily_budget_usd),
+            Account(databases.write, prices, UnusableReplies(secret), keys),
+        ),
+        JobSignals(databases.maintenance.conninfo),
+        QueueLimit(settings.queue_limit),
+    )
+
+
+def _chat(settings: ExtractionSettings) -> ChatModel:
+    """The language model, or the offline rules, which say so."""
+    if settings.chosen_extractor == "offline":
+        logger.warning("no language model is configured; the offline rules extract: %s", LIMITS)
+        return OfflineExtractor()
+    return GuardedChatModel(
+        OpenAIChatModel(
+            model=settings.extraction_model,
+            base_url=settings.openai_base_url,
+            api_key=settings.api_key,
+            timeout=settings.model_timeout_seconds,
+        ),
+        CircuitBreaker("the language model", first_seconds=settings.job_backoff_seconds),
+    )

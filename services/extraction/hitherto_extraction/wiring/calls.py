@@ -1,0 +1,142 @@
+"""What answers callers: the handlers of each gRPC service, with what they work with."""
+
+from __future__ import annotations
+
+from hitherto_extraction.consolidation.calls import Consolidations
+from hitherto_extraction.curation.clearing import Clearing
+from hitherto_extraction.curation.erasing import Erasing
+from hitherto_extraction.curation.exporting import Exporting
+from hitherto_extraction.curation.saving import Saving
+from hitherto_extraction.curation.user_settings import UserSettings
+from hitherto_extraction.documents.ingest import IngestRules
+from hitherto_extraction.handlers.answering import Answering
+from hitherto_extraction.handlers.curation import Curation
+from hitherto_extraction.handlers.documents import Documents
+from hitherto_extraction.handlers.erasure import Leaving
+from hitherto_extraction.handlers.extraction import ExtractionHandlers
+from hitherto_extraction.handlers.maintenance import MaintenanceHandlers
+from hitherto_extraction.handlers.memory import MemoryHandlers
+from hitherto_extraction.handlers.privacy import PrivacyHandlers
+from hitherto_extraction.handlers.reembedding import Reembedding
+from hitherto_extraction.handlers.services import Handlers
+from hitherto_extraction.handlers.sessions import SessionHandlers
+from hitherto_extraction.handlers.user_control import UserControl
+from hitherto_extraction.pipeline.account import UnusableReplies
+from hitherto_extraction.pipeline.preview import Preview
+from hitherto_extraction.sessions.context import SessionRules
+from hitherto_extraction.upkeep.calls import Upkeep
+from hitherto_extraction.upkeep.schedules import DECAY, RETENTION
+from hitherto_extraction.wiring.base import Base
+from hitherto_extraction.wiring.work import Work, crowding
+from hitherto_shared.consistency import ConsistencyTokens
+from hitherto_shared.paging import PageTokens
+from hitherto_shared.startup import load_installation_signer
+
+
+def build_handlers(base: Base, work: Work) -> Handlers:
+    """The handlers of all services."""
+    settings, databases = base.settings, base.databases
+    answering = Answering(
+        databases.write,
+        ConsistencyTokens(base.secret),
+        base.audit.trail,
+        base.audit.reads,
+        base.keys,
+    )
+    pages = PageTokens(base.secret)
+    saving = Saving(
+        base.embedder,
+        base.dedupe_threshold,
+        memory_enabled=settings.memory_enabled,
+        max_attempts=settings.max_attempts,
+        crowding=crowding(base),
+    )
+    return Handlers(
+        _extraction(base, work, answering, pages),
+        MemoryHandlers(answering, Curation(saving, base.embedder, base.signals)),
+        SessionHandlers(
+            answering,
+            SessionRules(
+                context_seconds=settings.ttl_session,
+                recent_seconds=settings.ttl_recent,
+                memory_enabled=settings.memory_enabled,
+            ),
+        ),
+        _maintenance(base, work, answering, pages),
+        _privacy(base, work, answering, pages),
+    )
+
+
+def _extraction(
+    base: Base, work: Work, answering: Answering, pages: PageTokens
+) -> ExtractionHandlers:
+    settings, databases = base.settings, base.databases
+    return ExtractionHandlers(
+        answering,
+        work.intake,
+        base.signals,
+        pages,
+        Preview(
+            databases.write,
+            work.extraction,
+            work.commit,
+            memory_enabled=settings.memory_enabled,
+            budget=base.money.budget,
+            keys=base.keys,
+        ),
+        Documents(
+            databases.removal,
+            IngestRules(settings.memory_enabled, settings.max_attempts),
+            base.limit,
+        ),
+    )
+
+
+def _maintenance(
+    base: Base, work: Work, answering: Answering, pages: PageTokens
+) -> MaintenanceHandlers:
+    settings, databases = base.settings, base.databases
+    return MaintenanceHandlers(
+        answering,
+        pages,
+        Upkeep(
+            databases.maintenance,
+            {DECAY: work.decay, RETENTION: work.retention},
+            max_attempts=settings.max_attempts,
+        ),
+        work.schedules,
+        Reembedding(databases.maintenance, base.embedders, settings.max_attempts),
+        Consolidations(
+            databases.maintenance, work.consolidation, max_attempts=settings.max_attempts
+        ),
+        databases.removal,
+        base.money.budget,
+    )
+
+
+def _privacy(base: Base, work: Work, answering: Answering, pages: PageTokens) -> PrivacyHandlers:
+    settings, databases, trail = base.settings, base.databases, base.audit.trail
+    return PrivacyHandlers(
+        answering,
+        databases.removal,
+        UserControl(
+            UserSettings(
+                memory_enabled=settings.memory_enabled,
+                retention_days=work.keep.memory_days,
+                message_retention_days=work.keep.message_days,
+            ),
+            Clearing(
+                databases.write,
+                databases.removal,
+                max_attempts=settings.max_attempts,
+                trail=trail,
+                keys=base.keys,
+            ),
+            base.keys,
+        ),
+        Leaving(
+            Erasing(databases.removal, load_installation_signer(settings), trail, base.keys),
+            Exporting(databases.exports, trail, UnusableReplies(base.secret), base.keys),
+        ),
+        pages,
+    )

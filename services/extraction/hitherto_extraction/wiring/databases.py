@@ -1,0 +1,112 @@
+"""The database in each role that the service plays, and the audit log on it."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from hitherto_extraction.config import ExtractionSettings
+from hitherto_extraction.storage import erased
+from hitherto_extraction.upkeep.audit_digests import AuditDigests
+from hitherto_shared.audit.reads import AuditedReads
+from hitherto_shared.audit.trail import Trail
+from hitherto_shared.database.installation import state_hash_key
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.startup import (
+    configure_vectors,
+    load_hash_key,
+    load_installation_signer,
+)
+
+NAME = "hitherto-extraction"
+EXPORTS_AT_ONCE = 2
+_CHECK_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Databases:
+    """A pool for each role, one apart for exports, and the key that erased users are known by."""
+
+    write: Database
+    maintenance: Database
+    removal: Database
+    exports: Database
+    hash_key: bytes
+
+
+async def open_databases(
+    stack: AsyncExitStack, settings: ExtractionSettings, conninfo: str
+) -> Databases:
+    """Open all pools; leaving `stack` closes them.
+
+    Raises:
+        ValueError: The installation has another hash key than the settings name.
+    """
+    hash_key = load_hash_key(settings)
+
+    async def configure(connection: Connection) -> None:
+        await configure_vectors(connection)
+        erased.know_hash_key(connection, hash_key)
+
+    databases = Databases(
+        Database(
+            conninfo,
+            "hitherto_write",
+            application=NAME,
+            max_size=settings.worker_concurrency + 8,
+            configure=configure,
+        ),
+        Database(
+            conninfo,
+            "hitherto_maintenance",
+            application=NAME,
+            max_size=settings.worker_concurrency + 4,
+            configure=configure,
+        ),
+        Database(conninfo, "hitherto_removal", application=NAME, max_size=2, configure=configure),
+        # Apart, because an export lasts as long as its reader takes.
+        Database(
+            conninfo,
+            "hitherto_write",
+            application=NAME,
+            max_size=EXPORTS_AT_ONCE,
+            configure=configure,
+        ),
+        hash_key,
+    )
+    for database in (
+        databases.write,
+        databases.maintenance,
+        databases.removal,
+        databases.exports,
+    ):
+        stack.push_async_callback(database.close)
+        await database.open()
+
+    async def check(connection: Connection) -> None:
+        await erased.check_hash_key(connection, hash_key)
+        await state_hash_key(connection, hash_key)
+
+    await databases.maintenance.run(check, timeout=_CHECK_SECONDS)
+    return databases
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What writes the audit log: changes, reads, and the digests of its days."""
+
+    trail: Trail
+    reads: AuditedReads
+    digests: AuditDigests
+
+
+async def open_audit(
+    stack: AsyncExitStack, settings: ExtractionSettings, databases: Databases
+) -> Audit:
+    """Begin to write the audit log; leaving `stack` writes what is left."""
+    trail = Trail(databases.hash_key)
+    reads = AuditedReads(databases.write, trail)
+    stack.push_async_callback(reads.stop)
+    await reads.start()
+    signer = load_installation_signer(settings)
+    return Audit(trail, reads, AuditDigests(databases.maintenance, signer))

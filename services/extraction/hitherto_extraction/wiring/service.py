@@ -1,0 +1,70 @@
+"""The service at work, from its first connection to the end of its drain."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from hitherto_extraction.config import ExtractionSettings
+from hitherto_extraction.handlers.services import servicers
+from hitherto_extraction.wiring.base import open_base
+from hitherto_extraction.wiring.calls import build_handlers
+from hitherto_extraction.wiring.work import build_work
+from hitherto_shared.auth.departments import Departments
+from hitherto_shared.rpc.server import Server
+from hitherto_shared.startup import authentication
+
+logger = logging.getLogger("hitherto.extraction")
+
+
+@asynccontextmanager
+async def running(
+    settings: ExtractionSettings, conninfo: str, *, processes: int = 1
+) -> AsyncIterator[Server]:
+    """The service at work on a database whose schema is up to date; leaving drains it.
+
+    With several `processes` it shares its port with the others, and nothing else.
+
+    Raises:
+        ValueError: The installation has another hash key than the settings name.
+    """
+    async with AsyncExitStack() as stack:
+        base = await open_base(stack, settings, conninfo)
+        work = build_work(base)
+        server = Server(
+            settings,
+            settings.extraction_listen,
+            servicers(build_handlers(base, work)),
+            await stack.enter_async_context(
+                authentication(settings, settings.extraction_listen, base.databases.write)
+            ),
+            departments=Departments(base.databases.write),
+            shares_port=processes > 1,
+        )
+        stack.push_async_callback(base.signals.stop)
+        await base.signals.start()
+        await work.worker.start()
+        work.scheduler.start()
+        await server.start()
+        logger.info(
+            "serving on port %d",
+            server.port,
+            extra={
+                "extractor": base.chat.extractor,
+                "model": base.chat.model,
+                "embedder": base.embedder.name,
+                "database": "embedded" if settings.embedded else "DATABASE_URL",
+            },
+        )
+        try:
+            yield server
+        finally:
+            work.scheduler.stop()
+            # Whoever watches a job would otherwise hold the drain for as long as it lasts.
+            base.signals.end()
+            # Calls and jobs drain side by side, within the same time.
+            await asyncio.gather(
+                server.stop(settings.drain_seconds), work.worker.stop(settings.drain_seconds)
+            )

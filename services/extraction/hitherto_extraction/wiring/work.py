@@ -1,0 +1,221 @@
+"""What the service does of its own accord: jobs, sweeps and schedules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hitherto_extraction.consolidation.asking import Asking
+from hitherto_extraction.consolidation.runner import Consolidation, ConsolidationRules
+from hitherto_extraction.curation.check import Check, Reads
+from hitherto_extraction.documents.ingest import KIND as DOCUMENTS
+from hitherto_extraction.documents.runner import Ingestion
+from hitherto_extraction.intake import Intake, IntakeRules
+from hitherto_extraction.pipeline.account import UnusableReplies
+from hitherto_extraction.pipeline.backfill import Backfill
+from hitherto_extraction.pipeline.commit import Commit
+from hitherto_extraction.pipeline.crowding import Crowding
+from hitherto_extraction.pipeline.extraction import Extraction, ExtractionRules
+from hitherto_extraction.reembedding.fill import Fill
+from hitherto_extraction.reembedding.phases import KIND as REEMBEDDING
+from hitherto_extraction.scheduler import Scheduler
+from hitherto_extraction.sealing.sweep import SealingSweep
+from hitherto_extraction.sealing.vectors import SealedVectors
+from hitherto_extraction.storage.retention import KeepFor
+from hitherto_extraction.sweeps import Sweeps
+from hitherto_extraction.upkeep.audit_digests import HOURS_SECONDS
+from hitherto_extraction.upkeep.decay import Decay
+from hitherto_extraction.upkeep.retention import Retention
+from hitherto_extraction.upkeep.schedules import (
+    CONSOLIDATION,
+    DECAY,
+    IDLE,
+    RETENTION,
+    Schedules,
+    read_schedules,
+)
+from hitherto_extraction.wiring.base import Base
+from hitherto_extraction.worker import Worker, WorkerRules
+
+EXTRACTION = "memory-extraction"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What does it, and the parts of it that callers ask for themselves."""
+
+    intake: Intake
+    extraction: Extraction
+    commit: Commit
+    consolidation: Consolidation
+    decay: Decay
+    retention: Retention
+    keep: KeepFor
+    schedules: Schedules
+    worker: Worker
+    scheduler: Scheduler
+
+
+def build_work(base: Base) -> Work:
+    """All of it, not started yet."""
+    settings, databases = base.settings, base.databases
+    intake = Intake(
+        databases.write,
+        IntakeRules(
+            memory_enabled=settings.memory_enabled,
+            extract_every=settings.extract_every,
+            debounce_seconds=settings.extract_debounce_seconds,
+            max_attempts=settings.max_attempts,
+        ),
+        base.limit,
+        base.audit.trail,
+        base.keys,
+    )
+    commit = Commit(
+        databases.write,
+        memory_enabled=settings.memory_enabled,
+        dedupe_threshold=base.dedupe_threshold,
+        crowding=crowding(base),
+    )
+    extraction = _extraction(base, commit)
+    consolidation = _consolidation(base)
+    decay = Decay(databases.maintenance, max_memories=settings.max_memories)
+    keep = KeepFor(settings.retention_days, settings.message_retention_days)
+    retention = Retention(databases.removal, keep)
+    sweeps = _sweeps(base, intake)
+    schedules = Schedules(
+        databases.maintenance,
+        read_schedules(settings.schedule_lines),
+        idle=sweeps.queue_idle,
+        keep=keep,
+        max_attempts=settings.max_attempts,
+        audit=base.audit.digests.sign,
+    )
+    return Work(
+        intake,
+        extraction,
+        commit,
+        consolidation,
+        decay,
+        retention,
+        keep,
+        schedules,
+        _worker(base, extraction, consolidation, decay, retention),
+        Scheduler(
+            schedules,
+            [
+                *sweeps.at_intervals(
+                    idle=any(each.name == IDLE and each.cron for each in schedules.all)
+                ),
+                (HOURS_SECONDS, base.audit.digests.close_hours),
+            ],
+        ),
+    )
+
+
+def crowding(base: Base) -> Crowding:
+    """What queues a consolidation where a user has many memories."""
+    return Crowding(above=base.settings.consolidate_above, max_attempts=base.settings.max_attempts)
+
+
+def _worker(
+    base: Base,
+    extraction: Extraction,
+    consolidation: Consolidation,
+    decay: Decay,
+    retention: Retention,
+) -> Worker:
+    """What works off the queue: what is behind each kind of job."""
+    settings, databases, money = base.settings, base.databases, base.money
+    check = Check(
+        databases.write, extraction, memory_enabled=settings.memory_enabled, keys=base.keys
+    )
+    ingestion = Ingestion(
+        databases.write, base.embedder, money.prices, memory_enabled=settings.memory_enabled
+    )
+    fill = Fill(databases.maintenance, base.embedders, money.prices, money.budget)
+    return Worker(
+        databases.maintenance,
+        base.signals,
+        {
+            EXTRACTION: Reads(extraction, check).run,
+            DOCUMENTS: ingestion.run,
+            CONSOLIDATION: consolidation.run,
+            DECAY: decay.run,
+            RETENTION: retention.run,
+            REEMBEDDING: fill.run,
+        },
+        WorkerRules(
+            concurrency=settings.worker_concurrency,
+            lease_seconds=settings.lease_seconds,
+            backoff_seconds=settings.job_backoff_seconds,
+        ),
+        money.budget,
+        base.audit.trail,
+    )
+
+
+def _extraction(base: Base, commit: Commit) -> Extraction:
+    """The pipeline behind `memory-extraction` jobs."""
+    settings = base.settings
+    return Extraction(
+        base.databases.write,
+        base.chat,
+        base.embedder,
+        commit,
+        base.money.prices,
+        ExtractionRules(
+            batch_tokens=settings.batch_tokens,
+            prompt_memories=settings.prompt_memories,
+            temperature=settings.extraction_temperature,
+            max_tokens=settings.extraction_max_tokens,
+            message_vectors=settings.message_vectors,
+        ),
+        base.money.account,
+        base.money.budget,
+        base.keys,
+    )
+
+
+def _consolidation(base: Base) -> Consolidation:
+    """What is behind `consolidation` jobs."""
+    settings = base.settings
+    return Consolidation(
+        base.databases.maintenance,
+        base.databases.write,
+        Asking(
+            base.chat,
+            base.embedder,
+            base.money.prices,
+            temperature=settings.extraction_temperature,
+            max_tokens=settings.extraction_max_tokens,
+        ),
+        ConsolidationRules(
+            above=settings.consolidate_above, memory_enabled=settings.memory_enabled
+        ),
+        base.money.account,
+        base.money.budget,
+        base.keys,
+    )
+
+
+def _sweeps(base: Base, intake: Intake) -> Sweeps:
+    """What looks after what was left lying: idle conversations, vectors, what is to be sealed."""
+    settings, databases = base.settings, base.databases
+    return Sweeps(
+        databases.maintenance,
+        intake,
+        Backfill(
+            databases.maintenance,
+            base.embedder,
+            base.money.prices,
+            message_vectors=settings.message_vectors,
+        ),
+        idle_minutes=settings.extract_idle_minutes,
+        sealing=SealingSweep(
+            databases.maintenance,
+            databases.removal,
+            base.keys,
+            UnusableReplies(base.secret),
+            SealedVectors(databases.removal, base.embedder, base.money.prices),
+        ),
+    )

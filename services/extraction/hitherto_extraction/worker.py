@@ -1,0 +1,317 @@
+"""Runs jobs: claims as many as there is room for, renews their leases, reports how they ended.
+
+One job of a user at a time and in order is the queue's doing; this module decides only what an
+outcome means: an outage waits, of the model as of the database, and so does a job without budget; a
+bad reply costs an attempt, a lost claim writes nothing, a stop hands back.
+
+Jobs of a whole tenant may run for hours. They have one place of their own in each process, beside
+those for users.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import socket
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from hitherto_extraction.budget import Budget, BudgetSpent
+from hitherto_extraction.queue import claims
+from hitherto_extraction.queue.claims import Claim, ClaimLost
+from hitherto_extraction.queue.signals import JobSignals, Watch
+from hitherto_shared.audit.trail import Trail
+from hitherto_shared.database import faults
+from hitherto_shared.database.pool import Database
+from hitherto_shared.database.tenancy import act_for
+from hitherto_shared.errors import Conflict, HithertoError
+from hitherto_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
+from hitherto_shared.telemetry import job_id_of_task, without_message
+
+logger = logging.getLogger("hitherto.worker")
+
+MAX_BACKOFF_SECONDS = 300.0
+LOOK_AGAIN_SECONDS = 600.0
+"""How often a job without budget is looked at again: there may be more by then."""
+_STATEMENT_SECONDS = 10.0
+_PAUSE_SECONDS = 1.0
+_REST_SECONDS = 60.0
+"""For how long no further job of a tenant and kind is claimed once one found no budget."""
+_MIDNIGHT_JITTER_SECONDS = 30.0
+_TENANT_WIDE = 1
+
+Runner = Callable[[Claim], Awaitable[None]]
+"""Runs a claimed job to its end, or raises."""
+
+
+class JobFailed(Exception):
+    """An attempt came to nothing for a reason to be told.
+
+    Attributes:
+        reason: UPPER_SNAKE name from `ErrorReason`.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRules:
+    """How many jobs at once, how long a silent worker keeps them, how long failures wait."""
+
+    concurrency: int
+    lease_seconds: float
+    backoff_seconds: float
+
+
+class Worker:
+    """Claims and runs jobs until it is stopped. The database's role is hitherto_maintenance."""
+
+    def __init__(
+        self,
+        database: Database,
+        signals: JobSignals,
+        runners: Mapping[str, Runner],
+        rules: WorkerRules,
+        budget: Budget | None = None,
+        trail: Trail | None = None,
+    ) -> None:
+        self._database = database
+        self._signals = signals
+        self._runners = runners
+        self._rules = rules
+        self._budget = budget or Budget()
+        self._trail = trail
+        self._resting: dict[tuple[str, str], float] = {}
+        self._name = f"{socket.gethostname()}:{os.getpid()}"
+        self._running: dict[asyncio.Task[None], Claim] = {}
+        self._stopping = False
+        self._loops: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Begin to claim jobs in the background."""
+        self._loops = [
+            asyncio.create_task(self._claim_loop(), name="claim-loop"),
+            asyncio.create_task(self._renew_loop(), name="renew-loop"),
+        ]
+
+    async def stop(self, grace: float) -> None:
+        """Claim nothing more; let running jobs finish for `grace` seconds, then hand them back."""
+        self._stopping = True
+        self._signals.wake()
+        # A claim under way may yet be granted, and what it grants must be run or handed back.
+        if self._loops:
+            await asyncio.wait(self._loops[:1], timeout=_STATEMENT_SECONDS)
+        if self._running:
+            await asyncio.wait(set(self._running), timeout=grace)
+        for task in list(self._running):
+            task.cancel()
+        if self._running:
+            await asyncio.wait(set(self._running), timeout=_STATEMENT_SECONDS)
+        for loop in self._loops:
+            loop.cancel()
+        await asyncio.gather(*self._loops, return_exceptions=True)
+
+    async def _claim_loop(self) -> None:
+        with self._signals.watching() as news:
+            while not self._stopping:
+                await self._claim_round(news)
+
+    async def _claim_round(self, news: Watch) -> None:
+        wide = sum(held.user_id is None for held in self._running.values())
+        room = self._rules.concurrency - (len(self._running) - wide)
+        claimed = await self._claim(max(room, 0), max(_TENANT_WIDE - wide, 0))
+        for held in claimed:
+            task = asyncio.create_task(self._run(held), name=f"job-{held.job_id}")
+            self._running[task] = held
+            task.add_done_callback(self._done)
+        if not claimed:
+            await news.change()
+
+    async def _claim(self, room: int, tenant_wide: int) -> list[Claim]:
+        if not (room or tenant_wide):
+            return []
+        now = time.monotonic()
+        self._resting = {what: until for what, until in self._resting.items() if until > now}
+        try:
+            return await self._database.run(
+                lambda connection: claims.claim(
+                    connection,
+                    worker=self._name,
+                    limit=room,
+                    tenant_wide=tenant_wide,
+                    lease_seconds=self._rules.lease_seconds,
+                    resting=list(self._resting),
+                    trail=self._trail,
+                ),
+                timeout=_STATEMENT_SECONDS,
+            )
+        except Exception as error:
+            told = _database_fault(error)
+            if isinstance(told, Conflict):
+                return []
+            # Whatever it was, the loop goes on: without it the process would look alive and idle.
+            if told is None:
+                logger.error("cannot claim jobs: unexpected %s", type(error).__name__)
+            else:
+                logger.warning("cannot claim jobs: %s", told.message)
+            await asyncio.sleep(_PAUSE_SECONDS)
+            return []
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._running.pop(task, None)
+        self._signals.wake()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("a job's outcome could not be recorded: %s", type(error).__name__)
+
+    async def _renew_loop(self) -> None:
+        while True:
+            await asyncio.sleep(self._rules.lease_seconds / 3)
+            held = dict(self._running)
+            if not held:
+                continue
+            try:
+                ours = await self._database.run(
+                    lambda connection: claims.renew(
+                        connection,
+                        list(held.values()),  # noqa: B023 - awaited before the next round
+                        lease_seconds=self._rules.lease_seconds,
+                    ),
+                    timeout=self._rules.lease_seconds / 3,
+                )
+            except Exception as error:
+                # Whatever it was, the loop goes on: it holds every lease of this process.
+                logger.warning("leases could not be renewed: %s", type(error).__name__)
+                continue
+            for task, claim in held.items():
+                if claim.job_id not in ours:
+                    # Cancelled, erased or claimed elsewhere: whatever it would write is refused.
+                    task.cancel()
+
+    async def _run(self, held: Claim) -> None:
+        job_id_of_task.set(str(held.job_id))
+        act_for(held.tenant_id)
+        try:
+            await self._attempt(held)
+        except asyncio.CancelledError:
+            if self._stopping:
+                await self._record(lambda c: claims.release(c, held))
+            raise
+
+    async def _run_within_budget(self, held: Claim) -> None:
+        if self._budget.limits(held.kind):
+            await self._database.run(
+                lambda connection: self._budget.require(connection, held.tenant_id, held.kind),
+                timeout=_STATEMENT_SECONDS,
+                repeatable=True,
+            )
+        await self._runners[held.kind](held)
+
+    async def _attempt(self, held: Claim) -> None:
+        try:
+            await self._run_within_budget(held)
+        except ClaimLost:
+            logger.info("the job is no longer ours; nothing was written")
+        except BudgetSpent as error:
+            await self._pause(held, error)
+        except ModelUnavailable as error:
+            delay = self._backoff(1)
+            if error.retry_after:
+                # No sooner than asked for, and not everybody at once.
+                delay = error.retry_after * random.uniform(1.0, 1.25)
+            logger.warning("model out of reach, waiting at least %.1f s: %s", delay, error)
+            await self._wait_out(
+                held, "MODEL_UNAVAILABLE", str(error), delay=delay, counts=error.asked
+            )
+        except ModelRefused as error:
+            await self._fail(held, "MODEL_REFUSED", str(error))
+        except ModelMisbehaved as error:
+            await self._fail(held, "MODEL_UNUSABLE", str(error))
+        except JobFailed as error:
+            await self._fail(held, error.reason, str(error))
+        except Exception as error:
+            told = _database_fault(error)
+            if told is not None:
+                # Trouble of the database, or with a user's key, is not the job's, however long it
+                # lasts.
+                logger.warning("the job waits: %s", told.message)
+                await self._wait_out(
+                    held, told.reason, told.message, delay=self._backoff(1), counts=False
+                )
+                return
+            logger.error("the job failed on a fault of ours", exc_info=without_message(error))
+            await self._fail(held, "INTERNAL", type(error).__name__)
+
+    async def _pause(self, held: Claim, error: BudgetSpent) -> None:
+        rest = min(_REST_SECONDS, error.seconds_left)
+        self._resting[held.tenant_id, held.kind] = time.monotonic() + rest
+        logger.warning("no budget left: %s", error)
+        look = LOOK_AGAIN_SECONDS * random.uniform(0.75, 1.0)
+        jitter = _MIDNIGHT_JITTER_SECONDS * random.uniform(0.0, 1.0)
+        message = f"BUDGET_EXHAUSTED: {error}"
+        await self._record(
+            lambda c: claims.pause(
+                c,
+                held,
+                error=message,
+                reason="BUDGET_EXHAUSTED",
+                look_seconds=look,
+                jitter_seconds=jitter,
+            )
+        )
+
+    async def _wait_out(
+        self, held: Claim, reason: str, message: str, *, delay: float, counts: bool
+    ) -> None:
+        error = f"{reason}: {message}"
+        await self._record(
+            lambda c: claims.wait_out_outage(
+                c,
+                held,
+                error=error,
+                reason=reason,
+                delay_seconds=delay,
+                longest_seconds=MAX_BACKOFF_SECONDS,
+                counts=counts,
+            )
+        )
+
+    async def _fail(self, held: Claim, reason: str, message: str) -> None:
+        delay = self._backoff(held.attempt)
+        logger.warning("attempt %d failed: %s: %s", held.attempt, reason, message)
+        error = f"{reason}: {message}"
+        await self._record(
+            lambda c: claims.fail(c, held, error=error, reason=reason, delay_seconds=delay)
+        )
+
+    async def _record(self, write: Callable[..., Awaitable[None]]) -> None:
+        """Write an outcome, as soon as the database is there; it is fenced like any other write.
+
+        On the way out there is no time for that: the lease runs out and says the same.
+        """
+        tries = 0
+        while True:
+            try:
+                await self._database.run(write, timeout=_STATEMENT_SECONDS)
+                return
+            except Exception as error:
+                if _database_fault(error) is None:
+                    raise
+                tries += 1
+                logger.warning("a job's outcome waits: %s", type(error).__name__)
+            if self._stopping:
+                return
+            await asyncio.sleep(min(self._backoff(tries), self._rules.lease_seconds / 3))
+
+    def _backoff(self, attempt: int) -> float:
+        """Exponential in the attempt, with jitter, so that retries do not come in waves."""
+        delay: float = self._rules.backoff_seconds * 2.0 ** min(max(attempt - 1, 0), 10)
+        return min(delay, MAX_BACKOFF_SECONDS) * random.uniform(0.75, 1.25)
+
+
+def _database_fault(error: BaseException) -> HithertoError | None:
+    return error if isinstance(error, HithertoError) else faults.translate(error)

@@ -1,0 +1,187 @@
+"""The retrieval service as a process: the one place that wires it together."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from pydantic import ValidationError
+
+from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
+from hitherto_retrieval.accesses import AccessCounter
+from hitherto_retrieval.config import RetrievalSettings
+from hitherto_retrieval.handlers.retrieval import Defaults, RetrievalHandlers
+from hitherto_retrieval.readers import Readers
+from hitherto_retrieval.search.asked.question import Wording
+from hitherto_retrieval.search.query import QueryEmbedders
+from hitherto_retrieval.search.search import Search
+from hitherto_retrieval.storage.session import prepare_counting, prepare_session
+from hitherto_shared.audit.reads import AuditedReads
+from hitherto_shared.audit.trail import Trail
+from hitherto_shared.auth.departments import Departments
+from hitherto_shared.config import describe
+from hitherto_shared.consistency import ConsistencyTokens
+from hitherto_shared.database.installation import check_hash_key
+from hitherto_shared.database.pool import Database
+from hitherto_shared.paging import PageTokens
+from hitherto_shared.processes import Spread, serve_in_processes
+from hitherto_shared.rpc.server import Server, Servicer
+from hitherto_shared.startup import (
+    authentication,
+    embedders_for,
+    load_deployment_secret,
+    load_hash_key,
+    load_user_keys,
+    run_service,
+)
+from hitherto_shared.telemetry import configure_logging
+
+NAME = "hitherto-retrieval"
+_POOL_WAIT_SECONDS = 1.0
+_CHECK_SECONDS = 10.0
+
+logger = logging.getLogger("hitherto.retrieval")
+
+
+@asynccontextmanager
+async def running(
+    settings: RetrievalSettings, conninfo: str, *, processes: int = 1
+) -> AsyncIterator[Server]:
+    """The service at work on a database whose schema is up to date; leaving drains it.
+
+    With several `processes` it shares its port and the bound on connections with the others.
+
+    Raises:
+        ValueError: The installation has another hash key than the settings name.
+    """
+    async with AsyncExitStack() as stack:
+        embedders = embedders_for(settings)
+        primary = _pool(settings, conninfo, processes)
+        # Counters have a connection of their own, so that they never stand in a reader's way.
+        counters = Database(
+            conninfo,
+            "hitherto_read",
+            application=f"{NAME}-counters",
+            max_size=1,
+            configure=prepare_counting,
+        )
+        # So has the audit log: what a person reads of others waits for it.
+        audited = Database(conninfo, "hitherto_read", application=f"{NAME}-audit", max_size=2)
+        replica = None
+        if settings.read_database_url is not None:
+            replica = _pool(settings, settings.read_database_url.get_secret_value(), processes)
+        secret = load_deployment_secret(settings)
+        readers = Readers(primary, replica, ConsistencyTokens(secret))
+        stack.push_async_callback(counters.close)
+        stack.push_async_callback(audited.close)
+        stack.push_async_callback(readers.close)
+        await readers.open()
+        hash_key = load_hash_key(settings)
+        await readers.keys.run(
+            lambda connection: check_hash_key(connection, hash_key),
+            timeout=_CHECK_SECONDS,
+            repeatable=True,
+        )
+        await counters.open_later()
+        await audited.open_later()
+        queries = QueryEmbedders(
+            embedders,
+            cache_size=settings.embedding_cache_size,
+            call_seconds=2 * settings.embedding_deadline_ms / 1000,
+        )
+        stack.push_async_callback(queries.close)
+        accesses = AccessCounter(counters)
+        audit = AuditedReads(audited, Trail(hash_key))
+        keys = load_user_keys(settings, hash_key)
+        handlers = RetrievalHandlers(
+            readers,
+            Search(
+                queries,
+                embedding_seconds=settings.embedding_deadline_ms / 1000,
+                wording=Wording.from_settings(settings.recency_words, settings.content_types),
+            ),
+            accesses,
+            PageTokens(secret),
+            audit,
+            Defaults(
+                memory_enabled=settings.memory_enabled,
+                max_relevant=settings.max_context_items,
+                max_tokens=settings.max_context_tokens,
+            ),
+            dimensions=embedders.configured.dimensions,
+            keys=keys,
+        )
+        server = Server(
+            settings,
+            settings.retrieval_listen,
+            [
+                Servicer(
+                    retrieval_service_pb2.DESCRIPTOR.services_by_name["RetrievalService"],
+                    handlers,
+                    retrieval_service_pb2_grpc.add_RetrievalServiceServicer_to_server,
+                )
+            ],
+            await stack.enter_async_context(
+                authentication(settings, settings.retrieval_listen, readers.keys)
+            ),
+            departments=Departments(readers.keys),
+            shares_port=processes > 1,
+        )
+        stack.push_async_callback(accesses.stop)
+        await accesses.start()
+        stack.push_async_callback(audit.stop)
+        await audit.start()
+        await server.start()
+        logger.info(
+            "serving on port %d",
+            server.port,
+            extra={
+                "embedder": embedders.configured.name,
+                "database": "embedded" if settings.embedded else "DATABASE_URL",
+            },
+        )
+        try:
+            yield server
+        finally:
+            await server.stop(settings.drain_seconds)
+
+
+def _pool(settings: RetrievalSettings, conninfo: str, processes: int) -> Database:
+    return Database(
+        conninfo,
+        "hitherto_read",
+        application=NAME,
+        max_size=max(1, settings.read_pool_size // processes),
+        # A reader that waits longer for its turn is better told to come back.
+        wait_seconds=_POOL_WAIT_SECONDS,
+        configure=prepare_session,
+    )
+
+
+def main() -> None:
+    """The command `hitherto-retrieval`."""
+    try:
+        settings = RetrievalSettings()
+    except ValidationError as error:
+        print(f"{NAME}: {describe(error)}", file=sys.stderr)
+        sys.exit(2)
+    configure_logging(NAME, settings.log_level)
+    run_service(
+        NAME,
+        lambda: serve_in_processes(
+            settings,
+            settings.retrieval_listen,
+            Spread("hitherto_retrieval", "HITHERTO_READ_PROCESSES", settings.read_processes),
+            lambda place: running(
+                settings.model_copy(update={"retrieval_listen": place.listen}),
+                place.conninfo,
+                processes=place.processes,
+            ),
+        ),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,294 @@
+"""GetContext: everything an assistant should be told before it answers, gathered and rendered."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Self
+
+from hitherto_retrieval.opening import Opener, any_sealed
+from hitherto_retrieval.previous import Previous, named_by, read_previous
+from hitherto_retrieval.render.block import render
+from hitherto_retrieval.render.context import (
+    Block,
+    LearntPreference,
+    PromptContext,
+    RelevantItem,
+)
+from hitherto_retrieval.search.corpora.looking import Item
+from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
+from hitherto_retrieval.search.question import Found, Question
+from hitherto_retrieval.search.sealed import report_sealed
+from hitherto_retrieval.search.search import Search, Searching
+from hitherto_retrieval.storage import conversations as conversations_of
+from hitherto_retrieval.storage import memories, past, past_surroundings, people, previous_items
+from hitherto_retrieval.storage.people import UserState
+from hitherto_retrieval.storage.previous_items import LastAnswer
+from hitherto_retrieval.storage.statement import Statement
+from hitherto_shared.database.pool import Reads
+from hitherto_shared.models import (
+    Entity,
+    Memory,
+    Message,
+    Preference,
+    Profile,
+    Scope,
+    Summary,
+)
+
+FRESH_PLACES = 5
+"""Places of the top list that go to the newest memories of the last week."""
+
+TOLD_CONFIDENCE = 0.6
+"""What behaviour showed only once, or as often the other way, is not told to an assistant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a context should hold; 0 leaves a section out and asks no question for it."""
+
+    question: Question
+    conversation_id: str | None
+    max_memories: int
+    max_conversations: int
+    max_entities: int
+    max_tokens: int
+    newest_first: bool
+    template: str
+    custom_template: str
+    annotate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What is known, structured and as a block for a prompt."""
+
+    profile: Profile
+    memories: Sequence[Memory]
+    found: Found
+    previous: Sequence[Previous]
+    conversations: Sequence[Summary]
+    entities: Sequence[Entity]
+    preferences: Sequence[Preference]
+    block: Block
+
+
+class ContextBuilder:
+    """Gathers the sections in the search's first trip, and renders everything."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+
+    def begin(self, scope: Scope, wanted: Wanted, *, deadline: float, opener: Opener) -> Building:
+        """A context by the loop's time `deadline`; a context manager that ends what it began."""
+        searching = None
+        if wanted.question.text.strip() and wanted.question.kinds:
+            searching = self._search.begin(scope, wanted.question, deadline=deadline, opener=opener)
+        return Building(scope, wanted, searching, deadline, opener)
+
+
+class Building:
+    """One context on its way: `statements` are asked first, then `finish` answers."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        wanted: Wanted,
+        searching: Searching | None,
+        deadline: float,
+        opener: Opener,
+    ) -> None:
+        self._deadline = deadline
+        self._opener = opener
+        self._scope = scope
+        self._wanted = wanted
+        self._moment = wanted.question.moment
+        self._searching = searching
+        self._began = Stopwatch.start()
+        # A search asks for the user's switches along with its words.
+        self._user = None if searching else people.user(scope)
+        self._preferences = people.preferences(scope)
+        self._profile = self._profile_of()
+        self._top = self._top_of() if wanted.max_memories else None
+        self._conversations = self._conversations_of() if wanted.max_conversations else None
+        self._entities = self._entities_of() if wanted.max_entities else None
+        self._previous: Statement[LastAnswer] | None = None
+        if wanted.conversation_id and self._moment is None:
+            self._previous = previous_items.context_items_of_last_answer(
+                scope, wanted.conversation_id
+            )
+
+    @property
+    def statements(self) -> Sequence[Statement[Any]]:
+        """What to ask before `finish`."""
+        asked: list[Statement[Any] | None] = [
+            self._profile,
+            self._preferences,
+            self._top,
+            self._conversations,
+            self._entities,
+            self._previous,
+            self._user,
+            *(self._searching.statements if self._searching else ()),
+        ]
+        return [statement for statement in asked if statement is not None]
+
+    @property
+    def user(self) -> UserState:
+        """The user's switches, once the statements have been asked."""
+        if self._searching is not None:
+            return self._searching.user
+        assert self._user is not None
+        return self._user.answer
+
+    def nothing_to_read(self) -> None:
+        """Say that the user turned out to have no memory, or one that is switched off."""
+        if self._searching is not None:
+            self._searching.nothing_to_read()
+
+    def __enter__(self) -> Self:
+        if self._searching is not None:
+            self._searching.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._searching is not None:
+            self._searching.__exit__(kind, error, trace)
+
+    async def finish(self, database: Reads, legs: Legs) -> Context:
+        """The context; `statements` have been asked."""
+        wanted = self._wanted
+        seconds = self._began.seconds
+        profile = self._profile.answer
+        top = self._top.answer if self._top else []
+        conversations = self._conversations.answer if self._conversations else []
+        entities = self._entities.answer if self._entities else []
+        known_at = self._moment.known_at if self._moment else None
+        preferences = [
+            preference
+            for preference in self._preferences.answer
+            if known_at is None or preference.updated_at <= known_at
+        ]
+        # They travel together: the time of one is the time of all.
+        legs.add(Leg("profile", "ran", seconds, int(profile is not None)))
+        if self._top is not None:
+            legs.add(Leg("recent", "ran", seconds, len(top)))
+        if self._conversations is not None:
+            legs.add(Leg("episodic", "ran", seconds, len(conversations)))
+        found = Found()
+        if self._searching is not None:
+            found = await self._searching.finish(database, legs)
+        previous = await self._read_previous(database)
+        sealed = [*top, *conversations, *(item.item for item in previous)]
+        if any_sealed(sealed) or (profile is not None and profile.sealed is not None):
+            opener = self._opener
+            profile = next(iter(await opener.whole([profile])), None)
+            top, conversations = await opener.whole(top), await opener.whole(conversations)
+            previous = [
+                replace(each, item=item)
+                for each in previous
+                for item in await opener.whole([each.item])
+            ]
+        if self._opener.asked:
+            report_sealed(self._opener, legs, seconds)
+        conversations = self._in_order(conversations, found.conversations)
+        block = render(
+            PromptContext(
+                profile=profile,
+                memories=top,
+                relevant=[
+                    *(_relevant(item.item) for item in previous),
+                    *(_relevant(hit.item) for hit in found.hits),
+                ],
+                conversations=conversations,
+                entities=entities,
+                preferences=[
+                    LearntPreference(p.type, p.key, p.value, p.confidence)
+                    for p in preferences
+                    if p.confidence >= TOLD_CONFIDENCE
+                ],
+            ),
+            wanted.template,
+            wanted.max_tokens,
+            annotate=wanted.annotate,
+            fence_id=secrets.token_hex(8),
+            custom_template=wanted.custom_template,
+        )
+        return Context(
+            profile=profile or Profile(self._scope.user_id),
+            memories=top,
+            found=found,
+            previous=previous,
+            conversations=conversations,
+            entities=entities,
+            preferences=preferences,
+            block=block,
+        )
+
+    def _profile_of(self) -> Statement[Profile | None]:
+        known_at = self._moment.known_at if self._moment else None
+        if known_at is not None:
+            return past_surroundings.profile(self._scope, known_at)
+        return people.profile(self._scope)
+
+    def _top_of(self) -> Statement[list[Memory]]:
+        limit, newest = self._wanted.max_memories, self._wanted.newest_first
+        if self._moment is not None:
+            return past.top(self._scope, self._moment, limit=limit, newest_first=newest)
+        if newest:
+            return memories.newest(self._scope, limit=limit)
+        return memories.top(self._scope, limit=limit, fresh=min(FRESH_PLACES, limit // 2))
+
+    def _conversations_of(self) -> Statement[list[Summary]]:
+        first, limit = self._wanted.conversation_id, self._wanted.max_conversations
+        if self._moment is not None:
+            return past_surroundings.conversations(
+                self._scope, self._moment, first=first, limit=limit
+            )
+        return conversations_of.recent(self._scope, first=first, limit=limit)
+
+    def _entities_of(self) -> Statement[list[Entity]]:
+        names = self._searching.names if self._searching else ()
+        limit = self._wanted.max_entities
+        known_at = self._moment.known_at if self._moment else None
+        if known_at is not None:
+            return past_surroundings.entities(self._scope, known_at, named=names, limit=limit)
+        return people.known_entities(self._scope, named=names, limit=limit)
+
+    async def _read_previous(self, database: Reads) -> list[Previous]:
+        if self._previous is None:
+            return []
+        conversation_id = self._wanted.conversation_id or ""
+        named = await named_by(self._previous.answer, conversation_id, self._opener)
+        if not named:
+            return []
+        return await database.run(
+            lambda connection: read_previous(connection, self._scope, conversation_id, named),
+            timeout=self._deadline - asyncio.get_running_loop().time(),
+            repeatable=True,
+        )
+
+    def _in_order(self, recent: Sequence[Summary], about: Sequence[Summary]) -> list[Summary]:
+        """The conversation that goes on, those about the question, then the most recent ones."""
+        own = [s for s in recent if s.conversation_id == self._wanted.conversation_id]
+        found = {summary.conversation_id: summary for summary in (*own, *about, *recent)}
+        return list(found.values())[: self._wanted.max_conversations]
+
+
+def _relevant(item: Item) -> RelevantItem:
+    """What is printed of a found item."""
+    if isinstance(item, Memory):
+        return RelevantItem.of_memory(item)
+    if isinstance(item, Summary):
+        return RelevantItem.of_summary(item)
+    if isinstance(item, Message):
+        return RelevantItem(source="message", title=item.name or item.role, text=item.content)
+    return RelevantItem(source=item.source_type, title=item.title, text=item.content)

@@ -1,0 +1,153 @@
+"""The calls about conversations: lists, one with its messages, and what to ask next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hitherto.v1 import conversation_pb2
+from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto_retrieval.handlers.incoming import MAX_LIMIT
+from hitherto_retrieval.handlers.reading import Calls
+from hitherto_retrieval.opening import any_sealed
+from hitherto_retrieval.storage import conversations
+from hitherto_retrieval.storage.conversations import Wanted
+from hitherto_retrieval.suggestions import CONVERSATIONS, recent_topics, suggest
+from hitherto_shared.convert import OUTCOME, message_message, summary_message
+from hitherto_shared.errors import NotFound
+from hitherto_shared.rpc.call import Context as CallContext
+from hitherto_shared.rpc.call import current_call
+from hitherto_shared.validation import Checks
+
+
+class ConversationCalls(Calls):
+    """Answers them."""
+
+    async def ListConversations(
+        self, request: pb.ListConversationsRequest, context: CallContext
+    ) -> pb.ListConversationsResponse:
+        """A user's conversations in short, those active last first."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        wanted = Wanted(
+            outcomes=checks.all_of("outcomes", request.outcomes, OUTCOME),
+            created_after=checks.moment("created_after", request, "created_after"),
+            created_before=checks.moment("created_before", request, "created_before"),
+        )
+        size = checks.limit("page_size", request.page_size, default=10, maximum=MAX_LIMIT)
+        page = self._pages.bind(current_call().principal.tenant_id, request)
+        after = page.open(checks, request.page_token)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.empty:
+            return pb.ListConversationsResponse(reason=reading.reason)
+        wanted = replace(wanted, with_sealed=await reading.may_show_sealed())
+        found, following, total = await reading.run(
+            lambda c: conversations.page(c, reading.scope, wanted, after=after, limit=size)
+        )
+        if any_sealed(found):
+            found = await reading.opener.whole(found)
+        return pb.ListConversationsResponse(
+            conversations=[summary_message(summary) for summary in found],
+            next_page_token=page.seal(following),
+            total_size=total,
+        )
+
+    async def GetConversation(
+        self, request: pb.GetConversationRequest, context: CallContext
+    ) -> pb.GetConversationResponse:
+        """One conversation with its last messages."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        conversation_id = checks.identifier("conversation_id", request.conversation_id)
+        limit = checks.limit("message_limit", request.message_limit, default=10, maximum=MAX_LIMIT)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.disabled:
+            return pb.GetConversationResponse(reason=reading.reason)
+        summary = await reading.run(
+            lambda c: conversations.read_one(c, reading.scope, conversation_id)
+        )
+        if summary is None or reading.empty:
+            raise NotFound(
+                "this user has no such conversation",
+                reason="CONVERSATION_NOT_FOUND",
+                metadata={"conversation_id": conversation_id},
+            )
+        messages = await reading.run(
+            lambda c: conversations.last_messages(c, reading.scope, [conversation_id], limit=limit)
+        )
+        said = messages.get(conversation_id, [])
+        if summary.sealed is not None:
+            summary = await reading.opener.one(summary)
+        if any_sealed(said):
+            said = [await reading.opener.one(message) for message in said]
+        return pb.GetConversationResponse(
+            summary=summary_message(summary),
+            messages=[message_message(message) for message in said],
+        )
+
+    async def GetRecentConversations(
+        self, request: pb.GetRecentConversationsRequest, context: CallContext
+    ) -> pb.GetRecentConversationsResponse:
+        """The conversations active last, with their last messages if asked for."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        limit = checks.limit("limit", request.limit, default=5, maximum=MAX_LIMIT)
+        most = checks.limit("message_limit", request.message_limit, default=20, maximum=MAX_LIMIT)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.empty:
+            return pb.GetRecentConversationsResponse(reason=reading.reason)
+        with_sealed = await reading.may_show_sealed()
+        found = await reading.answer(
+            conversations.recent(reading.scope, first=None, limit=limit, with_sealed=with_sealed)
+        )
+        if any_sealed(found):
+            found = await reading.opener.whole(found)
+        ids = [summary.conversation_id for summary in found]
+        messages = {}
+        if request.include_messages and ids:
+            messages = await reading.run(
+                lambda c: conversations.last_messages(c, reading.scope, ids, limit=most)
+            )
+        messages = {
+            conversation_id: await reading.opener.whole(said) if any_sealed(said) else said
+            for conversation_id, said in messages.items()
+        }
+        return pb.GetRecentConversationsResponse(
+            conversations=[
+                conversation_pb2.Conversation(
+                    summary=summary_message(summary),
+                    messages=[
+                        message_message(message)
+                        for message in messages.get(summary.conversation_id, [])
+                    ],
+                )
+                for summary in found
+            ]
+        )
+
+    async def GetSuggestions(
+        self, request: pb.GetSuggestionsRequest, context: CallContext
+    ) -> pb.GetSuggestionsResponse:
+        """What the user may want to ask next."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        limit = checks.limit("limit", request.limit, default=3, maximum=MAX_LIMIT)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.empty:
+            return pb.GetSuggestionsResponse(reason=reading.reason)
+        with_sealed = await reading.may_show_sealed()
+        found = await reading.answer(
+            conversations.recent(
+                reading.scope, first=None, limit=CONVERSATIONS, with_sealed=with_sealed
+            )
+        )
+        if any_sealed(found):
+            found = await reading.opener.whole(found)
+        return pb.GetSuggestionsResponse(
+            suggestions=suggest(found, limit),
+            recent_topics=recent_topics(found),
+            recent_conversations=[summary_message(summary) for summary in found],
+        )

@@ -1,0 +1,96 @@
+"""The calls that show documents: ListDocuments and GetDocument."""
+
+from __future__ import annotations
+
+from hitherto.v1 import document_pb2
+from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto_retrieval.handlers.incoming import MAX_LIMIT
+from hitherto_retrieval.handlers.reading import Calls
+from hitherto_retrieval.storage import documents
+from hitherto_retrieval.storage.documents import Document, DocumentFilters
+from hitherto_shared.convert import struct, timestamp
+from hitherto_shared.errors import NotFound
+from hitherto_shared.rpc.call import Context as CallContext
+from hitherto_shared.rpc.call import current_call
+from hitherto_shared.validation import Checks
+
+_MAX_TYPES = 100
+_MAX_TYPE = 64
+
+
+class DocumentCalls(Calls):
+    """Answers the two calls."""
+
+    async def ListDocuments(
+        self, request: pb.ListDocumentsRequest, context: CallContext
+    ) -> pb.ListDocumentsResponse:
+        """A user's documents in pages, without their content."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        filters = _filters(checks, request)
+        size = checks.limit("page_size", request.page_size, default=10, maximum=MAX_LIMIT)
+        page = self._pages.bind(current_call().principal.tenant_id, request)
+        after = page.open(checks, request.page_token)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.empty:
+            return pb.ListDocumentsResponse(reason=reading.reason)
+        found, following, total = await reading.run(
+            lambda c: documents.list_documents(c, reading.scope, filters, after=after, limit=size)
+        )
+        return pb.ListDocumentsResponse(
+            documents=[_message(document) for document in found],
+            next_page_token=page.seal(following),
+            total_size=total,
+        )
+
+    async def GetDocument(
+        self, request: pb.GetDocumentRequest, context: CallContext
+    ) -> pb.GetDocumentResponse:
+        """One document, whole."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        document_id = checks.uuid("document_id", request.document_id)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.disabled:
+            return pb.GetDocumentResponse(reason=reading.reason)
+        found = await reading.run(lambda c: documents.read_document(c, reading.scope, document_id))
+        if found is None or reading.empty:
+            raise NotFound(
+                "this user has no such document",
+                reason="DOCUMENT_NOT_FOUND",
+                metadata={"document_id": request.document_id},
+            )
+        return pb.GetDocumentResponse(document=_message(found))
+
+
+def _filters(checks: Checks, request: pb.ListDocumentsRequest) -> DocumentFilters:
+    types = {
+        name: checks.texts(name, getattr(request, name), maximum=_MAX_TYPES, max_chars=_MAX_TYPE)
+        for name in ("source_types", "content_types")
+    }
+    return DocumentFilters(
+        source_types=types["source_types"] or None,
+        content_types=types["content_types"] or None,
+        entity=checks.identifier("entity", request.entity, required=False) or None,
+        created_after=checks.moment("created_after", request, "created_after"),
+        created_before=checks.moment("created_before", request, "created_before"),
+        metadata=checks.struct("metadata_filter", request.metadata_filter),
+    )
+
+
+def _message(document: Document) -> document_pb2.Document:
+    return document_pb2.Document(
+        source_type=document.source_type,
+        source_id=document.source_id,
+        content_type=document.content_type,
+        title=document.title,
+        summary=document.summary,
+        content=document.content,
+        author=document.author,
+        created_at=timestamp(document.created_at),
+        metadata=struct(document.metadata),
+        id=str(document.document_id),
+        updated_at=timestamp(document.updated_at),
+    )

@@ -1,0 +1,102 @@
+"""The calls that tell what changed: GetMemoryHistory and GetProfileHistory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hitherto.v1 import history_pb2
+from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto_retrieval.handlers.incoming import MAX_LIMIT
+from hitherto_retrieval.handlers.reading import Calls
+from hitherto_retrieval.handlers.sealed_history import (
+    told_sealed_of_memory,
+    told_sealed_of_profile,
+)
+from hitherto_retrieval.storage import history, memories
+from hitherto_retrieval.storage.history import Event
+from hitherto_shared.convert import struct, timestamp
+from hitherto_shared.errors import NotFound
+from hitherto_shared.rpc.call import Context as CallContext
+from hitherto_shared.rpc.call import current_call
+from hitherto_shared.validation import Checks
+
+_KINDS = {
+    value.name.removeprefix("HISTORY_EVENT_KIND_").lower(): value.number
+    for value in history_pb2.HistoryEventKind.DESCRIPTOR.values
+    if value.number
+} | {"merged": history_pb2.HISTORY_EVENT_KIND_UPDATED}
+"""Numbers on the wire by the words of the schema; what was said again is an update."""
+
+
+class HistoryCalls(Calls):
+    """Answers the two calls."""
+
+    async def GetMemoryHistory(
+        self, request: pb.GetMemoryHistoryRequest, context: CallContext
+    ) -> pb.GetMemoryHistoryResponse:
+        """Every change of a memory, newest first."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        memory_id = checks.uuid("memory_id", request.memory_id)
+        size = checks.limit("page_size", request.page_size, default=10, maximum=MAX_LIMIT)
+        page = self._pages.bind(current_call().principal.tenant_id, request)
+        after = page.open(checks, request.page_token)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.disabled:
+            return pb.GetMemoryHistoryResponse(reason=reading.reason)
+        known = await reading.answer(memories.exists(reading.scope, memory_id))
+        if reading.empty or not known:
+            raise NotFound(
+                "this user has no such memory",
+                reason="MEMORY_NOT_FOUND",
+                metadata={"memory_id": request.memory_id},
+            )
+        found, following = await reading.run(
+            lambda c: history.of_memory(c, reading.scope, memory_id, after=after, limit=size)
+        )
+        if reading.user.may_be_sealed:
+            found = await told_sealed_of_memory(reading, memory_id, found)
+        return pb.GetMemoryHistoryResponse(
+            events=_events(found), next_page_token=page.seal(following)
+        )
+
+    async def GetProfileHistory(
+        self, request: pb.GetProfileHistoryRequest, context: CallContext
+    ) -> pb.GetProfileHistoryResponse:
+        """Every change of a profile, newest first."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        size = checks.limit("page_size", request.page_size, default=10, maximum=MAX_LIMIT)
+        page = self._pages.bind(current_call().principal.tenant_id, request)
+        after = page.open(checks, request.page_token)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.empty:
+            return pb.GetProfileHistoryResponse(reason=reading.reason)
+        found, following = await reading.run(
+            lambda c: history.of_profile(c, reading.scope, after=after, limit=size)
+        )
+        if reading.user.may_be_sealed:
+            found = await told_sealed_of_profile(reading, found)
+        return pb.GetProfileHistoryResponse(
+            events=_events(found), next_page_token=page.seal(following)
+        )
+
+
+def _events(found: Sequence[Event]) -> list[history_pb2.HistoryEvent]:
+    return [
+        history_pb2.HistoryEvent(
+            id=str(event.event_id),
+            kind=_KINDS[event.action],  # type: ignore[arg-type]
+            actor=event.actor,
+            reason=event.reason,
+            job_id=str(event.job_id) if event.job_id else "",
+            created_at=timestamp(event.recorded_at),
+            version=event.version,
+            before=struct(event.before),
+            after=struct(event.after),
+            related_memory_id=str(event.related) if event.related else "",
+        )
+        for event in found
+    ]

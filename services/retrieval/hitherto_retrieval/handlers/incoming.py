@@ -1,0 +1,193 @@
+"""Questions as they come in: checked whole, every violation at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto.v1 import search_pb2
+from hitherto_retrieval.search.question import Question
+from hitherto_retrieval.search.ranking.balanced import Balanced
+from hitherto_retrieval.search.ranking.light import Ranking
+from hitherto_retrieval.search.ranking.seed003 import Seed003
+from hitherto_retrieval.storage.candidate import Kind
+from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.moment import Moment
+from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_shared.clock import utc_now
+from hitherto_shared.convert import CONFIDENCE, MEMORY_SOURCE, MEMORY_STATUS, MEMORY_TYPE
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.errors import invalid
+from hitherto_shared.models import CONFIDENCES, CURRENT_STATUSES
+from hitherto_shared.validation import Checks
+
+MAX_QUERY_BYTES = 64 * 1024
+MAX_LIMIT = 200
+BALANCED: Ranking = Balanced()
+RANKINGS: Mapping[str, Ranking] = {ranking.name: ranking for ranking in (BALANCED, Seed003())}
+KINDS: Mapping[int, Kind] = {
+    search_pb2.SEARCH_SCOPE_MEMORIES: "memory",
+    search_pb2.SEARCH_SCOPE_MESSAGES: "message",
+    search_pb2.SEARCH_SCOPE_SUMMARIES: "summary",
+    search_pb2.SEARCH_SCOPE_DOCUMENTS: "document",
+}
+MAX_EXCERPT = 20
+ORDERS = ("created_at", "importance", "last_accessed_at")
+_MAX_LABELS = 100
+_MAX_WEIGHT = 100.0
+_PRESENT = Moment(as_of=None, known_at=None)
+_LAST = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
+
+
+def read_question(checks: Checks, request: pb.SearchMemoriesRequest) -> Question:
+    """A SearchMemories request as a question."""
+    named = checks.known("ranking", request.ranking, tuple(RANKINGS))
+    ranking = RANKINGS.get(named or "", BALANCED)
+    moment = read_moment(checks, request)
+    return Question(
+        text=checks.text("query", request.query, max_bytes=MAX_QUERY_BYTES),
+        limit=checks.limit("limit", request.limit, default=10, maximum=MAX_LIMIT),
+        filters=read_filters(checks, request),
+        reference_time=reference_time(checks, request),
+        ranking=ranking,
+        kinds=read_kinds(checks, request.scopes) or ("memory",),
+        passages=_passages(checks, request, moment),
+        moment=moment,
+        vector=_vector(checks, request),
+        weights=_weights(checks, request.weights, ranking),
+        min_score=_min_score(checks, request),
+        excerpt=checks.limit(
+            "excerpt_messages", request.excerpt_messages, default=0, maximum=MAX_EXCERPT
+        ),
+    )
+
+
+def read_kinds(checks: Checks, scopes: Sequence[int]) -> list[Kind]:
+    """What is to be searched, each kind once."""
+    for i, scope in enumerate(scopes):
+        if scope not in KINDS:
+            checks.add(f"scopes[{i}]", f"has no meaning for the number {scope}")
+    return list(dict.fromkeys(KINDS[scope] for scope in scopes if scope in KINDS))
+
+
+def read_filters(checks: Checks, request: Any) -> Filters:
+    """The filters that SearchMemories and ListMemories share."""
+    statuses = checks.all_of("statuses", request.statuses, MEMORY_STATUS)
+    least = checks.one_of("confidence_min", request.confidence_min, CONFIDENCE)
+    entity = checks.identifier("entity", request.entity, required=False)
+    return Filters(
+        statuses=statuses or CURRENT_STATUSES,
+        only_current=not statuses,
+        types=checks.all_of("types", request.types, MEMORY_TYPE) or None,
+        tags=checks.texts("tags", request.tags, maximum=_MAX_LABELS, max_chars=64) or None,
+        sources=checks.all_of("sources", request.sources, MEMORY_SOURCE) or None,
+        confidences=CONFIDENCES[CONFIDENCES.index(least) :] if least else None,
+        conversation_id=checks.identifier(
+            "conversation_id", request.conversation_id, required=False
+        )
+        or None,
+        created_after=checks.moment("created_after", request, "created_after"),
+        created_before=checks.moment("created_before", request, "created_before"),
+        entity=entity or None,
+        metadata=checks.struct("metadata_filter", request.metadata_filter),
+    )
+
+
+def reference_time(checks: Checks, request: Any) -> datetime:
+    """The moment from which "yesterday" is counted."""
+    return checks.moment("reference_time", request, "reference_time") or utc_now()
+
+
+def read_moment(checks: Checks, request: Any) -> Moment | None:
+    """The other time that a request asks about, or None."""
+    moment = Moment(
+        as_of=checks.moment("as_of", request, "as_of"),
+        known_at=checks.moment("known_at", request, "known_at"),
+    )
+    return None if moment == _PRESENT else moment
+
+
+def until(moment: Moment | None, before: datetime | None) -> datetime | None:
+    """The end of what was said and written by then; `before` is an end of the caller's own."""
+    # Half-open: what happened at the moment itself counts.
+    ends = [
+        then + timedelta(microseconds=1)
+        for then in ((moment.as_of, moment.known_at) if moment else ())
+        if then is not None and then < _LAST
+    ]
+    return min([*ends, *([before] if before else [])], default=None)
+
+
+def check_size(question: Question, dimensions: int) -> None:
+    """Hold the caller's own vector against the model in force, which only the database knows.
+
+    Raises:
+        InvalidRequest: It has another number of dimensions.
+    """
+    if question.vector is not None and len(question.vector) != dimensions:
+        raise invalid(
+            "query_embedding",
+            f"must have the {dimensions} dimensions of the active model, this has "
+            f"{len(question.vector)}",
+            reason="EMBEDDING_SIZE_MISMATCH",
+            metadata={
+                "field": "query_embedding",
+                "expected": str(dimensions),
+                "actual": str(len(question.vector)),
+            },
+        )
+
+
+def _passages(
+    checks: Checks, request: pb.SearchMemoriesRequest, moment: Moment | None
+) -> PassageFilters:
+    """The filters that other kinds than memories have; what is wrong is told by `read_filters`."""
+    unheard = Checks()
+    return PassageFilters(
+        conversation_id=request.conversation_id or None,
+        created_after=unheard.moment("created_after", request, "created_after"),
+        created_before=until(moment, unheard.moment("created_before", request, "created_before")),
+        stored_by=moment.known_at if moment else None,
+        source_types=checks.texts(
+            "source_types", request.source_types, maximum=_MAX_LABELS, max_chars=64
+        )
+        or None,
+        entity=request.entity or None,
+        metadata=unheard.struct("metadata_filter", request.metadata_filter),
+    )
+
+
+def _vector(checks: Checks, request: pb.SearchMemoriesRequest) -> Vector | None:
+    if not request.query_embedding:
+        return None
+    vector = np.asarray(request.query_embedding, dtype=np.float64)
+    norm = float(np.linalg.norm(vector))
+    if not math.isfinite(norm) or norm == 0:
+        checks.add("query_embedding", "must be finite and not all zero")
+        return None
+    return (vector / norm).astype(np.float32)
+
+
+def _weights(checks: Checks, weights: Mapping[str, float], ranking: Ranking) -> dict[str, float]:
+    for name, weight in weights.items():
+        if name not in ranking.weights:
+            checks.add(f"weights[{name[:64]}]", f"must be one of {', '.join(ranking.weights)}")
+        elif not 0 <= weight <= _MAX_WEIGHT:
+            checks.add(f"weights[{name}]", f"must lie between 0 and {_MAX_WEIGHT:.0f}")
+    counting = {**ranking.weights, **weights}.items()
+    if sum(weight for name, weight in counting if name not in ranking.lifts) <= 0:
+        checks.add("weights", "must not all be 0, those that only lift others apart")
+    return dict(weights)
+
+
+def _min_score(checks: Checks, request: pb.SearchMemoriesRequest) -> float | None:
+    if not request.HasField("min_score"):
+        return None
+    if not math.isfinite(request.min_score):
+        checks.add("min_score", "must be a finite number")
+    return request.min_score

@@ -1,0 +1,101 @@
+"""The calls about a user as a whole and about whom and what the user speaks of."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto_retrieval.handlers.incoming import MAX_LIMIT
+from hitherto_retrieval.handlers.reading import CALL_SECONDS, Calls, Opened
+from hitherto_retrieval.opening import Opener, any_sealed, whole_of_many
+from hitherto_retrieval.storage import people
+from hitherto_shared.convert import ENTITY_TYPE, entity_message, profile_message
+from hitherto_shared.errors import NotFound
+from hitherto_shared.models import Scope
+from hitherto_shared.rpc.call import Context as CallContext
+from hitherto_shared.rpc.call import current_call, seconds_left
+from hitherto_shared.validation import Checks
+
+
+class PeopleCalls(Calls):
+    """Answers them."""
+
+    async def GetProfile(
+        self, request: pb.GetProfileRequest, context: CallContext
+    ) -> pb.GetProfileResponse:
+        """A user's profile."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.disabled:
+            return pb.GetProfileResponse(reason=reading.reason)
+        found = await reading.answer(people.profile(reading.scope))
+        if found is None or reading.empty:
+            raise NotFound(
+                "this user has no profile yet",
+                reason="PROFILE_NOT_FOUND",
+                metadata={"user_id": user_id},
+            )
+        if found.sealed is not None:
+            found = await reading.opener.one(found)
+        return pb.GetProfileResponse(profile=profile_message(found))
+
+    async def ListProfiles(
+        self, request: pb.ListProfilesRequest, context: CallContext
+    ) -> pb.ListProfilesResponse:
+        """The profiles that the credential may see, by user id."""
+        checks = Checks()
+        department = checks.identifier("department", request.department, required=False)
+        size = checks.limit("page_size", request.page_size, default=10, maximum=MAX_LIMIT)
+        principal = current_call().principal
+        page = self._pages.bind(principal.tenant_id, request)
+        after = page.open(checks, request.page_token)
+        checks.done()
+        seconds = seconds_left(context, CALL_SECONDS)
+        deadline = asyncio.get_running_loop().time() + seconds
+        database = await self._readers.choose(
+            request.consistency_token, principal.tenant_id, timeout=seconds
+        )
+        profiles = people.ProfilePage(
+            principal.tenant_id,
+            listed=principal.names,
+            departments=principal.departments,
+            department=department or None,
+            memory_enabled=self._memory_enabled,
+            after=after,
+            limit=size,
+            with_sealed=self._keys.configured,
+        )
+        shown, total = profiles.shown(), profiles.total()
+        own = Scope(principal.tenant_id, principal.user_id or "")
+        opener = Opener(self._keys, own, deadline=deadline)
+        await Opened(own, database, deadline, opener).ask(shown, total)
+        found, following = shown.answer
+        await self._audit.note((profile.user_id for profile in found), timeout=seconds)
+        if any_sealed(found):
+            theirs = [(Scope(principal.tenant_id, each.user_id), each) for each in found]
+            found = await whole_of_many(self._keys, theirs, deadline=deadline)
+        return pb.ListProfilesResponse(
+            profiles=[profile_message(profile) for profile in found],
+            next_page_token=page.seal(following),
+            total_size=total.answer,
+        )
+
+    async def FindEntities(
+        self, request: pb.FindEntitiesRequest, context: CallContext
+    ) -> pb.FindEntitiesResponse:
+        """People, projects and things by a part of their name, those mentioned most first."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        name = checks.identifier("name", request.name, required=False)
+        kind = checks.one_of("type", request.type, ENTITY_TYPE)
+        limit = checks.limit("limit", request.limit, default=10, maximum=MAX_LIMIT)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.empty:
+            return pb.FindEntitiesResponse(reason=reading.reason)
+        found = await reading.answer(
+            people.find_entities(reading.scope, name=name, type=kind, limit=limit)
+        )
+        return pb.FindEntitiesResponse(entities=[entity_message(entity) for entity in found])

@@ -1,0 +1,129 @@
+"""How every read begins: which database, whose data, until when, and whether there is anything."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from hitherto_retrieval.opening import Opener
+from hitherto_retrieval.readers import Readers
+from hitherto_retrieval.storage import people
+from hitherto_retrieval.storage.people import UserState
+from hitherto_retrieval.storage.statement import Statement, ask
+from hitherto_shared.audit.reads import AuditedReads
+from hitherto_shared.database.pool import Connection, Reads
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.models import Scope
+from hitherto_shared.paging import PageTokens
+from hitherto_shared.rpc.call import Context as CallContext
+from hitherto_shared.rpc.call import current_call, seconds_left
+
+CALL_SECONDS = 5.0
+_MEMORY_DISABLED = "MEMORY_DISABLED"
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Where one call reads, about whom, until when (the loop's time), and what opens the sealed."""
+
+    scope: Scope
+    database: Reads
+    deadline: float
+    opener: Opener
+
+    async def ask(self, *statements: Statement[Any]) -> None:
+        """Put statements in one round trip, within what is left of the deadline.
+
+        A lost connection is tried once more.
+        """
+        await self.database.run(
+            lambda connection: ask(connection, *statements),
+            timeout=self.deadline - asyncio.get_running_loop().time(),
+            repeatable=True,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reading(Opened):
+    """A call of which is known whether there is anything to read."""
+
+    user: UserState
+    disabled: bool
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to read: nobody knows the user, or memory is off."""
+        return not self.user.known or self.user.erased or self.disabled
+
+    @property
+    def reason(self) -> str:
+        """Why a reply is empty on purpose."""
+        return _MEMORY_DISABLED if self.disabled else ""
+
+    async def may_show_sealed(self) -> bool:
+        """Whether a list may hold what is sealed: nothing is, or the key is at hand."""
+        return not self.user.may_be_sealed or await self.opener.fetch() is not None
+
+    async def answer(self, statement: Statement[Found]) -> Found:
+        """The answer to one statement."""
+        await self.ask(statement)
+        return statement.answer
+
+    async def run(self, work: Callable[[Connection], Awaitable[Found]]) -> Found:
+        """Read within what is left of the deadline; a lost connection is tried once more."""
+        return await self.database.run(
+            work,
+            timeout=self.deadline - asyncio.get_running_loop().time(),
+            repeatable=True,
+        )
+
+
+class Calls:
+    """What the groups of calls of RetrievalService have in common."""
+
+    def __init__(
+        self,
+        readers: Readers,
+        pages: PageTokens,
+        audit: AuditedReads,
+        *,
+        memory_enabled: bool,
+        keys: UserKeys,
+    ) -> None:
+        self._readers = readers
+        self._keys = keys
+        self._audit = audit
+        self._pages = pages
+        self._memory_enabled = memory_enabled
+
+    async def _open(self, user_id: str, token: str, context: CallContext) -> Opened:
+        """Choose the database, and write down who reads of whom."""
+        principal = current_call().principal
+        scope = principal.scope(user_id)
+        seconds = seconds_left(context, CALL_SECONDS)
+        deadline = asyncio.get_running_loop().time() + seconds
+        database = await self._readers.choose(token, principal.tenant_id, timeout=seconds)
+        await self._audit.note([user_id], timeout=seconds)
+        return Opened(scope, database, deadline, Opener(self._keys, scope, deadline=deadline))
+
+    def _reading(self, opened: Opened, user: UserState) -> Reading:
+        enabled = self._memory_enabled if user.memory_enabled is None else user.memory_enabled
+        return Reading(
+            opened.scope,
+            opened.database,
+            opened.deadline,
+            opened.opener,
+            user,
+            disabled=not enabled,
+        )
+
+    async def _begin(self, user_id: str, token: str, context: CallContext) -> Reading:
+        """Choose the database, and learn whether there is anything to read at all."""
+        opened = await self._open(user_id, token, context)
+        user = people.user(opened.scope)
+        await opened.ask(user)
+        return self._reading(opened, user.answer)

@@ -1,0 +1,364 @@
+"""RetrievalService: what is known about a user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from hitherto.v1 import document_pb2, retrieval_service_pb2_grpc, search_pb2
+from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto_retrieval.accesses import AccessCounter
+from hitherto_retrieval.context import Context, ContextBuilder, Wanted
+from hitherto_retrieval.handlers.conversations import ConversationCalls
+from hitherto_retrieval.handlers.documents import DocumentCalls
+from hitherto_retrieval.handlers.history import HistoryCalls
+from hitherto_retrieval.handlers.incoming import (
+    BALANCED,
+    MAX_LIMIT,
+    MAX_QUERY_BYTES,
+    ORDERS,
+    check_size,
+    read_filters,
+    read_kinds,
+    read_moment,
+    read_question,
+    reference_time,
+    until,
+)
+from hitherto_retrieval.handlers.people import PeopleCalls
+from hitherto_retrieval.handlers.sessions import SessionCalls
+from hitherto_retrieval.opening import any_sealed
+from hitherto_retrieval.previous import Previous
+from hitherto_retrieval.readers import Readers
+from hitherto_retrieval.render.custom import check_custom_template
+from hitherto_retrieval.search.corpora.looking import Item
+from hitherto_retrieval.search.legs import Legs
+from hitherto_retrieval.search.question import Hit, Question
+from hitherto_retrieval.search.sealed import for_a_list
+from hitherto_retrieval.search.search import Search
+from hitherto_retrieval.storage import memories, past
+from hitherto_retrieval.storage.candidate import Kind
+from hitherto_retrieval.storage.chunks import Chunk
+from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_shared.audit.reads import AuditedReads
+from hitherto_shared.convert import (
+    Fields,
+    duration_fields,
+    entity_fields,
+    memory_fields,
+    memory_message,
+    message_fields,
+    preference_message,
+    profile_message,
+    struct,
+    summary_fields,
+    timestamp,
+)
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.errors import NotFound
+from hitherto_shared.models import Memory, Message, Summary
+from hitherto_shared.paging import PageTokens
+from hitherto_shared.rpc.call import Context as CallContext
+from hitherto_shared.rpc.call import current_call
+from hitherto_shared.validation import Checks
+
+_LEG_STATES = {
+    "ran": search_pb2.LEG_STATE_RAN,
+    "skipped": search_pb2.LEG_STATE_SKIPPED,
+    "timed_out": search_pb2.LEG_STATE_TIMED_OUT,
+    "failed": search_pb2.LEG_STATE_FAILED,
+}
+_TEMPLATES = {
+    value.number: value.name.removeprefix("PROMPT_TEMPLATE_").lower()
+    for value in search_pb2.PromptTemplate.DESCRIPTOR.values
+    if value.number
+}
+_TOLD_KINDS: Sequence[Kind] = ("memory", "summary", "document")
+_ORDERS: dict[int, str] = {
+    search_pb2.MEMORY_ORDER_IMPORTANCE: "importance",
+    search_pb2.MEMORY_ORDER_RECENT: "recent",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What unset limits mean, and whether memory is on for users who did not choose."""
+
+    memory_enabled: bool
+    max_relevant: int
+    max_tokens: int
+
+
+class RetrievalHandlers(
+    PeopleCalls,
+    ConversationCalls,
+    DocumentCalls,
+    HistoryCalls,
+    SessionCalls,
+    retrieval_service_pb2_grpc.RetrievalServiceServicer,
+):
+    """Answers RetrievalService on the role hitherto_read."""
+
+    def __init__(
+        self,
+        readers: Readers,
+        search: Search,
+        accesses: AccessCounter,
+        pages: PageTokens,
+        audit: AuditedReads,
+        defaults: Defaults,
+        *,
+        dimensions: int,
+        keys: UserKeys,
+    ) -> None:
+        super().__init__(readers, pages, audit, memory_enabled=defaults.memory_enabled, keys=keys)
+        self._search = search
+        self._context = ContextBuilder(search)
+        self._accesses = accesses
+        self._defaults = defaults
+        self._dimensions = dimensions
+
+    async def GetContext(
+        self, request: pb.GetContextRequest, context: CallContext
+    ) -> pb.GetContextResponse:
+        """Everything to tell an assistant before it answers."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        wanted = self._wanted(checks, request)
+        checks.done()
+        opened = await self._open(user_id, request.consistency_token, context)
+        legs = Legs()
+        with self._context.begin(
+            opened.scope, wanted, deadline=opened.deadline, opener=opened.opener
+        ) as building:
+            await opened.ask(*building.statements)
+            reading = self._reading(opened, building.user)
+            if reading.empty:
+                building.nothing_to_read()
+                return pb.GetContextResponse(reason=reading.reason)
+            found = await building.finish(reading.database, legs)
+        self._accesses.told(reading.scope, _told(found))
+        reply: Fields = {
+            "profile": profile_message(found.profile),
+            "memories": [memory_fields(memory) for memory in found.memories],
+            "relevant": [_result(hit) for hit in found.found.hits],
+            "previous_items": [_previous(item) for item in found.previous],
+            "conversations": [summary_fields(summary) for summary in found.conversations],
+            "entities": [entity_fields(entity) for entity in found.entities],
+            "preferences": [preference_message(preference) for preference in found.preferences],
+            "prompt_block": found.block.text,
+            "prompt_tokens": found.block.tokens,
+            "legs": _legs(legs),
+            "degraded": legs.degraded,
+        }
+        return pb.GetContextResponse(**reply)
+
+    async def SearchMemories(
+        self, request: pb.SearchMemoriesRequest, context: CallContext
+    ) -> pb.SearchMemoriesResponse:
+        """The memories that answer a question best."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        question = read_question(checks, request)
+        checks.done()
+        opened = await self._open(user_id, request.consistency_token, context)
+        legs = Legs()
+        with self._search.begin(
+            opened.scope, question, deadline=opened.deadline, opener=opened.opener
+        ) as searching:
+            await opened.ask(*searching.statements)
+            reading = self._reading(opened, searching.user)
+            active = reading.user.active_model
+            check_size(question, active[1] if active is not None else self._dimensions)
+            if reading.empty:
+                searching.nothing_to_read()
+                return pb.SearchMemoriesResponse(reason=reading.reason)
+            found = await searching.finish(reading.database, legs)
+        self._accesses.told(reading.scope, _memories_of(hit.item for hit in found.hits))
+        reply: Fields = {
+            "results": [_result(hit, explain=request.explain) for hit in found.hits],
+            "entities": [entity_fields(entity) for entity in found.entities],
+            "candidates_total": found.scored,
+            "legs": _legs(legs),
+            "degraded": legs.degraded,
+        }
+        return pb.SearchMemoriesResponse(**reply)
+
+    async def GetMemory(
+        self, request: pb.GetMemoryRequest, context: CallContext
+    ) -> pb.GetMemoryResponse:
+        """One memory, whatever its status."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        memory_id = checks.uuid("memory_id", request.memory_id)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.disabled:
+            return pb.GetMemoryResponse(reason=reading.reason)
+        found = await reading.answer(memories.by_ids(reading.scope, [memory_id]))
+        if not found or reading.empty:
+            raise NotFound(
+                "this user has no such memory",
+                reason="MEMORY_NOT_FOUND",
+                metadata={"memory_id": request.memory_id},
+            )
+        memory = found[0]
+        if memory.sealed is not None:
+            memory = await reading.opener.one(memory)
+        return pb.GetMemoryResponse(memory=memory_message(memory))
+
+    async def ListMemories(
+        self, request: pb.ListMemoriesRequest, context: CallContext
+    ) -> pb.ListMemoriesResponse:
+        """A user's memories in pages."""
+        checks = Checks()
+        user_id = checks.identifier("user_id", request.user_id)
+        filters = read_filters(checks, request)
+        moment = read_moment(checks, request)
+        order_by = checks.known("order_by", request.order_by, ORDERS) or "created_at"
+        size = checks.limit("page_size", request.page_size, default=10, maximum=1_000)
+        page = self._pages.bind(current_call().principal.tenant_id, request)
+        after = page.open(checks, request.page_token)
+        checks.done()
+        reading = await self._begin(user_id, request.consistency_token, context)
+        if reading.empty:
+            return pb.ListMemoriesResponse(reason=reading.reason)
+        if reading.user.may_be_sealed:
+            filters = await for_a_list(reading.scope, filters, moment, reading.opener, reading.ask)
+        if moment is None:
+            listed = await reading.answer(
+                memories.page(reading.scope, filters, order_by=order_by, after=after, limit=size)
+            )
+            found = await reading.answer(memories.by_ids(reading.scope, listed.ids))
+        else:
+            listed = await reading.answer(
+                past.page(
+                    reading.scope, moment, filters, order_by=order_by, after=after, limit=size
+                )
+            )
+            found = await reading.answer(past.whole(reading.scope, moment, listed.ids))
+        if any_sealed(found):
+            found = await reading.opener.whole(found)
+        reply: Fields = {
+            "memories": [memory_fields(memory) for memory in found],
+            "next_page_token": page.seal(listed.following),
+            "total_size": listed.total,
+        }
+        return pb.ListMemoriesResponse(**reply)
+
+    def _wanted(self, checks: Checks, request: pb.GetContextRequest) -> Wanted:
+        def most(name: str, default: int, maximum: int = MAX_LIMIT) -> int:
+            given = getattr(request, name) if request.HasField(name) else None  # type: ignore[arg-type]
+            return checks.optional_limit(name, given, default=default, maximum=maximum)
+
+        moment = read_moment(checks, request)
+        kinds = read_kinds(checks, request.scopes) or _TOLD_KINDS
+        template = checks.one_of("template", request.template, _TEMPLATES) or "about_the_user"
+        custom = checks.text("custom_template", request.custom_template, max_bytes=64 * 1024)
+        if template != "custom":
+            if custom:
+                checks.add("custom_template", "is used with PROMPT_TEMPLATE_CUSTOM only")
+        elif (why := check_custom_template(custom)) is not None:
+            checks.add("custom_template", why)
+        conversations = most("max_conversations", 5)
+        relevant = most("max_relevant", self._defaults.max_relevant)
+        question = Question(
+            text=checks.text("query", request.query, max_bytes=MAX_QUERY_BYTES),
+            limit=relevant,
+            filters=Filters(),
+            reference_time=reference_time(checks, request),
+            ranking=BALANCED,
+            kinds=_searched(kinds, relevant, conversations),
+            passages=PassageFilters(
+                created_before=until(moment, None),
+                stored_by=moment.known_at if moment else None,
+            ),
+            moment=moment,
+            conversations=conversations,
+        )
+        return Wanted(
+            question=question,
+            conversation_id=checks.identifier(
+                "conversation_id", request.conversation_id, required=False
+            )
+            or None,
+            max_memories=most("max_memories", 20),
+            max_conversations=conversations,
+            max_entities=most("max_entities", 10),
+            max_tokens=most("max_tokens", self._defaults.max_tokens, 1_000_000),
+            newest_first=checks.one_of("memory_order", request.memory_order, _ORDERS) == "recent",
+            template=template,
+            custom_template=custom if template == "custom" else "",
+            annotate=request.include_provenance,
+        )
+
+
+def _searched(kinds: Sequence[Kind], relevant: int, conversations: int) -> Sequence[Kind]:
+    """What a context's query is put to; a section that is left out is not searched for."""
+    if relevant:
+        return kinds
+    return ["summary"] if conversations and "summary" in kinds else []
+
+
+def _told(found: Context) -> list[UUID]:
+    items = [*found.memories, *(item.item for item in found.previous)]
+    return _memories_of([*items, *(hit.item for hit in found.found.hits)])
+
+
+def _memories_of(items: Iterable[Item]) -> list[UUID]:
+    return list(dict.fromkeys(item.memory_id for item in items if isinstance(item, Memory)))
+
+
+def _result(hit: Hit, *, explain: bool = True) -> Fields:
+    found = {**_item(hit.item), "score": hit.score, "matched_legs": hit.legs}
+    if explain:
+        found["breakdown"] = hit.breakdown
+    if hit.excerpt:
+        found["excerpt"] = [message_fields(message) for message in hit.excerpt]
+    return found
+
+
+def _previous(previous: Previous) -> Fields:
+    return {**_item(previous.item), "score": previous.relevance}
+
+
+def _item(item: Item) -> Fields:
+    """The one field of a result that holds what was found."""
+    if isinstance(item, Memory):
+        return {"memory": memory_fields(item)}
+    if isinstance(item, Message):
+        return {"message": message_fields(item)}
+    if isinstance(item, Summary):
+        return {"summary": summary_fields(item)}
+    return {"document_chunk": _chunk_message(item)}
+
+
+def _chunk_message(chunk: Chunk) -> document_pb2.DocumentChunk:
+    return document_pb2.DocumentChunk(
+        id=str(chunk.chunk_id),
+        document_id=str(chunk.document_id),
+        source_type=chunk.source_type,
+        source_id=chunk.source_id,
+        content_type=chunk.content_type,
+        title=chunk.title,
+        summary=chunk.summary,
+        content=chunk.content,
+        position=chunk.position,
+        created_at=timestamp(chunk.created_at),
+        metadata=struct(chunk.metadata),
+    )
+
+
+def _legs(legs: Legs) -> list[Fields]:
+    return [
+        {
+            "name": leg.name,
+            "state": _LEG_STATES[leg.state],
+            "duration": duration_fields(leg.seconds),
+            "candidates": leg.candidates,
+            "reason": leg.reason,
+        }
+        for leg in legs.reports
+    ]

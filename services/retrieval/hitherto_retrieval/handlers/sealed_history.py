@@ -1,0 +1,76 @@
+"""What the history of something sealed tells: it keeps no words itself, the sealed versions do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from hitherto_retrieval.handlers.reading import Reading
+from hitherto_retrieval.storage import sealed
+from hitherto_retrieval.storage.history import Event
+from hitherto_retrieval.storage.statement import Statement
+from hitherto_shared.encryption.places import Place, memory_place, profile_place
+
+_MEMORY_FIELDS = ("content", "detail", "tags", "keywords", "context", "metadata")
+
+
+async def told_sealed_of_memory(
+    reading: Reading, memory_id: UUID, events: Sequence[Event]
+) -> list[Event]:
+    """Events with what changed in the sealed words of a memory.
+
+    What does not open is left out of an event, and so is everything without a key.
+    """
+    versions = await _versions(
+        reading,
+        sealed.versions_of_memory(reading.scope, memory_id, _asked(events)),
+        memory_place(memory_id),
+    )
+    return [_told(event, versions, _MEMORY_FIELDS) for event in events]
+
+
+async def told_sealed_of_profile(reading: Reading, events: Sequence[Event]) -> list[Event]:
+    """The same of the user's profile."""
+    versions = await _versions(
+        reading, sealed.versions_of_profile(reading.scope, _asked(events)), profile_place()
+    )
+    return [_told(event, versions, None) for event in events]
+
+
+def _asked(events: Sequence[Event]) -> list[int]:
+    """The versions that events made, and those before them."""
+    return sorted({v for event in events for v in (event.version - 1, event.version) if v > 0})
+
+
+async def _versions(
+    reading: Reading, statement: Statement[dict[int, bytes]], place: Place
+) -> dict[int, Mapping[str, Any]]:
+    found = await reading.answer(statement)
+    if not found:
+        return {}
+    await reading.opener.fetch()
+    opened = {number: reading.opener.values(value, place) for number, value in found.items()}
+    return {number: values for number, values in opened.items() if values is not None}
+
+
+def _told(
+    event: Event, versions: Mapping[int, Mapping[str, Any]], fields: Sequence[str] | None
+) -> Event:
+    after = versions.get(event.version)
+    if after is None:
+        return event
+    before = versions.get(event.version - 1)
+    names = fields if fields is not None else tuple(after)
+    if before is None:
+        # Of the first version all is new; what a clear one said before is told no more.
+        first = event.version == 1
+        new = {name: after[name] for name in names if after.get(name)} if first else {}
+        return replace(event, after={**event.after, **new})
+    changed = [name for name in names if before.get(name) != after.get(name)]
+    return replace(
+        event,
+        before={**event.before, **{name: before.get(name) for name in changed}},
+        after={**event.after, **{name: after.get(name) for name in changed}},
+    )

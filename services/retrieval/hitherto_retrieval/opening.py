@@ -1,0 +1,227 @@
+"""Opening what is sealed for one user, in one call: the key is fetched once, and only if needed.
+
+Rows carry what is sealed along (`Memory.sealed` and the like). Statements and connections are done
+with by the time it is opened, except in a search, which has to compare what it opens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, TypeVar, cast
+
+from hitherto_shared.encryption.failures import (
+    BrokenSeal,
+    EncryptionNotConfigured,
+    KeyNotOpened,
+    KeyServiceUnavailable,
+    KeyUnavailable,
+)
+from hitherto_shared.encryption.places import (
+    Place,
+    memory_place,
+    message_place,
+    profile_place,
+    summary_place,
+)
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.models import Memory, Message, Profile, Scope, Summary
+
+logger = logging.getLogger("hitherto.sealed")
+
+_AT_ONCE = 32
+"""How many users' keys are asked for at once."""
+
+Failure = KeyUnavailable | KeyServiceUnavailable
+Anything = TypeVar("Anything")
+
+
+class Opener:
+    """What is sealed for one user, opened.
+
+    Nothing of it may be awaited for items none of which `is_sealed`: whoever encrypts nothing pays
+    nothing.
+
+    Attributes:
+        failure: Why the key cannot be had, once it was asked for.
+        asked: Whether the key was asked for.
+        opened: How many items were opened.
+        missed: Places of what stayed closed for want of the key.
+        broken: Places of what the key did not open.
+        compared: How many sealed items a search compared.
+        capped: Whether there were more than it compares.
+    """
+
+    def __init__(self, keys: UserKeys, scope: Scope, *, deadline: float) -> None:
+        """Nothing is fetched yet.
+
+        Args:
+            keys: Where the user's key is had.
+            scope: Whose.
+            deadline: The loop's time by which the call ends; half of what is left goes to the key.
+        """
+        self._keys = keys
+        self._scope = scope
+        self._deadline = deadline
+        self._key: UserKey | None = None
+        self.failure: Failure | None = None
+        self.asked = False
+        self.opened = 0
+        self.missed: set[Place] = set()
+        self.broken: set[Place] = set()
+        self.compared = 0
+        self.capped = False
+
+    @property
+    def configured(self) -> bool:
+        """Whether keys can be had here at all."""
+        return self._keys.configured
+
+    @property
+    def degraded(self) -> bool:
+        """Whether a key that should open did not."""
+        return self.failure is not None and not isinstance(self.failure, EncryptionNotConfigured)
+
+    async def fetch(self) -> UserKey | None:
+        """The user's key, or None with the reason in `failure`; asked for once."""
+        if self.asked:
+            return self._key
+        left = self._deadline - asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(max(0.0, left / 2)):
+                self._key = await self._keys.open(self._scope.tenant_id, self._scope.user_id)
+        except (KeyUnavailable, KeyServiceUnavailable) as error:
+            self.failure = error
+        except TimeoutError:
+            self.failure = KeyServiceUnavailable("the key-management service")
+        self.asked = True
+        return self._key
+
+    def values(self, sealed: bytes, place: Place) -> dict[str, Any] | None:
+        """What is sealed at a place; None if it does not open. `fetch` came before."""
+        if self._key is None:
+            self.missed.add(place)
+            return None
+        try:
+            return self._key.open(sealed, place)
+        except BrokenSeal:
+            self._note(place)
+            return None
+
+    def bytes_at(self, sealed: bytes, place: Place) -> bytes | None:
+        """The same of bytes, such as a vector's; what does not open counts as not there."""
+        if self._key is None:
+            return None
+        try:
+            return self._key.open_bytes(sealed, place)
+        except BrokenSeal:
+            self._note(place)
+            return None
+
+    async def whole(self, items: Iterable[Anything]) -> list[Anything]:
+        """The items with what is sealed in them opened; those that do not open are left out."""
+        listed = list(items)
+        if any_sealed(listed):
+            await self.fetch()
+        found = (self._whole(item) for item in listed)
+        return [item for item in found if item is not None]
+
+    async def one(self, item: Anything) -> Anything:
+        """One item, opened.
+
+        Raises:
+            KeyUnavailable: Its key cannot be had, or does not open it.
+            KeyServiceUnavailable: Its key cannot be had at the moment.
+        """
+        found = await self.whole([item])
+        if found:
+            return found[0]
+        raise self.failure or KeyNotOpened("what it sealed was changed, or belongs to another row")
+
+    def _whole(self, item: Anything) -> Anything | None:
+        sealed, place = _sealed_in(item)
+        if sealed is None or place is None:
+            return item
+        values = self.values(sealed, place)
+        if values is None:
+            return None
+        self.opened += 1
+        return _with(item, values)
+
+    def _note(self, place: Place) -> None:
+        if place not in self.broken:
+            self.broken.add(place)
+            logger.error(
+                "what is sealed does not open: it was changed, or belongs to another row, user "
+                "or key",
+                extra={"sealed": place[0], "row": list(place[1:])},
+            )
+
+
+async def whole_of_many(
+    keys: UserKeys, items: Sequence[tuple[Scope, Anything]], *, deadline: float
+) -> list[Anything]:
+    """Items of several users in their order, each opened with its own user's key, many at once.
+
+    Those that no key will open, until an administrator has done something, are left out.
+
+    Args:
+        keys: Where keys are had.
+        items: Each with whose it is.
+        deadline: The loop's time by which the call ends.
+
+    Raises:
+        KeyServiceUnavailable: A key cannot be had at the moment: what is left out now would be
+            shown later.
+    """
+    turns = asyncio.Semaphore(_AT_ONCE)
+    outages: list[KeyServiceUnavailable] = []
+
+    async def open_one(scope: Scope, item: Anything) -> list[Anything]:
+        if not is_sealed(item):
+            return [item]
+        async with turns:
+            if outages:
+                return []
+            opener = Opener(keys, scope, deadline=deadline)
+            found = await opener.whole([item])
+            if isinstance(opener.failure, KeyServiceUnavailable):
+                outages.append(opener.failure)
+            return found
+
+    opened = await asyncio.gather(*(open_one(scope, item) for scope, item in items))
+    if outages:
+        raise outages[0]
+    return [item for found in opened for item in found]
+
+
+def is_sealed(item: object) -> bool:
+    """Whether an item must be opened before it can be shown."""
+    return getattr(item, "sealed", None) is not None
+
+
+def any_sealed(items: Sequence[object]) -> bool:
+    """Whether one of the items must be opened."""
+    return any(getattr(item, "sealed", None) is not None for item in items)
+
+
+def _sealed_in(item: object) -> tuple[bytes | None, Place | None]:
+    if isinstance(item, Memory):
+        return item.sealed, memory_place(item.memory_id)
+    if isinstance(item, Message):
+        return item.sealed, message_place(item.conversation_id, item.message_id)
+    if isinstance(item, Summary):
+        return item.sealed, summary_place(item.conversation_id)
+    if isinstance(item, Profile):
+        return item.sealed, profile_place()
+    return None, None
+
+
+def _with(item: Anything, values: Mapping[str, Any]) -> Anything:
+    """The item with its true values; what it has no room for is of no use to readers."""
+    known = {field.name for field in fields(cast(Any, item))} - {"sealed"}
+    true = {name: value for name, value in values.items() if name in known}
+    return cast(Anything, replace(cast(Any, item), sealed=None, **true))

@@ -1,0 +1,67 @@
+"""What the last answer in a conversation was based on, for the question that follows it (F4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hitherto_retrieval.opening import Opener
+from hitherto_retrieval.search.corpora.looking import Item
+from hitherto_retrieval.search.telling import read_whole
+from hitherto_retrieval.storage import previous_items
+from hitherto_retrieval.storage.previous_items import LastAnswer
+from hitherto_retrieval.storage.statement import ask
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.places import message_place
+from hitherto_shared.models import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Previous:
+    """One item with the relevance that was stored with it."""
+
+    item: Item
+    relevance: float
+
+
+async def named_by(
+    answer: LastAnswer, conversation_id: str, opener: Opener
+) -> Sequence[tuple[str, float]]:
+    """Ids and relevance of what an answer was based on; nothing if it does not open."""
+    if answer.sealed is None:
+        return answer.named
+    await opener.fetch()
+    values = opener.values(answer.sealed, message_place(conversation_id, answer.message_id))
+    items = values.get("context_items", ()) if values is not None else ()
+    return [(item["id"], float(item.get("relevance", 0.0))) for item in items]
+
+
+async def read_previous(
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    named: Sequence[tuple[str, float]],
+) -> list[Previous]:
+    """The items behind ids, as they are now, in the order in which they were named.
+
+    Ids that mean nothing of this user, or nothing any more, are left out; what was named twice
+    comes once.
+
+    Args:
+        connection: Where to read.
+        scope: Whose.
+        conversation_id: Where they were named.
+        named: `named_by` that answer.
+    """
+    if not named:
+        return []
+    known = previous_items.known(scope, conversation_id, [name for name, _ in named])
+    await ask(connection, known)
+    meant = known.answer
+    found = await read_whole(connection, scope, [(item.kind, item.key) for item in meant.values()])
+    told: dict[tuple[object, object], Previous] = {}
+    for name, relevance in named:
+        item = meant.get(name)
+        if item is not None and (item.kind, item.key) in found:
+            told.setdefault((item.kind, item.key), Previous(found[item.kind, item.key], relevance))
+    return list(told.values())

@@ -1,0 +1,100 @@
+"""The caller's own template: text with placeholders, and nothing that is executed."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from hitherto_retrieval.render.budget import Section
+from hitherto_retrieval.render.context import PromptContext
+from hitherto_retrieval.render.layouts import (
+    Layout,
+    conversation_entries,
+    entity_entries,
+    item_entries,
+    material,
+    memory_entries,
+    profile_entries,
+    usefulness,
+)
+
+PLACEHOLDERS = ("profile", "memories", "relevant", "conversations", "entities")
+MAX_TEMPLATE_CHARACTERS = 16_384
+
+_FENCE_NAME = "hitherto:memory"
+_PLACEHOLDER = re.compile(r"\{\{\s*([a-z]+)\s*\}\}")
+_BRACES = re.compile(r"\{\{[^{}]{0,40}\}?\}?|\}\}")
+
+
+def check_custom_template(text: str) -> str | None:
+    """What is wrong with a template, as a sentence that says what to do, or None if it is good."""
+    known = ", ".join(f"{{{{{name}}}}}" for name in PLACEHOLDERS)
+    if len(text) > MAX_TEMPLATE_CHARACTERS:
+        return f"must have at most {MAX_TEMPLATE_CHARACTERS} characters"
+    if _FENCE_NAME in text.casefold():
+        return f'must not contain "{_FENCE_NAME}": the fence around the block is added by itself'
+    unknown = _BRACES.search(_PLACEHOLDER.sub(_blank_if_known, text))
+    if unknown is not None:
+        return f'contains "{unknown[0]}"; only {known} can be filled in'
+    if _PLACEHOLDER.search(text) is None:
+        return f"contains no placeholder; use at least one of {known}"
+    return None
+
+
+def custom_layout(
+    context: PromptContext, text: str, *, annotate: bool
+) -> tuple[Layout, dict[str, Section]]:
+    """The sections that `text` asks for, by placeholder; a repeated placeholder is paid for twice.
+
+    `{{memories}}` leaves out what `{{relevant}}` prints; without that placeholder it begins with
+    the memories that fit the current message.
+
+    Raises:
+        ValueError: The template is not usable; `check_custom_template` says why beforehand.
+    """
+    if problem := check_custom_template(text):
+        raise ValueError(f"The custom template {problem}.")
+    copies = Counter(_PLACEHOLDER.findall(text))
+    known = material(context, memory_items=len(context.relevant) if copies["relevant"] else 0)
+    relevant = [
+        entry
+        for item in known.items
+        for entry in (
+            item_entries([item])
+            if item.memory is None
+            else memory_entries([item.memory], annotate=annotate)
+        )
+    ]
+    sections = {
+        "profile": Section(profile_entries(known.lines)),
+        "memories": Section(memory_entries(known.memories, annotate=annotate)),
+        "relevant": Section(relevant),
+        "conversations": Section(conversation_entries(known.conversations)),
+        "entities": Section(entity_entries(known.entities)),
+    }
+    for name, section in sections.items():
+        section.copies = copies[name]
+    plan = usefulness(
+        profile=sections["profile"],
+        memories=sections["relevant"],
+        items=sections["memories"],
+        conversations=sections["conversations"],
+        entities=sections["entities"],
+    )
+    return Layout(tuple(sections.values()), plan), sections
+
+
+def fixed_text(text: str) -> str:
+    """The template without its placeholders: what is printed whatever is known."""
+    return _PLACEHOLDER.sub("", text)
+
+
+def filled(text: str, sections: dict[str, Section]) -> str:
+    """The template with what was kept. Done in one pass: a value is never a placeholder."""
+    return _PLACEHOLDER.sub(
+        lambda match: "\n".join(entry.text for entry in sections[match[1]].kept), text
+    )
+
+
+def _blank_if_known(match: re.Match[str]) -> str:
+    return " " if match[1] in PLACEHOLDERS else match[0]

@@ -1,0 +1,200 @@
+r"""Stored text as harmless data: one line, nothing invisible, nothing that poses as structure.
+
+Text stays readable and keeps its meaning; what could be taken for a heading, fence, tag, role or
+markdown link is broken by an escape (`\#`, `\[INST\]`), a look-alike (`‹system›`, `—`) or a space
+(`] (`). Plain text, by far the most frequent, is returned as it is after one scan.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from hitherto_shared.models import MEMORY_TYPES
+from hitherto_shared.text.normalise import nfc
+
+_REMOVED = (
+    "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"  # control characters that are no white space
+    "\xad\u034f\u061c\u180e"  # soft hyphen, grapheme joiner, Arabic letter mark, vowel separator
+    "\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff"  # zero-width, directions, invisible signs
+    "\u3164\uffa0\ufff0-\ufffb\ufffe\uffff"  # blank letters, annotation marks, non-characters
+    "\ud800-\udfff"  # lone surrogates
+    "\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"  # tag characters
+)
+_SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_EMOJI = "\xa9\xae\u2190-\u2bff\u3030\u303d\u3297\u3299\ufe0f\U0001f000-\U0001faff"
+_VIRAMA = "\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca\u1039\u17d2"
+# Arabic, Syriac, Indic, Burmese and Khmer letters, whose words are spelt with a non-joiner.
+_JOINING = "\u0600-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u17ff\ufb50-\ufdff\ufe70-\ufefc"
+
+_ROLES = "system|assistant|user|human|developer|tool|function|model|bot|ai|instructions?"
+_ROLE = re.compile(rf"([\W_]{{0,8}})({_ROLES})(\W{{0,3}}?\s?[:：])", re.IGNORECASE)
+# Characters that make a text worth a closer look wherever they stand.
+_SUSPECT_ASCII = re.compile(r"[\x00-\x1f\x7f<\[#`~]")
+_SUSPECT = re.compile(rf"[{_REMOVED}{_SELECTORS}\u200c\u200d<＜\[［#＃`~]|[^\S ]")
+_SUSPECT_START = frozenset(("===", "***", "___"))
+_INVISIBLE = re.compile(f"[{_REMOVED}]")
+_JOINER = re.compile(
+    rf"((?<=[{_EMOJI}])\u200d(?=[{_EMOJI}])|(?<=[{_VIRAMA}])\u200d"
+    rf"|(?<=[{_JOINING}])\u200c(?=[{_JOINING}]))|[\u200c\u200d]"
+)
+_SELECTOR_RUN = re.compile(f"([{_SELECTORS}])[{_SELECTORS}]+")
+
+_LEADING_BRACKET = re.compile(r"[\[［]([^\[\]［］]{0,120})([\]］]?)")
+_LEADING_SIGN = re.compile(r"([^\w#＃]{0,8})([#＃])(?!#)")
+_LEADING_RULE = re.compile(r"[=*_]{3,}")
+_LEADING_MARKER = re.compile(r"[-+*>•]|\d{1,9}[.)]")
+
+_TAG = re.compile(r"[<＜](?=\s*[/|!?<＜]|[^\W\d])")
+_CLOSING_RUN = re.compile(r">{3,}")
+_DASHES = re.compile(r"-{3,}")
+_CODE_FENCE = re.compile(r"`{3,}|~{3,}")
+_HEADING = re.compile(r"#{2,}")
+_OUR_WORDS = "|".join(MEMORY_TYPES)
+_BRACKET_TAG = re.compile(
+    rf"[\[［](\s*/?\s*(?:inst|sys|{_ROLES}|(?:end )?about the user|profile"
+    rf"|(?:{_OUR_WORDS})(?:, \w+)?)\s*)[\]］]",
+    re.IGNORECASE,
+)
+
+_SOURCE_GAP = re.compile(r"[\W_]+")
+_RESERVED_SOURCES = frozenset(
+    "inst sys system assistant user human developer tool function model bot ai instruction "
+    "instructions profile".split()
+) | frozenset(MEMORY_TYPES)
+_MAX_SOURCE = 40
+
+ELLIPSIS = "…"
+_ELLIPSIS_BYTES = len(ELLIPSIS.encode())
+_MAX_STEPS_BACK = 24
+
+
+def clean(text: str, *, line_start: bool = False) -> str:
+    """`text` as one harmless line in NFC.
+
+    Args:
+        text: Anything that was stored.
+        line_start: True where the value begins a line; a list or quote marker is then escaped too.
+
+    Returns:
+        The line, without white space at its ends; empty if nothing visible is left.
+    """
+    if not _is_plain(text):
+        text = _neutral(text)
+    if line_start and _LEADING_MARKER.match(text):
+        text = "\\" + text
+    return text
+
+
+def source_word(source: str) -> str:
+    """`source` as the one upper-case word that stands in brackets, such as `GMAIL`.
+
+    It is never a role, a memory type or a heading; empty becomes `ITEM`.
+    """
+    word = _SOURCE_GAP.sub("_", clean(source)).strip("_")[:_MAX_SOURCE]
+    if not word:
+        return "ITEM"
+    return f"SOURCE_{word.upper()}" if word.casefold() in _RESERVED_SOURCES else word.upper()
+
+
+def labelled(label: str, value: str) -> str:
+    """`label: value` for a label that was stored too; `value` is clean already.
+
+    A label such as `system` does not make a role out of the two. Without a visible label the value
+    stands alone.
+    """
+    shown = clean(label)
+    return f"{clean(f'{shown}:')} {value}" if shown else value
+
+
+def byte_length(text: str) -> int:
+    """How many bytes `text` has as UTF-8."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def shortened(text: str, max_bytes: int) -> str:
+    """`text` cut to at most `max_bytes` of UTF-8, at a word if one ends near, with an ellipsis.
+
+    A letter is not parted from its marks. Empty if not even the ellipsis fits.
+    """
+    if byte_length(text) <= max_bytes:
+        return text
+    room = max_bytes - _ELLIPSIS_BYTES
+    if room < 0:
+        return ""
+    head = _whole_letters(text, len(text.encode()[:room].decode("utf-8", "ignore")))
+    word_end = head.rfind(" ", max(0, len(head) - _MAX_STEPS_BACK))
+    return (head[:word_end] if word_end > 0 else head).rstrip() + ELLIPSIS
+
+
+def beginning(text: str, max_characters: int) -> str:
+    """The first `max_characters` of `text`, with an ellipsis if that is not all of it."""
+    if len(text) <= max_characters:
+        return text
+    return _whole_letters(text, max_characters) + ELLIPSIS
+
+
+def _is_plain(text: str) -> bool:
+    if text.isascii():
+        suspect = _SUSPECT_ASCII.search(text)
+    elif unicodedata.is_normalized("NFC", text):
+        suspect = _SUSPECT.search(text)
+    else:
+        return False
+    # Written out because this runs for every value of every block.
+    return not (
+        suspect is not None
+        or "  " in text
+        or "---" in text
+        or ">>>" in text
+        or "](" in text
+        or text[:1] == " "
+        or text[-1:] == " "
+        or text[:3] in _SUSPECT_START
+        or _ROLE.match(text) is not None
+    )
+
+
+def _whole_letters(text: str, end: int) -> str:
+    for _ in range(_MAX_STEPS_BACK):
+        if end <= 0 or not (_extends(text[end]) or text[end - 1] == "\u200d"):
+            break
+        end -= 1
+    return text[:end]
+
+
+def _extends(character: str) -> bool:
+    return (
+        character == "\u200d"
+        or "\U0001f3fb" <= character <= "\U0001f3ff"
+        or unicodedata.category(character).startswith("M")
+    )
+
+
+def _neutral(text: str) -> str:
+    text = _INVISIBLE.sub("", text)
+    text = _JOINER.sub(lambda match: match[1] or "", text)
+    text = nfc(_SELECTOR_RUN.sub(r"\1", text))
+    # What begins a line in the original still looks like one to a model after the joining.
+    text = " ".join(line for part in text.splitlines() if (line := _neutral_start(part)))
+    text = _TAG.sub("‹", text)
+    text = _CLOSING_RUN.sub(lambda match: "›" * len(match[0]), text)
+    text = _DASHES.sub("—", text)
+    text = _CODE_FENCE.sub("'''", text)
+    text = _HEADING.sub(lambda match: "\\#" * len(match[0]), text)
+    text = _BRACKET_TAG.sub(r"\\[\1\\]", text)
+    return text.replace("![", "! [").replace("](", "] (")
+
+
+def _neutral_start(line: str) -> str:
+    line = " ".join(line.split())
+    if bracket := _LEADING_BRACKET.match(line):
+        closing = "\\]" if bracket[2] else ""
+        line = f"\\[{bracket[1]}{closing}{line[bracket.end() :]}"
+    if sign := _LEADING_SIGN.match(line):
+        line = f"{sign[1]}\\{line[sign.end(1) :]}"
+    if _LEADING_RULE.match(line):
+        line = "\\" + line
+    if role := _ROLE.match(line):
+        line = f"{role[1]}“{role[2]}”{line[role.end(2) :]}"
+    return line

@@ -1,0 +1,60 @@
+"""The past conversations that are about a question, beside its results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hitherto_retrieval.search.corpora.looking import Item
+from hitherto_retrieval.search.corpora.whole import whole
+from hitherto_retrieval.search.question import Hit
+from hitherto_retrieval.search.ranking.light import Ranked
+from hitherto_retrieval.storage.candidate import Candidate, Key
+from hitherto_retrieval.storage.statement import Statement
+from hitherto_shared.models import Scope, Summary
+
+_BM25_HALF = 8.0
+_ABOUT = 0.5
+"""Cosine and words together from which on a past conversation is about a question."""
+
+
+class About:
+    """The best of them; those that are no results are read along with the results.
+
+    Args:
+        scope: Whose.
+        ranked: All that was weighed, best first.
+        best: What will be told as results.
+        limit: How many conversations are wanted, at most.
+    """
+
+    def __init__(
+        self, scope: Scope, ranked: Sequence[Ranked], best: Sequence[Ranked], *, limit: int
+    ) -> None:
+        self._keys = [item.candidate.key for item in ranked if _is_about(item.candidate)][:limit]
+        told = [item.candidate.key for item in best if item.candidate.kind == "summary"]
+        missing = [key for key in self._keys if key not in told]
+        self._beside: Statement[Mapping[Key, Item]] | None = None
+        if missing:
+            self._beside = whole(scope, "summary", missing)
+
+    @property
+    def statements(self) -> Sequence[Statement[Any]]:
+        """What to ask along with the results."""
+        return [] if self._beside is None else [self._beside]
+
+    def summaries(self, hits: Sequence[Hit]) -> list[Summary]:
+        """Them, best first, once `statements` are asked and the results are read."""
+        items: list[Item] = [hit.item for hit in hits]
+        if self._beside is not None:
+            items += self._beside.answer.values()
+        found = {item.conversation_id: item for item in items if isinstance(item, Summary)}
+        return [found[key] for key in self._keys if isinstance(key, str) and key in found]
+
+
+def _is_about(candidate: Candidate) -> bool:
+    """Whether a past conversation is about a question rather than merely the nearest to it."""
+    if candidate.kind != "summary":
+        return False
+    words = candidate.bm25 / (candidate.bm25 + _BM25_HALF)
+    return max(0.0, candidate.cosine or 0.0) + words >= _ABOUT

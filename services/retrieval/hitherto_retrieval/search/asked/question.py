@@ -1,0 +1,97 @@
+"""A question read: its time, names, words and wishes, from the text alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Self
+
+from hitherto_retrieval.search.asked.content_types import ContentTypes
+from hitherto_retrieval.search.asked.recency import RecencyWords
+from hitherto_retrieval.search.asked.topic import has_topic
+from hitherto_retrieval.search.asked.whole_words import readable
+from hitherto_retrieval.search.dates.find import find_window
+from hitherto_retrieval.search.names import names_in
+from hitherto_retrieval.search.ranking.light import Light
+from hitherto_retrieval.search.words import distinct_words
+from hitherto_shared.text.terms import query_terms
+
+MAX_CHARACTERS = 8_000
+"""Of a longer question only the beginning is looked up: it is a text, and says first what it is
+about. Its time and its wishes are read from its first 1,000 characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """The words by which wishes are recognised, as shipped or as configured."""
+
+    recency: RecencyWords = field(default_factory=RecencyWords)
+    content_types: ContentTypes = field(default_factory=ContentTypes)
+
+    @classmethod
+    def from_settings(cls, recency_words: str | None, content_types: str | None) -> Self:
+        """The shipped words with the changes of the two settings.
+
+        Raises:
+            ValueError: A setting does not have its form; the message says what to write.
+        """
+        return cls(
+            RecencyWords.from_setting(recency_words), ContentTypes.from_setting(content_types)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a question asks for, and the terms to look up in the keyword index."""
+
+    light: Light
+    terms: Sequence[str]
+
+
+def looked_up(text: str) -> str:
+    """The part of a question whose words and names are looked up."""
+    return text[:MAX_CHARACTERS]
+
+
+def read_question_text(
+    text: str,
+    now: datetime,
+    time_zone: str,
+    settings: Wording,
+    *,
+    terms: Sequence[str] | None = None,
+    names: Sequence[str] | None = None,
+    by_spelling: bool = False,
+) -> Asked:
+    """What `text` asks for.
+
+    Args:
+        text: Any text; of a long one only the beginning counts.
+        now: The moment from which "yesterday" is counted, timezone-aware.
+        time_zone: IANA name of the user's time zone, whose days and weeks count.
+        settings: The words by which wishes are recognised.
+        terms: `query_terms(looked_up(text))`, by a caller who needed them before the time zone.
+        names: `names_in(looked_up(text))`, likewise.
+        by_spelling: See `Light`.
+
+    Raises:
+        ValueError: `time_zone` is no known name.
+    """
+    beginning = looked_up(text)
+    window = find_window(text, now, time_zone)
+    wishes = readable(text)
+    recency = settings.recency.found_in(wishes, window)
+    kinds = settings.content_types.found_in(wishes) if recency else ()
+    spans = [*recency, *((first, last) for _, first, last in kinds)]
+    light = Light(
+        now=now,
+        words=distinct_words(beginning),
+        names=frozenset(names_in(beginning) if names is None else names),
+        window=window,
+        most_recent=bool(recency),
+        topic=not recency or has_topic(wishes, spans),
+        source_types=settings.content_types.named_in(wishes),
+        by_spelling=by_spelling,
+    )
+    return Asked(light, query_terms(beginning) if terms is None else terms)

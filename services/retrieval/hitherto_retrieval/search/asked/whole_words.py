@@ -1,0 +1,109 @@
+"""Words found whole in a question, in scripts with and without spaces.
+
+"docker" holds no "doc" and "프로파일" no "파일". Diacritics count, because they keep words apart
+("thư" is a letter, "thu" is autumn); only a question without any, as people type in a hurry, is
+also searched for the long words without theirs ("tai lieu").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from hitherto_retrieval.search.dates.find import MAX_CHARACTERS
+from hitherto_shared.text.normalise import fold, nfc
+
+# Thai, Lao, Burmese, Khmer, Kana, Han: a word may begin anywhere.
+_NO_SPACES = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_KATAKANA = "\u30a1-\u30ff\u31f0-\u31ff"
+_HANGUL = "\uac00-\ud7a3"
+# A mark that belongs to the letter before it makes another letter of that.
+_LETTERS = (rf"[^\W{_NO_SPACES}{_HANGUL}]", r"[\u0300-\u036f]")
+_PARTICLES = "은 는 이 가 을 를 의 에 에서 에게 로 으로 과 와 랑 이랑 도 만 부터 까지".split()
+_HANGUL_END = rf"(?=들?(?:{'|'.join(_PARTICLES)})?(?![{_HANGUL}]))"
+_SHORTEST_PLAIN = 5
+"""Letters from which on a word may be spelt without diacritics: "lich" and "thu" are too little."""
+_ASCII_RUN = re.compile(r"[!-~]+")
+_ADDRESS = re.compile(r"\w@\w|://|\\|\w\.\w|\A[/~]\w")
+
+
+def readable(text: str) -> str:
+    """The beginning of a question as words are looked up in it.
+
+    In lower case and normal form C, with one blank for any white space, without web addresses, mail
+    addresses and names of files. Only the first 1,000 characters are read, as for its time.
+    """
+    lower = spelt(text[:MAX_CHARACTERS])
+    return _ASCII_RUN.sub(lambda run: " " if _ADDRESS.search(run[0]) else run[0], lower)
+
+
+def spelt(text: str) -> str:
+    """`text` as words are compared: in lower case and normal form C, with single blanks."""
+    return " ".join(nfc(nfc(text).casefold()).split())
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text, spelt as words are compared, has no diacritics."""
+    return text.isascii() or fold(text) == text.strip()
+
+
+def plain_form(word: str) -> str | None:
+    """The word without diacritics if it may be written so, None if that is too short to be sure."""
+    plain = fold(word)
+    long_enough = len(plain.replace(" ", "")) >= _SHORTEST_PLAIN
+    return plain if plain != word and long_enough else None
+
+
+class WholeWords:
+    """Finds any of some words where they stand whole.
+
+    Args:
+        words: As `spelt` writes them.
+        plain: Words that count only in a text without diacritics.
+    """
+
+    def __init__(self, words: Iterable[str], plain: Iterable[str] = ()) -> None:
+        self._words = _patterns(words)
+        self._plain = self._words | _patterns(plain)
+
+    def find(self, text: str) -> Iterator[tuple[str, int, int]]:
+        """Each word with where it begins and ends in a `readable` text, word by word."""
+        for word, pattern in (self._plain if is_plain(text) else self._words).items():
+            # Most words are not there at all, and that is known sooner without a pattern.
+            if word in text:
+                for match in pattern.finditer(text):
+                    yield word, match.start(), match.end()
+
+
+def _patterns(words: Iterable[str]) -> dict[str, re.Pattern[str]]:
+    return {
+        word: re.compile(_begins(word[0]) + re.escape(word) + _ends(word[-1])) for word in words
+    }
+
+
+def covered(first: int, last: int, spans: Iterable[tuple[int, int]]) -> bool:
+    """Whether `first:last` lies within one of the spans."""
+    return any(start <= first and last <= end for start, end in spans)
+
+
+def _begins(first: str) -> str:
+    if re.match(f"[{_KATAKANA}]", first):
+        return rf"(?<![{_KATAKANA}])"
+    if re.match(f"[{_NO_SPACES}]", first):
+        return ""
+    if re.match(f"[{_HANGUL}]", first):
+        return rf"(?<![{_HANGUL}])"
+    return "".join(f"(?<!{letter})" for letter in _LETTERS)
+
+
+def _ends(last: str) -> str:
+    if re.match(f"[{_KATAKANA}]", last):
+        return rf"(?![{_KATAKANA}])"
+    if re.match(f"[{_NO_SPACES}]", last):
+        return ""
+    if re.match(f"[{_HANGUL}]", last):
+        return _HANGUL_END
+    return "".join(f"(?!{letter})" for letter in _LETTERS)

@@ -1,0 +1,107 @@
+"""Memories as something to search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+from uuid import UUID
+
+from hitherto_retrieval.search.corpora.looking import Looking
+from hitherto_retrieval.storage import memory_candidates
+from hitherto_retrieval.storage.candidate import Candidate, Kind
+from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.memory_candidates import Looked, Sought
+from hitherto_retrieval.storage.statement import Statement
+from hitherto_shared.text.bm25 import Scores
+
+
+class Memories:
+    """Current memories, or those that filters let through.
+
+    Where nothing is filtered, vectors and words are looked at without the memories behind them.
+    Where some of those are not current any more and stood in others' places, everything is
+    compared.
+
+    Args:
+        filters: Which memories count.
+        held: About how many the user has.
+    """
+
+    kind: Kind = "memory"
+
+    def __init__(self, filters: Filters, held: int) -> None:
+        self._filters = filters
+        self._held = held
+        self._quick: Statement[Looked] | None = None
+        self._exact: Statement[list[Candidate]] | None = None
+        self._ranks: Statement[dict[UUID, float]] | None = None
+
+    def first(self, looking: Looking, bm25: Scores) -> Sequence[Statement[Any]]:
+        """See `Corpus.first`."""
+        # A read that was cut off begins anew, perhaps at another database.
+        self._quick = self._exact = self._ranks = None
+        self._looking = looking
+        self._sought = sought = sought_of(looking, bm25)
+        # A ranking by full text asks for ranks of what was found: one look, then that.
+        quick = self._filters.none and not looking.with_text_rank
+        if quick and looking.vector is not None and self._held > looking.wanted:
+            self._quick = memory_candidates.among_all(looking.scope, sought, memories=self._held)
+            return [self._quick]
+        return [self._compare_all()]
+
+    def second(self) -> Sequence[Statement[Any]]:
+        """See `Corpus.second`."""
+        if self._quick is not None and not self._quick.answer.whole:
+            return [self._compare_all()]
+        if self._exact is not None and self._looking.with_text_rank:
+            self._ranks = ranks_of(self._exact.answer, self._looking)
+            return [self._ranks]
+        return ()
+
+    def candidates(self) -> list[Candidate]:
+        """See `Corpus.candidates`."""
+        if self._exact is not None:
+            return with_ranks(self._exact.answer, self._ranks)
+        assert self._quick is not None
+        return self._quick.answer.candidates
+
+    def _compare_all(self) -> Statement[list[Candidate]]:
+        self._exact = memory_candidates.among_filtered(
+            self._looking.scope, self._sought, self._filters
+        )
+        return self._exact
+
+
+def sought_of(looking: Looking, bm25: Scores) -> Sought:
+    """What the legs of memories look for."""
+    window = looking.light.window
+    return Sought(
+        vector=looking.vector,
+        model=looking.model,
+        bm25=bm25,
+        entity_ids=looking.entity_ids,
+        since=window.start if window else None,
+        until=window.end if window else None,
+        newest=looking.newest,
+        wanted=looking.wanted,
+        with_source=looking.with_source,
+    )
+
+
+def ranks_of(found: Sequence[Candidate], looking: Looking) -> Statement[dict[UUID, float]]:
+    """The full text rank of what was found."""
+    keys = [cast(UUID, candidate.key) for candidate in found]
+    return memory_candidates.text_ranks(looking.scope, looking.text, keys)
+
+
+def with_ranks(
+    found: list[Candidate], ranks: Statement[dict[UUID, float]] | None
+) -> list[Candidate]:
+    """Candidates with their full text rank, where it was asked for."""
+    if ranks is None:
+        return found
+    of = ranks.answer
+    return [
+        replace(candidate, text_rank=of.get(cast(UUID, candidate.key), 0.0)) for candidate in found
+    ]

@@ -1,0 +1,242 @@
+"""Messages, summaries of conversations and documents as something to search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from hitherto_retrieval.search.corpora.looking import Looking
+from hitherto_retrieval.storage import (
+    chunk_candidates,
+    message_candidates,
+    most_recent,
+    neighbours,
+    summary_candidates,
+)
+from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
+from hitherto_retrieval.storage.neighbours import Facts, MessageKey
+from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_retrieval.storage.statement import Statement
+from hitherto_shared.text.bm25 import NO_SCORES, Scores
+
+_LIFTED = 20
+"""Messages whose neighbours are looked at as well."""
+_REACH = 2
+"""How far apart neighbours are, in messages."""
+
+
+class Messages:
+    """What users and assistants said."""
+
+    kind: Kind = "message"
+
+    def __init__(self, filters: PassageFilters) -> None:
+        self._filters = filters
+        self._bm25 = NO_SCORES
+        self._found: list[Statement[list[Candidate]]] = []
+        self._facts: Statement[dict[MessageKey, Facts]] | None = None
+
+    def first(self, looking: Looking, bm25: Scores) -> Sequence[Statement[Any]]:
+        """See `Corpus.first`."""
+        self._facts = None
+        self._looking, self._bm25 = looking, bm25
+        self._found = [
+            message_candidates.find(
+                looking.scope,
+                filters,
+                vector=looking.vector,
+                model=looking.model,
+                bm25=bm25,
+                wanted=looking.wanted,
+                with_words=looking.with_text_rank,
+            )
+            for filters in _also_of_the_time(self._filters, looking)
+        ]
+        if looking.newest:
+            self._found.append(
+                most_recent.messages(
+                    looking.scope,
+                    self._filters,
+                    limit=looking.newest,
+                    vector=looking.vector,
+                    model=looking.model,
+                    bm25=bm25,
+                    with_words=looking.with_text_rank,
+                )
+            )
+        return list(self._found)
+
+    def second(self) -> Sequence[Statement[Any]]:
+        """See `Corpus.second`: what was said around the best, and what was learnt from all."""
+        looking = self._looking
+        found = [cast(MessageKey, candidate.key) for candidate in self._distinct()]
+        best = sorted(self._distinct(), key=_promise, reverse=True)[:_LIFTED]
+        asked: list[Statement[Any]] = []
+        keys = dict.fromkeys(found)
+        if best and self._filters.all_that_was_said:
+            given = [cast(MessageKey, candidate.key) for candidate in best]
+            around = neighbours.around(
+                looking.scope,
+                given,
+                _REACH,
+                vector=looking.vector,
+                model=looking.model,
+                bm25=self._bm25,
+                with_words=looking.with_text_rank,
+            )
+            self._found.append(around)
+            asked.append(around)
+            keys.update(dict.fromkeys(_beside(given)))
+        if keys:
+            self._facts = neighbours.facts_about(
+                looking.scope, list(keys), vector=looking.vector, model=looking.model
+            )
+            asked.append(self._facts)
+        return asked
+
+    def candidates(self) -> list[Candidate]:
+        """See `Corpus.candidates`."""
+        found = self._distinct()
+        if self._facts is None:
+            return found
+        facts, learnt = self._facts.answer, self._looking.learnt
+        return [
+            replace(
+                candidate,
+                fact_cosine=known.cosine,
+                fact_bm25=max(learnt.of_each(known.lexical_nos), default=0.0),
+            )
+            if (known := facts.get(cast(MessageKey, candidate.key))) is not None
+            else candidate
+            for candidate in found
+        ]
+
+    def _distinct(self) -> list[Candidate]:
+        return _each_once(self._found)
+
+
+class Summaries:
+    """Conversations in short."""
+
+    kind: Kind = "summary"
+
+    def __init__(self, filters: PassageFilters) -> None:
+        self._filters = filters
+        self._found: list[Statement[list[Candidate]]] = []
+
+    def first(self, looking: Looking, bm25: Scores) -> Sequence[Statement[Any]]:
+        """See `Corpus.first`."""
+        self._found = [
+            summary_candidates.find(
+                looking.scope,
+                filters,
+                vector=looking.vector,
+                model=looking.model,
+                bm25=bm25,
+                wanted=looking.wanted,
+                with_words=looking.with_text_rank,
+            )
+            for filters in _also_of_the_time(self._filters, looking)
+        ]
+        return list(self._found)
+
+    def second(self) -> Sequence[Statement[Any]]:
+        """See `Corpus.second`."""
+        return ()
+
+    def candidates(self) -> list[Candidate]:
+        """See `Corpus.candidates`."""
+        return _each_once(self._found)
+
+
+class Documents:
+    """Parts of documents.
+
+    Where the question names a kind of content, only documents of its sources are looked for as the
+    most recent; the others may still be found by what they say.
+    """
+
+    kind: Kind = "document"
+
+    def __init__(self, filters: PassageFilters) -> None:
+        self._filters = filters
+        self._found: list[Statement[list[Candidate]]] = []
+
+    def first(self, looking: Looking, bm25: Scores) -> Sequence[Statement[Any]]:
+        """See `Corpus.first`."""
+        text = looking.text if looking.with_text_rank else None
+        self._found = [
+            chunk_candidates.find(
+                looking.scope,
+                filters,
+                vector=looking.vector,
+                model=looking.model,
+                bm25=bm25,
+                wanted=looking.wanted,
+                named=looking.entity_ids,
+                text_query=text,
+            )
+            for filters in _also_of_the_time(self._filters, looking)
+        ]
+        sources = looking.light.source_types
+        if looking.newest:
+            wanted = self._filters
+            if sources and not wanted.source_types:
+                wanted = replace(wanted, source_types=sorted(sources))
+            self._found.append(
+                most_recent.documents(
+                    looking.scope,
+                    wanted,
+                    per_source=max(2, looking.newest // max(1, len(wanted.source_types or ()))),
+                    vector=looking.vector,
+                    model=looking.model,
+                    bm25=bm25,
+                    named=looking.entity_ids,
+                    text_query=text,
+                )
+            )
+        return list(self._found)
+
+    def second(self) -> Sequence[Statement[Any]]:
+        """See `Corpus.second`."""
+        return ()
+
+    def candidates(self) -> list[Candidate]:
+        """See `Corpus.candidates`."""
+        return _each_once(self._found)
+
+
+def _also_of_the_time(filters: PassageFilters, looking: Looking) -> list[PassageFilters]:
+    """Where to look: everywhere, and once more in the time that the question speaks of.
+
+    "What did I say about work yesterday?" is near to whatever was ever said about work.
+    """
+    window = looking.light.window
+    return [filters] if window is None else [filters, filters.within(window.start, window.end)]
+
+
+def _each_once(found: Sequence[Statement[list[Candidate]]]) -> list[Candidate]:
+    """The candidates of several statements; one that came as the most recent stays marked so."""
+    distinct: dict[Key, Candidate] = {}
+    for statement in found:
+        for candidate in statement.answer:
+            known = distinct.get(candidate.key)
+            if known is None or candidate.most_recent:
+                distinct[candidate.key] = candidate
+    return list(distinct.values())
+
+
+def _beside(given: Sequence[MessageKey]) -> list[MessageKey]:
+    """The keys within reach of the given ones, whether or not there is a message."""
+    return [
+        (conversation, number + distance)
+        for conversation, number in given
+        for distance in range(-_REACH, _REACH + 1)
+        if distance
+    ]
+
+
+def _promise(candidate: Candidate) -> float:
+    """A first guess at how good a message is, before its neighbours are known."""
+    return (candidate.cosine or 0.0) + candidate.bm25 / (candidate.bm25 + 8.0)

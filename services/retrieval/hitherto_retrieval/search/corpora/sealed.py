@@ -1,0 +1,273 @@
+"""What is sealed, as something to search: opened and compared one by one.
+
+It stands in no index and has no vector in clear, so each of the newest is read, opened and given
+the features that a search has of everything else: cosine, words, time. Rankings see no difference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import nlargest
+from typing import Any
+
+import numpy as np
+
+from hitherto_retrieval.opening import Opener
+from hitherto_retrieval.search.corpora.looking import Corpus, Looking
+from hitherto_retrieval.search.corpora.past import Indexed
+from hitherto_retrieval.search.past import FIRST, postings_of
+from hitherto_retrieval.search.words import words_in
+from hitherto_retrieval.storage import sealed as sealed_rows
+from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
+from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.moment import Moment
+from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_retrieval.storage.sealed import SealedItem
+from hitherto_retrieval.storage.statement import Statement
+from hitherto_shared.text.bm25 import score
+from hitherto_shared.text.passages import message_text, summary_text
+from hitherto_shared.text.terms import count_terms
+
+_ONCE = 0.0608
+"""Postgres' ts_rank of a text that has each word of the query once. What is sealed cannot be ranked
+by it, and counts so if it has them all."""
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """One sort of what is sealed.
+
+    Attributes:
+        look: Looks for the newest.
+        most: How many of them are compared.
+        text: The words that count, as the index of this sort counts them.
+        shown: `Candidate.words` of such an item.
+        passes: What filters say of what only the opened item tells.
+    """
+
+    look: Callable[[Looking], Statement[list[SealedItem]]]
+    most: int
+    text: Callable[[Values], str]
+    shown: Callable[[Values], str]
+    passes: Callable[[Values], bool]
+
+
+def of_memories(filters: Filters, moment: Moment | None) -> Sort:
+    """Sealed memories, as they are or as they stood at a moment."""
+    return Sort(
+        look=lambda looking: sealed_rows.memories(
+            looking.scope,
+            filters,
+            moment,
+            model=looking.model,
+            with_vectors=looking.vector is not None,
+        ),
+        most=sealed_rows.MEMORIES,
+        text=lambda values: "\n".join((values["content"], *values.get("keywords", ()))),
+        shown=lambda values: "",
+        passes=lambda values: has_tags_and_metadata(values, filters),
+    )
+
+
+def of_messages(filters: PassageFilters) -> Sort:
+    """Sealed messages."""
+    return Sort(
+        look=lambda looking: sealed_rows.messages(looking.scope, filters),
+        most=sealed_rows.MESSAGES,
+        text=lambda values: message_text(values.get("name", ""), values["content"]),
+        shown=lambda values: str(values["content"]),
+        passes=lambda values: _has(values.get("metadata", {}), filters.metadata),
+    )
+
+
+def of_summaries(filters: PassageFilters) -> Sort:
+    """Sealed summaries of conversations."""
+    return Sort(
+        look=lambda looking: sealed_rows.summaries(looking.scope, filters),
+        most=sealed_rows.SUMMARIES,
+        text=lambda values: summary_text(
+            values["title"],
+            values.get("summary", ""),
+            values.get("key_topics", ()),
+            values.get("technical_topics", ()),
+        ),
+        shown=lambda values: "\n".join(
+            part for part in (values["title"], values.get("summary", "")) if part
+        ),
+        passes=lambda values: True,
+    )
+
+
+class WithSealed:
+    """A corpus together with what is sealed of it.
+
+    `compare` opens what `first` found, before `candidates` are asked for.
+
+    Args:
+        beside: The corpus that the index and the clear vectors search.
+        sort: What is sealed of it.
+        opener: With the key at hand; without it what is sealed is left out.
+        indexed: What the index says of the question's words, so that a word that is rare there
+            counts for much here.
+    """
+
+    def __init__(self, beside: Corpus, sort: Sort, opener: Opener, indexed: Indexed) -> None:
+        self._beside = beside
+        self._sort = sort
+        self._opener = opener
+        self._indexed = indexed
+        self._closed: set[Key] = set()
+        self._mine: list[Candidate] = []
+        self.capped = False
+
+    @property
+    def kind(self) -> Kind:
+        """What it holds."""
+        return self._beside.kind
+
+    @property
+    def compared(self) -> int:
+        """How many sealed items were opened and compared."""
+        return len(self._mine)
+
+    def first(self, looking: Looking, bm25: Any) -> Sequence[Statement[Any]]:
+        """See `Corpus.first`."""
+        self._looking = looking
+        self._found = self._sort.look(looking)
+        return [*self._beside.first(looking, bm25), self._found]
+
+    def second(self) -> Sequence[Statement[Any]]:
+        """See `Corpus.second`."""
+        return self._beside.second()
+
+    def compare(self) -> None:
+        """Open what was found and give it its features; work of the processor alone."""
+        found = self._found.answer
+        self.capped = len(found) > self._sort.most
+        self._closed, opened = set(), []
+        for item in found[: self._sort.most]:
+            values = self._opener.values(item.sealed, item.place)
+            if values is None:
+                self._closed.add(item.candidate.key)
+            elif self._sort.passes(values):
+                opened.append((item, values))
+        words = self._scores([self._sort.text(values) for _, values in opened])
+        cosines = self._cosines([item for item, _ in opened])
+        self._mine = [
+            replace(
+                item.candidate,
+                speaker=values.get("name", "") if self.kind == "message" else "",
+                bm25=bm25,
+                cosine=cosine,
+                text_rank=self._text_rank(values),
+                words=self._sort.shown(values) if self._looking.with_text_rank else "",
+            )
+            for (item, values), bm25, cosine in zip(opened, words, cosines, strict=True)
+        ]
+
+    def candidates(self) -> list[Candidate]:
+        """See `Corpus.candidates`: those in clear, and of the sealed ones the best of each leg."""
+        found = {c.key: c for c in self._beside.candidates() if c.key not in self._closed}
+        admitted = {candidate.key for candidate in self._best()}
+        for mine in self._mine:
+            # By time and importance it may have been found there, without its words.
+            held = found.get(mine.key)
+            if held is not None:
+                found[mine.key] = replace(
+                    held,
+                    speaker=mine.speaker,
+                    bm25=mine.bm25,
+                    cosine=mine.cosine,
+                    text_rank=mine.text_rank,
+                    words=mine.words,
+                )
+            elif mine.key in admitted:
+                found[mine.key] = mine
+        if self.kind == "memory" and self._looking.newest:
+            newest = {c.key for c in self._newest(list(found.values()))}
+            return [replace(c, most_recent=c.key in newest) for c in found.values()]
+        return list(found.values())
+
+    def _best(self) -> list[Candidate]:
+        """What each leg brings in."""
+        looking, mine = self._looking, self._mine
+        best = nlargest(looking.wanted, (c for c in mine if c.bm25 > 0), key=lambda c: c.bm25)
+        if self.kind != "memory":
+            return best
+        best += nlargest(looking.wanted, mine, key=_nearness)
+        window = looking.light.window
+        if window is not None:
+            timely = (c for c in mine if window.start <= c.happened_at < window.end)
+            best += nlargest(looking.wanted, timely, key=lambda c: (c.importance, c.happened_at))
+        return best + self._newest(mine)
+
+    def _newest(self, found: Sequence[Candidate]) -> list[Candidate]:
+        return nlargest(self._looking.newest, found, key=lambda c: (c.happened_at, c.key))
+
+    def _scores(self, texts: Sequence[str]) -> list[float]:
+        """The keyword scores of texts, counted as if they stood in the index as well."""
+        terms, held = self._indexed.terms, self._indexed.statistics
+        if not terms or not texts:
+            return [0.0] * len(texts)
+        counted: dict[int, Counter[str]] = {
+            FIRST + place: count_terms(text) for place, text in enumerate(texts)
+        }
+        scores = score(
+            [*self._indexed.postings, *postings_of(terms, counted)],
+            held.documents + len(texts),
+            held.terms + sum(counts.total() for counts in counted.values()),
+        )
+        return scores.of_each(list(counted))
+
+    def _cosines(self, items: Sequence[SealedItem]) -> list[float | None]:
+        cosines: list[float | None] = [None] * len(items)
+        vector = self._looking.vector
+        if vector is None:
+            return cosines
+        asked = np.asarray(vector, dtype=np.float32)
+        for place, item in enumerate(items):
+            if item.vector is None:
+                continue
+            plain = self._opener.bytes_at(item.vector, item.vector_place)
+            if plain is not None and len(plain) == 2 * len(asked):
+                own = np.frombuffer(plain, dtype="<f2").astype(np.float32)
+                cosines[place] = float(own @ asked)
+        return cosines
+
+    def _text_rank(self, values: Values) -> float:
+        looking = self._looking
+        asked = looking.light.words
+        if self.kind != "memory" or not looking.with_text_rank or not asked:
+            return 0.0
+        return _ONCE if words_in(asked, values["content"]) == len(asked) else 0.0
+
+
+def has_tags_and_metadata(values: Values, filters: Filters) -> bool:
+    """Whether an opened memory has one of the tags and all of the metadata that filters ask for."""
+    if filters.tags and not set(filters.tags).intersection(values.get("tags", ())):
+        return False
+    return _has(values.get("metadata", {}), filters.metadata)
+
+
+def _has(held: Values, wanted: Values) -> bool:
+    return all(name in held and _same(held[name], value) for name, value in wanted.items())
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are the same JSON, in which true is not 1."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[n], other[n]) for n in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)
+
+
+def _nearness(candidate: Candidate) -> tuple[Any, ...]:
+    near = candidate.cosine
+    return near is not None, near or 0.0, candidate.importance, candidate.created_at

@@ -1,0 +1,11 @@
+"""The time a question speaks of: "last May", "hôm qua", "between 2021 and 2023" as a window.
+
+`english.py` and `vietnamese.py` know the words, `phrases.py` joins what they found ("Friday" +
+"last week", "from" + "May" + "to" + "July"), `spans.py` does calendar arithmetic and `window.py`
+holds the result and its score. Everything is rules: no model, no dictionary of the host.
+"""
+
+from hitherto_retrieval.search.dates.find import find_window
+from hitherto_retrieval.search.dates.window import DISTANT_PAST, Window, closeness
+
+__all__ = ["DISTANT_PAST", "Window", "closeness", "find_window"]

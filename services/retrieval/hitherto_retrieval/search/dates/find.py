@@ -1,0 +1,88 @@
+"""`find_window`: the time window of a question, whichever language it speaks of time in."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from hitherto_retrieval.search.dates import english, vietnamese
+from hitherto_retrieval.search.dates.language import Found
+from hitherto_retrieval.search.dates.phrases import Reading
+from hitherto_retrieval.search.dates.window import (
+    DISTANT_PAST,
+    Window,
+    end_instant,
+    first_instant,
+)
+
+_WORD = re.compile(r"\w+")
+MAX_CHARACTERS = 1_000
+"""Of a longer question only the beginning is read: a question states its time in a sentence."""
+
+
+def find_window(query: str, now: datetime, time_zone: str = "UTC") -> Window | None:
+    """The time window that a question in English or Vietnamese speaks of, or None.
+
+    Days, weeks (from Monday), months and years are those of `time_zone`. A date without a year
+    is the latest one that is not after `now`. Seasons are those of the northern hemisphere, a
+    winter belonging to the year of its December. "Since" and "after" reach to `now`; "before"
+    and "until" start at `DISTANT_PAST`. Numeric dates are day first unless that is impossible.
+    Of several times in one question the first counts.
+
+    Args:
+        query: any text; only its first 1,000 characters are read.
+        now: the moment the question is asked; UTC if it has no time zone.
+        time_zone: IANA name of the user's time zone.
+
+    Raises:
+        ValueError: `time_zone` is no known name.
+    """
+    zone = _zone(time_zone)
+    if now.tzinfo is None:
+        now = now.replace(tzinfo=UTC)
+    try:
+        local = now.astimezone(zone).replace(tzinfo=None)
+        instant = now.astimezone(UTC)
+    except (OverflowError, ValueError):
+        local = now.replace(tzinfo=None)
+        instant = local.replace(tzinfo=UTC)
+    text = query[:MAX_CHARACTERS]
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+    lower = _lower(text)
+    words = [(match.start(), match[0]) for match in _WORD.finditer(lower)]
+    best: Found | None = None
+    for find in (english.find, vietnamese.find):
+        found = find(Reading(text, lower, local, words))
+        if found and (best is None or (found.start, -found.end) < (best.start, -best.end)):
+            best = found
+    return _window(best, text, instant, zone) if best else None
+
+
+def _window(found: Found, text: str, now: datetime, zone: tzinfo) -> Window | None:
+    start = DISTANT_PAST if found.first is None else first_instant(found.first, zone)
+    end = now if found.to_now else end_instant(found.last, zone)
+    return Window(start, end, text[found.start : found.end]) if start < end else None
+
+
+def _lower(text: str) -> str:
+    """Lower case that keeps every position (a plain `lower` makes two characters of "İ")."""
+    lowered = text.lower()
+    if len(lowered) == len(text):
+        return lowered
+    return "".join(low if len(low := ch.lower()) == 1 else ch for ch in text)
+
+
+@lru_cache(maxsize=1_024)
+def _zone(name: str) -> tzinfo:
+    if name == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ValueError(
+            f"unknown time zone {name[:64]!r}: use an IANA name such as Asia/Ho_Chi_Minh or UTC"
+        ) from error

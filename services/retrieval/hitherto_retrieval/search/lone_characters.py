@@ -1,0 +1,94 @@
+"""A single character of a script without spaces, counted in the pairs that have it (D13)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hitherto_retrieval.storage import pairs
+from hitherto_retrieval.storage.passages import Corpus
+from hitherto_retrieval.storage.statement import Statement
+from hitherto_shared.models import Scope
+from hitherto_shared.text.bm25 import TermPostings
+from hitherto_shared.text.terms import lone_characters
+
+_MAX_CHARACTERS = 16
+"""Of a question; one that has more of them is no question in such a script."""
+
+
+class LoneCharacters:
+    """The single characters of one question: "猫" stands in the index as "黒猫" and "猫が".
+
+    Args:
+        scope: Whose index.
+        terms: The terms of the question.
+        corpora: Which indexes are searched besides that of memories.
+    """
+
+    def __init__(self, scope: Scope, terms: Sequence[str], corpora: Sequence[Corpus]) -> None:
+        self._characters = lone_characters(terms)[:_MAX_CHARACTERS]
+        self._pairs = pairs.pairs(scope, corpora, self._characters)
+
+    @property
+    def statements(self) -> Sequence[Statement[Any]]:
+        """What to ask before `counted`; nothing for most questions."""
+        return [self._pairs] if self._characters else []
+
+    def counted(self, postings: Sequence[TermPostings], index: pairs.Index) -> list[TermPostings]:
+        """The postings of the question's terms, in which a character counts wherever it stands."""
+        if not self._characters:
+            return list(postings)
+        return with_pairs(postings, self._pairs.answer[index], self._characters)
+
+
+def with_pairs(
+    postings: Sequence[TermPostings], pairs: Sequence[TermPostings], characters: Sequence[str]
+) -> list[TermPostings]:
+    """`LoneCharacters.counted`, by itself.
+
+    Args:
+        postings: What the index holds of the question's terms, also of the characters alone.
+        pairs: What it holds of all pairs that have one of the characters.
+        characters: Terms of the question that are one character.
+    """
+    alone: dict[str, list[TermPostings]] = {character: [] for character in characters}
+    first: dict[str, list[TermPostings]] = {character: [] for character in characters}
+    second: dict[str, list[TermPostings]] = {character: [] for character in characters}
+    for segment in postings:
+        if segment.term in alone:
+            alone[segment.term].append(segment)
+    for segment in pairs:
+        for at, character in zip((first, second), segment.term, strict=True):
+            if character in at:
+                at[character].append(segment)
+    return [
+        *(segment for segment in postings if segment.term not in alone),
+        *(_one(each, alone[each], first[each], second[each]) for each in alone),
+    ]
+
+
+def _one(
+    character: str,
+    alone: Sequence[TermPostings],
+    first: Sequence[TermPostings],
+    second: Sequence[TermPostings],
+) -> TermPostings:
+    lengths: dict[int, int] = {}
+    by_itself, opening, closing = (_counted(each, lengths) for each in (alone, first, second))
+    # In the middle of a run a character is the second of one pair and the first of the next.
+    frequencies = [
+        by_itself.get(number, 0) + max(opening.get(number, 0), closing.get(number, 0))
+        for number in lengths
+    ]
+    return TermPostings(character, list(lengths), frequencies, list(lengths.values()))
+
+
+def _counted(segments: Sequence[TermPostings], lengths: dict[int, int]) -> Mapping[int, int]:
+    """How often each document has one of the terms; `lengths` learns of the documents."""
+    counts: dict[int, int] = defaultdict(int)
+    for segment in segments:
+        for number, frequency, length in zip(*segment[1:], strict=True):
+            counts[number] += frequency
+            lengths[number] = length
+    return counts

@@ -1,0 +1,227 @@
+"""The default ranking, `balanced`: a sum of features, each kept on its own scale and shown.
+
+    own   = cosine + 0.5 source + b/(b+8) + 0.4 date + 0.1 entity + 0.2 speaker + 0.2 priority
+    score = (own + 0.5 (best own of the same conversation) + 0.5 neighbours) / scale
+
+`cosine` is that of the query with the item and b its BM25, for a message at least those of a memory
+made of it (`facts` is what this adds). `source` is the cosine with the words a memory came from,
+and `date` is 1 inside the time window the question names, decaying outside. Of a question for the
+most recent it is 1 for the newest item, falling to a half over all those that the leg of the most
+recent brought in, source by source, and below 0.4 for others; if the question is about nothing else
+("my last emails"), `date` takes the weights of `cosine` and `b`, whose comparison would say
+nothing. `entity`, `speaker` and `source_priority` are 1 where the question names something that is
+mentioned, who said it, or the kind of content.
+
+Vectors of the offline embedder compare spelling, which b/(b+8) does already and better: there
+`cosine` and `source` count half.
+
+What surrounds an answer is often a part of it: items lift each other within a conversation, and
+messages lift those right beside them (`neighbour` is 0.6 of the best one message away and 0.4 of
+the best two away). Cosines below 0 count as 0, so that a score lies in 0..1.
+
+Adding scores keeps their size, which fusing ranks throws away; docs/retrieval.md has the ablation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hitherto_retrieval.search.dates.window import closeness
+from hitherto_retrieval.search.ranking.light import Light, Ranked
+from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
+from hitherto_shared.text.normalise import fold
+
+_WEIGHTS: Mapping[str, float] = {
+    "semantic": 1.0,
+    "source": 0.5,
+    "keyword": 1.0,
+    "date": 0.4,
+    "entity": 0.1,
+    "speaker": 0.2,
+    "source_priority": 0.2,
+    "session": 0.5,
+    "neighbour": 0.5,
+}
+_BY_SPELLING: Mapping[str, float] = {
+    **_WEIGHTS,
+    "semantic": _WEIGHTS["semantic"] / 2,
+    "source": _WEIGHTS["source"] / 2,
+}
+_NAMES = (
+    "semantic",
+    "facts",
+    "source",
+    "keyword",
+    "date",
+    "entity",
+    "speaker",
+    "source_priority",
+    "session",
+    "neighbour",
+)
+_DATE = _NAMES.index("date")
+_BM25_HALF = 8.0
+"""The BM25 score that counts half."""
+_LAST_OF_RECENT = 0.5
+"""How timely the oldest of the most recent items still is."""
+_OTHERS = 0.4
+"""How timely the newest of all other items is then."""
+_TIMELY = 0.05
+"""The closeness to the window from which on a memory was found by its time."""
+_BESIDE = (0.6, 0.4)
+"""What the best message one and two places away counts."""
+
+
+class Balanced:
+    """The ranking `balanced`."""
+
+    name = "balanced"
+    weights = _WEIGHTS
+    needs_text_rank = False
+    lifts = frozenset({"session", "neighbour"})
+    dispensable = frozenset({"semantic", "source", "keyword", "entity"})
+
+    def rank(
+        self, candidates: Sequence[Candidate], light: Light, weights: Mapping[str, float]
+    ) -> list[Ranked]:
+        """See `Ranking.rank`; among equals importance decides, then the newest comes first."""
+        weight = {**(_BY_SPELLING if light.by_spelling else _WEIGHTS), **weights}
+        # The most that an item can have by itself: no kind has more than one of the last three. One
+        # scale for all kinds and questions, so that their scores compare; a message has neighbours
+        # besides.
+        own = sum(weight[name] for name in ("semantic", "keyword", "date", "entity")) + max(
+            weight[name] for name in ("source", "speaker", "source_priority")
+        )
+        scale = own * (1 + weight["session"]) or 1.0
+        longer = own * (1 + weight["session"] + weight["neighbour"]) or 1.0
+        if not light.topic:
+            weight = _only_by_time(weight)
+        session, beside = weight["session"], weight["neighbour"]
+        recent = _recent(candidates, light)
+        parts = [_parts(candidate, light, recent, weight) for candidate in candidates]
+        alone = [sum(part) for part in parts]
+        best: dict[str, float] = {}
+        said: dict[tuple[str, int], float] = {}
+        for candidate, score in zip(candidates, alone, strict=True):
+            conversation = candidate.conversation_id
+            if conversation is not None and score > best.get(conversation, 0.0):
+                best[conversation] = score
+            if isinstance(candidate.key, tuple):
+                said[candidate.key] = score
+        ranked = []
+        timely = _TIMELY * weight["date"] if light.window is not None else 0.0
+        for candidate, part in zip(candidates, parts, strict=True):
+            lift = session * best.get(candidate.conversation_id or "", 0.0)
+            near = beside * _beside(candidate, said) if said else 0.0
+            of = longer if candidate.kind == "message" else scale
+            parts_of = (*part, lift, near)
+            in_time = part[_DATE] >= timely > 0
+            ranked.append(Ranked(candidate, sum(parts_of) / of, _NAMES, parts_of, in_time, of))
+        ranked.sort(key=_order, reverse=True)
+        return ranked
+
+
+def _parts(
+    candidate: Candidate,
+    light: Light,
+    recent: Mapping[tuple[Kind, Key], float],
+    weight: Mapping[str, float],
+) -> tuple[float, ...]:
+    """All but the lifts, weighted, in the order of `_NAMES`."""
+    cosine = _above_0(candidate.cosine)
+    words = _saturated(candidate.bm25)
+    learnt = 0.0
+    if candidate.kind == "message":
+        # What the memories made of a message match better than the message itself.
+        learnt = weight["semantic"] * max(0.0, _above_0(candidate.fact_cosine) - cosine)
+        learnt += weight["keyword"] * max(0.0, _saturated(candidate.fact_bm25) - words)
+    named = bool(candidate.speaker) and fold(candidate.speaker) in light.names
+    return (
+        weight["semantic"] * cosine,
+        learnt,
+        weight["source"] * _above_0(candidate.source_cosine),
+        weight["keyword"] * words,
+        weight["date"] * _timeliness(candidate, light, recent),
+        weight["entity"] if candidate.entities else 0.0,
+        weight["speaker"] if named else 0.0,
+        weight["source_priority"] if candidate.source_type in light.source_types else 0.0,
+    )
+
+
+def _above_0(cosine: float | None) -> float:
+    return cosine if cosine is not None and cosine > 0.0 else 0.0
+
+
+def _saturated(bm25: float) -> float:
+    return bm25 / (bm25 + _BM25_HALF)
+
+
+def _only_by_time(weight: Mapping[str, float]) -> dict[str, float]:
+    """The weights for a question that asks for nothing but what came last."""
+    compared = dict.fromkeys(("semantic", "keyword", "source", "session", "neighbour"), 0.0)
+    return {
+        **weight,
+        **compared,
+        "date": weight["date"] + weight["semantic"] + weight["keyword"],
+    }
+
+
+def _recent(candidates: Sequence[Candidate], light: Light) -> Mapping[tuple[Kind, Key], float]:
+    """How timely each of the most recent items is, if the question asks for these.
+
+    They are of the named kind of content, if one is named; what is still to come is no answer.
+    """
+    if light.window is not None or not light.most_recent:
+        return {}
+    past = [c for c in candidates if c.happened_at <= light.now and _meant(c, light)]
+    past.sort(key=lambda c: c.happened_at, reverse=True)
+    brought = [c for c in past if c.most_recent]
+    others = [c for c in past if not c.most_recent]
+    found = {}
+    for these, most, least in ((brought, 1.0, _LAST_OF_RECENT), (others, _OTHERS, 0.0)):
+        for place, candidate in enumerate(these):
+            share = most - (most - least) * place / len(these)
+            found[candidate.kind, candidate.key] = share
+    return found
+
+
+def _timeliness(
+    candidate: Candidate, light: Light, recent: Mapping[tuple[Kind, Key], float]
+) -> float:
+    if light.window is not None:
+        return closeness(light.window, candidate.happened_at)
+    return recent.get((candidate.kind, candidate.key), 0.0) if recent else 0.0
+
+
+def _meant(candidate: Candidate, light: Light) -> bool:
+    """Whether the time counts for an item: "my last email" does not speak of tasks."""
+    if light.window is not None or not light.source_types:
+        return True
+    return candidate.source_type in light.source_types
+
+
+def _beside(candidate: Candidate, said: Mapping[tuple[str, int], float]) -> float:
+    """The best of what was said right before and after, and of what was said two places away."""
+    if not isinstance(candidate.key, tuple):
+        return 0.0
+    conversation, number = candidate.key
+    found = 0.0
+    for distance, share in enumerate(_BESIDE, start=1):
+        found += share * max(
+            said.get((conversation, number - distance), 0.0),
+            said.get((conversation, number + distance), 0.0),
+        )
+    return found
+
+
+def _order(item: Ranked) -> tuple[Any, ...]:
+    candidate = item.candidate
+    # Keys are compared within a kind only.
+    return (
+        item.score,
+        candidate.importance,
+        candidate.created_at,
+        candidate.kind,
+        candidate.key,
+    )

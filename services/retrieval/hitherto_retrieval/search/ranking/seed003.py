@@ -1,0 +1,187 @@
+"""The ranking `seed003`: the documented formula of relevance (D4, D5, D6, F2).
+
+Memories and documents:
+
+    score = 0.5 cosine + max(0, 0.2 - days/365 × 0.2) + min(0.3, 0.1 × entities)
+            + source priority (0 to 0.1) + min(0.1, 0.05 × ts_rank)
+
+Messages and summaries, the episodic items, which never score above 0.5:
+
+    score = ((words in common / words of the question) × 0.4 + max(0, 1 - days/365) × 0.3) × 0.5
+
+A question for the most recent items gives these a fixed score of 0.9 and puts them first, by time.
+
+A weight is the most that a component adds: with the default weights the sums are those above, and
+another weight stretches its component together with its limit ("entity": 0.6 is 0.2 for each entity
+and 0.6 at most). "recency" counts for episodic items too, with three quarters of its weight. The
+weight of "temporal" is the fixed score; 0 does without it. The cap of 0.5 stays what it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from uuid import UUID
+
+from hitherto_retrieval.search.dates.window import closeness
+from hitherto_retrieval.search.ranking.light import Light, Ranked
+from hitherto_retrieval.search.words import words_in
+from hitherto_retrieval.storage.candidate import Candidate, Key
+
+_WEIGHTS: Mapping[str, float] = {
+    "semantic": 0.5,
+    "recency": 0.2,
+    "entity": 0.3,
+    "source_priority": 0.1,
+    "fulltext": 0.1,
+    "keyword": 0.4 * 0.5,
+    "temporal": 0.9,
+}
+_NAMES = (*_WEIGHTS, "cap")
+_DAYS = 365
+_ENTITIES = 3
+"""So many entities count in full."""
+_FULL_TEXT_RANK = 2.0
+"""The ts_rank that counts in full."""
+_PRIORITY: Mapping[str, float] = {
+    "gmail": 1.0,
+    "outlook": 1.0,
+    "gdrive": 0.8,
+    "onedrive": 0.8,
+    "jira": 0.7,
+    "calendar": 0.5,
+}
+_EPISODIC = frozenset({"message", "summary"})
+_EPISODIC_CAP = 0.5
+_EPISODIC_RECENCY = 0.3 * 0.5 / 0.2
+"""What recency counts for an episodic item, as a share of what it counts for others."""
+_TIMELY = 0.05
+"""The closeness to the window from which on an item was found by its time."""
+_ANY_TIME = datetime.min.replace(tzinfo=UTC)
+
+
+class Seed003:
+    """The ranking `seed003`."""
+
+    name = "seed003"
+    weights = _WEIGHTS
+    needs_text_rank = True
+    lifts: frozenset[str] = frozenset()
+    dispensable: frozenset[str] = frozenset()
+
+    def rank(
+        self, candidates: Sequence[Candidate], light: Light, weights: Mapping[str, float]
+    ) -> list[Ranked]:
+        """See `Ranking.rank`; equal scores go by importance, then the newest, then the key.
+
+        Episodic items are left out where `leaves_out_episodic` says so, except those that were
+        themselves brought in as the most recent ones.
+        """
+        weight = {**_WEIGHTS, **weights}
+        without_episodic = leaves_out_episodic(light)
+        words = frozenset(light.words)
+        fixed = weight["temporal"] if light.most_recent else 0.0
+        ranked = []
+        for candidate in candidates:
+            limit = math.inf
+            if candidate.kind in _EPISODIC:
+                if without_episodic and not _brought_in(candidate, light):
+                    continue
+                limit = _EPISODIC_CAP
+                parts = _parts_of_episode(candidate, light, words, weight)
+            else:
+                parts = _parts(candidate, light, weight)
+            score, lift, cut = _settled(
+                sum(parts), limit, fixed, lifted=_brought_in(candidate, light)
+            )
+            ranked.append(
+                Ranked(candidate, score, _NAMES, (*parts, lift, cut), _timely(candidate, light))
+            )
+        # Sorting is stable: what stands first decides last.
+        ranked.sort(key=lambda item: _identity(item.candidate.kind, item.candidate.key))
+        ranked.sort(key=lambda item: _place(item, light, lifts=fixed > 0), reverse=True)
+        return ranked
+
+
+def leaves_out_episodic(light: Light) -> bool:
+    """Whether messages and summaries are no answers: something else was asked for."""
+    return light.most_recent or bool(light.source_types)
+
+
+def _brought_in(candidate: Candidate, light: Light) -> bool:
+    return light.most_recent and candidate.most_recent
+
+
+def _parts(candidate: Candidate, light: Light, weight: Mapping[str, float]) -> tuple[float, ...]:
+    """All but what lifts and cuts the score, in the order of `_NAMES`."""
+    cosine = candidate.cosine if candidate.cosine is not None else 0.0
+    return (
+        weight["semantic"] * _within_1(cosine),
+        weight["recency"] * _freshness(candidate.happened_at, light.now),
+        weight["entity"] * _within_1(candidate.entities / _ENTITIES),
+        weight["source_priority"] * _PRIORITY.get(candidate.source_type, 0.0),
+        weight["fulltext"] * _within_1(candidate.text_rank / _FULL_TEXT_RANK),
+        0.0,
+    )
+
+
+def _parts_of_episode(
+    candidate: Candidate, light: Light, words: frozenset[str], weight: Mapping[str, float]
+) -> tuple[float, ...]:
+    """The same for an episodic item."""
+    common = words_in(words, candidate.words) if words else 0
+    freshness = _EPISODIC_RECENCY * _freshness(candidate.happened_at, light.now)
+    overlap = common / max(1, len(words))
+    return (0.0, weight["recency"] * freshness, 0.0, 0.0, 0.0, weight["keyword"] * overlap)
+
+
+def _settled(
+    total: float, limit: float, fixed: float, *, lifted: bool
+) -> tuple[float, float, float]:
+    """The score of an item, what lifts it to `fixed`, and what cuts it (0 or less).
+
+    Nothing passes the fixed score of the most recent items: the order of the scores is the order of
+    the items. Without one `fixed` is 0.
+    """
+    if fixed > 0:
+        if lifted and total <= fixed:
+            return fixed, fixed - total, 0.0
+        limit = fixed if lifted else min(limit, fixed)
+    return (limit, 0.0, limit - total) if total > limit else (total, 0.0, 0.0)
+
+
+def _within_1(share: float) -> float:
+    # Compared in this order, what is not a number counts as 0.
+    return min(1.0, max(0.0, share))
+
+
+def _freshness(moment: datetime, now: datetime) -> float:
+    """1 today and 0 from a year on, by whole days; what is still to come is as fresh as today."""
+    return 1.0 - min(_DAYS, max(0, (now - moment).days)) / _DAYS
+
+
+def _timely(candidate: Candidate, light: Light) -> bool:
+    return light.window is not None and closeness(light.window, candidate.happened_at) >= _TIMELY
+
+
+def _place(
+    item: Ranked, light: Light, *, lifts: bool
+) -> tuple[float, bool, datetime, float, datetime]:
+    """By what an item stands before others, the greater first."""
+    candidate = item.candidate
+    first = lifts and _brought_in(candidate, light)
+    return (
+        item.score,
+        first,
+        candidate.happened_at if first else _ANY_TIME,
+        candidate.importance,
+        candidate.created_at,
+    )
+
+
+def _identity(kind: str, key: Key) -> tuple[str, str, int]:
+    """Orders items of all kinds, each in one place."""
+    if isinstance(key, UUID):
+        return kind, key.hex, 0
+    return (kind, key, 0) if isinstance(key, str) else (kind, *key)

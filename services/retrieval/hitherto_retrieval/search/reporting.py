@@ -1,0 +1,69 @@
+"""What a search says of its legs: how each fared, and which of them found an item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hitherto_retrieval.search.corpora.looking import Looking
+from hitherto_retrieval.search.legs import Leg, Legs
+from hitherto_retrieval.search.question import Question
+from hitherto_retrieval.search.ranking.light import Ranked
+from hitherto_retrieval.storage.candidate import Candidate, Kind
+
+EPISODIC: frozenset[Kind] = frozenset({"message", "summary"})
+"""What was said, and what it came to."""
+NO_WEIGHT = "it has no weight in this search"
+_NO_NAME = "the query names nothing that is known"
+
+
+def report(
+    question: Question,
+    found: Mapping[Kind, Sequence[Candidate]],
+    ranked: Sequence[Ranked],
+    looking: Looking,
+    seconds: float,
+    legs: Legs,
+) -> None:
+    """Say how each leg fared. They travel together: the time of one is the time of all."""
+    candidates = [candidate for kind in found.values() for candidate in kind]
+    if looking.vector is not None:
+        near = sum(candidate.cosine is not None for candidate in candidates)
+        legs.add(Leg("semantic", "ran", seconds, near))
+    if looking.entity_ids:
+        named = sum(candidate.entities > 0 for candidate in candidates)
+        legs.add(Leg("entity", "ran", seconds, named))
+    else:
+        reason = _NO_NAME if question.weighs("entity") else NO_WEIGHT
+        legs.add(Leg("entity", "skipped", reason=reason))
+    if looking.light.window is not None or looking.light.most_recent:
+        timely = sum(item.timely or item.candidate.most_recent for item in ranked)
+        legs.add(Leg("temporal", "ran", seconds, timely))
+    if looking.with_text_rank:
+        matching = sum(candidate.text_rank > 0 for candidate in candidates)
+        legs.add(Leg("fulltext", "ran", seconds, matching))
+    episodes = [len(of_kind) for kind, of_kind in found.items() if kind in EPISODIC]
+    if episodes:
+        legs.add(Leg("episodic", "ran", seconds, sum(episodes)))
+    if "document" in found:
+        legs.add(Leg("documents", "ran", seconds, len(found["document"])))
+
+
+def legs_of(item: Ranked) -> list[str]:
+    """The legs that found an item."""
+    candidate = item.candidate
+    found = []
+    if candidate.cosine is not None and candidate.cosine > 0:
+        found.append("semantic")
+    if candidate.text_rank > 0:
+        found.append("fulltext")
+    if candidate.bm25 > 0:
+        found.append("keyword")
+    if candidate.entities > 0:
+        found.append("entity")
+    if item.timely or candidate.most_recent:
+        found.append("temporal")
+    if candidate.kind in ("message", "summary"):
+        found.append("episodic")
+    if candidate.kind == "document":
+        found.append("documents")
+    return found

@@ -1,0 +1,133 @@
+"""The part of a search that is about what is sealed of a user who encrypts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from hitherto_retrieval.opening import Opener, any_sealed, is_sealed
+from hitherto_retrieval.search.corpora.looking import Corpus
+from hitherto_retrieval.search.corpora.past import Indexed
+from hitherto_retrieval.search.corpora.sealed import (
+    WithSealed,
+    has_tags_and_metadata,
+    of_memories,
+    of_messages,
+    of_summaries,
+)
+from hitherto_retrieval.search.legs import Leg, Legs
+from hitherto_retrieval.search.question import Found, Question
+from hitherto_retrieval.storage import sealed as sealed_rows
+from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.moment import Moment
+from hitherto_retrieval.storage.statement import Statement
+from hitherto_shared.models import Scope
+
+LEG = "sealed"
+_CAPPED = "only the newest that are sealed were compared"
+
+
+class Sealed:
+    """What is sealed, beside all else that one question is put to.
+
+    Args:
+        opener: Which has been asked for the key.
+        question: What is searched for.
+    """
+
+    def __init__(self, opener: Opener, question: Question) -> None:
+        self._opener = opener
+        self._question = question
+        self._corpora: list[WithSealed] = []
+
+    def beside(self, corpus: Corpus, indexed: Indexed) -> Corpus:
+        """A corpus with what is sealed of it; of documents nothing is."""
+        question = self._question
+        if corpus.kind == "memory":
+            sort = of_memories(question.filters, question.moment)
+        elif corpus.kind == "message":
+            sort = of_messages(question.passages)
+        elif corpus.kind == "summary":
+            sort = of_summaries(question.passages)
+        else:
+            return corpus
+        self._corpora.append(WithSealed(corpus, sort, self._opener, indexed))
+        return self._corpora[-1]
+
+    async def compare(self) -> None:
+        """Open and compare what was found, in a thread: thousands would hold up others."""
+        await asyncio.to_thread(self._compare)
+
+    def _compare(self) -> None:
+        for corpus in self._corpora:
+            corpus.compare()
+        self._opener.compared = sum(corpus.compared for corpus in self._corpora)
+        self._opener.capped = any(corpus.capped for corpus in self._corpora)
+
+
+def report_sealed(opener: Opener, legs: Legs, seconds: float) -> None:
+    """Say how the leg of what is sealed fared; nothing where the key was not needed.
+
+    Said again when more was opened, it replaces what was said before.
+    """
+    if opener.failure is not None:
+        if opener.missed:
+            state = "failed" if opener.degraded else "skipped"
+            legs.add(Leg(LEG, state, seconds, reason=opener.failure.message))
+    elif opener.asked:
+        said = [_CAPPED] if opener.capped else []
+        if opener.broken:
+            said.append(f"{len(opener.broken)} left out that did not open")
+        found = opener.compared or opener.opened
+        legs.add(Leg(LEG, "ran", seconds, found, reason="; ".join(said)))
+
+
+async def for_a_list(
+    scope: Scope,
+    filters: Filters,
+    moment: Moment | None,
+    opener: Opener,
+    ask: Callable[[Statement[Any]], Awaitable[None]],
+) -> Filters:
+    """The filters of a list, with those sealed memories that it may show.
+
+    Without a key it shows none, and what it counts is what it shows. Tags and metadata are looked
+    for in what is opened.
+
+    Args:
+        scope: Whose memories.
+        filters: Which of them.
+        moment: Another time, in which they are looked at.
+        opener: Opens them.
+        ask: Puts a statement to the database.
+    """
+    has_key = await opener.fetch() is not None
+    if has_key and not filters.tags and not filters.metadata:
+        return filters
+    held = sealed_rows.memories(scope, filters, moment)
+    await ask(held)
+    shown = []
+    for item in held.answer[: sealed_rows.MEMORIES]:
+        values = opener.values(item.sealed, item.place)
+        if values is not None and has_tags_and_metadata(values, filters):
+            shown.append(item.candidate.key)
+    return replace(filters, sealed_ids=shown)  # type: ignore[arg-type]
+
+
+def holds_sealed(found: Found) -> bool:
+    """Whether something of an answer must be opened before it can be shown."""
+    return any_sealed(found.conversations) or any(
+        is_sealed(hit.item) or any_sealed(hit.excerpt) for hit in found.hits
+    )
+
+
+async def opened(found: Found, opener: Opener) -> Found:
+    """An answer with all opened; what does not open is left out."""
+    hits = []
+    for hit in found.hits:
+        for item in await opener.whole([hit.item]):
+            hits.append(replace(hit, item=item, excerpt=await opener.whole(hit.excerpt)))
+    conversations: Sequence[Any] = await opener.whole(found.conversations)
+    return replace(found, hits=hits, conversations=conversations)

@@ -1,0 +1,387 @@
+"""One search, from the words of a question to the best items, whole.
+
+Two trips to the database: the words, names and switches first, while the question is embedded; then
+the candidates of all legs and, on the same connection, the best ones whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from hitherto_retrieval.opening import Opener
+from hitherto_retrieval.search.about import About
+from hitherto_retrieval.search.asked.question import Wording, looked_up, read_question_text
+from hitherto_retrieval.search.corpora.looking import Corpus, Looking
+from hitherto_retrieval.search.corpora.memories import Memories
+from hitherto_retrieval.search.corpora.passages import Documents, Messages, Summaries
+from hitherto_retrieval.search.corpora.past import Indexed, PastMemories
+from hitherto_retrieval.search.corpora.whole import whole
+from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
+from hitherto_retrieval.search.lone_characters import LoneCharacters
+from hitherto_retrieval.search.names import names_in
+from hitherto_retrieval.search.query import QueryEmbedders, QueryVector
+from hitherto_retrieval.search.question import Found, Hit, Question
+from hitherto_retrieval.search.ranking.light import Light
+from hitherto_retrieval.search.reporting import EPISODIC, NO_WEIGHT, report
+from hitherto_retrieval.search.sealed import (
+    Sealed,
+    for_a_list,
+    holds_sealed,
+    opened,
+    report_sealed,
+)
+from hitherto_retrieval.search.telling import tell
+from hitherto_retrieval.storage import memories, passages, past, people
+from hitherto_retrieval.storage.candidate import Kind
+from hitherto_retrieval.storage.passages import Corpus as Index
+from hitherto_retrieval.storage.people import UserState
+from hitherto_retrieval.storage.statement import Statement, ask
+from hitherto_shared.database.pool import Connection, Reads
+from hitherto_shared.embeddings import offline
+from hitherto_shared.models import Entity, Scope
+from hitherto_shared.text.bm25 import NO_SCORES, Scores, Statistics, TermPostings, score
+from hitherto_shared.text.terms import query_terms
+
+CANDIDATES = 30
+"""How many items each leg brings in, at least."""
+_ANSWER_SECONDS = 0.05
+"""What is kept of the deadline for ranking and the reply; a quarter of a shorter one."""
+_READERS_KEPT = 10_000
+_INDEXES: Mapping[Kind, Index] = {
+    "message": "messages",
+    "summary": "summaries",
+    "document": "documents",
+}
+_NO_QUERY = "there is no query"
+_NO_WORD = "the query has no word to look up"
+_CONTENT = "the query asks for another kind of content"
+
+
+class Search:
+    """Answers questions about one user's memory.
+
+    Args:
+        queries: Embeds the questions.
+        embedding_seconds: How long a question's vector is waited for, at most.
+        wording: The words by which wishes are recognised.
+    """
+
+    def __init__(
+        self, queries: QueryEmbedders, *, embedding_seconds: float, wording: Wording
+    ) -> None:
+        self.queries = queries
+        self.embedding_seconds = embedding_seconds
+        self.wording = wording
+        self._readers: OrderedDict[Scope, None] = OrderedDict()
+
+    def begin(
+        self, scope: Scope, question: Question, *, deadline: float, opener: Opener
+    ) -> Searching:
+        """A search by the loop's time `deadline`; a context manager that ends what it began."""
+        return Searching(self, scope, question, deadline, opener)
+
+    def may_read(self, scope: Scope) -> bool:
+        """Whether this user had a memory to read the last time somebody asked."""
+        return scope in self._readers
+
+    def remember_reader(self, scope: Scope, *, reads: bool) -> None:
+        """Keep in mind whether there was a memory to read, of the users asked about last."""
+        self._readers.pop(scope, None)
+        if reads:
+            self._readers[scope] = None
+            if len(self._readers) > _READERS_KEPT:
+                self._readers.popitem(last=False)
+
+
+class Searching:
+    """One question on its way.
+
+    `statements` go with the first trip to the database, whoever makes it; then `finish` answers.
+    The question is embedded meanwhile, unless nothing is known of the user yet: a text is not sent
+    to a model for somebody without memory.
+    """
+
+    def __init__(
+        self, search: Search, scope: Scope, question: Question, deadline: float, opener: Opener
+    ) -> None:
+        self._search = search
+        self._scope = scope
+        self._question = question
+        self._deadline = deadline
+        self._opener = opener
+        self._sealed: Sealed | None = None
+        beginning = looked_up(question.text)
+        self.names: Sequence[str] = names_in(beginning) if beginning else ()
+        self._terms = query_terms(beginning) if question.weighs("keyword") else []
+        self._indexes = [_INDEXES[kind] for kind in question.kinds if kind in _INDEXES]
+        self._lookup = people.lookup(scope, terms=self._terms, named=self.names)
+        self._passages = passages.postings(scope, self._indexes, self._terms)
+        self._statistics = passages.statistics(scope)
+        self._lone = LoneCharacters(scope, self._terms, self._indexes)
+        self._entities: Sequence[Entity] = ()
+        self._postings: Sequence[TermPostings] = ()
+        self._embedding: asyncio.Task[QueryVector] | None = None
+        self._embedded_as: tuple[str, int] | None = None
+
+    @property
+    def statements(self) -> Sequence[Statement[Any]]:
+        """What to ask before `finish`; then `user` can be read."""
+        asked: list[Statement[Any]] = [self._lookup, *self._lone.statements]
+        if self._indexes:
+            asked.append(self._statistics)
+            if self._terms:
+                asked.append(self._passages)
+        return asked
+
+    @property
+    def user(self) -> UserState:
+        """The user's switches, once the statements have been asked."""
+        return self._lookup.answer.user
+
+    def __enter__(self) -> Self:
+        if self._search.may_read(self._scope):
+            self._embed(self._search.queries.likely)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._embedding is not None:
+            self._embedding.cancel()
+
+    def nothing_to_read(self) -> None:
+        """Say that the user turned out to have no memory, or one that is switched off."""
+        self._search.remember_reader(self._scope, reads=False)
+
+    async def finish(self, database: Reads, legs: Legs) -> Found:
+        """The answer; `statements` have been asked."""
+        looked_up = self._lookup.answer
+        user, self._entities = looked_up.user, looked_up.entities
+        self._postings = self._lone.counted(looked_up.postings, "memories")
+        self._search.remember_reader(self._scope, reads=True)
+        watch = Stopwatch.start()
+        if user.active_model is not None:
+            self._embed(user.active_model)
+        if user.may_be_sealed:
+            self._sealed = Sealed(self._opener, self._question)
+            await self._opener.fetch()
+        if self._question.empty:
+            return await self._run(database, legs, lambda c: self._list(c, legs))
+        scores = self._words(user, legs)
+        light = read_question_text(
+            self._question.text,
+            self._question.reference_time,
+            user.time_zone or "UTC",
+            self._search.wording,
+            terms=self._terms,
+            names=self.names,
+            by_spelling=user.active_model is not None and user.active_model[0] == offline.NAME,
+        ).light
+        query = await self._vector(user)
+        if query.vector is None:
+            legs.add(Leg("semantic", query.state, watch.seconds, reason=query.reason))
+        looking = Looking(
+            scope=self._scope,
+            text=self._question.text,
+            vector=query.vector,
+            model=user.active_model[0] if user.active_model is not None else "",
+            entity_ids=[entity.entity_id for entity in self._entities]
+            if self._question.weighs("entity")
+            else [],
+            light=light,
+            wanted=max(CANDIDATES, self._question.limit),
+            newest=self._question.limit if light.most_recent else 0,
+            learnt=scores.get("memory", NO_SCORES),
+            with_source=self._question.weighs("source"),
+            with_text_rank=self._question.ranking.needs_text_rank,
+        )
+        corpora = self._corpora(user, light, legs)
+        return await self._run(
+            database, legs, lambda c: self._answer(c, corpora, scores, looking, legs)
+        )
+
+    async def _run(self, database: Reads, legs: Legs, work: Any) -> Found:
+        """The answer, with what is sealed in it opened."""
+        found: Found = await database.run(
+            work,
+            timeout=self._deadline - asyncio.get_running_loop().time(),
+            repeatable=True,
+        )
+        # It may have been sealed since the user was looked up.
+        if self._sealed is None and not holds_sealed(found):
+            return found
+        watch = Stopwatch.start()
+        told = await opened(found, self._opener)
+        report_sealed(self._opener, legs, watch.seconds)
+        return told
+
+    def _embed(self, model: tuple[str, int]) -> None:
+        """Begin to embed the question, unless that is under way."""
+        question = self._question
+        if self._embedded_as == model or not question.embedded:
+            return
+        if self._embedding is not None:
+            self._embedding.cancel()
+        self._embedded_as = model
+        remaining = self._deadline - asyncio.get_running_loop().time()
+        answer = min(_ANSWER_SECONDS, remaining / 4)
+        share = max(0.0, min(self._search.embedding_seconds, remaining / 2 - answer))
+        self._embedding = asyncio.ensure_future(
+            self._search.queries.embed(model, question.text, timeout=share)
+        )
+
+    async def _vector(self, user: UserState) -> QueryVector:
+        if user.active_model is None:
+            return QueryVector(None, "skipped", "no memory has a vector yet")
+        if not self._question.compares:
+            return QueryVector(None, "skipped", NO_WEIGHT)
+        if self._question.vector is not None:
+            return QueryVector(self._question.vector, "ran")
+        if self._embedding is None:
+            return QueryVector(None, "skipped", _NO_QUERY)
+        return await self._embedding
+
+    def _words(self, user: UserState, legs: Legs) -> Mapping[Kind, Scores]:
+        """The keyword leg: of each kind the scores of texts that have a word of the question."""
+        watch = Stopwatch.start()
+        if not self._terms:
+            reason = _NO_WORD if self._question.text.strip() else _NO_QUERY
+            if not self._question.weighs("keyword"):
+                reason = NO_WEIGHT
+            legs.add(Leg("keyword", "skipped", reason=reason))
+            return {}
+        found: dict[Kind, Scores] = {}
+        if {"memory", "message"}.intersection(self._question.kinds):
+            found["memory"] = score(self._postings, *user.statistics)
+        if self._indexes:
+            postings, statistics = self._passages.answer, self._statistics.answer
+            for kind, index in _INDEXES.items():
+                if kind in self._question.kinds:
+                    held = statistics.get(index, Statistics(0, 0))
+                    found[kind] = score(self._lone.counted(postings[index], index), *held)
+        matching = sum(len(found.get(kind, ())) for kind in self._question.kinds)
+        legs.add(Leg("keyword", "ran", watch.seconds, matching))
+        return found
+
+    def _corpora(self, user: UserState, light: Light, legs: Legs) -> list[Corpus]:
+        """What is searched: not what was said, where documents are meant and there are some."""
+        question = self._question
+        without_episodes = bool(light.source_types) and self._holds("document")
+        sealed = self._sealed
+        made: list[Corpus] = []
+        for kind in question.kinds:
+            if kind == "memory" and question.moment is not None:
+                indexed = self._indexed(kind, user)
+                made.append(PastMemories(question.filters, question.moment, indexed))
+            elif kind == "memory":
+                made.append(Memories(question.filters, user.statistics.documents))
+            elif kind in EPISODIC and without_episodes:
+                legs.add(Leg("episodic", "skipped", reason=_CONTENT))
+            elif not self._holds(kind) and (sealed is None or kind == "document"):
+                legs.add(Leg("episodic" if kind in EPISODIC else "documents", "ran"))
+            elif kind == "document":
+                made.append(Documents(question.passages))
+            elif kind == "message":
+                made.append(Messages(question.passages))
+            else:
+                made.append(Summaries(question.passages))
+        if sealed is None:
+            return made
+        return [sealed.beside(corpus, self._indexed(corpus.kind, user)) for corpus in made]
+
+    def _indexed(self, kind: Kind, user: UserState) -> Indexed:
+        """What the index of a kind holds of the question's words."""
+        if kind == "memory":
+            return Indexed(self._terms, self._postings, user.statistics)
+        index = _INDEXES[kind]
+        held = self._statistics.answer.get(index, Statistics(0, 0))
+        postings = self._lone.counted(self._passages.answer[index], index) if self._terms else ()
+        return Indexed(self._terms, postings, held)
+
+    def _holds(self, kind: Kind) -> bool:
+        """Whether there is anything of a kind: nothing is asked of an empty index."""
+        if kind not in self._question.kinds:
+            return False
+        held = self._statistics.answer.get(_INDEXES[kind])
+        return held is not None and held.documents > 0
+
+    async def _list(self, connection: Connection, legs: Legs) -> Found:
+        """What counts most when nothing is asked: by importance, then recency of use."""
+        question = self._question
+        for name in ("semantic", "keyword", "entity"):
+            legs.add(Leg(name, "skipped", reason=_NO_QUERY))
+        if "memory" not in question.kinds:
+            return Found()
+        moment, filters = question.moment, question.filters
+        if self._sealed is not None:
+            filters = await for_a_list(
+                self._scope, filters, moment, self._opener, lambda s: ask(connection, s)
+            )
+        order: Mapping[str, Any] = {
+            "order_by": "usefulness",
+            "after": None,
+            "limit": question.limit,
+        }
+        listed = (
+            past.page(self._scope, moment, filters, **order)
+            if moment
+            else memories.page(self._scope, filters, **order)
+        )
+        await ask(connection, listed)
+        ids = listed.answer.ids
+        read = whole(self._scope, "memory", ids, moment)
+        await ask(connection, read)
+        if question.min_score is not None and question.min_score > 0:
+            return Found(scored=listed.answer.total)
+        unscored = dict.fromkeys(question.ranking.weights, 0.0)
+        hits = [Hit(read.answer[key], 0.0, unscored, ()) for key in ids if key in read.answer]
+        return Found(hits, (), listed.answer.total)
+
+    async def _answer(
+        self,
+        connection: Connection,
+        corpora: Sequence[Corpus],
+        scores: Mapping[Kind, Scores],
+        looking: Looking,
+        legs: Legs,
+    ) -> Found:
+        """Fetch candidates with their features, rank them, and read the best ones whole."""
+        question = self._question
+        watch = Stopwatch.start()
+        await ask(
+            connection,
+            *(s for c in corpora for s in c.first(looking, scores.get(c.kind, NO_SCORES))),
+        )
+        if self._sealed is not None:
+            await self._sealed.compare()
+        await ask(connection, *(s for c in corpora for s in c.second()))
+        found = {corpus.kind: corpus.candidates() for corpus in corpora}
+        candidates = [candidate for kind in found.values() for candidate in kind]
+        ranked = question.ranking.rank(candidates, looking.light, question.weights)
+        report(question, found, ranked, looking, watch.seconds, legs)
+        best = ranked[: question.limit]
+        if question.min_score is not None:
+            best = [item for item in best if item.score >= question.min_score]
+        about = About(self._scope, ranked, best, limit=question.conversations)
+        hits = await tell(
+            connection,
+            self._scope,
+            best,
+            also=about.statements,
+            excerpt=question.excerpt,
+            moment=question.moment,
+            passages=question.passages,
+        )
+        return Found(
+            hits=hits,
+            entities=self._entities,
+            scored=len(candidates),
+            conversations=about.summaries(hits),
+        )

@@ -1,0 +1,138 @@
+"""The best items of a search, read whole, each with what was said where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+from uuid import UUID
+
+from hitherto_retrieval.search.corpora.looking import Item
+from hitherto_retrieval.search.corpora.whole import whole
+from hitherto_retrieval.search.question import Hit
+from hitherto_retrieval.search.ranking.light import Ranked
+from hitherto_retrieval.search.reporting import legs_of
+from hitherto_retrieval.storage import messages, neighbours
+from hitherto_retrieval.storage.candidate import Key, Kind
+from hitherto_retrieval.storage.moment import Moment
+from hitherto_retrieval.storage.neighbours import MessageKey
+from hitherto_retrieval.storage.passage_filters import PassageFilters
+from hitherto_retrieval.storage.statement import Statement, ask
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.models import Message, Scope
+
+_MAX_SOURCES = 5
+"""Messages of one memory's sources around which excerpts are taken."""
+
+
+async def tell(
+    connection: Connection,
+    scope: Scope,
+    best: Sequence[Ranked],
+    *,
+    also: Sequence[Statement[Any]] = (),
+    excerpt: int,
+    moment: Moment | None,
+    passages: PassageFilters,
+) -> list[Hit]:
+    """The items behind `best`, in the same order; those that vanished in between are left out.
+
+    Args:
+        connection: Where to read.
+        scope: Whose.
+        best: What was found.
+        also: Statements that go along.
+        excerpt: How many messages around their sources come along.
+        moment: Another time, whose memories are told.
+        passages: How late what is told may have been said and stored.
+    """
+    memory_ids = [
+        cast(UUID, item.candidate.key) for item in best if item.candidate.kind == "memory"
+    ]
+    sources = neighbours.sources_of(scope, memory_ids)
+    with_sources = bool(excerpt and memory_ids)
+    found = await read_whole(
+        connection,
+        scope,
+        [(item.candidate.kind, item.candidate.key) for item in best],
+        also=[*also, sources] if with_sources else also,
+        moment=moment,
+    )
+    said: Mapping[MessageKey, Sequence[Message]] = {}
+    keys_of: list[Sequence[MessageKey]] = [()] * len(best)
+    if excerpt:
+        found_in = sources.answer if with_sources else {}
+        keys_of = [_sources_of(item, found_in) for item in best]
+        said = await _excerpts(connection, scope, keys_of, excerpt, moment, passages)
+    return [
+        Hit(
+            found[item.candidate.kind, item.candidate.key],
+            item.score,
+            item.breakdown,
+            legs_of(item),
+            _united(said, keys),
+        )
+        for item, keys in zip(best, keys_of, strict=True)
+        if (item.candidate.kind, item.candidate.key) in found
+    ]
+
+
+async def read_whole(
+    connection: Connection,
+    scope: Scope,
+    wanted: Sequence[tuple[Kind, Key]],
+    *,
+    also: Sequence[Statement[Any]] = (),
+    moment: Moment | None = None,
+) -> dict[tuple[Kind, Key], Item]:
+    """Items of any kind; `also` are statements that go along; memories are those of `moment`."""
+    keys: dict[Kind, list[Key]] = {}
+    for kind, key in wanted:
+        keys.setdefault(kind, []).append(key)
+    reads = {kind: whole(scope, kind, of_kind, moment) for kind, of_kind in keys.items()}
+    await ask(connection, *reads.values(), *also)
+    return {(kind, key): item for kind, read in reads.items() for key, item in read.answer.items()}
+
+
+def _sources_of(
+    item: Ranked, found_in: Mapping[UUID, Sequence[MessageKey]]
+) -> Sequence[MessageKey]:
+    key = item.candidate.key
+    if item.candidate.kind == "message":
+        return [cast(MessageKey, key)]
+    if item.candidate.kind == "memory":
+        return found_in.get(cast(UUID, key), ())[:_MAX_SOURCES]
+    return ()
+
+
+async def _excerpts(
+    connection: Connection,
+    scope: Scope,
+    keys: Iterable[Sequence[MessageKey]],
+    excerpt: int,
+    moment: Moment | None,
+    passages: PassageFilters,
+) -> Mapping[MessageKey, Sequence[Message]]:
+    distinct = list(dict.fromkeys(key for several in keys for key in several))
+    if not distinct:
+        return {}
+    read = messages.by_keys(
+        scope,
+        distinct,
+        excerpt=excerpt,
+        # A filter of the caller's own is about what is found, not about what stands beside it.
+        said_before=passages.created_before if moment is not None else None,
+        stored_by=passages.stored_by,
+    )
+    await ask(connection, read)
+    return {found.key: found.messages for found in read.answer}
+
+
+def _united(
+    said: Mapping[MessageKey, Sequence[Message]], keys: Sequence[MessageKey]
+) -> list[Message]:
+    """The messages around several, each once, conversation by conversation as they were said."""
+    found: dict[tuple[str, str], Message] = {}
+    for key in sorted(keys):
+        for message in said.get(key, ()):
+            found.setdefault((message.conversation_id, message.message_id), message)
+    return list(found.values())

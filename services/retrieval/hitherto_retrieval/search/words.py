@@ -1,0 +1,42 @@
+"""The words of a text as they are counted against each other: folded, in order, each once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from hitherto_shared.text.normalise import fold
+
+MAX_CHARACTERS = 8_000
+"""Of a longer text only the beginning is read."""
+# Scripts without spaces: every pair of neighbours stands for a word.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_LONE = re.compile(f"[{_UNSPACED}]")
+_WORD = re.compile(rf"([{_UNSPACED}]+)|[^\W{_UNSPACED}]+(?:['’][^\W{_UNSPACED}]+)*")
+
+
+def distinct_words(text: str) -> tuple[str, ...]:
+    """The words of the first 8,000 characters; pairs of characters in scripts without spaces."""
+    found: dict[str, None] = {}
+    for match in _WORD.finditer(fold(text[:MAX_CHARACTERS])):
+        word = match[0]
+        if match[1] and len(word) > 1:
+            found.update(dict.fromkeys(word[i : i + 2] for i in range(len(word) - 1)))
+        else:
+            found[word] = None
+    return tuple(found)
+
+
+def words_in(words: Collection[str], text: str) -> int:
+    """How many of a question's distinct words stand in a text.
+
+    A word of one character in a script without spaces stands in any pair that has it.
+    """
+    found = frozenset(distinct_words(text))
+    return sum(
+        word in found or (_LONE.fullmatch(word) is not None and any(word in pair for pair in found))
+        for word in words
+    )

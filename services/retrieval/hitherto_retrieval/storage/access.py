@@ -1,0 +1,39 @@
+"""Counting that memories were told: the one thing this service writes, in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from hitherto_shared.database.arrays import Integers, Texts, Uuids
+from hitherto_shared.database.pool import Connection
+
+# Memories that vanished in between are passed over; locks are taken in one order.
+_COUNT = """
+INSERT INTO memory_access (tenant_id, user_id, memory_id, access_count, last_accessed_at)
+SELECT m.tenant_id, told.user_id, told.memory_id, told.times, now()
+FROM unnest(%(user_ids)s::text[], %(memory_ids)s::uuid[], %(times)s::int[])
+     AS told (user_id, memory_id, times)
+JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = told.user_id
+     AND m.memory_id = told.memory_id
+ORDER BY told.user_id, told.memory_id
+ON CONFLICT (tenant_id, user_id, memory_id) DO UPDATE
+SET access_count = memory_access.access_count + EXCLUDED.access_count,
+    last_accessed_at = EXCLUDED.last_accessed_at
+"""
+
+Told = tuple[str, UUID, int]
+"""User, memory, and how often."""
+
+
+async def count_access(connection: Connection, tenant_id: str, told: Sequence[Told]) -> None:
+    """Add to the access counters of one tenant's memories."""
+    await connection.execute(
+        _COUNT,
+        {
+            "tenant_id": tenant_id,
+            "user_ids": Texts([user_id for user_id, _, _ in told]),
+            "memory_ids": Uuids([memory_id for _, memory_id, _ in told]),
+            "times": Integers([times for _, _, times in told]),
+        },
+    )

@@ -1,0 +1,211 @@
+"""Chunks of documents that may answer a question, with the features rankings add up.
+
+Three legs bring them in: the nearest by vector, the best by words, and the first chunk of each
+document that mentions what the question names, because people stand in the head of an email and
+not in its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from hitherto_retrieval.storage.candidate import Candidate, text_rank_of
+from hitherto_retrieval.storage.passage_filters import PassageFilters, compared, of
+from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_shared.database.arrays import Integers, Uuids
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.models import Scope
+from hitherto_shared.text.bm25 import Scores
+
+MENTIONS = """
+mentions AS (
+    SELECT document_id, count(*) AS entities
+    FROM document_mentions
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND entity_id = ANY(%(named)s::uuid[])
+    GROUP BY document_id
+)"""
+"""How many of the entities asked for each document mentions."""
+
+# Vectors are read from their narrow table; the wide rows of chunks only for the few that win.
+_AMONG_ALL = (
+    """
+WITH nearest AS (
+    SELECT chunk_id
+    FROM document_chunk_embeddings
+    WHERE %(vector)s::halfvec IS NOT NULL
+      AND tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND model = %(model)s
+    ORDER BY embedding <#> %(vector)s::halfvec, chunk_id DESC
+    LIMIT %(wanted)s
+),"""
+    + MENTIONS
+    + """,
+pool AS (
+    SELECT chunk_id FROM nearest
+    UNION
+    SELECT c.chunk_id
+    FROM unnest(%(lexical_nos)s::int[]) AS l (lexical_no)
+    JOIN document_chunks AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+         AND c.lexical_no = l.lexical_no
+    UNION
+    (SELECT c.chunk_id
+     FROM mentions
+     JOIN documents AS d ON d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
+          AND d.document_id = mentions.document_id
+     JOIN document_chunks AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+          AND c.document_id = d.document_id AND c.position = 0
+     ORDER BY mentions.entities DESC, d.source_created_at DESC, c.chunk_id DESC
+     LIMIT %(wanted)s)
+)
+"""
+)
+
+LET_THROUGH = """
+    WHERE d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
+      AND %(conversation_id)s::text IS NULL
+      AND (%(source_types)s::text[] IS NULL OR d.source_type = ANY(%(source_types)s))
+      AND (%(content_types)s::text[] IS NULL OR d.content_type = ANY(%(content_types)s))
+      AND (%(created_after)s::timestamptz IS NULL OR d.source_created_at >= %(created_after)s)
+      AND (%(created_before)s::timestamptz IS NULL OR d.source_created_at < %(created_before)s)
+      AND (%(stored_by)s::timestamptz IS NULL OR d.updated_at <= %(stored_by)s)
+      AND (%(metadata)s::jsonb IS NULL OR NOT EXISTS (
+            SELECT FROM jsonb_each(%(metadata)s) AS wanted
+            WHERE d.metadata -> wanted.key IS DISTINCT FROM wanted.value))
+      AND (%(entity_names)s::text[] IS NULL OR d.document_id IN (
+            SELECT dm.document_id
+            FROM entities AS en
+            JOIN document_mentions AS dm ON dm.tenant_id = en.tenant_id
+                 AND dm.user_id = en.user_id AND dm.entity_id = en.entity_id
+            WHERE en.tenant_id = %(tenant_id)s AND en.user_id = %(user_id)s
+              AND (en.name_key = ANY(%(entity_names)s) OR EXISTS (
+                    SELECT FROM unnest(en.aliases) AS alias
+                    WHERE lower(alias) = ANY(%(entity_names)s)))))
+"""
+"""A condition on `documents AS d`, with the parameters of `PassageFilters.parameters`."""
+
+_AMONG_FILTERED = (
+    """
+WITH allowed AS MATERIALIZED (
+    SELECT c.chunk_id, c.document_id, c.position, c.lexical_no, d.source_created_at,
+           e.embedding <#> %(vector)s::halfvec AS distance
+    FROM documents AS d
+    JOIN document_chunks AS c ON c.tenant_id = d.tenant_id AND c.user_id = d.user_id
+         AND c.document_id = d.document_id
+    LEFT JOIN document_chunk_embeddings AS e ON e.tenant_id = c.tenant_id
+         AND e.user_id = c.user_id AND e.chunk_id = c.chunk_id AND e.model = %(model)s
+"""
+    + LET_THROUGH
+    + "),"
+    + MENTIONS
+    + """,
+pool AS (
+    (SELECT chunk_id FROM allowed
+     WHERE distance IS NOT NULL
+     ORDER BY distance, chunk_id DESC
+     LIMIT %(wanted)s)
+    UNION
+    (SELECT a.chunk_id
+     FROM unnest(%(lexical_nos)s::int[]) WITH ORDINALITY AS l (lexical_no, place)
+     JOIN allowed AS a ON a.lexical_no = l.lexical_no
+     ORDER BY l.place
+     LIMIT %(wanted)s)
+    UNION
+    (SELECT a.chunk_id
+     FROM mentions
+     JOIN allowed AS a ON a.document_id = mentions.document_id AND a.position = 0
+     ORDER BY mentions.entities DESC, a.source_created_at DESC, a.chunk_id DESC
+     LIMIT %(wanted)s)
+)
+"""
+)
+
+# The query is read once, not once a row: it stands in a sub-select.
+FEATURES = """
+SELECT c.lexical_no, c.chunk_id, c.document_id, d.source_type, d.source_created_at, d.created_at,
+       -(e.embedding <#> %(vector)s::halfvec), coalesce(mentions.entities, 0),
+       CASE WHEN %(text_query)s::text IS NULL THEN 0
+            ELSE ts_rank(to_tsvector('simple', d.ingested_heading || ' ' || c.content),
+                         (SELECT websearch_to_tsquery('simple', %(text_query)s))) END
+FROM pool AS p
+JOIN document_chunks AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+     AND c.chunk_id = p.chunk_id
+JOIN documents AS d ON d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
+     AND d.document_id = c.document_id
+LEFT JOIN document_chunk_embeddings AS e ON e.tenant_id = %(tenant_id)s
+     AND e.user_id = %(user_id)s AND e.chunk_id = c.chunk_id AND e.model = %(model)s
+LEFT JOIN mentions ON mentions.document_id = c.document_id
+"""
+"""All features of the chunks in `pool (chunk_id)`, after `MENTIONS`; see `candidates`."""
+
+_ALL = _AMONG_ALL + FEATURES
+_FILTERED = _AMONG_FILTERED + FEATURES
+
+
+def find(
+    scope: Scope,
+    filters: PassageFilters,
+    *,
+    vector: Vector | None,
+    model: str,
+    bm25: Scores,
+    wanted: int,
+    named: Sequence[UUID] = (),
+    text_query: str | None = None,
+) -> Statement[list[Candidate]]:
+    """Chunks near to a question, with words of it, or of documents about what it names.
+
+    Args:
+        scope: Whose.
+        filters: Which documents count.
+        vector: The question as a unit vector of `model`; None finds without it.
+        model: Name of the model in force.
+        bm25: Score of every chunk that has a word of the question, by its number in the index.
+        wanted: How many each leg brings in, at most.
+        named: Entities that the question names.
+        text_query: The question in its own words where `Candidate.text_rank` is needed.
+    """
+    everything = filters.all_documents
+    return Statement(
+        _ALL if everything else _FILTERED,
+        {
+            **of(scope),
+            **compared(vector, model),
+            **({} if everything else filters.parameters()),
+            "lexical_nos": Integers(bm25.best(wanted if everything else len(bm25))),
+            "wanted": wanted,
+            "named": Uuids(named),
+            "text_query": text_query,
+        },
+        lambda rows: candidates(rows, bm25),
+        planned_anew=not everything,
+    )
+
+
+def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[Candidate]:
+    """The meaning of rows of `FEATURES`."""
+    return [
+        Candidate(
+            kind="document",
+            key=chunk_id,
+            happened_at=source_created_at,
+            created_at=created_at,
+            source_type=source_type,
+            document_id=document_id,
+            bm25=score,
+            cosine=cosine,
+            text_rank=text_rank_of(text_rank),
+            entities=entities,
+            most_recent=most_recent,
+        )
+        for score, (
+            _,
+            chunk_id,
+            document_id,
+            source_type,
+            source_created_at,
+            created_at,
+            cosine,
+            entities,
+            text_rank,
+        ) in zip(bm25.of_each([row[0] for row in rows]), rows, strict=True)
+    ]

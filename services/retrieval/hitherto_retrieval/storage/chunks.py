@@ -1,0 +1,55 @@
+"""Whole chunks of documents, each with the head of its document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from hitherto_retrieval.storage.passage_filters import of
+from hitherto_retrieval.storage.statement import Statement
+from hitherto_shared.database.arrays import Uuids
+from hitherto_shared.models import Scope
+
+_BY_IDS = """
+SELECT c.chunk_id, c.document_id, d.source_type, d.source_id, d.content_type, d.title, d.summary,
+       c.content, c.position, d.author, d.source_created_at, d.metadata
+FROM unnest(%(chunk_ids)s::uuid[]) WITH ORDINALITY AS k (chunk_id, place)
+JOIN document_chunks AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+     AND c.chunk_id = k.chunk_id
+JOIN documents AS d ON d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
+     AND d.document_id = c.document_id
+ORDER BY k.place
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A part of a document; all but `chunk_id`, `content` and `position` is the document's.
+
+    `position` is 0 for the first part, `created_at` the document's time at its source.
+    """
+
+    chunk_id: UUID
+    document_id: UUID
+    source_type: str
+    source_id: str
+    content_type: str
+    title: str
+    summary: str
+    content: str
+    position: int
+    author: str
+    created_at: datetime
+    metadata: Mapping[str, Any]
+
+
+def by_ids(scope: Scope, chunk_ids: Sequence[UUID]) -> Statement[list[Chunk]]:
+    """Chunks in the order of their ids; ids that are not the user's are left out."""
+    return Statement(
+        _BY_IDS,
+        {**of(scope), "chunk_ids": Uuids(chunk_ids)},
+        lambda rows: [Chunk(*row) for row in rows],
+    )

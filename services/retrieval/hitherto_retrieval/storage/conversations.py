@@ -1,0 +1,175 @@
+"""Reading conversations: their summaries, in order of activity and in pages, and their messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from hitherto_retrieval.storage.statement import Statement
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.models import Message, Scope, Summary
+
+# Conversations in short, those active last first, after one's own if it is named.
+_RECENT = """
+SELECT s.conversation_id, s.user_id, s.title, s.summary, s.outcome,
+       (SELECT count(*) FROM messages AS m
+        WHERE m.tenant_id = s.tenant_id AND m.user_id = s.user_id
+          AND m.conversation_id = s.conversation_id),
+       s.created_at, s.updated_at, s.key_topics, s.technical_topics, s.followup_suggestions,
+       c.last_said_at, s.sealed
+FROM conversation_summaries AS s
+JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
+     AND c.conversation_id = s.conversation_id
+WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+  AND (%(with_sealed)s OR s.sealed IS NULL)
+ORDER BY (s.conversation_id = %(first)s) DESC, c.last_said_at DESC NULLS LAST,
+         s.conversation_id DESC
+LIMIT %(limit)s
+"""
+
+# One conversation; as long as nobody has summed it up it has neither title nor words.
+_ONE = """
+SELECT c.conversation_id, c.user_id, coalesce(s.title, ''), coalesce(s.summary, ''),
+       coalesce(s.outcome, 'ongoing'),
+       (SELECT count(*) FROM messages AS m
+        WHERE m.tenant_id = c.tenant_id AND m.user_id = c.user_id
+          AND m.conversation_id = c.conversation_id),
+       coalesce(s.created_at, c.created_at), coalesce(s.updated_at, c.updated_at),
+       coalesce(s.key_topics, '{}'), coalesce(s.technical_topics, '{}'),
+       coalesce(s.followup_suggestions, '{}'), c.last_said_at, s.sealed
+FROM conversations AS c
+LEFT JOIN conversation_summaries AS s ON s.tenant_id = c.tenant_id AND s.user_id = c.user_id
+     AND s.conversation_id = c.conversation_id
+WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+  AND c.conversation_id = %(conversation_id)s
+"""
+
+# The last messages of each conversation, in the order they were said.
+_MESSAGES = """
+SELECT named.conversation_id, m.message_id, m.role, m.name, m.content, m.said_at, m.context_items,
+       m.pending_action_ids, m.metadata, m.sealed
+FROM unnest(%(conversation_ids)s::text[]) AS named (conversation_id)
+CROSS JOIN LATERAL (
+    SELECT g.message_id, g.role, g.name, g.content, g.said_at, g.context_items,
+           g.pending_action_ids, g.metadata, g.message_no, g.sealed
+    FROM messages AS g
+    WHERE g.tenant_id = %(tenant_id)s AND g.user_id = %(user_id)s
+      AND g.conversation_id = named.conversation_id
+    ORDER BY g.message_no DESC
+    LIMIT %(limit)s
+) AS m
+ORDER BY named.conversation_id, m.message_no
+"""
+
+_PAGE = """
+SELECT s.conversation_id, s.user_id, s.title, s.summary, s.outcome,
+       (SELECT count(*) FROM messages AS m
+        WHERE m.tenant_id = s.tenant_id AND m.user_id = s.user_id
+          AND m.conversation_id = s.conversation_id),
+       s.created_at, s.updated_at, s.key_topics, s.technical_topics, s.followup_suggestions,
+       c.last_said_at, s.sealed
+FROM conversation_summaries AS s
+JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
+     AND c.conversation_id = s.conversation_id
+WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+  AND (%(with_sealed)s OR s.sealed IS NULL)
+  AND (%(outcomes)s::text[] IS NULL OR s.outcome = ANY(%(outcomes)s))
+  AND (%(created_after)s::timestamptz IS NULL OR s.created_at >= %(created_after)s)
+  AND (%(created_before)s::timestamptz IS NULL OR s.created_at < %(created_before)s)
+  AND (%(after_said)s::timestamptz IS NULL
+       OR (c.last_said_at, s.conversation_id) < (%(after_said)s, %(after_id)s::text))
+ORDER BY c.last_said_at DESC, s.conversation_id DESC
+LIMIT %(limit)s
+"""
+
+_COUNT = """
+SELECT count(*)
+FROM conversation_summaries AS s
+WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+  AND (%(with_sealed)s OR s.sealed IS NULL)
+  AND (%(outcomes)s::text[] IS NULL OR s.outcome = ANY(%(outcomes)s))
+  AND (%(created_after)s::timestamptz IS NULL OR s.created_at >= %(created_after)s)
+  AND (%(created_before)s::timestamptz IS NULL OR s.created_at < %(created_before)s)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which conversations a page shows; None means all.
+
+    Without `with_sealed` those are left out whose summaries are sealed.
+    """
+
+    outcomes: Sequence[str] | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    with_sealed: bool = True
+
+
+def recent(
+    scope: Scope, *, first: str | None, limit: int, with_sealed: bool = True
+) -> Statement[list[Summary]]:
+    """The latest conversations in short; `first` names one that leads the list."""
+    return Statement(
+        _RECENT,
+        {**_of(scope), "first": first, "limit": limit, "with_sealed": with_sealed},
+        lambda rows: [Summary(*row) for row in rows],
+    )
+
+
+async def read_one(connection: Connection, scope: Scope, conversation_id: str) -> Summary | None:
+    """One conversation in short, or None if the user has none of this id."""
+    cursor = await connection.execute(_ONE, {**_of(scope), "conversation_id": conversation_id})
+    row = await cursor.fetchone()
+    return Summary(*row) if row else None
+
+
+async def last_messages(
+    connection: Connection, scope: Scope, conversation_ids: Sequence[str], *, limit: int
+) -> dict[str, list[Message]]:
+    """The last `limit` messages of each conversation, in the order they were said."""
+    cursor = await connection.execute(
+        _MESSAGES, {**_of(scope), "conversation_ids": list(conversation_ids), "limit": limit}
+    )
+    found: dict[str, list[Message]] = {}
+    for row in await cursor.fetchall():
+        found.setdefault(row[0], []).append(Message(*row))
+    return found
+
+
+async def page(
+    connection: Connection,
+    scope: Scope,
+    wanted: Wanted,
+    *,
+    after: tuple[str, str] | None,
+    limit: int,
+) -> tuple[list[Summary], tuple[str, str] | None, int]:
+    """A page of conversations, where the next starts, and how many there are in all."""
+    values = {
+        **_of(scope),
+        "outcomes": list(wanted.outcomes) if wanted.outcomes else None,
+        "created_after": wanted.created_after,
+        "created_before": wanted.created_before,
+        "with_sealed": wanted.with_sealed,
+        "after_said": after[0] if after else None,
+        "after_id": after[1] if after else None,
+        "limit": limit + 1,
+    }
+    cursor = await connection.execute(_PAGE, values)
+    found = [Summary(*row) for row in await cursor.fetchall()]
+    cursor = await connection.execute(_COUNT, values)
+    row = await cursor.fetchone()
+    last = found[limit - 1] if len(found) > limit else None
+    following = (
+        (last.last_said_at.isoformat(), last.conversation_id)
+        if last is not None and last.last_said_at is not None
+        else None
+    )
+    return found[:limit], following, int(row[0]) if row else 0
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -1,0 +1,135 @@
+"""Reading the history of memories and profiles, newest first and in pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.models import Scope
+
+# A page starts after the event that the page before ended with. The time is the database's; ids
+# only order what was recorded in one instant.
+_OF_MEMORY = """
+SELECT event_id, recorded_at, action, version, actor, reason, job_id, before, after,
+       related_memory_id
+FROM history
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND subject = 'memory' AND memory_id = %(memory_id)s
+  AND (%(after_at)s::timestamptz IS NULL
+       OR (recorded_at, event_id) < (%(after_at)s::timestamptz, %(after_id)s::uuid))
+ORDER BY recorded_at DESC, event_id DESC
+LIMIT %(limit)s
+"""
+
+_OF_PROFILE = """
+SELECT event_id, recorded_at, action, version, actor, reason, job_id, before, after,
+       related_memory_id
+FROM history
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND subject = 'profile'
+  AND (%(after_at)s::timestamptz IS NULL
+       OR (recorded_at, event_id) < (%(after_at)s::timestamptz, %(after_id)s::uuid))
+ORDER BY recorded_at DESC, event_id DESC
+LIMIT %(limit)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change; `before` and `after` hold the fields that changed."""
+
+    event_id: UUID
+    recorded_at: datetime
+    action: str
+    version: int
+    actor: str
+    reason: str
+    job_id: UUID | None
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+    related: UUID | None
+
+
+async def of_memory(
+    connection: Connection,
+    scope: Scope,
+    memory_id: UUID,
+    *,
+    after: Sequence[str] | None,
+    limit: int,
+) -> tuple[list[Event], list[str] | None]:
+    """A page of a memory's changes, and where the next page starts (None at the end)."""
+    cursor = await connection.execute(
+        _OF_MEMORY,
+        {
+            "tenant_id": scope.tenant_id,
+            "user_id": scope.user_id,
+            "memory_id": memory_id,
+            "after_at": after[0] if after else None,
+            "after_id": after[1] if after else None,
+            "limit": limit + 1,
+        },
+    )
+    return _page(await cursor.fetchall(), limit)
+
+
+async def of_profile(
+    connection: Connection, scope: Scope, *, after: Sequence[str] | None, limit: int
+) -> tuple[list[Event], list[str] | None]:
+    """A page of the profile's changes, and where the next page starts (None at the end)."""
+    cursor = await connection.execute(
+        _OF_PROFILE,
+        {
+            "tenant_id": scope.tenant_id,
+            "user_id": scope.user_id,
+            "after_at": after[0] if after else None,
+            "after_id": after[1] if after else None,
+            "limit": limit + 1,
+        },
+    )
+    return _page(await cursor.fetchall(), limit)
+
+
+def _page(rows: Sequence[tuple[Any, ...]], limit: int) -> tuple[list[Event], list[str] | None]:
+    events = [_event(row) for row in rows[:limit]]
+    if len(rows) <= limit:
+        return events, None
+    last = events[-1]
+    return events, [last.recorded_at.isoformat(), str(last.event_id)]
+
+
+def _event(row: tuple[Any, ...]) -> Event:
+    return _changed(
+        Event(
+            event_id=row[0],
+            recorded_at=row[1],
+            action=row[2],
+            version=row[3],
+            actor=row[4],
+            reason=row[5],
+            job_id=row[6],
+            before=row[7] or {},
+            after=row[8] or {},
+            related=row[9],
+        )
+    )
+
+
+def _changed(event: Event) -> Event:
+    """The event with only those fields that differ; of a creation, all."""
+    if not event.before:
+        return event
+    names = [
+        name
+        for name in {**event.before, **event.after}
+        if event.before.get(name) != event.after.get(name)
+    ]
+    return replace(
+        event,
+        before={name: event.before[name] for name in names if name in event.before},
+        after={name: event.after[name] for name in names if name in event.after},
+    )

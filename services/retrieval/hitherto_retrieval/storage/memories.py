@@ -1,0 +1,222 @@
+"""Whole memories: by id, by rank of use, and in pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from hitherto_retrieval.storage.filters import LET_THROUGH, Filters
+from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_shared.database.arrays import Uuids
+from hitherto_shared.models import Memory, Scope, SourceRef
+
+SOURCES_AND_ENTITIES = """
+       ARRAY(SELECT ARRAY[s.conversation_id, s.message_id]
+             FROM memory_sources AS s
+             WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
+               AND s.memory_id = m.memory_id
+             ORDER BY s.conversation_id, s.message_id),
+       ARRAY(SELECT e.name
+             FROM entity_mentions AS em
+             JOIN entities AS e ON e.tenant_id = em.tenant_id AND e.user_id = em.user_id
+                  AND e.entity_id = em.entity_id
+             WHERE em.tenant_id = m.tenant_id AND em.user_id = m.user_id
+               AND em.memory_id = m.memory_id
+             ORDER BY e.name)
+"""
+"""The last columns of a whole memory `m`: where it was said, and what it mentions."""
+
+_WHOLE = (
+    """
+SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.source, m.origin,
+       m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
+       m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
+       m.superseded_by, m.supersedes, m.version, m.job_id,
+       coalesce(a.access_count, 0), a.last_accessed_at, m.sealed,
+"""
+    + SOURCES_AND_ENTITIES
+)
+"""Whole memories `m` with their `memory_access` `a`: the columns in the order of the fields of
+`Memory`."""
+
+# In the order of `wanted (memory_id, place)`.
+_WANTED = (
+    _WHOLE
+    + """FROM wanted AS w
+JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.memory_id = w.memory_id
+LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
+     AND a.memory_id = m.memory_id
+ORDER BY w.place
+"""
+)
+
+_BY_IDS = (
+    """
+WITH wanted AS (
+    SELECT memory_id, place
+    FROM unnest(%(memory_ids)s::uuid[]) WITH ORDINALITY AS named (memory_id, place)
+)
+"""
+    + _WANTED
+)
+
+_EXISTS = """
+SELECT EXISTS (
+    SELECT FROM memories
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s)
+"""
+
+# The newest `fresh` memories of the last seven days have a place, so that what was just learnt is
+# seen; the other places go to the most important, then to those told last. One order for all.
+# Nobody below the importance of the last place needs to be looked at: the index gives the best of
+# each status in order. When a memory was told is looked up one by one, however many the planner
+# thinks there are.
+_TOP = (
+    """
+WITH fresh AS (
+    SELECT * FROM memories
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND status IN ('active', 'achieved')
+      AND (expires_at IS NULL OR expires_at > now())
+      AND created_at > now() - interval '7 days'
+    ORDER BY created_at DESC, memory_id DESC
+    LIMIT %(fresh)s
+), eligible AS (
+    (SELECT *, false AS is_fresh FROM memories
+     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'active'
+       AND (expires_at IS NULL OR expires_at > now())
+     ORDER BY importance DESC
+     FETCH FIRST %(limit)s ROWS WITH TIES)
+    UNION ALL
+    (SELECT *, false FROM memories
+     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'achieved'
+       AND (expires_at IS NULL OR expires_at > now())
+     ORDER BY importance DESC
+     FETCH FIRST %(limit)s ROWS WITH TIES)
+), placed AS (
+    SELECT m.*, a.access_count, a.last_accessed_at,
+           coalesce(a.last_accessed_at, m.created_at) AS used_at
+    FROM (SELECT *, true AS is_fresh FROM fresh
+          UNION ALL
+          SELECT * FROM eligible WHERE memory_id NOT IN (SELECT memory_id FROM fresh)) AS m
+    LEFT JOIN LATERAL (
+        SELECT access_count, last_accessed_at FROM memory_access
+        WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = m.memory_id
+        LIMIT 1) AS a ON true
+    ORDER BY m.is_fresh DESC, m.importance DESC, used_at DESC, m.memory_id DESC
+    LIMIT %(limit)s
+)
+"""
+    + _WHOLE
+    + """FROM placed AS m
+CROSS JOIN LATERAL (SELECT m.access_count, m.last_accessed_at) AS a
+ORDER BY m.importance DESC, m.used_at DESC, m.memory_id DESC
+"""
+)
+
+_NEWEST = (
+    """
+WITH wanted AS (
+    SELECT m.memory_id, row_number() OVER (ORDER BY m.created_at DESC, m.memory_id DESC) AS place
+    FROM memories AS m
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+      AND m.status IN ('active', 'achieved') AND (m.expires_at IS NULL OR m.expires_at > now())
+    ORDER BY m.created_at DESC, m.memory_id DESC
+    LIMIT %(limit)s
+)
+"""
+    + _WANTED
+)
+
+# A page of memories in one of four orders (`usefulness` is importance, then recency of use);
+# `after` is the last row of the page before. The key is text that sorts as its value does, so that
+# one cursor fits every order.
+_PAGE = (
+    """
+WITH listed AS MATERIALIZED (
+    SELECT m.memory_id,
+           (CASE %(order_by)s
+                WHEN 'importance' THEN to_char(m.importance, 'FM0.0000000000')
+                WHEN 'usefulness' THEN to_char(m.importance, 'FM0.0000000000') || to_char(
+                     coalesce(a.last_accessed_at, m.created_at) AT TIME ZONE 'UTC',
+                     'YYYY-MM-DD"T"HH24:MI:SS.US')
+                WHEN 'last_accessed_at' THEN to_char(
+                     coalesce(a.last_accessed_at, m.created_at) AT TIME ZONE 'UTC',
+                     'YYYY-MM-DD"T"HH24:MI:SS.US')
+                ELSE to_char(m.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US')
+            END) COLLATE "C" AS sort_key
+    FROM memories AS m
+    LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
+         AND a.memory_id = m.memory_id
+"""
+    + LET_THROUGH
+    + """
+)
+SELECT memory_id, sort_key, (SELECT count(*) FROM listed)
+FROM listed
+WHERE %(after_key)s::text IS NULL OR (sort_key, memory_id) < (%(after_key)s, %(after_id)s::uuid)
+ORDER BY sort_key DESC, memory_id DESC
+LIMIT %(limit)s
+"""
+)
+
+
+def by_ids(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[list[Memory]]:
+    """Whole memories in the order of their ids; ids that are not the user's are left out."""
+    return Statement(_BY_IDS, {**_of(scope), "memory_ids": Uuids(memory_ids)}, whole_memories)
+
+
+def exists(scope: Scope, memory_id: UUID) -> Statement[bool]:
+    """Whether the user has this memory, in whatever status."""
+    return Statement(_EXISTS, {**_of(scope), "memory_id": memory_id}, lambda rows: bool(rows[0][0]))
+
+
+def top(scope: Scope, *, limit: int, fresh: int) -> Statement[list[Memory]]:
+    """D1's top list, `fresh` places of which go to the newest of the last week."""
+    return Statement(_TOP, {**_of(scope), "limit": limit, "fresh": fresh}, whole_memories)
+
+
+def newest(scope: Scope, *, limit: int) -> Statement[list[Memory]]:
+    """The newest current memories."""
+    return Statement(_NEWEST, {**_of(scope), "limit": limit}, whole_memories)
+
+
+class Page:
+    """A page of a list: the ids on it, where the next one starts, and how many there are in all."""
+
+    def __init__(self, rows: Rows, limit: int) -> None:
+        self.ids: list[UUID] = [row[0] for row in rows[:limit]]
+        last = rows[limit - 1] if len(rows) > limit else None
+        self.following: tuple[str, str] | None = (last[1], str(last[0])) if last else None
+        self.total = int(rows[0][2]) if rows else 0
+
+
+def page(
+    scope: Scope,
+    filters: Filters,
+    *,
+    order_by: str,
+    after: tuple[str, str] | None,
+    limit: int,
+) -> Statement[Page]:
+    """A page of memories that pass `filters`; `by_ids` reads them whole."""
+    parameters = {
+        **_of(scope),
+        **filters.parameters(),
+        "order_by": order_by,
+        "after_key": after[0] if after else None,
+        "after_id": after[1] if after else None,
+        "limit": limit + 1,
+    }
+    return Statement(_PAGE, parameters, lambda rows: Page(rows, limit), planned_anew=True)
+
+
+def whole_memories(rows: Rows) -> list[Memory]:
+    """The meaning of rows of whole memories, whose columns are the fields of `Memory` in order."""
+    return [Memory(*(*row[:-2], [SourceRef(*pair) for pair in row[-2]], row[-1])) for row in rows]
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

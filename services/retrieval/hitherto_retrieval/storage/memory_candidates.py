@@ -1,0 +1,393 @@
+"""The memories that may answer a question, each with all features that rankings add up.
+
+Five legs bring memories into the pool: the nearest by vector, the best by words, those that mention
+an entity of the question, those of the time it speaks of, and the newest where it asks for what
+came last. Every one of the pool gets every feature, whichever leg brought it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from pgvector import HalfVector
+
+from hitherto_retrieval.storage.candidate import Candidate, text_rank_of
+from hitherto_retrieval.storage.filters import LET_THROUGH, Filters
+from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_shared.database.arrays import Integers, Uuids
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.models import Scope
+from hitherto_shared.text.bm25 import Scores
+
+CODES_ABOVE = 1_000
+"""How many memories a user has before a first look at the signs of their vectors pays."""
+_RANKED_AGAIN = 4
+"""How many times as many as wanted the first look finds, to be ranked by the vectors themselves."""
+_LEAST_RANKED_AGAIN = 200
+
+# The nearest by vector among all current memories, by reading every vector of the user.
+_EXACT = """
+WITH nearest AS (
+    SELECT memory_id, text_version, -(embedding <#> %(vector)s::halfvec) AS cosine
+    FROM memory_embeddings
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND model = %(model)s
+      AND status IN ('active', 'achieved')
+    ORDER BY embedding <#> %(vector)s::halfvec
+    LIMIT %(wanted)s
+),
+"""
+
+# The same in two looks: the signs of all, then the vectors of the nearest by signs. The signs of
+# the question stand in a sub-select, or a generic plan computes them anew for every row.
+_CODED = """
+WITH coarse AS MATERIALIZED (
+    SELECT memory_id
+    FROM memory_embeddings
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND model = %(model)s
+      AND status IN ('active', 'achieved')
+    ORDER BY code <~> (SELECT binary_quantize(%(vector)s::halfvec))
+    LIMIT %(ranked_again)s
+), nearest AS (
+    SELECT e.memory_id, e.text_version, -(e.embedding <#> %(vector)s::halfvec) AS cosine
+    FROM coarse AS c
+    JOIN memory_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+         AND e.memory_id = c.memory_id AND e.model = %(model)s
+    ORDER BY e.embedding <#> %(vector)s::halfvec
+    LIMIT %(wanted)s
+),
+"""
+
+# What the other legs bring in where nothing is filtered, current memories only. A leg that is not
+# asked for costs nothing: its condition names parameters only and is looked at once.
+_OTHER_LEGS = """
+worded AS (
+    SELECT m.memory_id
+    FROM unnest(%(lexical_nos)s::int[]) WITH ORDINALITY AS l (lexical_no, place)
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.lexical_no = l.lexical_no
+    WHERE m.status IN ('active', 'achieved') AND (m.expires_at IS NULL OR m.expires_at > now())
+    ORDER BY l.place
+    LIMIT %(wanted)s
+), mentions AS (
+    SELECT em.memory_id, count(*) AS entities
+    FROM entity_mentions AS em
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.memory_id = em.memory_id
+    WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
+      AND em.entity_id = ANY(%(entity_ids)s)
+      AND m.status IN ('active', 'achieved') AND (m.expires_at IS NULL OR m.expires_at > now())
+    GROUP BY em.memory_id
+), brought AS (
+    SELECT memory_id, cosine, text_version FROM nearest
+    UNION ALL
+    SELECT memory_id, NULL, NULL FROM worded
+    UNION ALL
+    (SELECT memory_id, NULL, NULL FROM mentions
+     ORDER BY entities DESC, memory_id DESC LIMIT %(wanted)s)
+    UNION ALL
+    (SELECT memory_id, NULL, NULL FROM memories
+     WHERE %(since)s::timestamptz IS NOT NULL
+       AND tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+       AND status IN ('active', 'achieved') AND (expires_at IS NULL OR expires_at > now())
+       AND valid_from >= %(since)s AND valid_from < %(until)s
+     ORDER BY importance DESC, valid_from DESC
+     LIMIT %(wanted)s)
+    UNION ALL
+    (SELECT memory_id, NULL, NULL FROM memories
+     WHERE %(newest)s > 0 AND tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+       AND status IN ('active', 'achieved') AND (expires_at IS NULL OR expires_at > now())
+     ORDER BY valid_from DESC, memory_id DESC
+     LIMIT %(newest)s)
+), pool AS (
+    SELECT memory_id, max(cosine) AS cosine, max(text_version) AS found_version
+    FROM brought
+    GROUP BY memory_id
+), current AS (
+    SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
+           m.text_version, p.cosine, p.found_version
+    FROM pool AS p
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.memory_id = p.memory_id
+    WHERE m.status IN ('active', 'achieved') AND (m.expires_at IS NULL OR m.expires_at > now())
+)
+"""
+
+# Cosines stand in sub-selects of their own: one row by its whole key, however many the planner
+# thinks there are. A join may read all vectors of the user for each of the memories.
+_OWN_COSINE = """
+           CASE WHEN %(vector)s::halfvec IS NOT NULL THEN
+           (SELECT -(e.embedding <#> %(vector)s::halfvec)
+            FROM memory_embeddings AS e
+            WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+              AND e.memory_id = m.memory_id AND e.model = %(model)s
+              AND e.text_version = m.text_version) END"""
+
+COSINE = f"{_OWN_COSINE} AS cosine"
+"""The cosine of a row `m` of `memories`; null without a vector of its present words."""
+
+SOURCE_COSINE = """
+       CASE WHEN %(with_source)s AND %(vector)s::halfvec IS NOT NULL THEN
+       (SELECT -(s.embedding <#> %(vector)s::halfvec)
+        FROM memory_source_embeddings AS s
+        WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+          AND s.memory_id = m.memory_id AND s.model = %(model)s) END"""
+"""The cosine of the words that a row `m` came from, if it is weighed."""
+
+ENTITIES_MENTIONED = """
+           CASE WHEN m.memory_id IN (
+                    SELECT memory_id FROM entity_mentions
+                    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+                      AND entity_id = ANY(%(entity_ids)s))
+                THEN (SELECT count(*) FROM entity_mentions AS em
+                      WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
+                        AND em.memory_id = m.memory_id AND em.entity_id = ANY(%(entity_ids)s))
+                ELSE 0 END AS entities"""
+"""How many of the question's entities a row `m` of `memories` mentions."""
+
+LEGS_OF_ALLOWED = """
+pool AS (
+    (SELECT * FROM allowed
+     ORDER BY cosine DESC NULLS LAST, importance DESC, created_at DESC
+     LIMIT %(wanted)s)
+    UNION
+    (SELECT * FROM allowed WHERE place > 0 ORDER BY place LIMIT %(wanted)s)
+    UNION
+    (SELECT * FROM allowed WHERE entities > 0
+     ORDER BY entities DESC, memory_id DESC
+     LIMIT %(wanted)s)
+    UNION
+    (SELECT * FROM allowed
+     WHERE %(since)s::timestamptz IS NOT NULL
+       AND valid_from >= %(since)s AND valid_from < %(until)s
+     ORDER BY importance DESC, valid_from DESC
+     LIMIT %(wanted)s)
+    UNION
+    (SELECT * FROM allowed WHERE %(newest)s > 0
+     ORDER BY valid_from DESC, memory_id DESC
+     LIMIT %(newest)s)
+"""
+"""What all legs bring in of `allowed`, whole rows, open at the end: `pool`.
+
+`allowed` has, of each memory, `place` among the best by words, 0 for none, and `entities`. Nothing
+is joined to it: how many rows it has differs by user beyond what statistics tell, and a join by
+nested loops over thousands of rows takes seconds.
+"""
+
+# The pool where filters narrow it: everything they let through is compared. Memories that have no
+# vector yet come after those that have.
+_FILTERED = (
+    """
+WITH allowed AS MATERIALIZED (
+    SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
+           (SELECT %(places)s::int[])[m.lexical_no] AS place,"""
+    + COSINE
+    + ","
+    + ENTITIES_MENTIONED
+    + """
+    FROM memories AS m
+"""
+    + LET_THROUGH
+    + """
+), """
+    + LEGS_OF_ALLOWED
+    + """)
+SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
+       m.cosine,"""
+    + SOURCE_COSINE
+    + """, m.entities
+FROM pool AS m
+"""
+)
+
+# All features of what is in the pool, of the nearest as they were found. A vector of an older
+# wording is none.
+_FEATURES = (
+    """
+SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
+       CASE WHEN m.found_version IS NULL THEN"""
+    + _OWN_COSINE
+    + """
+            WHEN m.found_version = m.text_version THEN m.cosine END,"""
+    + SOURCE_COSINE
+    + """, coalesce(mentions.entities, 0)"""
+)
+
+# Whether it is one of the nearest with these words; how many nearest there are, and how many texts
+# with a word of the question are current. Where there are fewer than could be, others were pushed
+# out.
+_STANDING = """,
+       coalesce(m.found_version = m.text_version, false),
+       (SELECT count(*) FROM nearest),
+       (SELECT count(*) FROM worded)
+FROM current AS m
+LEFT JOIN mentions ON mentions.memory_id = m.memory_id
+"""
+
+_EXACT_SEARCH = _EXACT + _OTHER_LEGS + _FEATURES + _STANDING
+_CODED_SEARCH = _CODED + _OTHER_LEGS + _FEATURES + _STANDING
+
+_FEATURE_COLUMNS = 9
+
+# How well a memory's words and those it came from answer a query, as Postgres' full text sees it.
+_TEXT_RANKS = """
+SELECT m.memory_id, ts_rank(to_tsvector('simple', m.content), (SELECT websearch_to_tsquery('simple',
+       %(query)s)))
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+  AND m.memory_id = ANY(%(memory_ids)s::uuid[])
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What the legs look for.
+
+    Attributes:
+        vector: The question as a unit vector of `model`, or None.
+        model: Name of the model in force.
+        bm25: Score of every text that has a word of the question, by its number in the index.
+        entity_ids: Entities that the question names.
+        since: With `until`, the time it speaks of.
+        until: See `since`; half-open.
+        newest: How many of the newest it asks for.
+        wanted: How many each leg brings in, at most.
+        with_source: Whether the words that memories came from are compared.
+    """
+
+    vector: Vector | None
+    model: str
+    bm25: Scores
+    entity_ids: Sequence[UUID] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    newest: int = 0
+    wanted: int = 60
+    with_source: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a quick look found.
+
+    Attributes:
+        candidates: Each with all features.
+        whole: Whether `among_filtered` could find nothing better: no leg's places were taken by
+            memories that are not current any more.
+    """
+
+    candidates: list[Candidate]
+    whole: bool
+
+
+def among_all(scope: Scope, sought: Sought, *, memories: int) -> Statement[Looked]:
+    """Candidates among all current memories; `sought.vector` is not None.
+
+    The legs look at vectors and words without the memories behind them, some of which may have
+    expired, been forgotten or changed: where that left out others, the answer says so.
+
+    Args:
+        scope: Whose.
+        sought: What the legs look for.
+        memories: About how many memories the user has.
+    """
+    coded = memories > CODES_ABOVE
+    several = max(_LEAST_RANKED_AGAIN, _RANKED_AGAIN * sought.wanted)
+    numbers = sought.bm25.best(several)
+    all_numbers = len(numbers) == len(sought.bm25)
+
+    def read(rows: Rows) -> Looked:
+        found = _candidates([row[:_FEATURE_COLUMNS] for row in rows], sought)
+        nearest, worded = rows[0][_FEATURE_COLUMNS + 1 :] if rows else (0, 0)
+        lost = nearest - sum(row[_FEATURE_COLUMNS] for row in rows)
+        enough = len(found) >= sought.wanted
+        return Looked(found, enough and not lost and (all_numbers or worded >= sought.wanted))
+
+    return Statement(
+        _CODED_SEARCH if coded else _EXACT_SEARCH,
+        {**_parameters(scope, sought), "lexical_nos": Integers(numbers), "ranked_again": several},
+        read,
+    )
+
+
+def among_filtered(scope: Scope, sought: Sought, filters: Filters) -> Statement[list[Candidate]]:
+    """Candidates among what `filters` let through, at least min(wanted, how many there are)."""
+    return Statement(
+        _FILTERED,
+        {
+            **_parameters(scope, sought),
+            **filters.parameters(),
+            "places": Integers(sought.bm25.places()),
+        },
+        lambda rows: _candidates(rows, sought),
+    )
+
+
+def text_ranks(
+    scope: Scope, query: str, memory_ids: Sequence[UUID]
+) -> Statement[dict[UUID, float]]:
+    """ts_rank of memories for a query in anybody's words."""
+    return Statement(
+        _TEXT_RANKS,
+        {
+            "tenant_id": scope.tenant_id,
+            "user_id": scope.user_id,
+            "query": query,
+            "memory_ids": Uuids(memory_ids),
+        },
+        lambda rows: {row[0]: text_rank_of(row[1]) for row in rows},
+    )
+
+
+def _parameters(scope: Scope, sought: Sought) -> dict[str, Any]:
+    vector = sought.vector
+    return {
+        "tenant_id": scope.tenant_id,
+        "user_id": scope.user_id,
+        "vector": None if vector is None else HalfVector(np.asarray(vector)),
+        "model": sought.model,
+        "entity_ids": Uuids(sought.entity_ids),
+        "since": sought.since,
+        "until": sought.until,
+        "newest": sought.newest,
+        "wanted": sought.wanted,
+        "with_source": sought.with_source,
+    }
+
+
+def _candidates(rows: Rows, sought: Sought) -> list[Candidate]:
+    newest: set[UUID] = set()
+    if sought.newest:
+        by_time = sorted(rows, key=lambda row: (row[3], row[0]), reverse=True)
+        newest = {row[0] for row in by_time[: sought.newest]}
+    bm25 = sought.bm25.of_each([row[5] for row in rows])
+    return [
+        Candidate(
+            kind="memory",
+            key=memory_id,
+            happened_at=valid_from,
+            created_at=created_at,
+            conversation_id=conversation_id,
+            importance=importance,
+            bm25=words,
+            cosine=cosine,
+            source_cosine=source_cosine,
+            entities=entities,
+            most_recent=memory_id in newest,
+        )
+        for (
+            memory_id,
+            importance,
+            created_at,
+            valid_from,
+            conversation_id,
+            _,
+            cosine,
+            source_cosine,
+            entities,
+        ), words in zip(rows, bm25, strict=True)
+    ]

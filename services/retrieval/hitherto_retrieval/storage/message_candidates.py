@@ -1,0 +1,167 @@
+"""Messages that may answer a question, each with all features that rankings add up.
+
+Two legs bring them in, the nearest by vector and the best by words. Only what users and assistants
+said is ever found. One without a vector comes by its words.
+"""
+
+from __future__ import annotations
+
+from hitherto_retrieval.storage.candidate import Candidate
+from hitherto_retrieval.storage.passage_filters import (
+    SAID_OF_ENTITY,
+    PassageFilters,
+    compared,
+    of,
+)
+from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_shared.database.arrays import Integers
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.models import Scope
+from hitherto_shared.text.bm25 import Scores
+
+# Vectors are read from their narrow table; the wide rows of messages only for the few that win.
+_AMONG_ALL = """
+WITH nearest AS (
+    SELECT conversation_id, message_no
+    FROM message_embeddings
+    WHERE %(vector)s::halfvec IS NOT NULL
+      AND tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND model = %(model)s
+    ORDER BY embedding <#> %(vector)s::halfvec, conversation_id DESC, message_no DESC
+    LIMIT %(wanted)s
+), pool AS (
+    SELECT conversation_id, message_no FROM nearest
+    UNION
+    SELECT m.conversation_id, m.message_no
+    FROM unnest(%(lexical_nos)s::int[]) AS l (lexical_no)
+    JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.lexical_no = l.lexical_no AND m.lexical_no IS NOT NULL
+)
+"""
+
+LET_THROUGH = (
+    """
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+      AND m.role IN ('user', 'assistant')
+      AND (%(conversation_id)s::text IS NULL OR m.conversation_id = %(conversation_id)s)
+      AND (%(created_after)s::timestamptz IS NULL OR m.said_at >= %(created_after)s)
+      AND (%(created_before)s::timestamptz IS NULL OR m.said_at < %(created_before)s)
+      AND (%(stored_by)s::timestamptz IS NULL OR m.accepted_at <= %(stored_by)s)
+      AND (%(metadata)s::jsonb IS NULL OR NOT EXISTS (
+            SELECT FROM jsonb_each(%(metadata)s) AS wanted
+            WHERE m.metadata -> wanted.key IS DISTINCT FROM wanted.value))
+      AND (%(entity_names)s::text[] IS NULL OR (m.conversation_id, m.message_id) IN ("""
+    + SAID_OF_ENTITY
+    + "))\n"
+)
+"""A condition on `messages AS m`, with the parameters of `PassageFilters.parameters`."""
+
+_AMONG_FILTERED = (
+    """
+WITH allowed AS MATERIALIZED (
+    SELECT m.conversation_id, m.message_no, m.lexical_no,
+           e.embedding <#> %(vector)s::halfvec AS distance
+    FROM messages AS m
+    LEFT JOIN message_embeddings AS e ON e.tenant_id = m.tenant_id AND e.user_id = m.user_id
+         AND e.conversation_id = m.conversation_id AND e.message_no = m.message_no
+         AND e.model = %(model)s
+"""
+    + LET_THROUGH
+    + """
+), pool AS (
+    (SELECT conversation_id, message_no FROM allowed
+     WHERE distance IS NOT NULL
+     ORDER BY distance, conversation_id DESC, message_no DESC
+     LIMIT %(wanted)s)
+    UNION
+    (SELECT a.conversation_id, a.message_no
+     FROM unnest(%(lexical_nos)s::int[]) WITH ORDINALITY AS l (lexical_no, place)
+     JOIN allowed AS a ON a.lexical_no = l.lexical_no
+     ORDER BY l.place
+     LIMIT %(wanted)s)
+)
+"""
+)
+
+FEATURES = """
+SELECT coalesce(m.lexical_no, 0), m.conversation_id, m.message_no, m.said_at, m.accepted_at, m.name,
+       m.role, -(e.embedding <#> %(vector)s::halfvec),
+       CASE WHEN %(with_words)s THEN m.content ELSE '' END
+FROM pool AS p
+JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.conversation_id = p.conversation_id AND m.message_no = p.message_no
+LEFT JOIN message_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+     AND e.conversation_id = m.conversation_id AND e.message_no = m.message_no
+     AND e.model = %(model)s
+WHERE m.role IN ('user', 'assistant')
+"""
+"""All features of the messages in `pool (conversation_id, message_no)`; see `candidates`."""
+
+_ALL = _AMONG_ALL + FEATURES
+_FILTERED = _AMONG_FILTERED + FEATURES
+
+
+def find(
+    scope: Scope,
+    filters: PassageFilters,
+    *,
+    vector: Vector | None,
+    model: str,
+    bm25: Scores,
+    wanted: int,
+    with_words: bool = False,
+) -> Statement[list[Candidate]]:
+    """Messages near to a question or with words of it, in no order.
+
+    Args:
+        scope: Whose.
+        filters: Which messages count.
+        vector: The question as a unit vector of `model`; None finds by words only.
+        model: Name of the model in force.
+        bm25: Score of every message that has a word of the question, by its number in the index.
+        wanted: How many each leg brings in, at most.
+        with_words: Whether `Candidate.words` is to hold what was said.
+    """
+    everything = filters.all_that_was_said
+    return Statement(
+        _ALL if everything else _FILTERED,
+        {
+            **of(scope),
+            **compared(vector, model),
+            **({} if everything else filters.parameters()),
+            "lexical_nos": Integers(bm25.best(wanted if everything else len(bm25))),
+            "wanted": wanted,
+            "with_words": with_words,
+        },
+        lambda rows: candidates(rows, bm25),
+        planned_anew=not everything,
+    )
+
+
+def candidates(rows: Rows, bm25: Scores, *, most_recent: bool = False) -> list[Candidate]:
+    """The meaning of rows of `FEATURES`."""
+    return [
+        Candidate(
+            kind="message",
+            key=(conversation_id, message_no),
+            happened_at=said_at,
+            created_at=accepted_at,
+            conversation_id=conversation_id,
+            speaker=name,
+            role=role,
+            bm25=score,
+            cosine=cosine,
+            most_recent=most_recent,
+            words=content,
+        )
+        for score, (
+            _,
+            conversation_id,
+            message_no,
+            said_at,
+            accepted_at,
+            name,
+            role,
+            cosine,
+            content,
+        ) in zip(bm25.of_each([row[0] for row in rows]), rows, strict=True)
+    ]

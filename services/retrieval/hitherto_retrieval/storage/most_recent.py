@@ -1,0 +1,130 @@
+"""The newest items of each source, for questions such as "my last email" (D5).
+
+Of memories, `memory_candidates.Sought.newest` brings them in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from hitherto_retrieval.storage import chunk_candidates, message_candidates
+from hitherto_retrieval.storage.candidate import Candidate
+from hitherto_retrieval.storage.passage_filters import PassageFilters, compared, of
+from hitherto_retrieval.storage.statement import Statement
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.models import Scope
+from hitherto_shared.text.bm25 import NO_SCORES, Scores
+
+# A document that has no chunk yet cannot be shown, and takes no place from one that can.
+_DOCUMENTS = (
+    "WITH"
+    + chunk_candidates.MENTIONS
+    + """,
+pool AS (
+    SELECT chunk_id
+    FROM (SELECT c.chunk_id, row_number() OVER (PARTITION BY d.source_type
+                 ORDER BY d.source_created_at DESC, d.document_id DESC) AS place
+          FROM documents AS d
+          JOIN document_chunks AS c ON c.tenant_id = d.tenant_id AND c.user_id = d.user_id
+               AND c.document_id = d.document_id AND c.position = 0
+"""
+    + chunk_candidates.LET_THROUGH
+    + """) AS placed
+    WHERE place <= %(limit)s
+)
+"""
+    + chunk_candidates.FEATURES
+    + "ORDER BY d.source_created_at DESC, d.document_id DESC"
+)
+
+_MESSAGES = (
+    """
+WITH pool AS (
+    SELECT m.conversation_id, m.message_no
+    FROM messages AS m
+"""
+    + message_candidates.LET_THROUGH
+    + """
+      AND m.role = 'user'
+    ORDER BY m.said_at DESC, m.conversation_id DESC, m.message_no DESC
+    LIMIT %(limit)s
+)
+"""
+    + message_candidates.FEATURES
+    + "ORDER BY m.said_at DESC, m.conversation_id DESC, m.message_no DESC"
+)
+
+
+def documents(
+    scope: Scope,
+    filters: PassageFilters,
+    *,
+    per_source: int,
+    vector: Vector | None = None,
+    model: str = "",
+    bm25: Scores = NO_SCORES,
+    named: Sequence[UUID] = (),
+    text_query: str | None = None,
+) -> Statement[list[Candidate]]:
+    """The first chunk of the newest documents of each source type, newest first.
+
+    Args:
+        scope: Whose.
+        filters: Which documents count; its `source_types` are the sources to balance over, without
+            them all that the user has.
+        per_source: How many of each source type, at most.
+        vector: As in `chunk_candidates.find`, for the features, and so are the rest.
+        model: See there.
+        bm25: See there.
+        named: See there.
+        text_query: See there.
+    """
+    return Statement(
+        _DOCUMENTS,
+        {
+            **of(scope),
+            **compared(vector, model),
+            **filters.parameters(),
+            "named": list(named),
+            "text_query": text_query,
+            "limit": per_source,
+        },
+        lambda rows: chunk_candidates.candidates(rows, bm25, most_recent=True),
+        planned_anew=True,
+    )
+
+
+def messages(
+    scope: Scope,
+    filters: PassageFilters,
+    *,
+    limit: int,
+    vector: Vector | None = None,
+    model: str = "",
+    bm25: Scores = NO_SCORES,
+    with_words: bool = False,
+) -> Statement[list[Candidate]]:
+    """What the user said last, newest first.
+
+    Args:
+        scope: Whose.
+        filters: Which messages count.
+        limit: How many, at most.
+        vector: As in `message_candidates.find`, for the features, and so are the rest.
+        model: See there.
+        bm25: See there.
+        with_words: See there.
+    """
+    return Statement(
+        _MESSAGES,
+        {
+            **of(scope),
+            **compared(vector, model),
+            **filters.parameters(),
+            "limit": limit,
+            "with_words": with_words,
+        },
+        lambda rows: message_candidates.candidates(rows, bm25, most_recent=True),
+        planned_anew=True,
+    )

@@ -1,0 +1,159 @@
+"""What stands about messages: those said right before and after, and the memories made of them.
+
+Rankings lift a message by its neighbours and by what was learnt from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from hitherto_retrieval.storage import message_candidates
+from hitherto_retrieval.storage.candidate import Candidate
+from hitherto_retrieval.storage.passage_filters import compared, of
+from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_shared.database.arrays import Integers, Texts, Uuids
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.models import Scope
+from hitherto_shared.text.bm25 import Scores
+
+MessageKey = tuple[str, int]
+"""Conversation and number of a message."""
+
+_AROUND = (
+    """
+WITH given AS (
+    SELECT conversation_id, message_no
+    FROM unnest(%(conversation_ids)s::text[], %(message_nos)s::int[])
+        AS g (conversation_id, message_no)
+), pool AS (
+    SELECT m.conversation_id, m.message_no
+    FROM given
+    JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.conversation_id = given.conversation_id
+         AND m.message_no BETWEEN given.message_no - %(distance)s::int
+                              AND given.message_no + %(distance)s::int
+    EXCEPT
+    SELECT conversation_id, message_no FROM given
+)
+"""
+    + message_candidates.FEATURES
+)
+
+# Ids are compared by their digests, which stand in the index, and then by themselves.
+_SOURCES = """
+SELECT s.memory_id, m.conversation_id, m.message_no
+FROM memory_sources AS s
+JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.conversation_id = s.conversation_id
+     AND md5(m.message_id) = md5(s.message_id) AND m.message_id = s.message_id
+WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+  AND s.memory_id = ANY(%(memory_ids)s::uuid[])
+ORDER BY s.memory_id, m.conversation_id, m.message_no
+"""
+
+# What came from the conversations is read once, and sources that are none of the messages drop out
+# by a look-up: a join by ids compares each message with all that came from its conversation.
+# `IS TRUE` keeps the look-up from being planned as such a join.
+_FACTS = """
+SELECT k.conversation_id, m.message_no, max(-(e.embedding <#> %(vector)s::halfvec)),
+       array_agg(f.lexical_no)
+FROM (SELECT conversation_id, array_agg(message_no) AS message_nos
+      FROM unnest(%(conversation_ids)s::text[], %(message_nos)s::int[])
+          AS g (conversation_id, message_no)
+      GROUP BY conversation_id) AS k
+JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.conversation_id = k.conversation_id AND m.message_no = ANY(k.message_nos)
+JOIN memory_sources AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+     AND md5(s.conversation_id) = md5(m.conversation_id)
+     AND s.conversation_id = m.conversation_id AND s.message_id = m.message_id
+JOIN memories AS f ON f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
+     AND f.memory_id = s.memory_id
+LEFT JOIN memory_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+     AND e.memory_id = f.memory_id AND e.model = %(model)s AND e.text_version = f.text_version
+WHERE f.status IN ('active', 'achieved') AND (f.expires_at IS NULL OR f.expires_at > now())
+GROUP BY k.conversation_id, m.message_no
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was learnt from a message: the current memories that came from it.
+
+    Attributes:
+        cosine: Of the nearest of them; None where none has a vector.
+        lexical_nos: Their numbers in the keyword index of memories.
+    """
+
+    cosine: float | None
+    lexical_nos: Sequence[int]
+
+
+def around(
+    scope: Scope,
+    keys: Sequence[MessageKey],
+    distance: int,
+    *,
+    vector: Vector | None,
+    model: str,
+    bm25: Scores,
+    with_words: bool = False,
+) -> Statement[list[Candidate]]:
+    """What users and assistants said at most `distance` numbers before or after given messages.
+
+    The given ones are not among them; each of the others stands there once, in no order.
+
+    Args:
+        scope: Whose.
+        keys: The given messages.
+        distance: 1 for what was said right before and right after.
+        vector: As in `message_candidates.find`, and so are the rest.
+        model: See there.
+        bm25: See there.
+        with_words: See there.
+    """
+    return Statement(
+        _AROUND,
+        {
+            **of(scope),
+            **compared(vector, model),
+            **_columns(keys),
+            "distance": distance,
+            "with_words": with_words,
+        },
+        lambda rows: message_candidates.candidates(rows, bm25),
+    )
+
+
+def sources_of(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[dict[UUID, list[MessageKey]]]:
+    """The messages that memories came from.
+
+    Memories of which no such message is held any more are left out.
+    """
+
+    def read(rows: Rows) -> dict[UUID, list[MessageKey]]:
+        found: dict[UUID, list[MessageKey]] = {}
+        for memory_id, conversation_id, message_no in rows:
+            found.setdefault(memory_id, []).append((conversation_id, message_no))
+        return found
+
+    return Statement(_SOURCES, {**of(scope), "memory_ids": Uuids(memory_ids)}, read)
+
+
+def facts_about(
+    scope: Scope, keys: Sequence[MessageKey], *, vector: Vector | None, model: str
+) -> Statement[dict[MessageKey, Facts]]:
+    """What was learnt from each message; messages of which nothing was are left out."""
+    return Statement(
+        _FACTS,
+        {**of(scope), **compared(vector, model), **_columns(keys)},
+        lambda rows: {(row[0], row[1]): Facts(row[2], row[3]) for row in rows},
+    )
+
+
+def _columns(keys: Sequence[MessageKey]) -> dict[str, list[str] | list[int]]:
+    return {
+        "conversation_ids": Texts(conversation_id for conversation_id, _ in keys),
+        "message_nos": Integers(message_no for _, message_no in keys),
+    }

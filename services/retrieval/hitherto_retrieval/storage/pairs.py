@@ -1,0 +1,59 @@
+"""Single characters of scripts without spaces, looked for in the pairs that the index holds (D13).
+
+"猫" stands in the index as "黒猫" and "猫が". No index helps to find the second character of a
+pair: all terms of the user are looked at, and only for a question that has such a character.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from hitherto_retrieval.storage.passages import Corpus
+from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_shared.models import Scope
+from hitherto_shared.text.bm25 import TermPostings
+
+_PAIRS = """
+SELECT 'memories', term, lexical_nos, frequencies, lengths
+FROM postings
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND char_length(term) = 2
+  AND (left(term, 1) = ANY(%(characters)s) OR right(term, 1) = ANY(%(characters)s))
+UNION ALL
+SELECT corpus, term, lexical_nos, frequencies, lengths
+FROM passage_postings
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND corpus = ANY(%(corpora)s)
+  AND char_length(term) = 2
+  AND (left(term, 1) = ANY(%(characters)s) OR right(term, 1) = ANY(%(characters)s))
+"""
+
+Index = Corpus | Literal["memories"]
+"""Memories and each corpus of passages have an index of their own."""
+
+
+def pairs(
+    scope: Scope, corpora: Sequence[Corpus], characters: Sequence[str]
+) -> Statement[dict[Index, list[TermPostings]]]:
+    """What the indexes of memories and of `corpora` hold of pairs with one of the characters.
+
+    Every index asked for has an entry.
+    """
+
+    def read(rows: Rows) -> dict[Index, list[TermPostings]]:
+        found: dict[Index, list[TermPostings]] = {"memories": []}
+        found.update({corpus: [] for corpus in corpora})
+        for index, *segment in rows:
+            found[index].append(TermPostings(*segment))
+        return found
+
+    return Statement(
+        _PAIRS,
+        {
+            "tenant_id": scope.tenant_id,
+            "user_id": scope.user_id,
+            "corpora": list(corpora),
+            "characters": list(characters),
+        },
+        read,
+    )

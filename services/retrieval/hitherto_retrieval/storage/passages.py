@@ -1,0 +1,58 @@
+"""The keyword index of passages: messages, summaries and chunks of documents, each a corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_shared.database.arrays import Texts
+from hitherto_shared.models import Scope
+from hitherto_shared.text.bm25 import Statistics, TermPostings
+
+Corpus = Literal["documents", "messages", "summaries"]
+
+_POSTINGS = """
+SELECT corpus, term, lexical_nos, frequencies, lengths
+FROM passage_postings
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND corpus = ANY(%(corpora)s)
+  AND term = ANY(%(terms)s)
+"""
+
+_STATISTICS = """
+SELECT corpus, texts, terms
+FROM passage_statistics
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+
+def postings(
+    scope: Scope, corpora: Sequence[Corpus], terms: Sequence[str]
+) -> Statement[dict[str, list[TermPostings]]]:
+    """What the index holds of these terms; every corpus asked for has an entry."""
+
+    def read(rows: Rows) -> dict[str, list[TermPostings]]:
+        found: dict[str, list[TermPostings]] = {corpus: [] for corpus in corpora}
+        for corpus, *segment in rows:
+            found[corpus].append(TermPostings(*segment))
+        return found
+
+    return Statement(
+        _POSTINGS,
+        {
+            "tenant_id": scope.tenant_id,
+            "user_id": scope.user_id,
+            "corpora": Texts(corpora),
+            "terms": Texts(terms),
+        },
+        read,
+    )
+
+
+def statistics(scope: Scope) -> Statement[dict[str, Statistics]]:
+    """How many texts and terms each corpus has; one that never had a text is left out."""
+    return Statement(
+        _STATISTICS,
+        {"tenant_id": scope.tenant_id, "user_id": scope.user_id},
+        lambda rows: {row[0]: Statistics(row[1], row[2]) for row in rows},
+    )

@@ -1,0 +1,186 @@
+"""Whole memories as they stood at another time: by id, by importance, and in pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+from uuid import UUID
+
+from hitherto_retrieval.storage.filters import LET_THROUGH, Filters
+from hitherto_retrieval.storage.memories import SOURCES_AND_ENTITIES, Page, whole_memories
+from hitherto_retrieval.storage.moment import AMONG_THESE, AT_THE_MOMENT, Moment
+from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_shared.database.arrays import Uuids
+from hitherto_shared.models import Memory, Scope
+
+Answer = TypeVar("Answer")
+
+# Whole memories in the order of `wanted`, rows of `seen` with their place. A replacement that is
+# still to come is not named, and neither is what a memory was to replace later on.
+_WHOLE = (
+    """
+SELECT w.memory_id, %(user_id)s::text, t.type, t.content, w.importance, t.confidence, m.source,
+       t.origin, w.status, t.valid_from, m.created_at, t.known_from, t.detail, t.tags, t.keywords,
+       t.context, t.metadata, t.sensitive, m.conversation_id, t.valid_to, w.expiry,
+       CASE WHEN w.status IN ('active', 'quarantined') THEN NULL ELSE t.superseded_by END,
+       CASE WHEN %(known_at)s::timestamptz IS NULL THEN t.supersedes ELSE ARRAY(
+           SELECT o.memory_id
+           FROM unnest(t.supersedes) WITH ORDINALITY AS o (memory_id, place)
+           WHERE EXISTS (
+               SELECT FROM memories AS r
+               WHERE r.tenant_id = %(tenant_id)s AND r.user_id = %(user_id)s
+                 AND r.memory_id = o.memory_id AND r.superseded_by = w.memory_id
+                 AND r.updated_at <= %(known_at)s)
+              OR EXISTS (
+               SELECT FROM memory_versions AS r
+               WHERE r.tenant_id = %(tenant_id)s AND r.user_id = %(user_id)s
+                 AND r.memory_id = o.memory_id AND r.superseded_by = w.memory_id
+                 AND r.known_from <= %(known_at)s AND r.known_to > %(known_at)s)
+           ORDER BY o.place)
+       END,
+       w.version, t.job_id, coalesce(a.access_count, 0), a.last_accessed_at, t.sealed,
+"""
+    + SOURCES_AND_ENTITIES
+    + """FROM wanted AS w
+JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.memory_id = w.memory_id
+CROSS JOIN LATERAL (
+    SELECT m.type, m.content, m.detail, m.confidence, m.origin, m.tags, m.keywords, m.context,
+           m.metadata, m.sensitive, m.valid_from, m.valid_to, m.superseded_by, m.supersedes,
+           m.job_id, m.updated_at AS known_from, m.sealed
+    WHERE m.version = w.version
+    UNION ALL
+    SELECT v.type, v.content, v.detail, v.confidence, v.origin, v.tags, v.keywords, v.context,
+           v.metadata, v.sensitive, v.valid_from, v.valid_to, v.superseded_by, v.supersedes,
+           v.job_id, v.known_from, v.sealed
+    FROM memory_versions AS v
+    WHERE v.tenant_id = m.tenant_id AND v.user_id = m.user_id AND v.memory_id = m.memory_id
+      AND v.version = w.version
+) AS t
+LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
+     AND a.memory_id = m.memory_id
+ORDER BY w.place
+"""
+)
+
+_BY_IDS = (
+    AMONG_THESE
+    + """, wanted AS (
+    SELECT seen.*, named.place
+    FROM unnest(%(memory_ids)s::uuid[]) WITH ORDINALITY AS named (memory_id, place)
+    JOIN seen USING (memory_id)
+)
+"""
+    + _WHOLE
+)
+
+_TOP = (
+    AT_THE_MOMENT
+    + """, wanted AS (
+    SELECT m.*, row_number() OVER (
+               ORDER BY CASE WHEN %(newest)s THEN 0 ELSE m.importance END DESC,
+                        m.created_at DESC, m.memory_id DESC) AS place
+    FROM seen AS m
+"""
+    + LET_THROUGH
+    + """
+    ORDER BY place
+    LIMIT %(limit)s
+)
+"""
+    + _WHOLE
+)
+
+# The orders and their keys are those of lists of the present (`memories.page`).
+_PAGE = (
+    AT_THE_MOMENT
+    + """, listed AS MATERIALIZED (
+    SELECT m.memory_id,
+           (CASE %(order_by)s
+                WHEN 'importance' THEN to_char(m.importance, 'FM0.0000000000')
+                WHEN 'usefulness' THEN to_char(m.importance, 'FM0.0000000000') || to_char(
+                     coalesce(a.last_accessed_at, m.created_at) AT TIME ZONE 'UTC',
+                     'YYYY-MM-DD"T"HH24:MI:SS.US')
+                WHEN 'last_accessed_at' THEN to_char(
+                     coalesce(a.last_accessed_at, m.created_at) AT TIME ZONE 'UTC',
+                     'YYYY-MM-DD"T"HH24:MI:SS.US')
+                ELSE to_char(m.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US')
+            END) COLLATE "C" AS sort_key
+    FROM seen AS m
+    LEFT JOIN memory_access AS a ON a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s
+         AND a.memory_id = m.memory_id
+"""
+    + LET_THROUGH
+    + """
+)
+SELECT memory_id, sort_key, (SELECT count(*) FROM listed)
+FROM listed
+WHERE %(after_key)s::text IS NULL OR (sort_key, memory_id) < (%(after_key)s, %(after_id)s::uuid)
+ORDER BY sort_key DESC, memory_id DESC
+LIMIT %(limit)s
+"""
+)
+
+
+def whole(scope: Scope, moment: Moment, memory_ids: Sequence[UUID]) -> Statement[list[Memory]]:
+    """Whole memories as they stood at `moment`, in the order of their ids.
+
+    Ids that are not the user's, that were not known or did not hold then, and that are forgotten
+    now are left out. `access_count`, `last_accessed_at`, sources and entities are those of now.
+    """
+    return _statement(_BY_IDS, scope, moment, whole_memories, memory_ids=Uuids(memory_ids))
+
+
+def top(scope: Scope, moment: Moment, *, limit: int, newest_first: bool) -> Statement[list[Memory]]:
+    """What was current at `moment`, whole: by importance, then the newest, or the newest alone."""
+    return _statement(
+        _TOP,
+        scope,
+        moment,
+        whole_memories,
+        **Filters().parameters(),
+        limit=limit,
+        newest=newest_first,
+    )
+
+
+def page(
+    scope: Scope,
+    moment: Moment,
+    filters: Filters,
+    *,
+    order_by: str,
+    after: tuple[str, str] | None,
+    limit: int,
+) -> Statement[Page]:
+    """A page of the memories that passed `filters` at `moment`; `whole` reads them.
+
+    `only_current` of the filters leaves out what had expired at the moment.
+    """
+    return _statement(
+        _PAGE,
+        scope,
+        moment,
+        lambda rows: Page(rows, limit),
+        **filters.parameters(),
+        order_by=order_by,
+        after_key=after[0] if after else None,
+        after_id=after[1] if after else None,
+        limit=limit + 1,
+    )
+
+
+def _statement(
+    sql: str, scope: Scope, moment: Moment, read: Callable[[Rows], Answer], **values: Any
+) -> Statement[Answer]:
+    return Statement(
+        sql,
+        {
+            "tenant_id": scope.tenant_id,
+            "user_id": scope.user_id,
+            **moment.parameters(),
+            **values,
+        },
+        read,
+        planned_anew=True,
+    )

@@ -1,0 +1,157 @@
+"""The memories that may answer a question about another time.
+
+The legs are those of a search of the present (`memory_candidates.among_filtered`), over the state
+of the memories at a `Moment`. Vectors and the keyword index are kept of present wordings only. A
+memory that had other words then has the vector of its present ones, which is near for most
+rewordings and not exact; its old words come along, to be counted by whoever ranks (`search.past`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from pgvector import HalfVector
+
+from hitherto_retrieval.storage.candidate import Candidate
+from hitherto_retrieval.storage.filters import LET_THROUGH, Filters
+from hitherto_retrieval.storage.memory_candidates import (
+    COSINE,
+    ENTITIES_MENTIONED,
+    LEGS_OF_ALLOWED,
+    SOURCE_COSINE,
+    Sought,
+)
+from hitherto_retrieval.storage.moment import AT_THE_MOMENT, Moment
+from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_shared.database.arrays import Integers, Uuids
+from hitherto_shared.models import Scope
+
+OLD_WORDINGS = 1_000
+"""How many memories that had other words are read to count a question's words in them.
+
+Those nearest by their present vectors go first, then the most important.
+"""
+
+_CANDIDATES = (
+    AT_THE_MOMENT
+    + """, allowed AS MATERIALIZED (
+    SELECT m.memory_id, m.version, m.importance, m.created_at, m.valid_from, m.conversation_id,
+           CASE WHEN m.version >= m.text_version THEN m.lexical_no END AS lexical_no,
+           CASE WHEN m.version >= m.text_version
+                THEN (SELECT %(places)s::int[])[m.lexical_no] END AS place,"""
+    + COSINE
+    + ","
+    + ENTITIES_MENTIONED
+    + """
+    FROM seen AS m
+"""
+    + LET_THROUGH
+    + """
+), """
+    + LEGS_OF_ALLOWED
+    + """), reworded AS (
+    SELECT * FROM allowed
+    WHERE lexical_no IS NULL
+    ORDER BY cosine DESC NULLS LAST, importance DESC, created_at DESC
+    LIMIT %(old_wordings)s
+)
+SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
+       m.cosine, CASE WHEN m.lexical_no IS NOT NULL THEN"""
+    + SOURCE_COSINE
+    + """ END,
+       m.entities, concat_ws(E'\\n', v.content, v.keywords),
+       m.memory_id IN (SELECT memory_id FROM pool)
+FROM (SELECT * FROM pool UNION SELECT * FROM reworded) AS m
+LEFT JOIN LATERAL (
+    SELECT r.content, array_to_string(r.keywords, E'\\n') AS keywords
+    FROM memory_versions AS r
+    WHERE m.lexical_no IS NULL AND r.tenant_id = %(tenant_id)s AND r.user_id = %(user_id)s
+      AND r.memory_id = m.memory_id AND r.version = m.version
+    LIMIT 1
+) AS v ON true
+"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PastCandidate:
+    """A memory that may be an answer, as it stood at a moment.
+
+    Attributes:
+        candidate: With the keyword score 0 where the words have changed since.
+        old_words: What it said then, with its keywords; empty where it says the same today.
+        chosen: A leg brought it in; otherwise it is here for its old words only.
+    """
+
+    candidate: Candidate
+    old_words: str
+    chosen: bool
+
+
+def candidates(
+    scope: Scope, sought: Sought, moment: Moment, filters: Filters
+) -> Statement[list[PastCandidate]]:
+    """Candidates among what `filters` let through at `moment`; `search.past` finishes them.
+
+    Args:
+        scope: Whose.
+        sought: What the legs look for; entities are those that the memories mention now.
+        moment: When.
+        filters: Which memories count, by their state at the moment.
+    """
+    vector = sought.vector
+    return Statement(
+        _CANDIDATES,
+        {
+            "tenant_id": scope.tenant_id,
+            "user_id": scope.user_id,
+            **moment.parameters(),
+            **filters.parameters(),
+            "vector": None if vector is None else HalfVector(np.asarray(vector)),
+            "model": sought.model,
+            "places": Integers(sought.bm25.places()),
+            "entity_ids": Uuids(sought.entity_ids),
+            "since": sought.since,
+            "until": sought.until,
+            "newest": sought.newest,
+            "wanted": sought.wanted,
+            "with_source": sought.with_source,
+            "old_wordings": OLD_WORDINGS,
+        },
+        lambda rows: _candidates(rows, sought),
+    )
+
+
+def _candidates(rows: Rows, sought: Sought) -> list[PastCandidate]:
+    newest: set[UUID] = set()
+    if sought.newest:
+        by_time = sorted((row for row in rows if row[10]), key=_time_and_key, reverse=True)
+        newest = {row[0] for row in by_time[: sought.newest]}
+    bm25 = sought.bm25.of_each([-1 if row[5] is None else row[5] for row in rows])
+    return [
+        PastCandidate(
+            Candidate(
+                kind="memory",
+                key=row[0],
+                importance=row[1],
+                created_at=row[2],
+                happened_at=row[3],
+                conversation_id=row[4],
+                bm25=words,
+                cosine=row[6],
+                source_cosine=row[7],
+                entities=row[8],
+                most_recent=row[0] in newest,
+            ),
+            old_words=row[9],
+            chosen=row[10],
+        )
+        for row, words in zip(rows, bm25, strict=True)
+    ]
+
+
+def _time_and_key(row: tuple[Any, ...]) -> tuple[Any, UUID]:
+    return row[3], row[0]

@@ -1,0 +1,119 @@
+"""What stood around the memories at another time: profile, summaries, entities.
+
+Only profiles have versions. Of the others there is what they are now: what was written or said
+later is left out, since it would tell of a time that was still to come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from hitherto_retrieval.storage.moment import Moment
+from hitherto_retrieval.storage.statement import Statement
+from hitherto_shared.database.arrays import Texts
+from hitherto_shared.models import Entity, Profile, Scope, Summary
+
+_PROFILE = """
+SELECT v.profile, v.version, v.recorded_at,
+       CASE WHEN p.last_extracted_at <= %(known_at)s THEN p.last_extracted_at END,
+       v.sealed
+FROM profile_versions AS v
+JOIN profiles AS p USING (tenant_id, user_id)
+WHERE v.tenant_id = %(tenant_id)s AND v.user_id = %(user_id)s AND v.recorded_at <= %(known_at)s
+ORDER BY v.version DESC
+LIMIT 1
+"""
+
+_CONVERSATIONS = """
+SELECT s.conversation_id, s.user_id, s.title, s.summary, s.outcome,
+       (SELECT count(*) FROM messages AS m
+        WHERE m.tenant_id = s.tenant_id AND m.user_id = s.user_id
+          AND m.conversation_id = s.conversation_id),
+       s.created_at, s.updated_at, s.key_topics, s.technical_topics, s.followup_suggestions,
+       c.last_said_at, s.sealed
+FROM conversation_summaries AS s
+JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
+     AND c.conversation_id = s.conversation_id
+WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+  AND (%(known_at)s::timestamptz IS NULL OR s.updated_at <= %(known_at)s)
+  AND (%(as_of)s::timestamptz IS NULL OR c.last_said_at <= %(as_of)s)
+ORDER BY (s.conversation_id = %(first)s) DESC, c.last_said_at DESC NULLS LAST,
+         s.conversation_id DESC
+LIMIT %(limit)s
+"""
+
+_ENTITIES = """
+SELECT entity_id, name, type, mention_count, aliases, metadata
+FROM entities
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
+  AND created_at <= %(known_at)s
+ORDER BY (name_key = ANY(%(named)s) OR EXISTS (
+             SELECT FROM unnest(aliases) AS alias WHERE lower(alias) = ANY(%(named)s))) DESC,
+         mention_count DESC, name, entity_id
+LIMIT %(limit)s
+"""
+
+
+def profile(scope: Scope, known_at: datetime) -> Statement[Profile | None]:
+    """The version of the user's profile that was known then, or None if there was none yet.
+
+    When a conversation was last looked at is told only if that was before.
+    """
+    return Statement(
+        _PROFILE,
+        {**_of(scope), "known_at": known_at},
+        lambda rows: _profile(scope.user_id, rows[0]) if rows else None,
+    )
+
+
+def conversations(
+    scope: Scope, moment: Moment, *, first: str | None, limit: int
+) -> Statement[list[Summary]]:
+    """Summaries that stood as they are at `moment`, those active last first, `first` before them.
+
+    A summary that was rewritten after `known_at`, or of a conversation that went on after `as_of`,
+    is left out.
+    """
+    return Statement(
+        _CONVERSATIONS,
+        {**_of(scope), **moment.parameters(), "first": first, "limit": limit},
+        lambda rows: [Summary(*row) for row in rows],
+        planned_anew=True,
+    )
+
+
+def entities(
+    scope: Scope, known_at: datetime, *, named: Sequence[str], limit: int
+) -> Statement[list[Entity]]:
+    """The entities known by then, those named first, with the mentions of now."""
+    return Statement(
+        _ENTITIES,
+        {**_of(scope), "known_at": known_at, "named": Texts(named), "limit": limit},
+        lambda rows: [Entity(*row) for row in rows],
+        planned_anew=True,
+    )
+
+
+def _profile(user_id: str, row: tuple[Any, ...]) -> Profile:
+    content: Mapping[str, Any] = row[0]
+    return Profile(
+        user_id,
+        department=content.get("department", ""),
+        summary=content.get("summary", ""),
+        current_projects=content.get("current_projects", ()),
+        preferences=content.get("preferences", {}),
+        frequent_intents=content.get("frequent_intents", ()),
+        access_level=content.get("access_level", "standard"),
+        facts=content.get("facts", {}),
+        metadata=content.get("metadata", {}),
+        version=row[1],
+        updated_at=row[2],
+        last_extracted_at=row[3],
+        sealed=row[4],
+    )
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -1,0 +1,266 @@
+"""Reading what is known around memories: profiles, entities, the keyword index."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_shared.database.arrays import Texts
+from hitherto_shared.models import Entity, Preference, Profile, Scope
+from hitherto_shared.text.bm25 import Statistics, TermPostings
+from hitherto_shared.text.normalise import fold
+
+# One row always: the model in force counts for people nobody has heard of as well.
+_USER = """
+SELECT u.user_id IS NOT NULL, u.memory_enabled, u.time_zone, u.erased_at IS NOT NULL,
+       coalesce(u.lexical_documents, 0), coalesce(u.lexical_terms, 0), e.model, e.dimensions,
+       u.encrypt_sensitive IS NOT NULL
+FROM (SELECT %(tenant_id)s::text AS tenant_id, %(user_id)s::text AS user_id) AS asked
+LEFT JOIN users AS u ON u.tenant_id = asked.tenant_id AND u.user_id = asked.user_id
+LEFT JOIN embedding_models AS e ON e.active
+"""
+
+# The same, with what the question's words and names lead to: a row for each segment of postings, at
+# least one. One statement, because each costs its way through the driver as well.
+_LOOKUP = """
+SELECT u.user_id IS NOT NULL, u.memory_enabled, u.time_zone, u.erased_at IS NOT NULL,
+       coalesce(u.lexical_documents, 0), coalesce(u.lexical_terms, 0), e.model, e.dimensions,
+       u.encrypt_sensitive IS NOT NULL,
+       p.term, p.lexical_nos, p.frequencies, p.lengths,
+       (SELECT jsonb_agg(jsonb_build_array(
+                   named.entity_id, named.name, named.type, named.mention_count, named.aliases,
+                   named.metadata))
+        FROM (SELECT entity_id, name, type, mention_count, aliases, metadata
+              FROM entities
+              WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
+                AND (name_key = ANY(%(named)s) OR aliases <> '{}' AND EXISTS (
+                      SELECT FROM unnest(aliases) AS alias WHERE lower(alias) = ANY(%(named)s)))
+              ORDER BY mention_count DESC, name, entity_id
+              LIMIT 20) AS named)
+FROM (SELECT %(tenant_id)s::text AS tenant_id, %(user_id)s::text AS user_id) AS asked
+LEFT JOIN users AS u ON u.tenant_id = asked.tenant_id AND u.user_id = asked.user_id
+LEFT JOIN embedding_models AS e ON e.active
+LEFT JOIN postings AS p ON p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s
+     AND p.term = ANY(%(terms)s)
+"""
+
+_PROFILE = """
+SELECT department, summary, current_projects, preferences, frequent_intents, access_level, facts,
+       metadata, version, last_extracted_at, updated_at, sealed
+FROM profiles
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+_PREFERENCES = """
+SELECT type, key, value, confidence, observations, updated_at
+FROM preferences
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+ORDER BY confidence DESC, type, key
+"""
+
+# Those that a question names, by name or alias, come first.
+_KNOWN = """
+SELECT entity_id, name, type, mention_count, aliases, metadata
+FROM entities
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
+ORDER BY (name_key = ANY(%(named)s) OR EXISTS (
+             SELECT FROM unnest(aliases) AS alias WHERE lower(alias) = ANY(%(named)s))) DESC,
+         mention_count DESC, name, entity_id
+LIMIT %(limit)s
+"""
+
+# By a part of the name or of an alias, both compared without case and diacritics. Aliases are
+# stored as they were written: they are folded here, as `fold` does it.
+_FIND = r"""
+SELECT entity_id, name, type, mention_count, aliases, metadata
+FROM entities
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
+  AND (%(type)s::text IS NULL OR type = %(type)s)
+  AND (%(key)s = '' OR strpos(name_key, %(key)s) > 0
+       OR EXISTS (SELECT FROM unnest(aliases) AS alias
+                  WHERE strpos(lower(alias), %(lower)s) > 0
+                     OR strpos(regexp_replace(normalize(translate(lower(alias), 'đ', 'd'), NFD),
+                                              '[\u0300-\u036f]', '', 'g'), %(key)s) > 0))
+ORDER BY mention_count DESC, name, entity_id
+LIMIT %(limit)s
+"""
+
+# Across users of one tenant: those whose memory is not switched off.
+_PROFILE_PAGE = """
+SELECT p.user_id, p.department, p.summary, p.current_projects, p.preferences, p.frequent_intents,
+       p.access_level, p.facts, p.metadata, p.version, p.last_extracted_at, p.updated_at,
+       p.sealed
+FROM profiles AS p
+JOIN users AS u ON u.tenant_id = p.tenant_id AND u.user_id = p.user_id
+WHERE p.tenant_id = %(tenant_id)s AND u.erased_at IS NULL
+  AND coalesce(u.memory_enabled, %(memory_enabled)s) AND (%(with_sealed)s OR p.sealed IS NULL)
+  AND (%(departments)s::text[] IS NULL OR p.user_id = ANY(%(listed)s::text[])
+       OR (p.department <> '' AND p.department = ANY(%(departments)s)))
+  AND (%(department)s::text IS NULL OR p.department = %(department)s)
+  AND (%(after)s::text IS NULL OR p.user_id > %(after)s)
+ORDER BY p.user_id
+LIMIT %(limit)s
+"""
+
+_PROFILE_COUNT = """
+SELECT count(*)
+FROM profiles AS p
+JOIN users AS u ON u.tenant_id = p.tenant_id AND u.user_id = p.user_id
+WHERE p.tenant_id = %(tenant_id)s AND u.erased_at IS NULL
+  AND coalesce(u.memory_enabled, %(memory_enabled)s) AND (%(with_sealed)s OR p.sealed IS NULL)
+  AND (%(departments)s::text[] IS NULL OR p.user_id = ANY(%(listed)s::text[])
+       OR (p.department <> '' AND p.department = ANY(%(departments)s)))
+  AND (%(department)s::text IS NULL OR p.department = %(department)s)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class UserState:
+    """What a read needs to know before it starts: of the user, and which model's vectors count.
+
+    `known` is False for somebody never heard of; `active_model` is its name and dimensions, None
+    before the first memory of the deployment. `may_be_sealed` is False where nothing of the user
+    can be sealed: whether to encrypt was never decided.
+    """
+
+    known: bool
+    memory_enabled: bool | None
+    time_zone: str | None
+    erased: bool
+    statistics: Statistics
+    active_model: tuple[str, int] | None
+    may_be_sealed: bool = False
+
+
+def user(scope: Scope) -> Statement[UserState]:
+    """The user's switches and index statistics, and the model in force."""
+    return Statement(_USER, _of(scope), _user)
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What a search knows before it has a vector.
+
+    Attributes:
+        user: The user's switches and index statistics, and the model in force.
+        postings: What the keyword index of memories holds of the question's terms.
+        entities: What the question names, most mentioned first.
+    """
+
+    user: UserState
+    postings: Sequence[TermPostings]
+    entities: Sequence[Entity]
+
+
+def lookup(scope: Scope, *, terms: Sequence[str], named: Sequence[str]) -> Statement[Lookup]:
+    """All that a question's words and names lead to, with the state of the user."""
+    return Statement(_LOOKUP, {**_of(scope), "terms": Texts(terms), "named": Texts(named)}, _lookup)
+
+
+def preferences(scope: Scope) -> Statement[list[Preference]]:
+    """What was learnt from the user's behaviour, the surest first."""
+    return Statement(_PREFERENCES, _of(scope), lambda rows: [Preference(*row) for row in rows])
+
+
+def profile(scope: Scope) -> Statement[Profile | None]:
+    """The user's profile, or None."""
+    return Statement(
+        _PROFILE, _of(scope), lambda rows: Profile(scope.user_id, *rows[0]) if rows else None
+    )
+
+
+class ProfilePage:
+    """Which of a tenant's profiles a list shows.
+
+    Of `departments` (None: of everybody) and those `listed` by their ids, those in `department`;
+    without `with_sealed` none that is sealed.
+    """
+
+    def __init__(
+        self,
+        tenant_id: str,
+        *,
+        listed: Collection[str],
+        departments: Collection[str] | None,
+        department: str | None,
+        memory_enabled: bool,
+        after: str | None,
+        limit: int,
+        with_sealed: bool = True,
+    ) -> None:
+        self._limit = limit
+        self._values = {
+            "tenant_id": tenant_id,
+            "listed": list(listed),
+            "departments": None if departments is None else list(departments),
+            "department": department,
+            "memory_enabled": memory_enabled,
+            "after": after,
+            "limit": limit + 1,
+            "with_sealed": with_sealed,
+        }
+
+    def shown(self) -> Statement[tuple[list[Profile], str | None]]:
+        """The page by user, and where the next one starts."""
+        return Statement(_PROFILE_PAGE, self._values, self._read, planned_anew=True)
+
+    def total(self) -> Statement[int]:
+        """How many there are on all pages."""
+        return Statement(
+            _PROFILE_COUNT, self._values, lambda rows: int(rows[0][0]), planned_anew=True
+        )
+
+    def _read(self, rows: Rows) -> tuple[list[Profile], str | None]:
+        found = [Profile(*row) for row in rows]
+        following = found[self._limit - 1].user_id if len(found) > self._limit else None
+        return found[: self._limit], following
+
+
+def find_entities(
+    scope: Scope, *, name: str, type: str | None, limit: int
+) -> Statement[list[Entity]]:
+    """Entities by a part of a name or alias, those mentioned most first; all without a name."""
+    return Statement(
+        _FIND,
+        {**_of(scope), "key": fold(name), "lower": name.lower(), "type": type, "limit": limit},
+        _entities,
+        planned_anew=True,
+    )
+
+
+def known_entities(scope: Scope, *, named: Sequence[str], limit: int) -> Statement[list[Entity]]:
+    """The entities mentioned most, after those that have one of the names."""
+    return Statement(_KNOWN, {**_of(scope), "named": Texts(named), "limit": limit}, _entities)
+
+
+def _lookup(rows: Rows) -> Lookup:
+    first = rows[0]
+    return Lookup(
+        _user([first]),
+        [TermPostings(*row[9:13]) for row in rows if row[9] is not None],
+        [Entity(UUID(found[0]), *found[1:]) for found in first[13] or ()],
+    )
+
+
+def _user(rows: Rows) -> UserState:
+    row = rows[0]
+    return UserState(
+        known=row[0],
+        memory_enabled=row[1],
+        time_zone=row[2],
+        erased=row[3],
+        statistics=Statistics(row[4], row[5]),
+        active_model=None if row[6] is None else (row[6], row[7]),
+        may_be_sealed=row[8],
+    )
+
+
+def _entities(rows: Rows) -> list[Entity]:
+    return [Entity(*row) for row in rows]
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

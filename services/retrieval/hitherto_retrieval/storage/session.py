@@ -1,0 +1,37 @@
+"""What every connection of this service is set to before its first statement."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from psycopg.types.json import set_json_loads
+
+from hitherto_shared.database.arrays import register_arrays
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.startup import configure_vectors
+
+
+async def prepare_counting(connection: Connection) -> None:
+    """Long lists of what was told go to Postgres in its own form."""
+    register_arrays(connection)
+
+
+async def prepare_session(connection: Connection) -> None:
+    """For reading: binary vectors, and one plan per statement.
+
+    Left to itself, Postgres plans a statement anew for each user and set of filters as long as that
+    looks cheaper, which costs up to a millisecond each time. It also believes that a user whom its
+    statistics do not know has a single row, and then joins thousands of rows by nested loops; the
+    plan for nobody in particular counts on an average user. Statements whose best plan does depend
+    on their parameters say so (`Statement.planned_anew`).
+    """
+    await configure_vectors(connection)
+    register_arrays(connection)
+    set_json_loads(_loads, connection)
+    await connection.execute("SET plan_cache_mode = force_generic_plan")
+
+
+def _loads(data: str | bytes) -> Any:
+    """JSON read; every second value of a memory is an empty object."""
+    return {} if data == b"{}" else json.loads(data)

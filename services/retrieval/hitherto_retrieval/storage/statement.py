@@ -1,0 +1,99 @@
+"""A statement with its parameters and the meaning of its rows; many travel in one round trip.
+
+Storage modules make statements, `ask` sends them. What a read needs at the same moment goes in one
+pipeline, however many tables it lies in: five statements then cost one way to the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, Generic, TypeVar
+
+from hitherto_shared.database.pool import Connection
+
+_PLAN_ANEW = "SET LOCAL plan_cache_mode = force_custom_plan"
+
+Answer = TypeVar("Answer")
+Other = TypeVar("Other")
+Rows = Sequence[tuple[Any, ...]]
+
+
+class Statement(Generic[Answer]):
+    """One question to the database.
+
+    Args:
+        sql: Named parameters, `%(name)s`.
+        parameters: Their values.
+        read: The meaning of the rows.
+        planned_anew: True for a statement whose best plan depends on its parameters. Others get one
+            plan per connection, which saves the time of planning at every call.
+    """
+
+    def __init__(
+        self,
+        sql: str,
+        parameters: Mapping[str, Any],
+        read: Callable[[Rows], Answer],
+        *,
+        planned_anew: bool = False,
+    ) -> None:
+        self.sql = sql
+        self.parameters = parameters
+        self.read = read
+        self.planned_anew = planned_anew
+        self._rows: Rows | None = None
+        self._answer: list[Answer] = []
+
+    @property
+    def answer(self) -> Answer:
+        """What the rows mean, made out once; asked for after `ask`."""
+        assert self._rows is not None, "the statement was not asked yet"
+        if not self._answer:
+            self._answer.append(self.read(self._rows))
+        return self._answer[0]
+
+    def meaning(self, further: Callable[[Answer], Other]) -> Statement[Other]:
+        """The same question, with its answer put into another form."""
+        read = self.read
+        return Statement(
+            self.sql,
+            self.parameters,
+            lambda rows: further(read(rows)),
+            planned_anew=self.planned_anew,
+        )
+
+    def answered(self, rows: Rows) -> None:
+        """Take the rows; those of a repeated read replace the earlier ones."""
+        self._rows = rows
+        self._answer.clear()
+
+
+async def ask(connection: Connection, *statements: Statement[Any]) -> None:
+    """Put statements to the database in one round trip; their answers stand in them afterwards.
+
+    Nothing to ask is no round trip.
+    """
+    if not statements:
+        return
+    if len(statements) == 1 and not statements[0].planned_anew:
+        cursor = await _send(connection, statements[0])
+        statements[0].answered(await cursor.fetchall())
+        return
+    async with connection.pipeline(), AsyncExitStack() as stack:
+        if any(statement.planned_anew for statement in statements):
+            await stack.enter_async_context(connection.transaction())
+            await connection.execute(_PLAN_ANEW)
+        cursors = [await _send(connection, statement) for statement in statements]
+    for statement, cursor in zip(statements, cursors, strict=True):
+        statement.answered(await cursor.fetchall())
+
+
+async def answer_of(connection: Connection, statement: Statement[Answer]) -> Answer:
+    """The answer to one statement."""
+    await ask(connection, statement)
+    return statement.answer
+
+
+async def _send(connection: Connection, statement: Statement[Any]) -> Any:
+    return await connection.cursor(binary=True).execute(statement.sql, statement.parameters)

@@ -1,0 +1,151 @@
+"""Summaries of conversations that may answer a question, with the features rankings add up.
+
+Two legs bring them in, the nearest by vector and the best by words. A vector of an earlier wording
+is none.
+"""
+
+from __future__ import annotations
+
+from hitherto_retrieval.storage.candidate import Candidate
+from hitherto_retrieval.storage.passage_filters import (
+    SAID_OF_ENTITY,
+    PassageFilters,
+    compared,
+    of,
+)
+from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_shared.database.arrays import Integers
+from hitherto_shared.embeddings.protocol import Vector
+from hitherto_shared.models import Scope
+from hitherto_shared.text.bm25 import Scores
+
+# Vectors of earlier wordings are left out before the nearest are taken, not after: they would
+# stand in the way of others.
+_AMONG_ALL = """
+WITH nearest AS (
+    SELECT e.conversation_id
+    FROM summary_embeddings AS e
+    JOIN conversation_summaries AS s ON s.tenant_id = e.tenant_id AND s.user_id = e.user_id
+         AND s.conversation_id = e.conversation_id AND s.text_version = e.text_version
+    WHERE %(vector)s::halfvec IS NOT NULL
+      AND e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.model = %(model)s
+    ORDER BY e.embedding <#> %(vector)s::halfvec, e.conversation_id DESC
+    LIMIT %(wanted)s
+), pool AS (
+    SELECT conversation_id FROM nearest
+    UNION
+    SELECT s.conversation_id
+    FROM unnest(%(lexical_nos)s::int[]) AS l (lexical_no)
+    JOIN conversation_summaries AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+         AND s.lexical_no = l.lexical_no AND s.lexical_no IS NOT NULL
+)
+"""
+
+_AMONG_FILTERED = (
+    """
+WITH allowed AS MATERIALIZED (
+    SELECT s.conversation_id, s.lexical_no, e.embedding <#> %(vector)s::halfvec AS distance
+    FROM conversation_summaries AS s
+    JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
+         AND c.conversation_id = s.conversation_id
+    LEFT JOIN summary_embeddings AS e ON e.tenant_id = s.tenant_id AND e.user_id = s.user_id
+         AND e.conversation_id = s.conversation_id AND e.model = %(model)s
+         AND e.text_version = s.text_version
+    WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+      AND (%(conversation_id)s::text IS NULL OR s.conversation_id = %(conversation_id)s)
+      AND (%(created_after)s::timestamptz IS NULL
+           OR coalesce(c.last_said_at, s.created_at) >= %(created_after)s)
+      AND (%(created_before)s::timestamptz IS NULL
+           OR coalesce(c.last_said_at, s.created_at) < %(created_before)s)
+      AND (%(stored_by)s::timestamptz IS NULL OR s.updated_at <= %(stored_by)s)
+      AND %(metadata)s::jsonb IS NULL
+      AND (%(entity_names)s::text[] IS NULL OR s.conversation_id IN (
+            SELECT said.conversation_id FROM ("""
+    + SAID_OF_ENTITY
+    + """) AS said))
+), pool AS (
+    (SELECT conversation_id FROM allowed
+     WHERE distance IS NOT NULL
+     ORDER BY distance, conversation_id DESC
+     LIMIT %(wanted)s)
+    UNION
+    (SELECT a.conversation_id
+     FROM unnest(%(lexical_nos)s::int[]) WITH ORDINALITY AS l (lexical_no, place)
+     JOIN allowed AS a ON a.lexical_no = l.lexical_no
+     ORDER BY l.place
+     LIMIT %(wanted)s)
+)
+"""
+)
+
+_FEATURES = """
+SELECT coalesce(s.lexical_no, 0), s.conversation_id, coalesce(c.last_said_at, s.created_at),
+       s.created_at, -(e.embedding <#> %(vector)s::halfvec),
+       CASE WHEN %(with_words)s THEN concat_ws(E'\\n', s.title, nullif(s.summary, '')) ELSE '' END
+FROM pool AS p
+JOIN conversation_summaries AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+     AND s.conversation_id = p.conversation_id
+JOIN conversations AS c ON c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+     AND c.conversation_id = p.conversation_id
+LEFT JOIN summary_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+     AND e.conversation_id = s.conversation_id AND e.model = %(model)s
+     AND e.text_version = s.text_version
+"""
+
+_ALL = _AMONG_ALL + _FEATURES
+_FILTERED = _AMONG_FILTERED + _FEATURES
+
+
+def find(
+    scope: Scope,
+    filters: PassageFilters,
+    *,
+    vector: Vector | None,
+    model: str,
+    bm25: Scores,
+    wanted: int,
+    with_words: bool = False,
+) -> Statement[list[Candidate]]:
+    """Summaries near to a question or with words of it, in no order.
+
+    Args:
+        scope: Whose.
+        filters: Which conversations count.
+        vector: The question as a unit vector of `model`; None finds by words only.
+        model: Name of the model in force.
+        bm25: Score of every summary that has a word of the question, by its number in the index.
+        wanted: How many each leg brings in, at most.
+        with_words: Whether `Candidate.words` is to hold title and summary, a line between them.
+    """
+    everything = filters.all_that_was_said
+    return Statement(
+        _ALL if everything else _FILTERED,
+        {
+            **of(scope),
+            **compared(vector, model),
+            **({} if everything else filters.parameters()),
+            "lexical_nos": Integers(bm25.best(wanted if everything else len(bm25))),
+            "wanted": wanted,
+            "with_words": with_words,
+        },
+        lambda rows: _candidates(rows, bm25),
+        planned_anew=not everything,
+    )
+
+
+def _candidates(rows: Rows, bm25: Scores) -> list[Candidate]:
+    return [
+        Candidate(
+            kind="summary",
+            key=conversation_id,
+            happened_at=happened_at,
+            created_at=created_at,
+            conversation_id=conversation_id,
+            bm25=score,
+            cosine=cosine,
+            words=words,
+        )
+        for score, (_, conversation_id, happened_at, created_at, cosine, words) in zip(
+            bm25.of_each([row[0] for row in rows]), rows, strict=True
+        )
+    ]

@@ -1,0 +1,66 @@
+"""Reading working memory: what is past its end, by the database's clock, is not there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_shared.models import PendingAction, Scope
+
+MAX_ACTIONS = 200
+"""A session with more open actions than this is nobody's work; one reply would not hold them."""
+
+_CONTEXT = """
+SELECT context
+FROM session_contexts
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND session_id = %(session_id)s
+  AND expires_at > clock_timestamp()
+"""
+
+_RECENT = """
+SELECT items
+FROM recent_items
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND expires_at > clock_timestamp()
+"""
+
+_ACTIONS = f"""
+SELECT action_id, session_id, type, params, description, state, result, created_at, expires_at
+FROM (SELECT *
+      FROM pending_actions
+      WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND session_id = %(session_id)s
+        AND state IN ('pending_confirmation', 'confirmed') AND expires_at > clock_timestamp()
+      ORDER BY created_at DESC, action_id DESC
+      LIMIT {MAX_ACTIONS}) AS newest
+ORDER BY created_at, action_id
+"""
+
+
+def context(scope: Scope, session_id: str) -> Statement[dict[str, Any]]:
+    """The free JSON of a session; empty if there is none."""
+    return Statement(_CONTEXT, _session(scope, session_id), _context)
+
+
+def recent_items(scope: Scope) -> Statement[list[dict[str, Any]]]:
+    """What was used last for the user, with `id` and `relevance`."""
+    return Statement(
+        _RECENT,
+        {"tenant_id": scope.tenant_id, "user_id": scope.user_id},
+        lambda rows: list(rows[0][0]) if rows else [],
+    )
+
+
+def open_actions(scope: Scope, session_id: str) -> Statement[list[PendingAction]]:
+    """The actions of a session that are not final, oldest first; of very many the newest."""
+    return Statement(
+        _ACTIONS,
+        _session(scope, session_id),
+        lambda rows: [PendingAction(*row) for row in rows],
+    )
+
+
+def _context(rows: Rows) -> dict[str, Any]:
+    return dict(rows[0][0]) if rows else {}
+
+
+def _session(scope: Scope, session_id: str) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "session_id": session_id}

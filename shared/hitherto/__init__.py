@@ -1,0 +1,1 @@
+"""The Hitherto contract: generated messages and stubs, one package per version."""

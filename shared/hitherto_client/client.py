@@ -1,0 +1,397 @@
+"""The client: both services behind one object, with helpers for the calls that matter most."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from hitherto.v1 import conversation_pb2, job_pb2
+from hitherto.v1 import extraction_service_pb2 as extraction_pb2
+from hitherto.v1 import retrieval_service_pb2 as retrieval_pb2
+from hitherto.v1.extraction_service_pb2_grpc import ExtractionServiceStub
+from hitherto.v1.maintenance_service_pb2_grpc import MaintenanceServiceStub
+from hitherto.v1.memory_service_pb2_grpc import MemoryServiceStub
+from hitherto.v1.privacy_service_pb2_grpc import PrivacyServiceStub
+from hitherto.v1.retrieval_service_pb2_grpc import RetrievalServiceStub
+from hitherto.v1.session_service_pb2_grpc import SessionServiceStub
+from hitherto_client.calls import Calls, Credential, Endpoint, RetryPolicy
+from hitherto_client.channel import CallingChannel, TlsFiles, open_channel
+from hitherto_client.errors import HithertoCallError, read_error
+from hitherto_client.methods.audit import AuditLog
+from hitherto_client.methods.conversations import Conversations
+from hitherto_client.methods.curation import Curation
+from hitherto_client.methods.documents import Documents
+from hitherto_client.methods.history import Histories
+from hitherto_client.methods.leaving import Leaving
+from hitherto_client.methods.sessions import Sessions
+from hitherto_client.methods.upkeep import Upkeep
+from hitherto_client.methods.user_control import UserControl
+from hitherto_client.watch import watch_job
+
+DEFAULT_RETRIEVAL = "127.0.0.1:50051"
+DEFAULT_EXTRACTION = "127.0.0.1:50052"
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a service answered the standard health check."""
+
+    service: str
+    address: str
+    serving: bool
+    status: str
+    """`SERVING`, `NOT_SERVING`, `UNKNOWN`, or the gRPC code of the failed check."""
+    seconds: float
+    """How long the check took."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnhancedPrompt:
+    """A prompt with, or for want of an answer without, what is known about the user."""
+
+    text: str
+    enhanced: bool
+    """True if `text` holds what is known; False if it is the base prompt as it was given."""
+    problem: str = ""
+    """Why nothing was added; empty if there was no error."""
+
+
+class HithertoClient(
+    AuditLog,
+    Conversations,
+    Curation,
+    Documents,
+    Histories,
+    Leaving,
+    Sessions,
+    Upkeep,
+    UserControl,
+):
+    """Calls both services; safe to share between threads, to be closed or used as a context.
+
+    What is not given comes from the environment: HITHERTO_RETRIEVAL_ADDRESS (127.0.0.1:50051),
+    HITHERTO_EXTRACTION_ADDRESS (127.0.0.1:50052), HITHERTO_API_KEY or
+    HITHERTO_TOKEN (none), HITHERTO_TLS_CA_FILE (none: no TLS), and
+    HITHERTO_TLS_CLIENT_CERTIFICATE_FILE with HITHERTO_TLS_CLIENT_KEY_FILE (none).
+
+    `retrieval`, `extraction`, `memories`, `sessions`, `maintenance` and `privacy` are the generated
+    stubs: every RPC of the contract is there. Each call carries a deadline, the credential, a
+    request id and, if it changes something, an idempotency key, is repeated where that is safe, and
+    ends with HithertoCallError. The methods are those stubs with fewer words; their `options` are
+    the further fields of the request.
+    """
+
+    def __init__(
+        self,
+        retrieval: str | None = None,
+        extraction: str | None = None,
+        *,
+        api_key: str | None = None,
+        token: str | Callable[[], str] | None = None,
+        tls_ca_file: str | os.PathLike[str] | None = None,
+        tls_certificate_file: str | os.PathLike[str] | None = None,
+        tls_key_file: str | os.PathLike[str] | None = None,
+        timeout: float | None = None,
+        retry: RetryPolicy | None = None,
+    ) -> None:
+        """Prepare the channels; they connect with the first call.
+
+        Args:
+            retrieval: `host:port` of the retrieval service.
+            extraction: `host:port` of the extraction service.
+            api_key: The key that `hitherto keys create` printed.
+            token: A JWT where the services take these, or what returns one: it is called for every
+                call, from any thread, so that it can hand out a new one before the old one ends.
+            tls_ca_file: PEM file with the authority that signed the services' certificates.
+            tls_certificate_file: PEM file with a certificate of one's own, where the services ask
+                callers for one.
+            tls_key_file: PEM file with its private key.
+            timeout: Seconds for every call, retries included. Unset: 10 for reads, 30 for writes.
+            retry: How failed calls are repeated.
+
+        Raises:
+            ValueError: The key, the token or a file for TLS is unusable, or there are both key and
+                token.
+        """
+        env = os.environ
+        self.retrieval_address = (
+            retrieval or env.get("HITHERTO_RETRIEVAL_ADDRESS") or DEFAULT_RETRIEVAL
+        )
+        self.extraction_address = (
+            extraction or env.get("HITHERTO_EXTRACTION_ADDRESS") or DEFAULT_EXTRACTION
+        )
+        if not (api_key or token):
+            api_key, token = env.get("HITHERTO_API_KEY"), env.get("HITHERTO_TOKEN")
+        credential = _credential(api_key, token)
+        tls = TlsFiles(
+            _path(tls_ca_file or env.get("HITHERTO_TLS_CA_FILE")),
+            _path(tls_certificate_file or env.get("HITHERTO_TLS_CLIENT_CERTIFICATE_FILE")),
+            _path(tls_key_file or env.get("HITHERTO_TLS_CLIENT_KEY_FILE")),
+        )
+        self._retry = retry or RetryPolicy()
+        self._timeout = timeout
+        self._channels: list[grpc.Channel] = []
+        self._health: dict[str, Any] = {}
+
+        def connect(service: str, address: str) -> grpc.Channel:
+            channel = open_channel(address, tls)
+            self._channels.append(channel)
+            # Straight on the channel: a check that is repeated would hide what it is to show.
+            self._health[service] = health_pb2_grpc.HealthStub(channel)
+            endpoint = Endpoint(service, address)
+            calls = Calls(endpoint, credential=credential, timeout=timeout, retry=self._retry)
+            return CallingChannel(channel, calls)
+
+        reads = connect("retrieval", self.retrieval_address)
+        writes = connect("extraction", self.extraction_address)
+        self.retrieval = RetrievalServiceStub(reads)
+        self.extraction = ExtractionServiceStub(writes)
+        self.memories = MemoryServiceStub(writes)
+        self.sessions = SessionServiceStub(writes)
+        self.maintenance = MaintenanceServiceStub(writes)
+        self.privacy = PrivacyServiceStub(writes)
+
+    def close(self) -> None:
+        """Close the channels; calls in flight, also those of other threads, end as cancelled."""
+        for channel in self._channels:
+            channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def submit_transcripts(
+        self,
+        transcripts: Iterable[conversation_pb2.Transcript],
+        *,
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> extraction_pb2.SubmitTranscriptsResponse:
+        """Hand over 1 to 100 transcripts; the reply names one job for each, in their order."""
+        request = extraction_pb2.SubmitTranscriptsRequest(
+            transcripts=transcripts, idempotency_key=idempotency_key
+        )
+        return self.extraction.SubmitTranscripts(request, timeout=timeout)
+
+    def append_messages(
+        self,
+        user_id: str,
+        conversation_id: str,
+        messages: Iterable[conversation_pb2.Message],
+        *,
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> extraction_pb2.AppendMessagesResponse:
+        """Add messages as a chat goes on."""
+        request = extraction_pb2.AppendMessagesRequest(
+            user_id=user_id,
+            conversation_id=conversation_id,
+            messages=messages,
+            idempotency_key=idempotency_key,
+        )
+        return self.extraction.AppendMessages(request, timeout=timeout)
+
+    def end_conversation(
+        self,
+        user_id: str,
+        conversation_id: str,
+        *,
+        idempotency_key: str = "",
+        timeout: float | None = None,
+    ) -> extraction_pb2.EndConversationResponse:
+        """Say that a conversation is over; the reply names the job that reads its last messages."""
+        request = extraction_pb2.EndConversationRequest(
+            user_id=user_id, conversation_id=conversation_id, idempotency_key=idempotency_key
+        )
+        return self.extraction.EndConversation(request, timeout=timeout)
+
+    def get_job(self, job_id: str, *, timeout: float | None = None) -> job_pb2.Job:
+        """The job as it is now."""
+        request = extraction_pb2.GetJobRequest(job_id=job_id)
+        return self.extraction.GetJob(request, timeout=timeout).job
+
+    def list_jobs(
+        self, *, timeout: float | None = None, **options: Any
+    ) -> extraction_pb2.ListJobsResponse:
+        """One page of jobs, newest first; `options` are fields of ListJobsRequest."""
+        return self.extraction.ListJobs(extraction_pb2.ListJobsRequest(**options), timeout=timeout)
+
+    def watch_job(self, job_id: str, *, timeout: float | None = None) -> Iterator[job_pb2.Job]:
+        """The job now and after every change, the final one last.
+
+        A stream that breaks off, as when the service restarts, is opened again.
+
+        Args:
+            job_id: The job.
+            timeout: Seconds until it must be final. Unset: however long it takes.
+
+        Raises:
+            HithertoCallError: The job is unknown, the service stays away, or time is up.
+        """
+        return watch_job(self.extraction, self._writes_at(), self._retry, job_id, timeout=timeout)
+
+    def retry_job(self, job_id: str, *, timeout: float | None = None) -> job_pb2.Job:
+        """Queue a DEAD or CANCELLED job again."""
+        request = extraction_pb2.RetryJobRequest(job_id=job_id)
+        return self.extraction.RetryJob(request, timeout=timeout).job
+
+    def cancel_job(self, job_id: str, *, timeout: float | None = None) -> job_pb2.Job:
+        """Give up a job that is not final."""
+        request = extraction_pb2.CancelJobRequest(job_id=job_id)
+        return self.extraction.CancelJob(request, timeout=timeout).job
+
+    def get_context(
+        self, user_id: str, query: str = "", *, timeout: float | None = None, **options: Any
+    ) -> retrieval_pb2.GetContextResponse:
+        """What an assistant should know before it answers `query`.
+
+        `options` are fields of GetContextRequest: `scopes`, `max_relevant`, `conversation_id`,
+        `as_of` and so on. Times may be given as datetime (a naive one is UTC).
+        """
+        request = retrieval_pb2.GetContextRequest(user_id=user_id, query=query, **options)
+        return self.retrieval.GetContext(request, timeout=timeout)
+
+    def enhance_prompt(
+        self, base: str, user_id: str, query: str = "", *, timeout: float = 2.0, **options: Any
+    ) -> EnhancedPrompt:
+        """The prompt `base` followed by what is known about the user.
+
+        Never fails: on any error, or when `timeout` seconds are over, `base` comes back as it is
+        and the result says so.
+        """
+        try:
+            reply = self.get_context(user_id, query, timeout=timeout, **options)
+        except (HithertoCallError, grpc.RpcError, ValueError, TypeError) as error:
+            return EnhancedPrompt(base, enhanced=False, problem=str(error))
+        if not reply.prompt_block:
+            return EnhancedPrompt(base, enhanced=False)
+        text = f"{base}\n\n{reply.prompt_block}" if base else reply.prompt_block
+        return EnhancedPrompt(text, enhanced=True)
+
+    def search_memories(
+        self, user_id: str, query: str = "", *, timeout: float | None = None, **options: Any
+    ) -> retrieval_pb2.SearchMemoriesResponse:
+        """What fits `query`, best first; without one the most important memories.
+
+        `options` are fields of SearchMemoriesRequest: `scopes`, `ranking`, `weights` and
+        `metadata_filter` as dicts, `explain`, `excerpt_messages`, `as_of` and so on. Times may be
+        given as datetime (a naive one is UTC).
+        """
+        request = retrieval_pb2.SearchMemoriesRequest(user_id=user_id, query=query, **options)
+        return self.retrieval.SearchMemories(request, timeout=timeout)
+
+    def get_memory(
+        self,
+        user_id: str,
+        memory_id: str,
+        *,
+        consistency_token: str = "",
+        timeout: float | None = None,
+    ) -> retrieval_pb2.GetMemoryResponse:
+        """One memory, whatever its status."""
+        request = retrieval_pb2.GetMemoryRequest(
+            user_id=user_id, memory_id=memory_id, consistency_token=consistency_token
+        )
+        return self.retrieval.GetMemory(request, timeout=timeout)
+
+    def list_memories(
+        self, user_id: str, *, timeout: float | None = None, **options: Any
+    ) -> retrieval_pb2.ListMemoriesResponse:
+        """One page of a user's memories; `options` are fields of ListMemoriesRequest."""
+        request = retrieval_pb2.ListMemoriesRequest(user_id=user_id, **options)
+        return self.retrieval.ListMemories(request, timeout=timeout)
+
+    def get_profile(
+        self, user_id: str, *, consistency_token: str = "", timeout: float | None = None
+    ) -> retrieval_pb2.GetProfileResponse:
+        """The user's profile."""
+        request = retrieval_pb2.GetProfileRequest(
+            user_id=user_id, consistency_token=consistency_token
+        )
+        return self.retrieval.GetProfile(request, timeout=timeout)
+
+    def list_profiles(
+        self, *, timeout: float | None = None, **options: Any
+    ) -> retrieval_pb2.ListProfilesResponse:
+        """One page of the profiles that the credential may see; `options` as in the request."""
+        request = retrieval_pb2.ListProfilesRequest(**options)
+        return self.retrieval.ListProfiles(request, timeout=timeout)
+
+    def list_conversations(
+        self, user_id: str, *, timeout: float | None = None, **options: Any
+    ) -> retrieval_pb2.ListConversationsResponse:
+        """One page of summaries; `options` are fields of ListConversationsRequest."""
+        request = retrieval_pb2.ListConversationsRequest(user_id=user_id, **options)
+        return self.retrieval.ListConversations(request, timeout=timeout)
+
+    def health(self, *, timeout: float | None = None) -> Mapping[str, Health]:
+        """How both services answer the standard health check, by name; never fails for them."""
+        seconds = timeout if timeout is not None else (self._timeout or 5.0)
+        addresses = {"retrieval": self.retrieval_address, "extraction": self.extraction_address}
+        return {
+            service: _check(stub, service, addresses[service], seconds)
+            for service, stub in self._health.items()
+        }
+
+
+def _check(stub: Any, service: str, address: str, seconds: float) -> Health:
+    started = time.monotonic()
+    try:
+        reply = stub.Check(health_pb2.HealthCheckRequest(), timeout=seconds)
+    except grpc.RpcError as error:
+        status = read_error(error).code.name
+    else:
+        status = health_pb2.HealthCheckResponse.ServingStatus.Name(reply.status)
+    took = time.monotonic() - started
+    return Health(service, address, status == "SERVING", status, took)
+
+
+def _path(given: str | os.PathLike[str] | None) -> Path | None:
+    """A file; an empty text counts as none."""
+    return Path(given) if given else None
+
+
+def _credential(api_key: str | None, token: str | Callable[[], str] | None) -> Credential | None:
+    """What to send; an empty text counts as nothing."""
+    if api_key and token:
+        raise ValueError(
+            "there are an API key and a token: give one of them, or unset HITHERTO_API_KEY or "
+            "HITHERTO_TOKEN"
+        )
+    if callable(token):
+        provider = token
+        return lambda: _checked_token(provider())
+    text = _checked_token(token) if token and token.strip() else _checked_key(api_key or "")
+    return None if text is None else lambda: text
+
+
+def _checked_token(token: str) -> str:
+    token = token.strip()
+    if not token or not (token.isascii() and token.isprintable()) or " " in token:
+        raise ValueError("the token is empty or holds characters that no token has")
+    return token
+
+
+def _checked_key(key: str) -> str | None:
+    key = key.strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ValueError(
+            "the API key holds characters that no key has: copy it again as "
+            "`hitherto keys create` printed it"
+        )
+    return key or None

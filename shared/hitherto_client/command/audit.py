@@ -1,0 +1,195 @@
+"""`hitherto audit list` and `audit verify`: the audit log, and whether it is what was signed."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hitherto_client.command.exits import FAILED, OK, UsageError
+from hitherto_client.command.local_database import on_database
+from hitherto_client.command.options import (
+    add_command,
+    add_everybody,
+    add_group,
+    add_local_command,
+    add_paging,
+    connect,
+    moment,
+    read_pages,
+)
+from hitherto_client.command.output import Output
+from hitherto_client.command.values import minute
+
+if TYPE_CHECKING:
+    from hitherto_shared.audit.verify import Finding
+    from hitherto_shared.database.pool import Connection
+
+_HASH_DIGITS = 12
+_VERIFY_SECONDS = 3_600.0
+"""There may be years to read."""
+
+
+def register(commands: Any) -> None:
+    """Add the sub-command and its own."""
+    actions = add_group(commands, "audit", "Show the audit log, and verify it.")
+    listing = add_command(actions, "list", "List who did what, newest first.", _list)
+    add_everybody(listing)
+    listing.add_argument("--actor", default="", metavar="NAME", help="only of this credential")
+    listing.add_argument(
+        "--method",
+        dest="methods",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only this RPC, such as /hitherto.v1.PrivacyService/EraseUser, or kind of job; may "
+        "be given several times",
+    )
+    listing.add_argument("--since", type=moment, metavar="TIME", help="only from this time on")
+    listing.add_argument("--until", type=moment, metavar="TIME", help="only before this time")
+    add_paging(listing)
+    verify = add_local_command(
+        actions, "verify", "Check the log against its signed digests; needs the database.", _verify
+    )
+    verify.add_argument("--tenant", default="default", help="whose log (default: default)")
+    verify.add_argument(
+        "--digests",
+        type=Path,
+        metavar="FILE",
+        help="digests kept elsewhere, such as the extraction service's log: each must be in the "
+        "database, unchanged",
+    )
+    verify.add_argument(
+        "--public-key",
+        dest="public_keys",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a key that signed digests, in PEM form; may be given several times (default: that "
+        "of this installation)",
+    )
+
+
+def _list(options: argparse.Namespace, output: Output) -> int:
+    with connect(options) as client:
+        reply = read_pages(
+            options,
+            "audit_events",
+            lambda size, token: client.list_audit_events(
+                user_id=options.user,
+                actor=options.actor,
+                methods=options.methods,
+                created_after=options.since,
+                created_before=options.until,
+                page_size=size,
+                page_token=token,
+            ),
+        )
+    if output.as_json:
+        output.document(reply)
+        return OK
+    output.table(
+        ("time", "actor", "method", "user", "touched", "count"),
+        [
+            (
+                minute(event.created_at),
+                event.actor,
+                event.method.rpartition("/")[2],
+                event.user_hash[:_HASH_DIGITS],
+                " ".join(event.resource_ids[:1])
+                + (f" +{len(event.resource_ids) - 1}" if len(event.resource_ids) > 1 else ""),
+                event.count,
+            )
+            for event in reply.audit_events
+        ],
+        numbers=("count",),
+    )
+    output.more(len(reply.audit_events), None, reply.next_page_token)
+    return OK
+
+
+def _verify(options: argparse.Namespace, output: Output) -> int:
+    async def work(connection: Connection) -> list[Finding]:
+        from hitherto_shared.audit.verify import verify_log  # noqa: PLC0415
+
+        return await verify_log(connection, options.tenant, keys, kept)
+
+    def tell(found: list[Finding]) -> int:
+        _show(found, output, options.tenant)
+        return OK if all(each.good for each in found) else FAILED
+
+    try:
+        keys, kept = _keys(options.public_keys), _kept(options.digests, options.tenant)
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"this works where a service is installed ({error.name} is missing here): "
+            "pip install 'hitherto[extraction]'"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise UsageError(str(error)) from None
+    return on_database(work, tell, output, seconds=_VERIFY_SECONDS)
+
+
+def _keys(paths: Sequence[Path]) -> list[bytes]:
+    """The public halves to check against.
+
+    Raises:
+        ValueError: A file holds no key.
+        OSError: A file cannot be read.
+    """
+    from hitherto_shared.config import SharedSettings  # noqa: PLC0415
+    from hitherto_shared.signing import read_public_key  # noqa: PLC0415
+    from hitherto_shared.startup import signing_key_path  # noqa: PLC0415
+
+    return [read_public_key(path) for path in paths or [signing_key_path(SharedSettings())]]
+
+
+def _kept(path: Path | None, tenant_id: str) -> list[Any]:
+    """The tenant's digests in a file.
+
+    Raises:
+        ValueError: There are none in it.
+        OSError: It cannot be read.
+    """
+    from hitherto_shared.audit.verify import read_digests  # noqa: PLC0415
+
+    if path is None:
+        return []
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        found = [each for each in read_digests(lines) if each.tenant_id == tenant_id]
+    if not found:
+        raise ValueError(
+            f"{path} holds no digest of the tenant {tenant_id}: give a log of the extraction "
+            "service that has lines `a day of the audit log was signed`"
+        )
+    return found
+
+
+def _show(found: Sequence[Finding], output: Output, tenant_id: str) -> None:
+    if output.as_json:
+        output.document(
+            {
+                "tenant_id": tenant_id,
+                "verified": all(each.good for each in found),
+                "days": [
+                    {"day": each.day.isoformat(), "state": each.state, "count": each.count}
+                    for each in found
+                ],
+            }
+        )
+        return
+    if not found:
+        output.note(f"no day of the tenant {tenant_id} has been signed yet")
+        return
+    output.table(
+        ("day", "entries", "state"),
+        [(each.day, each.count, each.told) for each in found],
+        numbers=("entries",),
+    )
+    bad = sum(not each.good for each in found)
+    if bad:
+        output.error(f"{bad} of {len(found)} days are not what was signed")
+    else:
+        output.note("every signed day is unchanged")

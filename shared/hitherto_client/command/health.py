@@ -1,0 +1,56 @@
+"""`hitherto health`: whether both services answer."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from hitherto_client.command.exits import OK, UNREACHABLE
+from hitherto_client.command.options import add_command, connect
+from hitherto_client.command.output import Output
+
+
+def register(commands: Any) -> None:
+    """Add the sub-command."""
+    add_command(commands, "health", "Ask both services whether they serve.", _run)
+
+
+def _run(options: argparse.Namespace, output: Output) -> int:
+    with connect(options) as client:
+        found = list(client.health().values())
+    if output.as_json:
+        output.document(
+            {
+                "services": [
+                    {
+                        "service": health.service,
+                        "address": health.address,
+                        "serving": health.serving,
+                        "status": health.status,
+                        "latency_ms": round(health.seconds * 1000, 2),
+                    }
+                    for health in found
+                ]
+            }
+        )
+    else:
+        output.table(
+            ("service", "address", "state", "latency"),
+            [
+                (
+                    health.service,
+                    health.address,
+                    "serving" if health.serving else f"not serving ({health.status})",
+                    f"{health.seconds * 1000:.1f} ms",
+                )
+                for health in found
+            ],
+            numbers=("latency",),
+        )
+    down = [health for health in found if not health.serving]
+    for health in down:
+        output.error(
+            f"the {health.service} service at {health.address} does not serve: start it with "
+            f"`make run`, or name its address with --{health.service}"
+        )
+    return UNREACHABLE if down else OK

@@ -1,0 +1,272 @@
+"""`hitherto import`: transcripts or memories by the million, in bounded memory."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from hitherto.v1 import conversation_pb2, item_error_pb2, memory_service_pb2
+from hitherto_client.batches import parts
+from hitherto_client.client import HithertoClient
+from hitherto_client.command.exits import FAILED, OK, UsageError
+from hitherto_client.command.options import add_command, connect
+from hitherto_client.command.output import Output
+from hitherto_client.command.progress import Bar
+from hitherto_client.errors import HithertoCallError
+from hitherto_client.records import Record, memory_request, read_records
+from hitherto_client.streams import MAX_ERRORS, WINDOW_SECONDS, Progress
+from hitherto_client.transcripts import Defaults, FileTranscript, from_record
+
+_SHOWN_ERRORS = 20
+
+
+def register(commands: Any) -> None:
+    """Add the sub-command."""
+    parser = add_command(
+        commands, "import", "Take in any number of transcripts or memories from JSON lines.", _run
+    )
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="JSON lines, each a transcript (with `messages`) or a memory (with `content`); - is "
+        "standard input",
+    )
+    parser.add_argument("--user", default="", help="whose it is, where a line does not say it")
+    parser.add_argument(
+        "--time-zone", default="", metavar="ZONE", help="IANA name, where a transcript has none"
+    )
+
+
+@dataclass(slots=True)
+class _File:
+    """One file and what has become of it."""
+
+    name: str
+    size: int | None
+    defaults: Defaults
+    kind: str = ""
+    read: int = 0
+    accepted: int = 0
+    known: int = 0
+    bad: int = 0
+    """Lines that were not sent."""
+    turned_away: int = 0
+    """Items that the service refused."""
+    errors: list[tuple[int, str]] = field(default_factory=list)
+    """Line and problem of the first refused ones."""
+    # Where the line of an item is not that of the item before plus one.
+    _items: array[int] = field(default_factory=lambda: array("q"))
+    _lines: array[int] = field(default_factory=lambda: array("q"))
+    _sent: int = 0
+
+    @property
+    def refused(self) -> int:
+        return self.bad + self.turned_away
+
+    def refuse(self, line: int, problem: str) -> None:
+        self.bad += 1
+        if len(self.errors) < MAX_ERRORS:
+            self.errors.append((line, problem))
+
+    def note(self, line: int) -> None:
+        """Write down that the next item comes from this line."""
+        if not self._items or self.line_of(self._sent) != line:
+            self._items.append(self._sent)
+            self._lines.append(line)
+        self._sent += 1
+
+    def line_of(self, item: int) -> int:
+        place = bisect_right(self._items, item) - 1
+        return self._lines[place] + item - self._items[place]
+
+
+def _run(options: argparse.Namespace, output: Output) -> int:
+    defaults = Defaults(user_id=options.user, time_zone=options.time_zone)
+    files = [_File(name, _size(name), defaults) for name in options.files]
+    token = ""
+    end_known = all(file.size is not None for file in files)
+    with connect(options) as client, Bar(output, end_known=end_known) as bar:
+        try:
+            for file in files:
+                token = _import(client, file, files, bar, options.timeout) or token
+        except (KeyboardInterrupt, HithertoCallError):
+            taken = sum(file.accepted for file in files)
+            output.note(
+                f"{taken} items were taken and stay; importing the same files again does no harm"
+            )
+            raise
+    if output.as_json:
+        output.document({"files": [_as_dict(file) for file in files], "consistency_token": token})
+    else:
+        _tell(output, files)
+    return FAILED if any(file.refused for file in files) else OK
+
+
+def _size(name: str) -> int | None:
+    """The bytes of a file; None if only reading it will tell."""
+    if name == "-":
+        return None
+    try:
+        found = os.stat(name)
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read ({error.strerror})") from None
+    return found.st_size or None
+
+
+def _import(
+    client: HithertoClient, file: _File, files: list[_File], bar: Bar, timeout: float | None
+) -> str:
+    """Hand one file over; the token of the last write."""
+    seconds = timeout or WINDOW_SECONDS
+
+    def progress(made: Progress) -> None:
+        file.accepted, file.turned_away = made.accepted, made.refused
+        _show(bar, files)
+
+    with _open(file.name) as stream:
+        records = _records(file, stream)
+        first = next(records, None)
+        if first is None:
+            return ""
+        _show(bar, files)
+        if file.kind == "memories":
+            saved = client.stream_memories(
+                _memories(file, first, records), progress=progress, timeout=seconds
+            )
+            file.known = saved.deduplicated_count
+            _add_errors(file, saved.errors)
+            return saved.consistency_token
+        taken = client.stream_transcripts(
+            _transcripts(file, first, records), progress=progress, timeout=seconds
+        )
+        _add_errors(file, taken.errors)
+        return taken.consistency_token
+
+
+def _open(name: str) -> AbstractContextManager[BinaryIO]:
+    if name == "-":
+        return nullcontext(sys.stdin.buffer)
+    try:
+        return Path(name).open("rb")
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read ({error.strerror})") from None
+
+
+def _records(file: _File, stream: BinaryIO) -> Iterator[Record]:
+    """The JSON objects of a file, the first of which settles its kind."""
+    for record in read_records(stream):
+        file.read = record.end
+        if record.value is None:
+            file.refuse(record.line, record.problem)
+            continue
+        if not file.kind:
+            file.kind = "transcripts" if "messages" in record.value else "memories"
+        yield record
+
+
+def _memories(
+    file: _File, first: Record, rest: Iterator[Record]
+) -> Iterator[memory_service_pb2.SaveMemoryRequest]:
+    for record in _chain(first, rest):
+        try:
+            if "messages" in (record.value or {}):
+                raise ValueError("is a transcript among memories: put them into files of their own")
+            request = memory_request(record.value or {}, file.defaults.user_id)
+        except ValueError as error:
+            file.refuse(record.line, str(error))
+            continue
+        file.note(record.line)
+        yield request
+
+
+def _transcripts(
+    file: _File, first: Record, rest: Iterator[Record]
+) -> Iterator[conversation_pb2.Transcript]:
+    for record in _chain(first, rest):
+        try:
+            transcript = from_record(record.value or {}, file.defaults)
+            found = parts(FileTranscript(transcript, file.name, record.line))
+        except ValueError as error:
+            file.refuse(record.line, str(error).removeprefix(f"{file.name}, line {record.line}: "))
+            continue
+        for part in found:
+            file.note(record.line)
+            yield part.transcript
+
+
+def _chain(first: Record, rest: Iterator[Record]) -> Iterator[Record]:
+    yield first
+    yield from rest
+
+
+def _add_errors(file: _File, errors: Any) -> None:
+    """Take over what the service refused, by line."""
+    told = [(file.line_of(error.index), _in_words(error)) for error in errors]
+    file.errors = sorted(file.errors + told)[:MAX_ERRORS]
+
+
+def _in_words(error: item_error_pb2.ItemError) -> str:
+    if error.field_violations:
+        return "; ".join(f"{bad.field}: {bad.description}" for bad in error.field_violations)
+    return f"{error.message} ({error.reason})" if error.reason else error.message
+
+
+def _show(bar: Bar, files: list[_File]) -> None:
+    accepted = sum(file.accepted for file in files)
+    refused = sum(file.refused for file in files)
+    text = f"{accepted} taken" + (f", {refused} refused" if refused else "")
+    sizes = [file.size for file in files if file.size is not None]
+    if len(sizes) < len(files):
+        bar.count(accepted + refused, text)
+    else:
+        bar.show(min(sum(file.read for file in files) / max(sum(sizes), 1), 1.0), text)
+
+
+def _tell(output: Output, files: list[_File]) -> None:
+    output.table(
+        ("file", "kind", "taken", "known already", "refused"),
+        [
+            (
+                _name(file),
+                file.kind or "(empty)",
+                file.accepted,
+                file.known if file.kind == "memories" else "",
+                file.refused,
+            )
+            for file in files
+        ],
+        numbers=("taken", "known already", "refused"),
+    )
+    for file in files:
+        for line, problem in file.errors[:_SHOWN_ERRORS]:
+            output.error(f"{_name(file)}, line {line}: {problem}", prefix="")
+        if file.refused > _SHOWN_ERRORS:
+            output.note(
+                f"{file.refused - _SHOWN_ERRORS} more were refused; --json names up to 1000"
+            )
+    if any(file.kind == "transcripts" and file.accepted for file in files):
+        output.note("they are read in the background: see `hitherto jobs --state queued`")
+
+
+def _as_dict(file: _File) -> dict[str, Any]:
+    return {
+        "file": _name(file),
+        "kind": file.kind,
+        "accepted": file.accepted,
+        "deduplicated": file.known,
+        "rejected": file.refused,
+        "errors": [{"line": line, "problem": problem} for line, problem in file.errors],
+    }
+
+
+def _name(file: _File) -> str:
+    return "stdin" if file.name == "-" else file.name

@@ -1,0 +1,83 @@
+"""`hitherto watch` and `hitherto jobs`: work in the background."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from hitherto.v1 import extraction_service_pb2, job_pb2
+from hitherto_client.command.exits import OK
+from hitherto_client.command.follow import follow
+from hitherto_client.command.job_table import exit_code, show_jobs
+from hitherto_client.command.options import (
+    add_command,
+    add_enum,
+    add_paging,
+    connect,
+    numbers,
+    read_pages,
+)
+from hitherto_client.command.output import Output
+
+_STATES = job_pb2.JobState.DESCRIPTOR
+
+
+def register(commands: Any) -> None:
+    """Add the sub-commands."""
+    watch = add_command(commands, "watch", "Follow jobs until all have ended.", _watch)
+    watch.add_argument("jobs", nargs="+", metavar="JOB", help="id of a job")
+    jobs = add_command(commands, "jobs", "List jobs, newest first; retry or cancel one.", _jobs)
+    jobs.add_argument("--user", default="", help="only jobs about this user")
+    jobs.add_argument("--conversation", default="", help="only jobs that read this conversation")
+    add_enum(jobs, "--state", _STATES, "states", "only jobs in this state")
+    add_paging(jobs)
+    change = jobs.add_mutually_exclusive_group()
+    change.add_argument("--retry", metavar="ID", help="queue a dead or cancelled job again")
+    change.add_argument("--cancel", metavar="ID", help="give up a job that has not ended")
+
+
+def _watch(options: argparse.Namespace, output: Output) -> int:
+    with connect(options) as client:
+        jobs = [client.get_job(job_id) for job_id in dict.fromkeys(options.jobs)]
+        try:
+            final = follow(client, jobs, output)
+        except KeyboardInterrupt:
+            output.note("the jobs go on running: see `hitherto jobs`")
+            raise
+    if output.as_json:
+        output.document(extraction_service_pb2.ListJobsResponse(jobs=final, total_size=len(final)))
+    else:
+        show_jobs(output, final)
+    return exit_code(final)
+
+
+def _jobs(options: argparse.Namespace, output: Output) -> int:
+    with connect(options) as client:
+        if options.retry or options.cancel:
+            job = (
+                client.retry_job(options.retry)
+                if options.retry
+                else client.cancel_job(options.cancel)
+            )
+            reply = extraction_service_pb2.ListJobsResponse(jobs=[job], total_size=1)
+        else:
+            reply = read_pages(
+                options,
+                "jobs",
+                lambda size, token: client.list_jobs(
+                    user_id=options.user,
+                    conversation_id=options.conversation,
+                    states=numbers(_STATES, options.states),
+                    page_size=size,
+                    page_token=token,
+                ),
+            )
+    if output.as_json:
+        output.document(reply)
+        return OK
+    if not reply.jobs:
+        output.note("there are no such jobs")
+        return OK
+    show_jobs(output, reply.jobs, totals=False)
+    output.more(len(reply.jobs), reply.total_size, reply.next_page_token)
+    return OK

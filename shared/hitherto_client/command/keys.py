@@ -1,0 +1,254 @@
+"""`hitherto keys`: API keys, made and revoked in the database itself.
+
+No service hands out credentials, so whoever may reach the database decides. The server's packages
+that this needs are imported when it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import unicodedata
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from hitherto_client.command.exits import FAILED, OK, UsageError
+from hitherto_client.command.local_database import on_database
+from hitherto_client.command.options import add_group, add_local_command, natural
+from hitherto_client.command.output import Output
+
+if TYPE_CHECKING:
+    from hitherto_shared.database.pool import Connection
+
+_SCOPES = ("read", "write", "maintenance", "admin")
+_CAPABILITIES = ("profiles.manage",)
+_MAX_DEPARTMENTS = 100
+_MAX_USERS = 100
+_MAX_DAYS = 36_500
+_MAX_NAME = 256
+
+
+def register(commands: Any) -> None:
+    """Add the sub-command and its own."""
+    summary = "Make, list and revoke API keys; needs the database itself."
+    actions = add_group(commands, "keys", summary)
+    create = add_local_command(actions, "create", "Make a key and print it, this once.", _create)
+    create.add_argument("--name", required=True, help="what the key is for, as shown in lists")
+    create.add_argument(
+        "--scope",
+        dest="scopes",
+        action="append",
+        choices=_SCOPES,
+        help="what it may do; may be given several times (default read and write)",
+    )
+    create.add_argument("--user", metavar="USER", help="bind it to this user (default: any user)")
+    create.add_argument(
+        "--for-user",
+        dest="for_users",
+        action="append",
+        metavar="USER",
+        help="bind a service's key to this user and to nobody but those named so; may be given "
+        "several times, not together with --user",
+    )
+    create.add_argument(
+        "--department",
+        dest="departments",
+        action="append",
+        metavar="NAME",
+        help="bind it to the users of this department, besides those of --for-user; with --user, "
+        "let that person see their profiles; may be given several times",
+    )
+    create.add_argument(
+        "--capability",
+        dest="capabilities",
+        action="append",
+        choices=_CAPABILITIES,
+        help="a right besides its scopes; may be given several times (default none)",
+    )
+    create.add_argument(
+        "--expires-days", type=natural, metavar="N", help="days it is valid (default: for good)"
+    )
+    listing = add_local_command(actions, "list", "List the keys of a tenant.", _list)
+    revoke = add_local_command(actions, "revoke", "End a key for good.", _revoke)
+    revoke.add_argument("key_id", metavar="ID", help="the id that list shows, or the whole key")
+    for action in (create, listing, revoke):
+        action.add_argument("--tenant", default="default", help="whose keys (default: default)")
+
+
+def _create(options: argparse.Namespace, output: Output) -> int:
+    days = options.expires_days
+    if days is not None and days > _MAX_DAYS:
+        raise UsageError(f"--expires-days should be at most {_MAX_DAYS}")
+    for flag, text in (("--name", options.name), ("--tenant", options.tenant)):
+        _check_label(flag, text)
+    if options.user is not None:
+        _check_label("--user", options.user)
+    user_ids = _for_users(options)
+    departments = None if options.departments is None else sorted(set(options.departments))
+    if user_ids is not None and departments is None:
+        departments = []
+    for department in departments or ():
+        _check_label("--department", department)
+    if departments is not None and len(departments) > _MAX_DEPARTMENTS:
+        raise UsageError(f"--department may be given at most {_MAX_DEPARTMENTS} times")
+    capabilities = sorted(set(options.capabilities or ()))
+    expires_at = datetime.now(UTC) + timedelta(days=days) if days else None
+    scopes = [scope for scope in _SCOPES if scope in (options.scopes or ("read", "write"))]
+
+    async def work(connection: Connection) -> str:
+        from hitherto_shared.auth.api_keys import create_key  # noqa: PLC0415
+
+        return await create_key(
+            connection,
+            tenant_id=options.tenant,
+            name=options.name,
+            scopes=scopes,
+            user_id=options.user,
+            user_ids=user_ids,
+            departments=departments,
+            capabilities=capabilities,
+            expires_at=expires_at,
+        )
+
+    def tell(key: str) -> int:
+        if output.as_json:
+            output.document(
+                {
+                    "key": key,
+                    "key_id": _id_of(key),
+                    "tenant_id": options.tenant,
+                    "name": options.name,
+                    "scopes": scopes,
+                    "user_id": options.user,
+                    "user_ids": user_ids,
+                    "departments": departments,
+                    "capabilities": capabilities,
+                    "expires_at": expires_at.isoformat() if expires_at else None,
+                }
+            )
+        else:
+            output.text(key)
+            output.note("keep this key: it is stored as a hash only and cannot be shown again")
+        return OK
+
+    return on_database(work, tell, output)
+
+
+def _list(options: argparse.Namespace, output: Output) -> int:
+    async def work(connection: Connection) -> list[dict[str, Any]]:
+        from hitherto_shared.auth.api_keys import list_keys  # noqa: PLC0415
+
+        return [
+            {
+                "key_id": key.key_id,
+                "name": key.name,
+                "scopes": key.scopes,
+                "user_id": key.user_id,
+                "user_ids": key.user_ids,
+                "departments": key.departments,
+                "capabilities": key.capabilities,
+                "created_at": _iso(key.created_at),
+                "expires_at": _iso(key.expires_at),
+                "revoked_at": _iso(key.revoked_at),
+            }
+            for key in await list_keys(connection, tenant_id=options.tenant)
+        ]
+
+    def tell(keys: list[dict[str, Any]]) -> int:
+        if output.as_json:
+            output.document({"tenant_id": options.tenant, "keys": keys})
+        elif not keys:
+            output.note(f"the tenant {options.tenant} has no keys")
+        else:
+            output.table(
+                ("id", "name", "rights", "user", "departments", "state", "created", "expires"),
+                [
+                    (
+                        key["key_id"],
+                        key["name"],
+                        ", ".join((*key["scopes"], *key["capabilities"])),
+                        _users(key),
+                        _departments(key),
+                        _state(key),
+                        key["created_at"][:10],
+                        (key["expires_at"] or "never")[:10],
+                    )
+                    for key in keys
+                ],
+            )
+        return OK
+
+    return on_database(work, tell, output)
+
+
+def _revoke(options: argparse.Namespace, output: Output) -> int:
+    key_id = _id_of(options.key_id)
+
+    async def work(connection: Connection) -> bool:
+        from hitherto_shared.auth.api_keys import revoke_key  # noqa: PLC0415
+
+        return await revoke_key(connection, tenant_id=options.tenant, key_id=key_id)
+
+    def tell(revoked: bool) -> int:
+        if not revoked:
+            output.error(
+                f"the tenant {options.tenant} has no key {key_id} in force: see `hitherto keys "
+                "list`"
+            )
+            return FAILED
+        if output.as_json:
+            output.document({"key_id": key_id, "revoked": True})
+        else:
+            output.line(f"revoked {key_id}")
+        return OK
+
+    return on_database(work, tell, output)
+
+
+def _check_label(flag: str, text: str) -> None:
+    if not text.strip() or not text.isprintable() or len(text) > _MAX_NAME:
+        raise UsageError(f"{flag} should be 1 to {_MAX_NAME} printable characters")
+
+
+def _for_users(options: argparse.Namespace) -> list[str] | None:
+    """The users of --for-user, each once as it is stored; None without the option."""
+    if options.for_users is None:
+        return None
+    if options.user is not None:
+        raise UsageError("--user is for a person's key and --for-user for a service's: give one")
+    for user in options.for_users:
+        _check_label("--for-user", user)
+    user_ids = sorted({unicodedata.normalize("NFC", user) for user in options.for_users})
+    if len(user_ids) > _MAX_USERS:
+        raise UsageError(f"--for-user may be given at most {_MAX_USERS} times")
+    return user_ids
+
+
+def _id_of(text: str) -> str:
+    """The id in a whole key, so that a key at hand need not be taken apart."""
+    parts = text.split("_", 2)
+    return parts[1] if len(parts) == 3 and parts[0] == "mk" else text
+
+
+def _users(key: dict[str, Any]) -> str:
+    if key["user_ids"] is not None:
+        return ", ".join(key["user_ids"]) or "none"
+    return key["user_id"] or "any"
+
+
+def _departments(key: dict[str, Any]) -> str:
+    if key["departments"] is None:
+        return "none" if key["user_id"] else "any"
+    return ", ".join(key["departments"]) or "none"
+
+
+def _state(key: dict[str, Any]) -> str:
+    if key["revoked_at"]:
+        return "revoked"
+    expires_at = key["expires_at"]
+    if expires_at and datetime.fromisoformat(expires_at) <= datetime.now(UTC):
+        return "expired"
+    return "in force"
+
+
+def _iso(time: datetime | None) -> str | None:
+    return time.astimezone(UTC).isoformat() if time else None

@@ -1,0 +1,236 @@
+"""`hitherto export`, `erase`, `reinstate` and `receipt verify`: taking data along, or away."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import binascii
+import json
+import os
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from hitherto.v1 import privacy_pb2
+from hitherto_client.command.confirm import add_yes, confirmed
+from hitherto_client.command.exits import FAILED, OK, UsageError
+from hitherto_client.command.options import (
+    add_command,
+    add_group,
+    add_local_command,
+    add_user,
+    connect,
+)
+from hitherto_client.command.output import Output, as_dict
+from hitherto_client.command.progress import Bar
+from hitherto_client.command.values import counted
+from hitherto_client.methods.leaving import (
+    ERASE_SECONDS,
+    EXPORT_SECONDS,
+    ExportBroken,
+    Received,
+)
+
+_SIGNED = ("id", "user_hash", "counts", "key_id")
+_MANY = 1024 * 1024
+
+
+def register(commands: Any) -> None:
+    """Add the sub-commands."""
+    export = add_command(
+        commands, "export", "Write everything that is held of a user, as JSON lines.", _export
+    )
+    add_user(export)
+    export.add_argument(
+        "--output", metavar="FILE", type=Path, help="where to; without it, standard output"
+    )
+    erase = add_command(
+        commands, "erase", "Remove everything that is held of a user, for good.", _erase
+    )
+    add_user(erase)
+    erase.add_argument(
+        "--receipt",
+        metavar="FILE",
+        type=Path,
+        help="where the receipt is written; without it, erase-receipt-ID.json here",
+    )
+    add_yes(erase)
+    add_user(
+        add_command(
+            commands, "reinstate", "Let a user who was erased be remembered again.", _reinstate
+        )
+    )
+    receipts = add_group(commands, "receipt", "Check a receipt of an erasure.")
+    check = add_local_command(receipts, "verify", "Check the signature of a receipt.", _verify)
+    check.add_argument("file", metavar="FILE", type=Path, help="what `hitherto erase` has written")
+    check.add_argument(
+        "--public-key",
+        metavar="PEM",
+        type=Path,
+        help="the installation's public key; without it, only that the receipt is whole is checked",
+    )
+
+
+def _export(options: argparse.Namespace, output: Output) -> int:
+    if options.json and options.output is None:
+        raise UsageError("--json needs --output FILE: the export itself goes to standard output")
+    with connect(options) as client, Bar(output, end_known=False) as bar:
+
+        def show(received: Received) -> None:
+            mib = received.total_bytes / _MANY
+            bar.count(received.lines, f"{received.lines} rows, {mib:.1f} MiB")
+
+        def write(into: BinaryIO) -> privacy_pb2.ExportManifest:
+            return client.export_user(
+                options.user, into, progress=show, timeout=options.timeout or EXPORT_SECONDS
+            )
+
+        try:
+            manifest = (
+                write(sys.stdout.buffer)
+                if options.output is None
+                else _whole_or_nothing(options.output, write)
+            )
+        except ExportBroken as error:
+            output.error(str(error))
+            return FAILED
+    if options.json:
+        output.document(manifest)
+        return OK
+    held = {table: count for table, count in manifest.counts.items() if count}
+    rows = f"{sum(held.values())} rows of {len(held)} tables, {manifest.total_bytes} bytes"
+    output.note(f"{rows}, sha256 {manifest.sha256}: complete")
+    return OK
+
+
+def _whole_or_nothing(file: Path, write: Any) -> privacy_pb2.ExportManifest:
+    """Write beside the file and put it there once it is complete; only the owner may read it."""
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    except OSError as error:
+        raise UsageError(f"cannot write {file}: {error.strerror}") from None
+    draft = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as into:
+            manifest: privacy_pb2.ExportManifest = write(into)
+        draft.replace(file)
+    except OSError as error:
+        raise UsageError(f"cannot write {file}: {error.strerror}") from None
+    finally:
+        with suppress(FileNotFoundError):
+            draft.unlink()
+    return manifest
+
+
+def _erase(options: argparse.Namespace, output: Output) -> int:
+    if not confirmed(
+        options,
+        output,
+        f"Remove everything about {options.user} for good? Nothing brings it back; "
+        "`hitherto export` keeps a copy.",
+    ):
+        return FAILED
+    with connect(options) as client:
+        reply = client.erase_user(options.user, timeout=options.timeout or ERASE_SECONDS)
+    receipt = reply.receipt
+    file = options.receipt or Path(f"erase-receipt-{receipt.id}.json")
+    written = True
+    try:
+        file.write_text(json.dumps(as_dict(receipt), indent=2) + "\n", "utf-8")
+    except OSError as error:
+        written = False
+        output.error(
+            f"the user is erased; the receipt could not be written to {file}: {error.strerror}. "
+            "Run the command again with --receipt FILE: it gets the same receipt"
+        )
+    if options.json:
+        output.document(reply)
+    else:
+        held = {table: count for table, count in receipt.counts.items() if count}
+        output.line(f"erased: {counted(held) or 'nothing was held'}")
+        if written:
+            output.note(f"receipt {receipt.id}, signed by key {receipt.key_id}: {file}")
+    return OK if written else FAILED
+
+
+def _reinstate(options: argparse.Namespace, output: Output) -> int:
+    with connect(options) as client:
+        reply = client.reinstate_user(options.user)
+    if output.as_json:
+        output.document(reply)
+    elif reply.reinstated:
+        output.line(f"{options.user} is remembered again from now on")
+    else:
+        output.line(f"{options.user} was not erased: nothing has changed")
+    return OK
+
+
+def _verify(options: argparse.Namespace, output: Output) -> int:
+    # Here, because no other command needs what it brings along.
+    from hitherto_shared.signing import (  # noqa: PLC0415
+        BrokenSignature,
+        key_id_of,
+        read_public_key,
+        verify,
+    )
+
+    receipt, payload, signature = _read_receipt(options.file)
+    try:
+        signed = json.loads(payload)
+        stated = bytes.fromhex(signed["public_key"])
+    except (ValueError, KeyError, TypeError):
+        output.error(f"{options.file}: signed_payload is not that of a receipt")
+        return FAILED
+    try:
+        trusted = stated if options.public_key is None else read_public_key(options.public_key)
+    except (OSError, ValueError) as error:
+        raise UsageError(str(error)) from None
+    try:
+        verify(trusted, payload.encode(), signature)
+    except BrokenSignature:
+        output.error(
+            f"{options.file}: the signature is not that of key {key_id_of(trusted)} over this "
+            "receipt: it was changed, or another installation signed it"
+        )
+        return FAILED
+    differing = [name for name in _SIGNED if _plain(receipt.get(name)) != _plain(signed.get(name))]
+    if key_id_of(trusted) != signed.get("key_id"):
+        differing.append("key_id")
+    if differing:
+        output.error(f"{options.file}: {', '.join(differing)} is not what was signed")
+        return FAILED
+    if options.json:
+        output.document({"valid": True, "trusted_key": options.public_key is not None, **signed})
+        return OK
+    output.line(f"valid: signed by key {signed['key_id']}, erased at {signed['erased_at']}")
+    if options.public_key is None:
+        output.note(
+            "whose key that is was not checked: add --public-key with the installation's own"
+        )
+    return OK
+
+
+def _read_receipt(file: Path) -> tuple[dict[str, Any], str, bytes]:
+    """The receipt, what was signed, and the signature.
+
+    Raises:
+        UsageError: The file cannot be read or holds no receipt.
+    """
+    try:
+        found = json.loads(file.read_text("utf-8"))
+        receipt = found.get("receipt", found)
+        signature = base64.b64decode(receipt["signature"], validate=True)
+        return receipt, str(receipt["signed_payload"]), signature
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, binascii.Error):
+        raise UsageError(f"{file} holds no receipt as `hitherto erase` writes it") from None
+
+
+def _plain(value: Any) -> Any:
+    """The same for numbers as JSON has them and as proto JSON does, which are texts."""
+    if isinstance(value, dict):
+        return {name: str(number) for name, number in value.items()}
+    return value

@@ -1,0 +1,101 @@
+"""Commands that work on the database itself: its login is the credential.
+
+These need the server's packages, which are imported when they run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from hitherto_client.command.exits import UNREACHABLE, UsageError
+from hitherto_client.command.output import Output
+
+if TYPE_CHECKING:
+    from hitherto_shared.database.pool import Connection
+
+Result = TypeVar("Result")
+
+_DATABASE_SECONDS = 30.0
+
+
+class _DatabaseUnusable(Exception):
+    """The database cannot be used; the message says what to do."""
+
+
+def on_database(
+    work: Callable[[Connection], Awaitable[Result]],
+    tell: Callable[[Result], int],
+    output: Output,
+    *,
+    seconds: float = _DATABASE_SECONDS,
+) -> int:
+    """Do `work` on the database that the environment names, and `tell` what it found.
+
+    Args:
+        work: On a connection of the role hitherto_maintenance.
+        tell: Writes the result; the exit code.
+        output: For what goes wrong.
+        seconds: How long the work may take.
+
+    Raises:
+        UsageError: The server's packages are not installed here.
+    """
+    try:
+        result = _run(work, seconds)
+    except _DatabaseUnusable as error:
+        output.error(str(error))
+        return UNREACHABLE
+    return tell(result)
+
+
+def _run(work: Callable[[Connection], Awaitable[Result]], seconds: float) -> Result:
+    try:
+        from hitherto_shared.config import SharedSettings  # noqa: PLC0415
+        from hitherto_shared.startup import locate_database  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"this works where a service is installed ({error.name} is missing here): "
+            "pip install 'hitherto[extraction]'"
+        ) from None
+    try:
+        located = locate_database(SharedSettings())
+        try:
+            # psycopg cannot use the event loop that is the default on Windows.
+            with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+                return runner.run(_once(located.conninfo, work, seconds))
+        finally:
+            located.release()
+    except Exception as error:
+        raise _DatabaseUnusable(_why(error)) from error
+
+
+async def _once(
+    conninfo: str, work: Callable[[Connection], Awaitable[Result]], seconds: float
+) -> Result:
+    from hitherto_shared.database.pool import Database  # noqa: PLC0415
+
+    database = Database(
+        conninfo, "hitherto_maintenance", application="hitherto-command", max_size=1
+    )
+    try:
+        await database.open(timeout=_DATABASE_SECONDS)
+        return await database.run(work, timeout=seconds)
+    finally:
+        await database.close()
+
+
+def _why(error: Exception) -> str:
+    from hitherto_shared.database.bootstrap import BootstrapError  # noqa: PLC0415
+    from hitherto_shared.database.embedded import EmbeddedPostgresError  # noqa: PLC0415
+    from hitherto_shared.database.migrate import MigrationError  # noqa: PLC0415
+    from hitherto_shared.startup import StartupFailed  # noqa: PLC0415
+
+    if isinstance(error, StartupFailed | EmbeddedPostgresError | MigrationError | BootstrapError):
+        return str(error)
+    # The type alone: a driver's message may quote the connection string with its password.
+    return (
+        f"the database cannot be used ({type(error).__name__}): check DATABASE_URL, or for the "
+        "embedded database HITHERTO_DATA_DIR"
+    )

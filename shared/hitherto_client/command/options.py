@@ -1,0 +1,267 @@
+"""The parser's frame, and the options that several sub-commands share."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from google.protobuf import json_format
+from google.protobuf.descriptor import EnumDescriptor
+from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from hitherto_client.client import HithertoClient
+from hitherto_client.command.exits import UsageError
+from hitherto_client.command.output import Output
+
+Run = Callable[[argparse.Namespace, Output], int]
+Page = TypeVar("Page", bound=Message)
+
+MAX_PAGE = 200
+"""The largest page that every list gives."""
+
+
+class Commands:
+    """Where sub-commands are added, in groups that the help shows."""
+
+    def __init__(self, parsers: Any) -> None:
+        self._parsers = parsers
+        self.groups: dict[str, list[tuple[str, str]]] = {}
+        self._group = ""
+
+    def begin(self, group: str) -> None:
+        """Let the sub-commands that are added from now on stand under this heading."""
+        self._group = group
+
+    def add_parser(self, name: str, *, help: str, **options: Any) -> Any:
+        """Add a sub-command; as argparse would, which cannot group them."""
+        self.groups.setdefault(self._group, []).append((name, help))
+        return self._parsers.add_parser(name, **options)
+
+
+class _Parser(argparse.ArgumentParser):
+    commands: Commands
+
+    def format_help(self) -> str:
+        """The help with the sub-commands in their groups."""
+        lines = [f"usage: {self.usage}", "", self.description or ""]
+        for group, commands in self.commands.groups.items():
+            lines += ["", f"{group}:"]
+            lines += [f"  {name:<14} {summary}" for name, summary in commands]
+        lines += ["", "hitherto COMMAND --help tells more about one of them.", self.epilog or ""]
+        return "\n".join(lines) + "\n"
+
+
+def make_parser() -> tuple[argparse.ArgumentParser, Commands]:
+    """The parser, and where sub-commands are added."""
+    parser = _Parser(
+        prog="hitherto",
+        usage="hitherto COMMAND [OPTIONS]",
+        description="Hand conversations to Hitherto, read and correct what it remembers.",
+        epilog="Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 a service cannot be "
+        "reached, 130 interrupted.",
+    )
+    parsers = parser.add_subparsers(
+        required=True,
+        metavar="COMMAND",
+        prog="hitherto",
+        parser_class=argparse.ArgumentParser,
+    )
+    parser.commands = Commands(parsers)
+    return parser, parser.commands
+
+
+def add_command(commands: Any, name: str, summary: str, run: Run) -> argparse.ArgumentParser:
+    """A sub-command that calls services, with the options that all of these have."""
+    parser = add_local_command(commands, name, summary, run)
+    parser.add_argument("--retrieval", metavar="ADDR", help="host:port of the retrieval service")
+    parser.add_argument("--extraction", metavar="ADDR", help="host:port of the extraction service")
+    parser.add_argument(
+        "--api-key", metavar="KEY", help="credential; rather set HITHERTO_API_KEY, which ps hides"
+    )
+    parser.add_argument(
+        "--timeout", type=seconds, metavar="SECONDS", help="how long each call may take"
+    )
+    return parser
+
+
+def add_local_command(commands: Any, name: str, summary: str, run: Run) -> argparse.ArgumentParser:
+    """A sub-command that calls no service."""
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def add_group(commands: Any, name: str, summary: str) -> Any:
+    """A sub-command that has actions of its own; where these are added."""
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
+    return parser.add_subparsers(title="actions", required=True, metavar="ACTION")
+
+
+def connect(options: argparse.Namespace) -> HithertoClient:
+    """The client that the options and the environment describe.
+
+    Raises:
+        UsageError: The key or the file with the TLS authority is unusable.
+    """
+    try:
+        return HithertoClient(
+            options.retrieval,
+            options.extraction,
+            api_key=options.api_key,
+            timeout=options.timeout,
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def add_enum(
+    parser: argparse.ArgumentParser, flag: str, enum: EnumDescriptor, dest: str, summary: str
+) -> None:
+    """An option that may be given several times, each time with a value of the enum."""
+    parser.add_argument(
+        flag,
+        dest=dest,
+        action="append",
+        default=[],
+        type=str.lower,
+        choices=words(enum),
+        help=f"{summary}; may be given several times",
+        metavar="|".join(words(enum)),
+    )
+
+
+def add_paging(parser: argparse.ArgumentParser) -> None:
+    """Options of a command that lists page by page."""
+    parser.add_argument(
+        "--limit", type=natural, default=20, metavar="N", help="rows per page (default 20)"
+    )
+    parser.add_argument("--page-token", default="", metavar="TOKEN", help="go on after a page")
+    parser.add_argument("--all", action="store_true", help="every page")
+
+
+def add_wait(parser: argparse.ArgumentParser, *, otherwise: str = "only start it") -> None:
+    """Whether a command that starts jobs also follows them."""
+    parser.add_argument(
+        "--wait",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help=f"follow the work to its end (the default), or {otherwise}",
+    )
+
+
+def add_user(parser: argparse.ArgumentParser) -> None:
+    """The person that the command is about."""
+    parser.add_argument("user", metavar="USER")
+
+
+def add_everybody(parser: argparse.ArgumentParser) -> None:
+    """The person that upkeep is limited to."""
+    parser.add_argument("--user", default="", metavar="ID", help="only this user (default: all)")
+
+
+def read_pages(options: argparse.Namespace, rows: str, fetch: Callable[[int, str], Page]) -> Page:
+    """One page, or with `--all` every page in one reply.
+
+    Args:
+        options: Those of `add_paging`.
+        rows: Name of the reply's field with the rows.
+        fetch: Asks for a page, given its size and token.
+    """
+    reply: Any = fetch(MAX_PAGE if options.all else options.limit, options.page_token)
+    page = reply
+    while options.all and page.next_page_token:
+        page = fetch(MAX_PAGE, page.next_page_token)
+        getattr(reply, rows).extend(getattr(page, rows))
+    if options.all:
+        reply.next_page_token = ""
+    found: Page = reply
+    return found
+
+
+def words(enum: EnumDescriptor) -> list[str]:
+    """The values of an enum as people type them: `MEMORY_TYPE_GOAL` is `goal`."""
+    return [_word(enum, value.name) for value in enum.values if value.number != 0]
+
+
+def numbers(enum: EnumDescriptor, given: list[str]) -> list[Any]:
+    """The enum's numbers for what `words` offers."""
+    return [
+        value.number
+        for word in given
+        for value in enum.values
+        if _word(enum, value.name) == word and value.number != 0
+    ]
+
+
+def word_of(enum: EnumDescriptor, number: int) -> str:
+    """How an enum's value is shown; a number that this client does not know stays one."""
+    value = enum.values_by_number.get(number)
+    return str(number) if value is None else "" if number == 0 else _word(enum, value.name)
+
+
+def _word(enum: EnumDescriptor, name: str) -> str:
+    prefix = enum.values_by_number[0].name.removesuffix("UNSPECIFIED")
+    return name.removeprefix(prefix).lower().replace("_", "-")
+
+
+def moment(text: str) -> Timestamp:
+    """A day or a time, in UTC unless it says otherwise."""
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time such as 2026-08-21 or 2026-08-21T18:42:10+01:00"
+        ) from None
+    stamp = Timestamp()
+    try:
+        stamp.FromDatetime(given.replace(tzinfo=given.tzinfo or UTC))
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{text!r} is out of range") from None
+    return stamp
+
+
+def json_object(text: str) -> Struct:
+    """A JSON object."""
+    try:
+        return json_format.Parse(text, Struct())
+    except (json_format.ParseError, RecursionError, UnicodeError):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a JSON object") from None
+
+
+def seconds(text: str) -> float:
+    """A positive number of seconds."""
+    value = number(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} should be more than 0 seconds")
+    return value
+
+
+def number(text: str) -> float:
+    """A finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
+    return value
+
+
+def natural(text: str) -> int:
+    """A whole number from 1."""
+    if whole(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} should be at least 1")
+    return int(text)
+
+
+def whole(text: str) -> int:
+    """A whole number from 0 that fits a field of 32 bits."""
+    if not (text.isascii() and text.isdigit() and int(text[:12]) < 2**31 and len(text) < 12):
+        raise argparse.ArgumentTypeError(f"{text!r} should be a whole number from 0 to 2147483647")
+    return int(text)

@@ -1,0 +1,170 @@
+"""What reaches the terminal: tables for people, one JSON document for machines, notes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, TextIO
+
+from google.protobuf import json_format
+from google.protobuf.message import Message
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_PIPE_COLUMNS = 160
+"""Width of tables that go to a file or another program."""
+
+_SEQUENCES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # colours, cursor, erasing
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # titles, links
+    r"|\x1b[ -/]*[0-~]?"
+)
+_BREAKS = re.compile(r"[\t\n\v\f\r\x85\u2028\u2029]+")
+# C0 and C1, and the signs that turn the direction of the text that follows them.
+_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_UNSAFE_IN_JSON = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+def clean(text: str) -> str:
+    """`text` on one line, without anything that a terminal would obey."""
+    return _UNSAFE.sub("", _BREAKS.sub(" ", _SEQUENCES.sub("", text)))
+
+
+def clean_lines(text: str) -> str:
+    """The same with its lines and tabs kept."""
+    return _UNSAFE.sub("", _SEQUENCES.sub("", text.replace("\r\n", "\n")))
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Let the command end, where rich would end the process."""
+        raise BrokenPipeError
+
+
+class Output:
+    """Where one run of the command writes."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        """Prepare both streams.
+
+        Args:
+            as_json: Standard output gets exactly one JSON document.
+        """
+        self.as_json = as_json
+        self.stdout = _console(sys.stdout)
+        self.stderr = _console(sys.stderr)
+
+    @property
+    def columns(self) -> int:
+        """How many characters fit on a line of standard output."""
+        return self.stdout.width
+
+    def document(self, value: Message | dict[str, Any]) -> None:
+        """Write the one JSON document; proto messages with the names of the contract."""
+        found = as_dict(value) if isinstance(value, Message) else value
+        text = json.dumps(found, ensure_ascii=not _is_utf8(sys.stdout), indent=2)
+        # JSON escapes C0 by itself; these would reach the terminal raw.
+        text = _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+        sys.stdout.write(text + "\n")
+
+    def text(self, text: str) -> None:
+        """Write text as it is; to a terminal without what it would obey."""
+        text = clean_lines(text) if sys.stdout.isatty() else text
+        if not _is_utf8(sys.stdout):
+            encoding = sys.stdout.encoding
+            text = text.encode(encoding, "replace").decode(encoding)
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[object]],
+        *,
+        numbers: Sequence[str] = (),
+        whole: Sequence[str] = (),
+        on_stderr: bool = False,
+    ) -> None:
+        """Write a table.
+
+        Args:
+            columns: The headings.
+            rows: The cells, any text among them as it came from a service.
+            numbers: The headings of the columns that are aligned to the right.
+            whole: The headings of the columns whose cells stay on one line.
+            on_stderr: The table goes beside the output instead of into it.
+        """
+        console = self.stderr if on_stderr else self.stdout
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+        for column in columns:
+            table.add_column(
+                Text(column),
+                justify="right" if column in numbers else "left",
+                overflow="fold",
+                no_wrap=column in whole,
+            )
+        for row in rows:
+            table.add_row(*(Text(clean(str(cell))) for cell in row))
+        console.print(table)
+
+    def pairs(self, pairs: Iterable[tuple[str, object]]) -> None:
+        """Write names and values, one pair per line, without those that have no value."""
+        table = Table(box=None, show_header=False, pad_edge=False)
+        table.add_column(style="bold")
+        table.add_column(overflow="fold")
+        for name, value in pairs:
+            if value not in ("", None):
+                table.add_row(Text(name), Text(clean_lines(str(value))))
+        self.stdout.print(table)
+
+    def line(self, text: str) -> None:
+        """Write one line of output for people."""
+        self.stdout.print(Text(clean(text)), soft_wrap=True)
+
+    def note(self, text: str) -> None:
+        """Write one line beside the output."""
+        self.stderr.print(Text(clean(text)), soft_wrap=True)
+
+    def more(self, shown: int, total: int | None, next_page_token: str) -> None:
+        """Say how to go on if there are more rows than were shown; `total` where it is known."""
+        if next_page_token:
+            counted = f"{shown} of {total}" if total is not None else f"the first {shown}"
+            self.note(f"{counted}; go on with --page-token {next_page_token}, or --all")
+
+    def ask(self, question: str) -> None:
+        """Write a question, beside the output, on a line that the answer ends."""
+        self.stderr.print(Text(clean(question)), soft_wrap=True, end="")
+        sys.stderr.flush()
+
+    def error(self, text: str, *, prefix: str = "hitherto: ") -> None:
+        """Write one line about what went wrong."""
+        indent = " " * (len(text) - len(text.lstrip(" ")))
+        self.stderr.print(Text(prefix + indent + clean(text.strip())), soft_wrap=True)
+
+    def flush(self) -> None:
+        """Bring what was written to its reader, so that a reader that has gone is noticed here."""
+        sys.stdout.flush()
+
+
+def as_dict(message: Message) -> dict[str, Any]:
+    """Proto JSON with the field names of the contract; unset plain fields have their default."""
+    return json_format.MessageToDict(
+        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
+
+
+def _console(stream: TextIO) -> Console:
+    if not _is_utf8(stream):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+    width = None if stream.isatty() or "COLUMNS" in os.environ else _PIPE_COLUMNS
+    return _Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
+
+
+def _is_utf8(stream: TextIO) -> bool:
+    return (stream.encoding or "").lower().replace("-", "").startswith("utf8")

@@ -1,0 +1,231 @@
+"""`hitherto profile` and `hitherto profiles`: people in one picture each, shown and changed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from google.protobuf import json_format
+
+from hitherto.v1 import profile_pb2
+from hitherto_client.command.exits import OK, UsageError
+from hitherto_client.command.filters import add_consistency
+from hitherto_client.command.memory_view import nothing
+from hitherto_client.command.options import (
+    add_command,
+    add_paging,
+    add_user,
+    connect,
+    natural,
+    read_pages,
+)
+from hitherto_client.command.output import Output
+from hitherto_client.command.values import free_json, minute
+
+_TEXTS = ("summary", "department", "access_level")
+_LISTS = ("current_projects", "frequent_intents")
+_STRUCTS = ("facts", "preferences", "metadata")
+_FIELDS = (*_TEXTS, *_LISTS, *_STRUCTS)
+
+
+def register(commands: Any) -> None:
+    """Add the sub-command."""
+    parser = add_command(
+        commands, "profile", "Show a user's profile, or change it: PATH=VALUE.", _run
+    )
+    add_user(parser)
+    parser.add_argument(
+        "changes",
+        metavar="PATH=VALUE",
+        nargs="*",
+        help=f"set a field ({', '.join(_FIELDS)}) or a place in free JSON, such as "
+        "facts.personal.location=Berlin; VALUE is text, or JSON within free JSON; a list is a "
+        "field given several times",
+    )
+    parser.add_argument(
+        "--clear", dest="cleared", action="append", default=[], metavar="PATH", help="remove it"
+    )
+    parser.add_argument(
+        "--version",
+        type=natural,
+        default=0,
+        metavar="N",
+        help="change it only if this is its version",
+    )
+    add_consistency(parser)
+    several = add_command(commands, "profiles", "List the profiles that you may see.", _list)
+    several.add_argument("--department", default="", metavar="NAME", help="only those of this one")
+    add_consistency(several)
+    add_paging(several)
+
+
+def _run(options: argparse.Namespace, output: Output) -> int:
+    if not options.changes and not options.cleared:
+        return _show(options, output)
+    profile, paths = read_changes(options.changes, options.cleared)
+    with connect(options) as client:
+        reply = client.update_profile(options.user, profile, paths=paths, version=options.version)
+    if output.as_json:
+        output.document(reply)
+        return OK
+    _pairs(output, reply.profile)
+    output.note(f"the profile of {options.user} is now in version {reply.profile.version}")
+    return OK
+
+
+def read_changes(
+    changes: Sequence[str], cleared: Sequence[str]
+) -> tuple[profile_pb2.Profile, list[str]]:
+    """The new values, and the paths that they and `cleared` touch.
+
+    Raises:
+        UsageError: A change is not `PATH=VALUE`, or its path or value is none that a profile has.
+    """
+    values: dict[str, Any] = {}
+    paths: list[str] = []
+    for change in changes:
+        path, sign, value = change.partition("=")
+        if not sign:
+            raise UsageError(f"{change!r} should be PATH=VALUE, such as summary='Likes tea.'")
+        name, *keys = _split(path)
+        if name in _LISTS:
+            # Given again, a list gets one more element.
+            values.setdefault(name, []).extend(_elements(path, value))
+        elif path in paths:
+            raise UsageError(f"{path} is set twice")
+        elif name in _STRUCTS and (name in paths or (not keys and name in values)):
+            raise UsageError(f"{name} is set whole, and so is a place within it")
+        elif keys:
+            _put(values.setdefault(name, {}), keys, _free(value), path)
+        elif name in _STRUCTS:
+            values[name] = _object(path, value)
+        else:
+            values[name] = value
+        if path not in paths:
+            paths.append(path)
+    for path in cleared:
+        _split(path)
+        if path in paths:
+            raise UsageError(f"{path} is both set and cleared")
+        paths.append(path)
+    try:
+        return json_format.ParseDict(values, profile_pb2.Profile()), paths
+    except (json_format.ParseError, UnicodeError, RecursionError) as error:
+        raise UsageError(f"the values cannot be sent: {error}") from None
+
+
+def _split(path: str) -> list[str]:
+    parts = path.split(".")
+    if parts[0] not in _FIELDS or "" in parts or (len(parts) > 1 and parts[0] not in _STRUCTS):
+        raise UsageError(
+            f"{path!r} is no place in a profile: use one of {', '.join(_FIELDS)}, or a path into "
+            f"{', '.join(_STRUCTS)} such as facts.personal.location"
+        )
+    return parts
+
+
+def _elements(path: str, value: str) -> list[str]:
+    if not value.startswith("["):
+        return [value] if value else []
+    found = _free(value)
+    if not isinstance(found, list) or not all(isinstance(element, str) for element in found):
+        raise UsageError(f"{path} is a list of texts: give {path}=TEXT once for each")
+    return found
+
+
+def _object(path: str, value: str) -> dict[str, Any]:
+    found = _free(value) if value else {}
+    if not isinstance(found, dict):
+        raise UsageError(f"{path} holds a JSON object: name a place in it, as {path}.KEY=VALUE")
+    return found
+
+
+def _free(value: str) -> Any:
+    """JSON if it is some; else the text itself."""
+    try:
+        return json.loads(value, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        return value
+
+
+def _no_number(word: str) -> Any:
+    raise ValueError(word)
+
+
+def _put(into: dict[str, Any], keys: Sequence[str], value: Any, path: str) -> None:
+    for key in keys[:-1]:
+        into = into.setdefault(key, {})
+        if not isinstance(into, dict):
+            raise UsageError(f"{path} goes through a place that is set to a value too")
+    if isinstance(into.get(keys[-1]), dict):
+        raise UsageError(f"{path} is set, and so is a place within it")
+    into[keys[-1]] = value
+
+
+def _show(options: argparse.Namespace, output: Output) -> int:
+    with connect(options) as client:
+        reply = client.get_profile(options.user, consistency_token=options.consistency_token)
+    if output.as_json:
+        output.document(reply)
+    elif reply.reason:
+        output.note(nothing("the profile is not shown", reply.reason))
+    else:
+        _pairs(output, reply.profile)
+    return OK
+
+
+def _list(options: argparse.Namespace, output: Output) -> int:
+    with connect(options) as client:
+        reply = read_pages(
+            options,
+            "profiles",
+            lambda size, token: client.list_profiles(
+                department=options.department,
+                page_size=size,
+                page_token=token,
+                consistency_token=options.consistency_token,
+            ),
+        )
+    if output.as_json:
+        output.document(reply)
+        return OK
+    if not reply.profiles:
+        output.note("no profiles that this credential may see")
+        return OK
+    output.table(
+        ("user", "department", "summary", "version", "updated"),
+        [
+            (
+                profile.user_id,
+                profile.department,
+                profile.summary,
+                profile.version,
+                minute(profile.updated_at),
+            )
+            for profile in reply.profiles
+        ],
+        numbers=("version",),
+    )
+    output.more(len(reply.profiles), reply.total_size, reply.next_page_token)
+    return OK
+
+
+def _pairs(output: Output, profile: profile_pb2.Profile) -> None:
+    output.pairs(
+        [
+            ("user", profile.user_id),
+            ("department", profile.department),
+            ("summary", profile.summary),
+            ("projects", "\n".join(profile.current_projects)),
+            ("often wants", "\n".join(profile.frequent_intents)),
+            ("preferences", free_json(profile.preferences)),
+            ("facts", free_json(profile.facts)),
+            ("metadata", free_json(profile.metadata)),
+            ("access level", profile.access_level),
+            ("version", profile.version),
+            ("updated", minute(profile.updated_at)),
+            ("last looked at", minute(profile.last_extracted_at)),
+        ]
+    )

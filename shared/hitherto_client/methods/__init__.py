@@ -1,0 +1,1 @@
+"""The calls of the client by topic; HithertoClient is all of them together."""

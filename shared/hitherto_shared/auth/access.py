@@ -1,0 +1,182 @@
+"""What each RPC needs, read from the option `(hitherto.v1.access)` in the protos.
+
+An RPC without a rule is denied to everybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.message import Message
+
+from hitherto.v1 import access_pb2
+from hitherto_shared.auth.principal import DEFAULT_TENANT, NOT_LISTED, Principal, user_not_allowed
+from hitherto_shared.errors import NotPermitted
+from hitherto_shared.text.normalise import nfc
+
+_SCOPE_NAMES = {
+    access_pb2.ACCESS_SCOPE_READ: "read",
+    access_pb2.ACCESS_SCOPE_WRITE: "write",
+    access_pb2.ACCESS_SCOPE_MAINTENANCE: "maintenance",
+    access_pb2.ACCESS_SCOPE_ADMIN: "admin",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The need of one RPC.
+
+    Attributes:
+        scope: read, write, maintenance or admin.
+        user_path: Field names leading to the user the request is about; empty if it names none.
+        user_optional: The user may be left out, meaning everybody the caller may act for.
+        department_path: Field names leading to the department the request names.
+        capability: A named right that calls about another person need; empty if none.
+        own_scope: The scope that is enough for a person about that very person, or None.
+        department_members: A person may also name the people of the credential's departments.
+        installation: The call acts for all tenants and is the operator's alone.
+    """
+
+    scope: str
+    user_path: tuple[str, ...]
+    user_optional: bool = False
+    department_path: tuple[str, ...] = ()
+    capability: str = ""
+    own_scope: str | None = None
+    department_members: bool = False
+    installation: bool = False
+
+    def check(
+        self, principal: Principal, method: str, *, operator_tenant: str = DEFAULT_TENANT
+    ) -> None:
+        """Refuse a caller who can have no request of this method granted.
+
+        Args:
+            principal: Who calls.
+            method: Full name of the RPC.
+            operator_tenant: Whose credentials may act on the whole installation.
+
+        Raises:
+            NotPermitted: The scope is missing, or the call is about the whole tenant and the
+                caller bound to a part of it, or it is about all tenants and the caller not of
+                the operator's.
+        """
+        own = self.own_scope in principal.scopes and principal.user_id is not None
+        if self.scope not in principal.scopes and not own:
+            raise self._scope_missing(method)
+        if self._about_the_tenant and not principal.unbound:
+            raise user_not_allowed(
+                "this call is about the whole tenant and the credential is bound to users or to "
+                "departments"
+            )
+        if self.installation and principal.tenant_id != operator_tenant:
+            raise user_not_allowed(
+                "this call is about all tenants of the installation: it takes a credential of the "
+                "operator's tenant, which HITHERTO_OPERATOR_TENANT names"
+            )
+
+    def check_request(self, principal: Principal, request: Message, method: str) -> frozenset[str]:
+        """Refuse a request about somebody, or a department, that the caller may not name.
+
+        Where the user may be left out, the caller's own is filled in, so that no handler can
+        forget to.
+
+        Returns:
+            Whom the request names besides the caller and those on its list, in normal form: they
+            must be in one of the caller's departments. Empty where nothing is left to look up.
+
+        Raises:
+            NotPermitted: What the request names is not the caller's, or takes a right more.
+        """
+        for department in _values(request, self.department_path) if self.department_path else ():
+            if department:
+                principal.check_department(".".join(self.department_path), nfc(department))
+        if not self.user_path:
+            return frozenset()
+        if self.user_optional and not getattr(request, self.user_path[0]):
+            self._fill_in(principal, request)
+            return frozenset()
+        # Handlers compare in normal form too.
+        others = {nfc(user_id) for user_id in _values(request, self.user_path)}
+        if principal.user_id is not None:
+            others.discard(principal.user_id)
+        if not others:
+            return frozenset()
+        if self.capability:
+            principal.check_capability(self.capability)
+        if principal.user_id is not None and not self.department_members:
+            raise user_not_allowed("this credential is bound to another user")
+        if self.scope not in principal.scopes:
+            raise self._scope_missing(method)
+        return _to_look_up(principal, others)
+
+    def _fill_in(self, principal: Principal, request: Message) -> None:
+        """Let a request that names nobody be about the caller, or about everybody."""
+        if principal.user_id is not None:
+            setattr(request, self.user_path[0], principal.user_id)
+        elif principal.users is not None:
+            raise user_not_allowed("this credential is bound to a list of users: name one of them")
+        elif not principal.unbound:
+            raise user_not_allowed(
+                "this credential is bound to departments: name one of their users"
+            )
+
+    @property
+    def _about_the_tenant(self) -> bool:
+        """Whether a request is about everybody; a job, which has a user, is checked when found."""
+        return self.installation or (not self.user_path and self.scope in ("maintenance", "admin"))
+
+    def _scope_missing(self, method: str) -> NotPermitted:
+        return NotPermitted(
+            f"this call needs a credential with scope `{self.scope}`",
+            reason="SCOPE_MISSING",
+            metadata={"scope": self.scope.upper(), "method": method},
+        )
+
+
+def _to_look_up(principal: Principal, others: set[str]) -> frozenset[str]:
+    """Those of `others` whom the caller reaches by their department, if at all."""
+    if principal.unbound:
+        return frozenset()
+    unlisted = frozenset(user_id for user_id in others if not principal.lists(user_id))
+    if unlisted and principal.users is not None and not principal.departments:
+        raise user_not_allowed(NOT_LISTED)
+    return unlisted
+
+
+def rules_of(services: Iterable[ServiceDescriptor]) -> dict[str, Rule]:
+    """The rule of every declared method, by its full name `/package.Service/Method`."""
+    found: dict[str, Rule] = {}
+    for service in services:
+        for method in service.methods:
+            declared = method.GetOptions().Extensions[access_pb2.access]
+            if declared.scope in _SCOPE_NAMES:
+                found[f"/{service.full_name}/{method.name}"] = Rule(
+                    _SCOPE_NAMES[declared.scope],
+                    _path(declared.user_field),
+                    declared.user_optional,
+                    _path(declared.department_field),
+                    declared.capability,
+                    _SCOPE_NAMES.get(declared.own_scope),
+                    declared.department_members,
+                    declared.installation,
+                )
+    return found
+
+
+def _path(field: str) -> tuple[str, ...]:
+    return tuple(field.split(".")) if field else ()
+
+
+def _values(message: Any, path: tuple[str, ...]) -> Iterator[str]:
+    value = getattr(message, path[0])
+    if len(path) == 1:
+        yield value
+    elif isinstance(value, Message):
+        yield from _values(value, path[1:])
+    else:
+        for item in value:
+            yield from _values(item, path[1:])

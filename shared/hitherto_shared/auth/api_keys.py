@@ -1,0 +1,162 @@
+"""API keys of services: `mk_<id>_<secret>`, of which only the SHA-256 of the secret is stored."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from hitherto_shared.auth.principal import Principal
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.text.normalise import nfc
+
+_ID_ALPHABET = string.ascii_lowercase + string.digits
+_ID_LENGTH = 12
+
+_FIND = """
+SELECT tenant_id, name, secret_hash, scopes, user_id, departments, capabilities, user_ids
+FROM api_keys
+WHERE key_id = %(key_id)s
+  AND revoked_at IS NULL
+  AND (expires_at IS NULL OR expires_at > clock_timestamp())
+"""
+
+_INSERT = """
+INSERT INTO api_keys (key_id, tenant_id, name, secret_hash, scopes, user_id, departments,
+    capabilities, user_ids, expires_at)
+VALUES (%(key_id)s, %(tenant_id)s, %(name)s, %(secret_hash)s, %(scopes)s, %(user_id)s,
+        %(departments)s, %(capabilities)s, %(user_ids)s, %(expires_at)s)
+"""
+
+_LIST = """
+SELECT key_id, tenant_id, name, scopes, user_id, user_ids, departments, capabilities, created_at,
+       expires_at, revoked_at
+FROM api_keys
+WHERE tenant_id = %(tenant_id)s
+ORDER BY created_at
+"""
+
+_REVOKE = """
+UPDATE api_keys SET revoked_at = clock_timestamp()
+WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s AND revoked_at IS NULL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """What is known about a key, without its secret."""
+
+    key_id: str
+    tenant_id: str
+    name: str
+    scopes: list[str]
+    user_id: str | None
+    user_ids: list[str] | None
+    departments: list[str] | None
+    capabilities: list[str]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+def split_key(text: str) -> tuple[str, bytes] | None:
+    """The id and the hash of the secret in `text`, or None if it is no key of ours."""
+    prefix, _, rest = text.partition("_")
+    key_id, _, secret = rest.partition("_")
+    if prefix != "mk" or len(key_id) != _ID_LENGTH or not secret:
+        return None
+    if not set(key_id) <= set(_ID_ALPHABET):
+        return None
+    return key_id, hashlib.sha256(secret.encode()).digest()
+
+
+async def find_principal(connection: Connection, text: str) -> Principal | None:
+    """The caller that the key `text` stands for, or None if it is unknown, revoked or expired."""
+    parts = split_key(text)
+    if parts is None:
+        return None
+    key_id, given_hash = parts
+    cursor = await connection.execute(_FIND, {"key_id": key_id})
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    tenant_id, name, secret_hash, scopes, user_id, departments, capabilities, user_ids = row
+    if not hmac.compare_digest(bytes(secret_hash), given_hash):
+        return None
+    return Principal(
+        tenant_id,
+        f"key:{key_id}:{name}",
+        frozenset(scopes),
+        user_id,
+        None if departments is None else frozenset(departments),
+        frozenset(capabilities),
+        None if user_ids is None else frozenset(user_ids),
+    )
+
+
+async def create_key(
+    connection: Connection,
+    *,
+    tenant_id: str,
+    name: str,
+    scopes: list[str],
+    user_id: str | None = None,
+    user_ids: Sequence[str] | None = None,
+    departments: Sequence[str] | None = None,
+    capabilities: Sequence[str] = (),
+    expires_at: datetime | None = None,
+) -> str:
+    """Store a new key and return it whole: the only moment at which the secret is known.
+
+    Args:
+        connection: As hitherto_maintenance.
+        tenant_id: Whose data the key opens.
+        name: What it is for.
+        scopes: What it may do, of `SCOPES`.
+        user_id: The person whose key it is; None for a service.
+        user_ids: The 1 to 100 users that a service may act for; None for no list. Not together with
+            `user_id`.
+        departments: Those that the key is bound to. None for a service that is bound to none and
+            may act for every user, or for a person or a list without a department.
+        capabilities: Named rights, of `CAPABILITIES`.
+        expires_at: When it ends; None for never.
+    """
+    key_id = "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_LENGTH))
+    if user_ids is not None:
+        user_ids = sorted({nfc(one) for one in user_ids})
+        # A key with departments is not for everybody, also to a process that knows no lists yet.
+        departments = () if departments is None else departments
+    secret = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode().rstrip("=")
+    await connection.execute(
+        _INSERT,
+        {
+            "key_id": key_id,
+            "tenant_id": tenant_id,
+            "name": name,
+            "secret_hash": hashlib.sha256(secret.encode()).digest(),
+            "scopes": scopes,
+            "user_id": nfc(user_id) if user_id is not None else None,
+            "departments": None if departments is None else [nfc(one) for one in departments],
+            "capabilities": list(capabilities),
+            "user_ids": user_ids,
+            "expires_at": expires_at,
+        },
+    )
+    return f"mk_{key_id}_{secret}"
+
+
+async def list_keys(connection: Connection, *, tenant_id: str) -> list[ApiKey]:
+    """Every key of a tenant, oldest first, revoked ones included."""
+    cursor = await connection.execute(_LIST, {"tenant_id": tenant_id})
+    return [ApiKey(*row) for row in await cursor.fetchall()]
+
+
+async def revoke_key(connection: Connection, *, tenant_id: str, key_id: str) -> bool:
+    """End a key for good; False if the tenant has no such key in force."""
+    cursor = await connection.execute(_REVOKE, {"tenant_id": tenant_id, "key_id": key_id})
+    return cursor.rowcount == 1

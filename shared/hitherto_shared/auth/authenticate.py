@@ -1,0 +1,71 @@
+"""From the metadata of a call to a principal."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from hitherto_shared.auth.api_keys import find_principal
+from hitherto_shared.auth.principal import ANONYMOUS, Principal
+from hitherto_shared.database.pool import Connection, Reads
+from hitherto_shared.errors import NotAuthenticated
+
+CACHE_SECONDS = 10.0
+"""How long a key that was found is believed: a revoked one ends within this time."""
+_CACHE_SIZE = 10_000
+_LOOKUP_SECONDS = 5.0
+
+
+class Authenticator(Protocol):
+    """Turns the value of the `authorization` metadata into a caller."""
+
+    async def authenticate(self, authorization: str | None) -> Principal:
+        """The caller.
+
+        Raises:
+            NotAuthenticated: There is no valid credential.
+        """
+        ...
+
+
+class NoAuthentication:
+    """Everybody is the anonymous caller of the default tenant. Loopback only."""
+
+    async def authenticate(self, authorization: str | None) -> Principal:
+        """The anonymous caller, whatever was sent."""
+        del authorization
+        return ANONYMOUS
+
+
+class ApiKeyAuthentication:
+    """Looks keys up in the database and remembers those found for a few seconds."""
+
+    def __init__(self, database: Reads, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._database = database
+        self._monotonic = monotonic
+        self._known: dict[bytes, tuple[float, Principal]] = {}
+
+    async def authenticate(self, authorization: str | None) -> Principal:
+        """The caller behind `Bearer mk_…`."""
+        scheme, _, key = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer" or not key:
+            raise NotAuthenticated
+        # The key itself is never kept, not even in memory.
+        digest = hashlib.sha256(key.encode()).digest()
+        remembered = self._known.get(digest)
+        if remembered is not None and remembered[0] > self._monotonic():
+            return remembered[1]
+
+        def look_up(connection: Connection) -> Awaitable[Principal | None]:
+            return find_principal(connection, key.strip())
+
+        principal = await self._database.run(look_up, timeout=_LOOKUP_SECONDS, repeatable=True)
+        if principal is None:
+            self._known.pop(digest, None)
+            raise NotAuthenticated
+        if len(self._known) >= _CACHE_SIZE:
+            self._known.clear()
+        self._known[digest] = (self._monotonic() + CACHE_SECONDS, principal)
+        return principal

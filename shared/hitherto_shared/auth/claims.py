@@ -1,0 +1,192 @@
+"""From the claims of a token to a caller; the signature has been verified before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from hitherto_shared.auth.principal import CAPABILITIES, SCOPES, Principal
+from hitherto_shared.errors import InvalidRequest
+from hitherto_shared.text.normalise import nfc, unusable_characters
+from hitherto_shared.validation import MAX_ID, Checks
+
+LEEWAY_SECONDS = 30
+"""How far the clocks of this machine and of the identity provider may be apart."""
+MAX_LIFETIME_SECONDS = 3600
+"""From `iat` to `exp`, or from now where there is no `iat`. A token cannot be revoked, it ends."""
+DEFAULT_TENANT_CLAIM = "tenant"
+USER_SCOPE_CLAIM = "hitherto_user_scope"
+DEPARTMENTS_CLAIM = "departments"
+CAPABILITIES_CLAIM = "hitherto_capabilities"
+
+MAX_DEPARTMENTS = 100
+MAX_USERS = 100
+
+
+class TokenRefused(Exception):
+    """The token is not valid.
+
+    Attributes:
+        why: What is wrong, in a few fixed words with nothing of the token: for the log.
+    """
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the claims of every token must say.
+
+    Attributes:
+        issuer: The exact `iss`.
+        audience: What `aud` must be or contain.
+        tenant_claim: The claim that names the tenant.
+    """
+
+    issuer: str
+    audience: str
+    tenant_claim: str = DEFAULT_TENANT_CLAIM
+
+
+def principal_of(claims: Mapping[str, Any], expected: Expected, now: float) -> Principal:
+    """The caller that the claims describe.
+
+    Args:
+        claims: The payload of a token whose signature was verified.
+        expected: The issuer, audience and claims of this installation.
+        now: Seconds since the epoch.
+
+    Raises:
+        TokenRefused: A claim is missing, malformed or not what is expected.
+    """
+    _check_times(claims, now)
+    if claims.get("iss") != expected.issuer:
+        raise TokenRefused("iss is not HITHERTO_JWT_ISSUER")
+    _check_audience(claims.get("aud"), expected.audience)
+    subject = _name(claims, "sub")
+    tenant_id = _name(claims, expected.tenant_claim)
+    whose = claims.get(USER_SCOPE_CLAIM, "self")
+    listed = None if whose in ("self", "any") else _users(whose)
+    return Principal(
+        tenant_id,
+        f"jwt:{subject}",
+        _scopes(claims),
+        subject if whose == "self" else None,
+        _departments(claims, bound=whose != "any"),
+        _capabilities(claims),
+        listed,
+    )
+
+
+def _users(given: Any) -> frozenset[str]:
+    """The users that a token lists, spelt as in requests."""
+    checks = Checks()
+    if (
+        not isinstance(given, list)
+        or not 1 <= len(given) <= MAX_USERS
+        or not all(isinstance(one, str) and one.strip() for one in given)
+    ):
+        raise _unusable_user_scope()
+    listed = frozenset(checks.identifier(USER_SCOPE_CLAIM, one) for one in given)
+    try:
+        checks.done()
+    except InvalidRequest:
+        raise _unusable_user_scope() from None
+    return listed
+
+
+def _unusable_user_scope() -> TokenRefused:
+    return TokenRefused(
+        f"{USER_SCOPE_CLAIM} is neither self nor any nor a list of 1 to {MAX_USERS} users"
+    )
+
+
+def _check_times(claims: Mapping[str, Any], now: float) -> None:
+    expires = _moment(claims, "exp")
+    issued = _moment(claims, "iat")
+    begins = _moment(claims, "nbf")
+    if expires is None:
+        raise TokenRefused("exp is missing")
+    if expires + LEEWAY_SECONDS <= now:
+        raise TokenRefused("it has expired")
+    if begins is not None and begins > now + LEEWAY_SECONDS:
+        raise TokenRefused("nbf is in the future")
+    if issued is not None and issued > now + LEEWAY_SECONDS:
+        raise TokenRefused("iat is in the future")
+    # Without iat our clock stands in for the provider's, with what they may be apart.
+    since = issued if issued is not None else now + LEEWAY_SECONDS
+    if expires - since > MAX_LIFETIME_SECONDS:
+        raise TokenRefused(f"it lives longer than {MAX_LIFETIME_SECONDS} s")
+
+
+def _moment(claims: Mapping[str, Any], name: str) -> float | None:
+    """Seconds since the epoch; only numbers count, though some libraries take digits in quotes."""
+    value = claims.get(name)
+    if value is None:
+        return None
+    try:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+            raise TokenRefused(f"{name} is not a number")
+        return float(value)
+    except OverflowError:
+        raise TokenRefused(f"{name} is not a number") from None
+
+
+def _check_audience(given: Any, ours: str) -> None:
+    named = given if isinstance(given, list) else [given]
+    if ours not in [one for one in named if isinstance(one, str)]:
+        raise TokenRefused("aud does not name HITHERTO_JWT_AUDIENCE")
+
+
+def _name(claims: Mapping[str, Any], claim: str) -> str:
+    """The identifier in a claim, spelt as identifiers in requests are."""
+    value = claims.get(claim)
+    if not isinstance(value, str) or not value.strip():
+        raise TokenRefused(f"{_told(claim)} is missing or no text")
+    value = nfc(value)
+    if len(value) > MAX_ID or unusable_characters(value) is not None:
+        raise TokenRefused(f"{_told(claim)} is no identifier of at most {MAX_ID} characters")
+    return value
+
+
+def _told(claim: str) -> str:
+    return "sub" if claim == "sub" else "the claim of HITHERTO_JWT_TENANT_CLAIM"
+
+
+def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
+    """Which of our scopes the token grants; words of other systems are passed over."""
+    granted = claims["scope"] if "scope" in claims else claims.get("scp", "")
+    return _words("scope", granted) & SCOPES
+
+
+def _capabilities(claims: Mapping[str, Any]) -> frozenset[str]:
+    """Which of our named rights the token grants."""
+    return _words(CAPABILITIES_CLAIM, claims.get(CAPABILITIES_CLAIM) or "") & CAPABILITIES
+
+
+def _words(claim: str, granted: Any) -> frozenset[str]:
+    words = granted.split(" ") if isinstance(granted, str) else granted
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise TokenRefused(f"{claim} is neither text nor a list of texts")
+    return frozenset(words)
+
+
+def _departments(claims: Mapping[str, Any], *, bound: bool) -> frozenset[str] | None:
+    """The caller's departments; without the claim a person has none and a service is not bound."""
+    given = claims.get(DEPARTMENTS_CLAIM)
+    if given is None:
+        return frozenset() if bound else None
+    if (
+        not isinstance(given, list)
+        or len(given) > MAX_DEPARTMENTS
+        or not all(
+            isinstance(one, str) and 0 < len(one) <= MAX_ID and unusable_characters(one) is None
+            for one in given
+        )
+    ):
+        raise TokenRefused(f"{DEPARTMENTS_CLAIM} is no list of at most {MAX_DEPARTMENTS} names")
+    return frozenset(nfc(one) for one in given)

@@ -1,0 +1,134 @@
+"""The keys at hand, and how they are kept fresh without a call waiting for it.
+
+They are read again in the background, and at once, though seldom, when a token names a key that is
+not there: that is how the next key of a rotation is found. If a reading fails, the keys of the last
+one stay in force for a day.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from hitherto_shared.auth.key_set import Key, KeySet, UnusableKeySet, read_key_set
+from hitherto_shared.auth.key_source import VARIABLE, KeySource, KeysUnreachable
+from hitherto_shared.telemetry import without_message
+
+logger = logging.getLogger("hitherto.auth")
+
+WAIT_SECONDS = 1.0
+"""Longest that a call waits for keys to be read; the reading itself goes on."""
+STALE_SECONDS = 24 * 3600.0
+"""How long keys outlive the last successful reading. Without an end, whoever keeps the keys from
+being read would keep a withdrawn one in force."""
+START_SECONDS = 5.0
+"""Longest that a start waits for the first reading."""
+_FIRST_PAUSE_SECONDS = 1.0
+
+
+class KeyRing:
+    """Keys from one source; begins to read with `start`, ends with `stop`.
+
+    Args:
+        source: Where the key set is.
+        monotonic: A clock in seconds that never goes back.
+    """
+
+    def __init__(
+        self, source: KeySource, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._source = source
+        self._monotonic = monotonic
+        self._body: bytes | None = None
+        self._keys = KeySet({})
+        self._read_at: float | None = None
+        self._surprised_at: float | None = None
+        self._reading: asyncio.Task[str | None] | None = None
+        self._background: asyncio.Task[None] | None = None
+
+    async def start(self) -> str | None:
+        """Read the keys for the first time, for a while, and go on in the background.
+
+        Returns:
+            Why there are no keys yet, or None.
+        """
+        why = await self._read_within(START_SECONDS)
+        self._background = asyncio.create_task(self._keep_fresh(failed=why is not None))
+        if why is None and not self._keys.keys:
+            why = "it holds no key for RS256 (RSA of 2048 bits or more), ES256 or EdDSA (Ed25519)"
+        return why
+
+    async def stop(self) -> None:
+        """End the readings."""
+        tasks = [task for task in (self._background, self._reading) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def find(self, algorithm: str, kid: str | None) -> Key | None:
+        """The key for a token, or None; an unknown one is looked for at the source, but seldom."""
+        key = self._find(algorithm, kid)
+        if key is not None:
+            return key
+        now = self._monotonic()
+        last = self._surprised_at
+        if last is None or now - last >= self._source.between_surprises:
+            self._surprised_at = now
+        elif self._reading is None or self._reading.done():
+            return None
+        await self._read_within(WAIT_SECONDS)
+        return self._find(algorithm, kid)
+
+    def _find(self, algorithm: str, kid: str | None) -> Key | None:
+        if self._read_at is None or self._monotonic() - self._read_at > STALE_SECONDS:
+            return None
+        return self._keys.find(algorithm, kid)
+
+    async def _read_within(self, seconds: float) -> str | None:
+        """Take part in the reading that goes on, or begin one; what went wrong, or None."""
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read())
+        reading = self._reading
+        # Not wait_for: the reading is everybody's and outlives the call that began it.
+        await asyncio.wait({reading}, timeout=seconds)
+        return reading.result() if reading.done() else "it takes long to be read"
+
+    async def _read(self) -> str | None:
+        try:
+            body = await self._source.read()
+            if body != self._body:
+                self._take(read_key_set(body))
+                self._body = body
+        except (KeysUnreachable, UnusableKeySet) as error:
+            logger.warning(
+                "the keys of %s could not be read: %s",
+                VARIABLE,
+                error,
+                extra={"keys_in_force": len(self._keys.keys)},
+            )
+            return str(error)
+        except Exception as error:
+            # The readings must go on whatever an outside server makes of a library.
+            logger.error("reading %s failed", VARIABLE, exc_info=without_message(error))
+            return "it could not be read; the log tells more"
+        self._read_at = self._monotonic()
+        return None
+
+    def _take(self, keys: KeySet) -> None:
+        self._keys = keys
+        say = logger.info if keys.keys else logger.warning
+        say(
+            "%d keys of %s are in force",
+            len(keys.keys),
+            VARIABLE,
+            extra={"keys_passed_over": keys.passed_over},
+        )
+
+    async def _keep_fresh(self, *, failed: bool) -> None:
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            await asyncio.sleep(min(pause, self._source.every) if failed else self._source.every)
+            pause = pause * 2 if failed else _FIRST_PAUSE_SECONDS
+            failed = await self._read_within(self._source.every) is not None

@@ -1,0 +1,163 @@
+"""Where a key set comes from: a file, or an address of the web."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+from pathlib import Path
+from typing import Protocol
+
+import aiohttp
+from yarl import URL
+
+from hitherto_shared.auth.key_set import MAX_BYTES
+from hitherto_shared.embeddings.proxies import proxy_for
+
+VARIABLE = "HITHERTO_JWT_JWKS"
+_FETCH_SECONDS = 10.0
+_PIECE = 16 * 1024
+
+
+class KeysUnreachable(Exception):
+    """The key set cannot be had now; the message says why and quotes neither place nor content."""
+
+
+class KeySource(Protocol):
+    """Somewhere to read a key set, whole and anew, as often as is asked."""
+
+    @property
+    def every(self) -> float:
+        """Seconds between two readings in the background."""
+        ...
+
+    @property
+    def between_surprises(self) -> float:
+        """Seconds between two readings because a token names a key that is not there."""
+        ...
+
+    async def read(self) -> bytes:
+        """The text of the key set.
+
+        Raises:
+            KeysUnreachable: It cannot be had now.
+        """
+        ...
+
+
+class KeyFile:
+    """A key set in a file, which may be replaced at any time."""
+
+    every = 10.0
+    between_surprises = 1.0
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def read(self) -> bytes:
+        """The file's bytes.
+
+        Raises:
+            KeysUnreachable: It is not there or cannot be read.
+        """
+        return await asyncio.to_thread(self._read)
+
+    def _read(self) -> bytes:
+        try:
+            # Opening a pipe would wait for somebody to write.
+            if not self._path.is_file():
+                raise KeysUnreachable("there is no such file")
+            with self._path.open("rb") as file:
+                return file.read(MAX_BYTES + 1)
+        except OSError as error:
+            raise KeysUnreachable(
+                f"the file cannot be read ({error.strerror or 'I/O error'})"
+            ) from None
+
+
+class KeyAddress:
+    """A key set at an http or https address.
+
+    Redirects are not followed, nothing compressed is taken, and no more is read than a key set may
+    have. Certificates are checked against the authorities of the system, or of `SSL_CERT_FILE`.
+
+    Args:
+        url: The address. An https one is reached through the proxy that the environment names.
+
+    Raises:
+        ValueError: That proxy cannot be used.
+    """
+
+    every = 300.0
+    between_surprises = 60.0
+
+    def __init__(self, url: URL) -> None:
+        self._url = url
+        self._proxy = proxy_for(url) if url.scheme == "https" else None
+
+    async def read(self) -> bytes:
+        """The body of the answer.
+
+        Raises:
+            KeysUnreachable: The server cannot be reached, is slow, or answers something else.
+        """
+        try:
+            async with asyncio.timeout(_FETCH_SECONDS):
+                return await self._fetch()
+        except TimeoutError:
+            raise KeysUnreachable(f"the server took more than {_FETCH_SECONDS:g} s") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            # The client's own words quote the address, which may hold a password.
+            raise KeysUnreachable(
+                f"the server cannot be reached ({type(error).__name__})"
+            ) from None
+
+    async def _fetch(self) -> bytes:
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        async with (
+            aiohttp.ClientSession(
+                auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar(), headers=headers
+            ) as session,
+            session.get(self._url, allow_redirects=False, proxy=self._proxy) as response,
+        ):
+            if response.status != 200:
+                raise KeysUnreachable(f"the server answered {response.status}")
+            if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+                raise KeysUnreachable("the server compresses although it was asked not to")
+            body = bytearray()
+            async for piece in response.content.iter_chunked(_PIECE):
+                body += piece
+                if len(body) > MAX_BYTES:
+                    break
+            return bytes(body)
+
+
+def key_source(place: str) -> KeySource:
+    """The source that a path or an address names.
+
+    Raises:
+        ValueError: It is an address that cannot be used; the message names the variable.
+    """
+    place = place.strip()
+    if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", place):
+        return KeyFile(Path(place))
+    try:
+        url = URL(place)
+    except ValueError:
+        url = URL()
+    host = url.host or ""
+    if not host or (url.scheme != "https" and not (url.scheme == "http" and _is_local(host))):
+        raise ValueError(
+            f"{VARIABLE} must be the path of a file or an https address (http only on loopback): "
+            "whoever can change the keys on their way can sign any token"
+        )
+    return KeyAddress(url.with_fragment(None))
+
+
+def _is_local(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

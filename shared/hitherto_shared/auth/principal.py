@@ -1,0 +1,161 @@
+"""The caller, once known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hitherto_shared.errors import NotPermitted
+from hitherto_shared.models import Scope
+
+DEFAULT_TENANT = "default"
+
+SCOPES = frozenset({"read", "write", "maintenance", "admin"})
+"""Kinds of work; none of them includes another."""
+
+PROFILES_MANAGE = "profiles.manage"
+"""Changes the profiles of others, and departments and access levels."""
+
+CAPABILITIES = frozenset({PROFILES_MANAGE})
+"""Rights that are named one by one, besides the kinds of work."""
+
+
+NOT_LISTED = (
+    "this credential is bound to a list of users and this one is not on it; whoever makes the "
+    "credential decides who is"
+)
+"""What the caller is told about everybody else, known or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A caller after authentication; nothing in a request can change it.
+
+    Attributes:
+        tenant_id: Whose data the caller may touch at all.
+        subject: Name of the credential, for history and audit.
+        scopes: Subset of `SCOPES`.
+        user_id: The person whose credential this is, or None for a service.
+        departments: Those that the caller is bound to; None if it is bound to none and may act for
+            everybody. A person is always bound: None becomes the empty set.
+        capabilities: Subset of `CAPABILITIES`.
+        users: Those that a service is bound to, in normal form; None if it is bound to no list.
+            With a list departments are never None, so that both add up. A person has none.
+    """
+
+    tenant_id: str
+    subject: str
+    scopes: frozenset[str]
+    user_id: str | None = None
+    departments: frozenset[str] | None = None
+    capabilities: frozenset[str] = frozenset()
+    users: frozenset[str] | None = None
+
+    def __post_init__(self) -> None:
+        """Let no person and no list be unbound, however the credential was written.
+
+        Raises:
+            ValueError: It is a person's and has a list.
+        """
+        if self.user_id is not None and self.users is not None:
+            raise ValueError("a credential is bound to one person or to a list of users, not both")
+        if (self.user_id is not None or self.users is not None) and self.departments is None:
+            object.__setattr__(self, "departments", frozenset())
+
+    @property
+    def unbound(self) -> bool:
+        """Whether the caller may act for everybody of the tenant."""
+        return self.departments is None
+
+    def reaches(self, user_id: str, department: str) -> bool:
+        """Whether `user_id` is the caller, on the caller's list, or in one of its departments.
+
+        This is the one rule about lists and departments.
+
+        Args:
+            user_id: Whom a call is about.
+            department: What the profile of that person says; empty without a profile.
+        """
+        if self.departments is None or user_id == self.user_id or self.lists(user_id):
+            return True
+        return bool(department) and department in self.departments
+
+    def lists(self, user_id: str) -> bool:
+        """Whether the caller is bound to a list and `user_id`, in normal form, is on it."""
+        return self.users is not None and user_id in self.users
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The users whom a bound credential itself names, whatever their departments."""
+        if self.user_id is not None:
+            return frozenset({self.user_id})
+        return self.users or frozenset()
+
+    def for_members(self) -> Principal:
+        """The same caller while it acts for members of its departments, not for itself."""
+        return replace(self, user_id=None)
+
+    def scope(self, user_id: str) -> Scope:
+        """The data of `user_id`, if this caller may touch it.
+
+        Raises:
+            NotPermitted: The credential is bound to another user, or to a list of others and to no
+                department.
+        """
+        if self.user_id is not None and self.user_id != user_id:
+            raise user_not_allowed("this credential is bound to another user")
+        if self.users is not None and not self.departments and user_id not in self.users:
+            raise user_not_allowed(NOT_LISTED)
+        return Scope(self.tenant_id, user_id)
+
+    def check_reaches(self, user_id: str, department: str) -> None:
+        """As `reaches`.
+
+        Raises:
+            NotPermitted: It does not reach that person.
+        """
+        if not self.reaches(user_id, department):
+            if self.users is not None and not self.departments:
+                raise user_not_allowed(NOT_LISTED)
+            raise user_not_allowed(
+                "this user is in none of the departments that the credential is bound to; "
+                "somebody who may act for every user can put them into one"
+            )
+
+    def check_capability(self, capability: str) -> None:
+        """Refuse a caller without a named right.
+
+        Raises:
+            NotPermitted: It lacks the right.
+        """
+        if capability not in self.capabilities:
+            raise NotPermitted(
+                f"this needs a credential with the capability `{capability}`",
+                reason="CAPABILITY_MISSING",
+                metadata={"capability": capability},
+            )
+
+    def check_department(self, field: str, department: str) -> None:
+        """Refuse a department that is none of the caller's.
+
+        Args:
+            field: Where the request names it.
+            department: Its name; empty for none, which only an unbound caller may mean.
+
+        Raises:
+            NotPermitted: The caller is bound to other departments.
+        """
+        if self.departments is not None and department not in self.departments:
+            raise NotPermitted(
+                "this credential is not bound to that department",
+                reason="DEPARTMENT_NOT_ALLOWED",
+                metadata={"field": field},
+            )
+
+
+def user_not_allowed(why: str, field: str = "user_id") -> NotPermitted:
+    """The refusal of a call about somebody the caller may not act for."""
+    return NotPermitted(why, reason="USER_NOT_ALLOWED", metadata={"field": field})
+
+
+ANONYMOUS = Principal(DEFAULT_TENANT, "anonymous", SCOPES, capabilities=CAPABILITIES)
+"""Everybody, where authentication is off: loopback with the embedded database."""

@@ -1,0 +1,206 @@
+"""What both services read from the environment. Each service extends this with its own settings.
+
+Names without the `HITHERTO_` prefix (`DATABASE_URL`, `OPENAI_API_KEY`, `EMBEDDING_MODEL`…) are
+those that other software uses for the same thing.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import SettingsConfigDict
+
+from hitherto_shared.auth.claims import DEFAULT_TENANT_CLAIM
+from hitherto_shared.auth.principal import DEFAULT_TENANT
+from hitherto_shared.auth.token_settings import check_token_settings
+from hitherto_shared.database.embedded import default_data_dir
+from hitherto_shared.encryption.settings import EncryptionSettings
+
+PREFIX = "HITHERTO_"
+DEFAULT_EMBEDDING_MODEL = "text-embedding-3-small"
+
+AuthMode = Literal["off", "api-key", "jwt"]
+"""How callers prove who they are."""
+
+
+class SharedSettings(EncryptionSettings):
+    """Settings common to the two services; see the README's table for every variable."""
+
+    model_config = SettingsConfigDict(
+        # An empty variable counts as unset, as in shells and compose files.
+        env_prefix=PREFIX,
+        env_ignore_empty=True,
+        frozen=True,
+        populate_by_name=True,
+        extra="ignore",
+    )
+
+    database_url: SecretStr | None = Field(None, validation_alias="DATABASE_URL")
+    data_dir: Path = Field(default_factory=default_data_dir)
+    secret_file: Path | None = None
+    signing_key_file: Path | None = None
+    hash_key_file: Path | None = None
+    migrate: bool = False
+
+    openai_api_key: SecretStr | None = Field(None, validation_alias="OPENAI_API_KEY")
+    openai_base_url: str | None = Field(None, validation_alias="OPENAI_BASE_URL")
+    model_timeout_seconds: float = Field(60.0, gt=0, le=600)
+
+    embedder: Literal["openai", "onnx", "offline"] | None = None
+    embedding_model: str = Field(DEFAULT_EMBEDDING_MODEL, validation_alias="EMBEDDING_MODEL")
+    embedding_dimensions: int | None = Field(
+        None, validation_alias="EMBEDDING_DIMENSIONS", ge=8, le=4000
+    )
+    onnx_model_dir: Path | None = None
+
+    memory_enabled: bool = True
+    auth: AuthMode | None = None
+    jwt_issuer: str | None = None
+    jwt_audience: str | None = None
+    jwt_jwks: str | None = None
+    jwt_secret_file: Path | None = None
+    jwt_algorithms: str | None = None
+    jwt_tenant_claim: str = DEFAULT_TENANT_CLAIM
+    operator_tenant: str = DEFAULT_TENANT
+    insecure_listen: bool = False
+    tls_certificate_file: Path | None = None
+    tls_key_file: Path | None = None
+    tls_client_ca_file: Path | None = None
+    reflection: bool = False
+    max_concurrent_rpcs: int = Field(512, ge=1)
+    drain_seconds: float = Field(25.0, gt=0)
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+
+    @property
+    def embedded(self) -> bool:
+        """True when the embedded Postgres is used."""
+        return self.database_url is None
+
+    @property
+    def model_available(self) -> bool:
+        """True when the environment names a language model's server or key."""
+        return self.openai_api_key is not None or self.openai_base_url is not None
+
+    @property
+    def chosen_embedder(self) -> Literal["openai", "onnx", "offline"]:
+        """The embedder in force: as configured, else OpenAI's where it can be reached."""
+        if self.embedder is not None:
+            return self.embedder
+        if self.onnx_model_dir is not None:
+            return "onnx"
+        return "openai" if self.model_available else "offline"
+
+    @property
+    def api_key(self) -> str | None:
+        """The model server's key in clear, for the client that sends it."""
+        return self.openai_api_key.get_secret_value() if self.openai_api_key else None
+
+    def auth_mode(self, listen: str) -> AuthMode:
+        """Whether callers must authenticate: off only for the embedded database on loopback.
+
+        Raises:
+            ValueError: Authentication was switched off for an address others can reach.
+        """
+        if self.auth is None:
+            return "off" if self.embedded and is_loopback(listen) else "api-key"
+        if self.auth == "off" and not is_loopback(listen):
+            raise ValueError(
+                f"HITHERTO_AUTH=off is allowed on loopback only, and this service would listen "
+                f"on {listen}: use HITHERTO_AUTH=api-key and `hitherto keys create`, or "
+                "HITHERTO_AUTH=jwt"
+            )
+        return self.auth
+
+    def operator(self, listen: str) -> str:
+        """The tenant whose credentials may act on the whole installation.
+
+        Where nobody authenticates there is one tenant only, whatever the setting says.
+
+        Raises:
+            ValueError: Authentication was switched off for an address others can reach.
+        """
+        return DEFAULT_TENANT if self.auth_mode(listen) == "off" else self.operator_tenant
+
+    @model_validator(mode="after")
+    def _tokens_are_described(self) -> Self:
+        named = (self.jwt_issuer, self.jwt_audience, self.jwt_jwks, self.jwt_secret_file)
+        if self.auth is None and any(value is not None for value in named):
+            # Without this, whoever forgot it would find the embedded database open to everybody.
+            raise ValueError(
+                "HITHERTO_JWT_… is set and HITHERTO_AUTH is not: set HITHERTO_AUTH=jwt"
+            )
+        if self.auth == "jwt":
+            self.token_algorithms()
+        return self
+
+    def token_algorithms(self) -> tuple[str, ...]:
+        """The algorithms by which tokens may be signed.
+
+        Raises:
+            ValueError: A setting of HITHERTO_AUTH=jwt is missing or wrong; the text names it.
+        """
+        return check_token_settings(
+            issuer=self.jwt_issuer,
+            audience=self.jwt_audience,
+            tenant_claim=self.jwt_tenant_claim,
+            algorithms=self.jwt_algorithms,
+            has_keys=bool((self.jwt_jwks or "").strip()),
+            has_secret=self.jwt_secret_file is not None,
+        )
+
+    @model_validator(mode="after")
+    def _tls_is_whole(self) -> Self:
+        if (self.tls_certificate_file is None) != (self.tls_key_file is None):
+            raise ValueError(
+                "set both HITHERTO_TLS_CERTIFICATE_FILE and HITHERTO_TLS_KEY_FILE, or neither"
+            )
+        if self.tls_client_ca_file is not None and self.tls_key_file is None:
+            raise ValueError(
+                "HITHERTO_TLS_CLIENT_CA_FILE asks callers for a certificate, and there is no TLS "
+                "to ask over: set HITHERTO_TLS_CERTIFICATE_FILE and HITHERTO_TLS_KEY_FILE too"
+            )
+        return self
+
+    def check_listen(self, listen: str) -> None:
+        """Refuse to send memories in clear over a network.
+
+        Raises:
+            ValueError: The address is not loopback, TLS is off, and nobody said that this is meant.
+        """
+        if is_loopback(listen) or self.tls_key_file is not None or self.insecure_listen:
+            return
+        raise ValueError(
+            f"{listen} can be reached from outside and TLS is off: set "
+            "HITHERTO_TLS_CERTIFICATE_FILE and HITHERTO_TLS_KEY_FILE, or, behind a proxy that "
+            "encrypts, HITHERTO_INSECURE_LISTEN=true"
+        )
+
+
+def is_loopback(listen: str) -> bool:
+    """True when `host:port` can be reached from this machine only."""
+    host = listen.rpartition(":")[0].strip("[]")
+    if host == "localhost" or listen.startswith("unix:"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def describe(error: ValidationError) -> str:
+    """What is wrong with the environment, without the values it holds."""
+    return "; ".join(
+        f"{_variable(item['loc'])}: {item['msg']}" for item in error.errors(include_input=False)
+    )
+
+
+def _variable(location: tuple[int | str, ...]) -> str:
+    """The environment variable behind a field that is wrong, or what is wrong as a whole."""
+    if not location:
+        return "settings"
+    # Fields with a variable of another name are reported by that name, which is upper case.
+    name = str(location[0])
+    return name if name.isupper() else f"{PREFIX}{name.upper()}"

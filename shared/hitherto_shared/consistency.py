@@ -1,0 +1,102 @@
+"""Consistency tokens: what a write tells its caller so that a later read can prove it saw it.
+
+A token names a position in the write-ahead log of one database and timeline, sealed and bound to
+the tenant. A primary has always seen it; a replica has once it replayed that far.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.errors import invalid
+from hitherto_shared.sealing import BrokenToken, Sealer
+
+# Position, timeline (the first eight digits of a WAL file's name) and database, after a commit,
+# which has flushed the log up to itself. What others have inserted behind it need not be shown.
+_POSITION = """
+SELECT pg_current_wal_flush_lsn()::text,
+       left(pg_walfile_name(pg_current_wal_flush_lsn()), 8),
+       (SELECT system_identifier::text FROM pg_control_system())
+"""
+
+# How far this server shows the log: a standby what it replayed, any other all there is. The sender
+# of the log is hidden from our roles, so that a standby's timeline is read from its control file.
+# That may lag behind a change of timeline, and then sends reads to the primary for a while.
+_SHOWN = """
+SELECT (SELECT system_identifier::text FROM pg_control_system()),
+       CASE WHEN pg_is_in_recovery()
+            THEN (SELECT greatest(c.timeline_id, r.min_recovery_end_timeline)
+                  FROM pg_control_checkpoint() AS c, pg_control_recovery() AS r)
+            ELSE ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int END,
+       CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()::text END
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in the log of one database."""
+
+    lsn: str
+    timeline: str
+    database: str
+
+
+async def current_position(connection: Connection) -> Position:
+    """Where the log stands now; taken after a commit it covers that commit."""
+    cursor = await connection.execute(_POSITION)
+    row = await cursor.fetchone()
+    assert row is not None
+    return Position(*row)
+
+
+async def bytes_missing(connection: Connection, position: Position) -> float:
+    """How much log the server behind `connection` has yet to replay to show `position`.
+
+    Returns:
+        Bytes; 0 when it shows everything up to there, infinity when it follows another timeline or
+        is of another database and may never come there.
+    """
+    cursor = await connection.execute(_SHOWN)
+    row = await cursor.fetchone()
+    assert row is not None
+    database, timeline, replayed = row
+    if database != position.database or timeline != int(position.timeline, 16):
+        return math.inf
+    return 0.0 if replayed is None else float(max(0, _offset(position.lsn) - _offset(replayed)))
+
+
+def _offset(lsn: str) -> int:
+    """A position in the log, as Postgres writes it, in bytes from the beginning."""
+    high, _, low = lsn.partition("/")
+    return (int(high, 16) << 32) + int(low, 16)
+
+
+class ConsistencyTokens:
+    """Makes and opens the tokens of one deployment."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._sealer = Sealer(secret, "consistency")
+
+    def make(self, position: Position, tenant_id: str) -> str:
+        """The token to hand out."""
+        return self._sealer.seal(
+            {"lsn": position.lsn, "tli": position.timeline, "db": position.database}, [tenant_id]
+        )
+
+    def open(self, token: str, tenant_id: str) -> Position:
+        """The position in `token`.
+
+        Raises:
+            InvalidRequest: Not a token of this deployment and tenant.
+        """
+        try:
+            payload = self._sealer.open(token, [tenant_id])
+        except BrokenToken:
+            raise invalid(
+                "consistency_token",
+                "is not a token of this deployment: send one exactly as a write returned it",
+                reason="INVALID_CONSISTENCY_TOKEN",
+            ) from None
+        return Position(payload["lsn"], payload["tli"], payload["db"])

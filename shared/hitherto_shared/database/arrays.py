@@ -1,0 +1,92 @@
+"""Lists as parameters of hot statements, put into Postgres' binary form at once.
+
+psycopg looks at every element of a list to learn what it is, which takes longer than a small search
+in Postgres. A list that says what it holds is spared that. Where nothing is registered these are
+lists like any other.
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import abstractmethod
+from typing import Any, ClassVar, Generic, TypeVar
+from uuid import UUID
+
+import numpy as np
+from psycopg.adapt import Dumper
+from psycopg.pq import Format
+
+from hitherto_shared.database.pool import Connection
+
+_HEADER = struct.Struct(">iiIii")
+_NOTHING = struct.Struct(">iiI")
+_LENGTH = struct.Struct(">i")
+_SIZED_INTEGER = np.dtype([("size", ">i4"), ("value", ">i4")])
+_UUID_SIZE = _LENGTH.pack(16)
+
+Element = TypeVar("Element")
+
+
+class Texts(list[str]):
+    """A `text[]`."""
+
+
+class Integers(list[int]):
+    """An `int[]`."""
+
+
+class Uuids(list[UUID]):
+    """A `uuid[]`."""
+
+
+class _ArrayDumper(Dumper, Generic[Element]):
+    """The binary form: dimensions, flags, the type of elements, size, lower bound, elements."""
+
+    format = Format.BINARY
+    element_oid: ClassVar[int]
+
+    def dump(self, obj: list[Element]) -> bytes:
+        """See `psycopg.adapt.Dumper`."""
+        if not obj:
+            return _NOTHING.pack(0, 0, self.element_oid)
+        return _HEADER.pack(1, 0, self.element_oid, len(obj), 1) + self._elements(obj)
+
+    @abstractmethod
+    def _elements(self, values: list[Element]) -> bytes:
+        """Each value after its size in bytes."""
+
+
+class _TextsDumper(_ArrayDumper[str]):
+    oid, element_oid = 1009, 25
+
+    def __init__(self, cls: type, context: Any = None) -> None:
+        super().__init__(cls, context)
+        self._encoding = self.connection.info.encoding if self.connection else "utf-8"
+
+    def _elements(self, values: list[str]) -> bytes:
+        encoded = [value.encode(self._encoding) for value in values]
+        return b"".join(_LENGTH.pack(len(each)) + each for each in encoded)
+
+
+class _IntegersDumper(_ArrayDumper[int]):
+    oid, element_oid = 1007, 23
+
+    def _elements(self, values: list[int]) -> bytes:
+        elements = np.empty(len(values), dtype=_SIZED_INTEGER)
+        elements["size"] = 4
+        elements["value"] = values
+        return elements.tobytes()
+
+
+class _UuidsDumper(_ArrayDumper[UUID]):
+    oid, element_oid = 2951, 2950
+
+    def _elements(self, values: list[UUID]) -> bytes:
+        return b"".join([_UUID_SIZE + value.bytes for value in values])
+
+
+def register_arrays(connection: Connection) -> None:
+    """Have `Texts`, `Integers` and `Uuids` sent so on this connection."""
+    connection.adapters.register_dumper(Texts, _TextsDumper)
+    connection.adapters.register_dumper(Integers, _IntegersDumper)
+    connection.adapters.register_dumper(Uuids, _UuidsDumper)

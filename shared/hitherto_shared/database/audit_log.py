@@ -1,0 +1,171 @@
+"""The tables of the audit log: append, count reads, close an hour. See `0023_audit.sql`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.identifiers import uuid7
+
+# Ids of resources come joined, because a list of lists of different lengths is no array.
+_APPEND = """
+INSERT INTO audit_events (tenant_id, event_id, actor, method, user_hash, resource_ids, count)
+SELECT %(tenant_id)s, noted.event_id, %(actor)s, %(method)s, noted.user_hash,
+       string_to_array(noted.resource_ids, ',')::uuid[], 1
+FROM unnest(%(event_ids)s::uuid[], %(user_hashes)s::text[], %(resource_ids)s::text[])
+    AS noted (event_id, user_hash, resource_ids)
+"""
+
+# The hour is the database's, at this moment: nothing is ever added to one that is over. Rows are
+# taken in one order, so that two processes that count the same never wait for each other.
+_COUNT = """
+INSERT INTO audit_read_counts (tenant_id, hour, actor, method, user_hash, event_id, count)
+SELECT %(tenant_id)s, date_trunc('hour', clock_timestamp(), 'UTC'), read.actor, read.method,
+       read.user_hash, read.event_id, read.times
+FROM unnest(%(actors)s::text[], %(methods)s::text[], %(user_hashes)s::text[],
+            %(event_ids)s::uuid[], %(times)s::bigint[])
+    AS read (actor, method, user_hash, event_id, times)
+ORDER BY read.actor, read.method, read.user_hash
+ON CONFLICT (tenant_id, hour, actor, method, user_hash) DO UPDATE
+SET count = audit_read_counts.count + EXCLUDED.count
+"""
+
+# Across tenants.
+_CLOSE_HOURS = """
+WITH over AS (
+    DELETE FROM audit_read_counts WHERE hour < date_trunc('hour', clock_timestamp(), 'UTC')
+    RETURNING tenant_id, event_id, created_at, actor, method, user_hash, count
+)
+INSERT INTO audit_events
+    (tenant_id, event_id, created_at, actor, method, user_hash, resource_ids, count)
+SELECT tenant_id, event_id, created_at, actor, method, user_hash, '{}', count FROM over
+"""
+
+_BETWEEN = """
+SELECT event_id, created_at, actor, method, user_hash, resource_ids, count
+FROM audit_events
+WHERE tenant_id = %(tenant_id)s AND created_at >= %(begin)s AND created_at < %(end)s
+  AND (%(after_id)s::uuid IS NULL OR (created_at, event_id) > (%(begin)s, %(after_id)s::uuid))
+ORDER BY created_at, event_id
+LIMIT %(limit)s
+"""
+
+_PAGE = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEvent:
+    """One entry of the audit log.
+
+    Attributes:
+        event_id: A UUIDv7.
+        created_at: When, by the database's clock.
+        actor: The credential, or the service for its own jobs.
+        method: The RPC with its path, or the kind of the job.
+        user_hash: Of whom it was about; empty if it was about no user.
+        resource_ids: What was touched.
+        count: How many reads it stands for; 1 for everything else.
+    """
+
+    event_id: UUID
+    created_at: datetime
+    actor: str
+    method: str
+    user_hash: str
+    resource_ids: Sequence[UUID]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What reads are counted by, besides the tenant and the hour."""
+
+    actor: str
+    method: str
+    user_hash: str
+
+
+async def append(
+    connection: Connection,
+    tenant_id: str,
+    *,
+    actor: str,
+    method: str,
+    touched: Sequence[tuple[str, Sequence[UUID]]],
+) -> None:
+    """Write what one call or job did: an entry for each user it was about, in one statement.
+
+    Args:
+        connection: In the transaction of the change, if it is one.
+        tenant_id: Whose log.
+        actor: Who did it.
+        method: What was called.
+        touched: The hash of each user, empty for nobody, with the resources.
+    """
+    await connection.execute(
+        _APPEND,
+        {
+            "tenant_id": tenant_id,
+            "actor": actor,
+            "method": method,
+            "event_ids": [uuid7() for _ in touched],
+            "user_hashes": [user_hash for user_hash, _ in touched],
+            "resource_ids": [",".join(map(str, ids)) for _, ids in touched],
+        },
+    )
+
+
+async def count_reads(
+    connection: Connection, tenant_id: str, reads: Sequence[tuple[Read, int]]
+) -> None:
+    """Add to the counts of the current hour; each `Read` at most once."""
+    await connection.execute(
+        _COUNT,
+        {
+            "tenant_id": tenant_id,
+            "actors": [read.actor for read, _ in reads],
+            "methods": [read.method for read, _ in reads],
+            "user_hashes": [read.user_hash for read, _ in reads],
+            "event_ids": [uuid7() for _ in reads],
+            "times": [times for _, times in reads],
+        },
+    )
+
+
+async def close_hours(connection: Connection) -> int:
+    """Turn the counts of hours that are over into entries; how many these were.
+
+    The role is hitherto_maintenance. Safe to run twice at once: each row moves once.
+    """
+    cursor = await connection.execute(_CLOSE_HOURS)
+    return cursor.rowcount
+
+
+async def events_between(
+    connection: Connection, tenant_id: str, begin: datetime, end: datetime
+) -> AsyncIterator[AuditEvent]:
+    """The entries from `begin` on and before `end`, in the order in which a digest takes them.
+
+    They are read page by page: a day may have more than fit into memory.
+    """
+    after: UUID | None = None
+    while True:
+        cursor = await connection.execute(
+            _BETWEEN,
+            {
+                "tenant_id": tenant_id,
+                "begin": begin,
+                "end": end,
+                "after_id": after,
+                "limit": _PAGE,
+            },
+        )
+        page = [AuditEvent(*row) for row in await cursor.fetchall()]
+        for event in page:
+            yield event
+        if len(page) < _PAGE:
+            return
+        begin, after = page[-1].created_at, page[-1].event_id

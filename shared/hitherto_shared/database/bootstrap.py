@@ -1,0 +1,193 @@
+"""Roles and extension: what must exist in a database before the first migration.
+
+Five group roles that nobody logs in as carry all rights; a login role is a member of them and
+plays one of them per connection (`hitherto_shared.database.connect`). Only what is missing is
+done, in one transaction, so that this may run at every start, twice at once, and after a crash.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import errors, sql
+from psycopg.conninfo import conninfo_to_dict
+
+GROUP_ROLES = (
+    "hitherto_owner",
+    "hitherto_read",
+    "hitherto_write",
+    "hitherto_maintenance",
+    "hitherto_removal",
+)
+
+_OLDEST_POSTGRES = 15
+_OLDEST_PGVECTOR = (0, 7)  # the first with halfvec
+_ATTEMPTS = 10
+
+
+class BootstrapError(PermissionError):
+    """The login may not do what is missing, or the server lacks something; the text says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One statement, and the same as an administrator may read it (without a password)."""
+
+    statement: sql.Composed
+    shown: sql.Composed
+
+
+def bootstrap(
+    conninfo: str, *, login_role: str | None = None, login_password: str | None = None
+) -> None:
+    """Bring roles, extension and memberships into the database of `conninfo`.
+
+    Args:
+        conninfo: A database and a login. A superuser can do everything; any other login suffices
+            where nothing is missing or it has the rights for what is.
+        login_role: The role that services will log in as, created if missing; None means the
+            login of `conninfo` itself.
+        login_password: Password for `login_role` when it is created. That of an existing role is
+            left alone.
+
+    Raises:
+        BootstrapError: A right is missing (the text has the SQL for an administrator), or the
+            server is too old or has no pgvector.
+        psycopg.Error: The database cannot be reached.
+    """
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        for attempt in range(_ATTEMPTS):
+            steps = _missing(connection, login_role, login_password)
+            if not steps:
+                return
+            try:
+                with connection.transaction():
+                    for step in steps:
+                        connection.execute(step.statement)
+            except errors.InsufficientPrivilege as error:
+                raise _refusal(connection, conninfo, steps) from error
+            except (errors.DuplicateObject, errors.UniqueViolation, errors.InternalError_):
+                # Another process does the same at this moment: roles belong to the whole server,
+                # so that no lock of this database would keep it out.
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                time.sleep(0.1)
+                continue
+            return
+
+
+def _missing(
+    connection: psycopg.Connection, login_role: str | None, login_password: str | None
+) -> list[_Step]:
+    """The statements that are still owed, in the order in which they must run."""
+    _check_server(connection)
+    steps = _missing_extension(connection)
+    known = {
+        row[0]
+        for row in connection.execute(
+            "SELECT rolname FROM pg_roles WHERE rolname = ANY (%s)",
+            [[*GROUP_ROLES, login_role or ""]],
+        )
+    }
+    for role in GROUP_ROLES:
+        if role not in known:
+            steps.append(_plain("CREATE ROLE {} NOLOGIN NOSUPERUSER", role))
+    if login_role is not None and login_role not in known:
+        steps.append(_new_login(connection, login_role, login_password))
+    member = login_role or connection.info.user
+    for role in GROUP_ROLES:
+        exist = role in known and (login_role is None or login_role in known)
+        if not (exist and _may_become(connection, member, role)):
+            steps.append(_plain("GRANT {} TO {}", role, member))
+    if GROUP_ROLES[0] not in known or not _flag(
+        connection,
+        "SELECT has_database_privilege(%s, current_database(), 'CREATE')",
+        [GROUP_ROLES[0]],
+    ):
+        steps.append(
+            _plain("GRANT CREATE ON DATABASE {} TO {}", connection.info.dbname, GROUP_ROLES[0])
+        )
+    return steps
+
+
+def _check_server(connection: psycopg.Connection) -> None:
+    major = connection.info.server_version // 10_000
+    if major < _OLDEST_POSTGRES:
+        raise BootstrapError(
+            f"the server runs PostgreSQL {major}; {_OLDEST_POSTGRES} or later is needed"
+        )
+
+
+def _missing_extension(connection: psycopg.Connection) -> list[_Step]:
+    found = connection.execute(
+        "SELECT extversion, extnamespace::regnamespace::text"
+        " FROM pg_extension WHERE extname = 'vector'"
+    ).fetchone()
+    if found is None:
+        if not _flag(
+            connection,
+            "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector')",
+        ):
+            raise BootstrapError(
+                "the database server has no pgvector: install it there (package"
+                " postgresql-NN-pgvector, or the image pgvector/pgvector), then run this again"
+            )
+        return [_plain("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")]
+    version, schema = found
+    if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST_PGVECTOR:
+        raise BootstrapError(
+            f"the database has pgvector {version}, too old for halfvec: install a newer one on the"
+            " server and run ALTER EXTENSION vector UPDATE"
+        )
+    if schema != "public":
+        raise BootstrapError(
+            f"pgvector lies in the schema {schema}, where its types are not found; an"
+            " administrator must run: ALTER EXTENSION vector SET SCHEMA public"
+        )
+    return []
+
+
+def _new_login(connection: psycopg.Connection, role: str, password: str | None) -> _Step:
+    text = "CREATE ROLE {} LOGIN NOSUPERUSER NOINHERIT PASSWORD {}"
+    secret: sql.Composable = sql.SQL("NULL")
+    if password is not None:
+        # Hashed here, so that the password itself is in no statement and no log of the server.
+        hashed = connection.pgconn.encrypt_password(
+            password.encode(), role.encode(), b"scram-sha-256"
+        )
+        secret = sql.Literal(hashed.decode())
+    name = sql.Identifier(role)
+    return _Step(
+        sql.SQL(text).format(name, secret),
+        sql.SQL(text).format(name, sql.Literal("choose a password")),
+    )
+
+
+def _may_become(connection: psycopg.Connection, member: str, role: str) -> bool:
+    """True when `member` may SET ROLE to `role`; since 16 a membership may lack just that."""
+    right = "SET" if connection.info.server_version >= 160_000 else "MEMBER"
+    return _flag(connection, "SELECT pg_has_role(%s, %s, %s)", [member, role, right])
+
+
+def _flag(connection: psycopg.Connection, query: str, values: Sequence[object] = ()) -> bool:
+    row = connection.execute(query, list(values)).fetchone()
+    return row is not None and bool(row[0])
+
+
+def _plain(text: str, *names: str) -> _Step:
+    statement = sql.SQL(text).format(*map(sql.Identifier, names))
+    return _Step(statement, statement)
+
+
+def _refusal(
+    connection: psycopg.Connection, conninfo: str, steps: Sequence[_Step]
+) -> BootstrapError:
+    database = conninfo_to_dict(conninfo).get("dbname") or connection.info.dbname
+    script = "\n".join(f"    {step.shown.as_string(connection)};" for step in steps)
+    return BootstrapError(
+        f"the role {connection.info.user} may not prepare the database {database}. Have an"
+        f" administrator run there, then try again:\n{script}"
+    )

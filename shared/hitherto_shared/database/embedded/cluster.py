@@ -1,0 +1,255 @@
+"""One cluster: made, started, found alive, stopped. Callers hold the startup lock."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from hitherto_shared.database.embedded import postmaster
+from hitherto_shared.database.embedded.account import Account
+from hitherto_shared.database.embedded.binaries import MAJOR, programs
+from hitherto_shared.database.embedded.credentials import Credentials
+from hitherto_shared.database.embedded.failure import EmbeddedPostgresError, Interrupted
+from hitherto_shared.database.embedded.layout import SOCKET_NAME, Layout
+
+logger = logging.getLogger("hitherto.database.embedded")
+
+_START_SECONDS = 30.0  # for a server that does not come up because an old one is still in the way
+_REFUSED_SECONDS = 2.0  # for one that does not come up for any other reason
+_RECOVERY_SECONDS = 120.0  # for one that is alive and not ready yet
+_STOP_SECONDS = 20.0
+_LOG_LIMIT_BYTES = 8 << 20
+
+# Written into postgresql.conf once, where a person may change them.
+_CHANGEABLE = {"shared_buffers": "128MB", "max_connections": "100", "timezone": "UTC"}
+
+# Given at each start: the way in, durability, and logs that hold nothing of what people wrote.
+_FIXED = {
+    "listen_addresses": "",
+    "port": "5432",
+    "unix_socket_permissions": "0700",
+    "synchronous_commit": "on",
+    "logging_collector": "off",
+    "log_destination": "stderr",
+    "log_timezone": "UTC",
+    "log_error_verbosity": "terse",
+    # A refused statement is told to whoever sent it. Its error can quote a value, terse or not.
+    "log_min_messages": "log",
+    "log_min_error_statement": "panic",
+}
+
+# Reasons that pass by themselves: the remains of a killed server.
+_PASSING = ("still in use", "already exists", "Is another postmaster")
+
+
+class Cluster:
+    """The server of one data folder."""
+
+    def __init__(self, layout: Layout, account: Account, credentials: Credentials) -> None:
+        self._layout = layout
+        self._account = account
+        self._credentials = credentials
+        self.socket_folder = layout.socket_folder(account.uid)
+
+    @property
+    def pid(self) -> int | None:
+        """Pid of the living postmaster, or None."""
+        return postmaster.live_pid(self._layout.cluster)
+
+    def alive(self) -> bool:
+        """True while a server runs, be it slow or frozen. Cheap, and needs no lock."""
+        return self.pid is not None or postmaster.listens(self.socket_folder / SOCKET_NAME)
+
+    def ensure_exists(self) -> None:
+        """Make the cluster at the first start; a crash midway leaves nothing that counts."""
+        found = self._layout.cluster / "PG_VERSION"
+        if self._layout.cluster.exists():
+            version = found.read_text("utf-8").strip() if found.exists() else "unknown"
+            if version != str(MAJOR):
+                raise EmbeddedPostgresError(
+                    f"{self._layout.cluster} was made by PostgreSQL {version} and this program has"
+                    f" {MAJOR}; move it away, or use it with its own version by DATABASE_URL"
+                )
+            return
+        for remains in self._layout.folder.glob("postgres.new-*"):
+            shutil.rmtree(remains, ignore_errors=True)
+        draft = Path(tempfile.mkdtemp(prefix="postgres.new-", dir=self._layout.folder))
+        try:
+            self._account.own(draft)
+            self._initdb(draft)
+            (draft / "cluster").rename(self._layout.cluster)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+    def _initdb(self, draft: Path) -> None:
+        password = draft / "password"
+        password.touch(mode=0o600)
+        password.write_text(self._credentials.superuser_password, "utf-8")
+        self._account.own(password)
+        command = [str(programs(self._layout, self._account) / "initdb")]
+        command += ["--pgdata", str(draft / "cluster"), "--username", "postgres"]
+        command += ["--pwfile", str(password), "--auth", "scram-sha-256", "--data-checksums"]
+        # The built-in locale is the same on every system and never changes under an index.
+        command += ["--encoding", "UTF8", "--locale-provider", "builtin"]
+        command += ["--builtin-locale", "C.UTF-8", "--locale", "C"]
+        for name, value in _CHANGEABLE.items():
+            command += ["--set", f"{name}={value}"]
+        done = self._account.run(command)
+        if done.returncode != 0:
+            reason = done.stderr.decode(errors="replace").strip()
+            raise EmbeddedPostgresError(
+                f"a new database could not be made in {self._layout.folder}: {reason}"
+            )
+
+    def ensure_running(self, stop: threading.Event) -> bool:
+        """Start the server unless it runs, and wait until it takes connections.
+
+        Args:
+            stop: Gives the wait up when set.
+
+        Returns:
+            True when it was started, False when a running one was adopted.
+
+        Raises:
+            EmbeddedPostgresError: It does not come up, or is alive and does not get ready.
+            Interrupted: `stop` was set.
+        """
+        began = time.monotonic()
+        launched: int | None = None
+        attempts = 0
+        mark = 0
+        while True:
+            waited = time.monotonic() - began
+            found = postmaster.read_pid_file(self._layout.cluster)
+            if self.alive():
+                if found is not None and found.status in {"ready", "standby"}:
+                    return attempts > 0
+                if waited > _RECOVERY_SECONDS:
+                    raise EmbeddedPostgresError(
+                        f"the embedded Postgres (process {found.pid if found else 'unknown'}) has"
+                        f" been {(found.status if found else '') or 'silent'} for {waited:.0f} s;"
+                        f" see {self._layout.log}"
+                    )
+            elif launched is None or not postmaster.is_postmaster(launched, self._layout.cluster):
+                if launched is not None:
+                    self._check_patience(waited, mark)
+                    _pause(stop, 0.2)
+                attempts += 1
+                mark = self._log_size()
+                launched = self._launch(found)
+            _pause(stop, 0.02)
+
+    def _check_patience(self, waited: float, mark: int) -> None:
+        """Raise when a start that failed is not worth another attempt."""
+        said = self._log_since(mark)
+        passing = any(text in said for text in _PASSING)
+        if waited > (_START_SECONDS if passing else _REFUSED_SECONDS):
+            reason = said.strip().splitlines()[-1] if said.strip() else "it ended without a word"
+            raise EmbeddedPostgresError(
+                f"the embedded Postgres does not start: {reason} (see {self._layout.log})"
+            )
+
+    def _launch(self, stale: postmaster.PidFile | None) -> int:
+        """Start `postgres` as nobody's child and in a session of its own; returns its pid or 0."""
+        if stale is not None:
+            orphans = postmaster.end_orphans(self._layout.cluster)
+            if orphans:
+                logger.warning("ended %d processes of a dead Postgres", len(orphans))
+        socket_folder = self._layout.make_socket_folder(self._account.uid, self._account.gid)
+        for name in (SOCKET_NAME, f"{SOCKET_NAME}.lock"):
+            (socket_folder / name).unlink(missing_ok=True)
+        quoted = str(socket_folder).replace('"', '""')
+        settings = _FIXED | {"unix_socket_directories": f'"{quoted}"'}
+        program = programs(self._layout, self._account) / "postgres"
+        command = [str(program), "-D", str(self._layout.cluster)]
+        for name, value in settings.items():
+            command += ["-c", f"{name}={value}"]
+        # Postgres takes a pid file for valid if any process has its pid. The one named here is
+        # known to be no postmaster, and what guards against orphans stays in force.
+        environment = {"PG_GRANDPARENT_PID": str(stale.pid)} if stale is not None else {}
+        self.rotate_log()
+        log = self._layout.open_private(self._layout.log, os.O_WRONLY | os.O_APPEND)
+        try:
+            # By a shell that ends at once: the server must not be our child, or its zombie would
+            # stay as long as we do.
+            done = self._account.run(
+                ["/bin/sh", "-c", '"$@" >&2 & echo $!', "sh", *command],
+                environment=environment,
+                errors_to=log,
+                new_session=True,
+            )
+        finally:
+            os.close(log)
+        # A machine that is out of processes for a moment lets the shell start nothing. That is a
+        # failed attempt like any other: 0 is never a postmaster.
+        return int(done.stdout or 0)
+
+    def stop(self) -> None:
+        """Stop the server: politely, then by its crash-safe immediate way.
+
+        Nothing is raised when it does not end (it is frozen, say): that is logged.
+        """
+        for number in (signal.SIGINT, signal.SIGQUIT):
+            pid = self.pid
+            if pid is None:
+                break
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+            if self._wait_for_end(pid):
+                break
+        if self.alive():
+            logger.error(
+                "the embedded Postgres (process %s) did not stop; see %s",
+                self.pid,
+                self._layout.log,
+            )
+        elif self.socket_folder.parent != self._layout.folder:
+            with contextlib.suppress(OSError):
+                self.socket_folder.rmdir()
+
+    def _wait_for_end(self, pid: int) -> bool:
+        give_up = time.monotonic() + _STOP_SECONDS
+        while postmaster.is_postmaster(pid, self._layout.cluster):
+            if time.monotonic() > give_up:
+                return False
+            time.sleep(0.02)
+        return True
+
+    def rotate_log(self) -> None:
+        """Keep the log within bounds: past the limit it becomes `postgres.log.1`."""
+        if self._log_size() <= _LOG_LIMIT_BYTES:
+            return
+        # Copied and cut, not renamed: the server goes on writing to the file it has open.
+        old = self._layout.log.with_name("postgres.log.1")
+        source = self._layout.open_private(self._layout.log, os.O_RDWR)
+        with os.fdopen(source, "r+b") as current:
+            target = self._layout.open_private(old, os.O_WRONLY | os.O_TRUNC)
+            with os.fdopen(target, "wb") as kept:
+                shutil.copyfileobj(current, kept)
+            current.truncate(0)
+
+    def _log_size(self) -> int:
+        try:
+            return self._layout.log.stat().st_size
+        except OSError:
+            return 0
+
+    def _log_since(self, mark: int) -> str:
+        try:
+            with self._layout.log.open("rb") as file:
+                file.seek(mark)
+                return file.read(1 << 16).decode(errors="replace")
+        except OSError:
+            return ""
+
+
+def _pause(stop: threading.Event, seconds: float) -> None:
+    if stop.wait(seconds):
+        raise Interrupted

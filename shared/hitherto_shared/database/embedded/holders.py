@@ -1,0 +1,128 @@
+"""Who uses the server: counted by locks that the kernel drops at any death, never by pids."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+from hitherto_shared.database.embedded.failure import EmbeddedPostgresError, Interrupted
+from hitherto_shared.database.embedded.layout import Layout
+
+if sys.platform != "win32":
+    import fcntl
+
+STARTUP_SECONDS = 60.0
+
+_open_locks: set[int] = set()
+
+
+class Holders:
+    """One process's part in the two locks of a data folder."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._shared: int | None = None
+
+    @contextlib.contextmanager
+    def startup(
+        self, stop: threading.Event | None = None, *, seconds: float = STARTUP_SECONDS
+    ) -> Iterator[None]:
+        """Be the only one to start, adopt or stop the server.
+
+        Args:
+            stop: Gives the wait up when set.
+            seconds: How long to wait for another process that does the same.
+
+        Raises:
+            EmbeddedPostgresError: The other process took longer.
+            Interrupted: `stop` was set.
+        """
+        descriptor = _open(self._layout, self._layout.startup_lock)
+        try:
+            give_up = time.monotonic() + seconds
+            while not _try_lock(descriptor, fcntl.LOCK_EX):
+                if time.monotonic() > give_up:
+                    raise EmbeddedPostgresError(
+                        f"process {_read(descriptor)} has been starting or stopping the embedded"
+                        f" Postgres in {self._layout.folder} for {seconds:.0f} s; see what it"
+                        f" waits for (and {self._layout.log}), end it, then try again"
+                    )
+                if (stop or _never).wait(0.05):
+                    raise Interrupted
+            _note(descriptor, str(os.getpid()))
+            yield
+        finally:
+            _close(descriptor)
+
+    def join(self) -> None:
+        """Become a holder (under the startup lock)."""
+        descriptor = _open(self._layout, self._layout.holders_lock)
+        # Nobody ever keeps it exclusively without the startup lock, which we have.
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        self._shared = descriptor
+
+    def leave(self) -> bool:
+        """Be a holder no more (under the startup lock); True when no other one is left."""
+        descriptor, self._shared = self._shared, None
+        if descriptor is None or descriptor not in _open_locks:
+            return False
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        last = _try_lock(descriptor, fcntl.LOCK_EX)
+        _close(descriptor)
+        return last
+
+
+_never = threading.Event()
+
+
+def _open(layout: Layout, path: os.PathLike[str]) -> int:
+    try:
+        descriptor = layout.open_private(layout.folder / path, os.O_RDWR)
+    except OSError as error:
+        raise EmbeddedPostgresError(
+            f"cannot open {os.fspath(path)} ({error.strerror}); start this program as the owner of"
+            " that folder, or set HITHERTO_DATA_DIR to a folder of your own"
+        ) from error
+    _open_locks.add(descriptor)
+    return descriptor
+
+
+def _close(descriptor: int) -> None:
+    if descriptor in _open_locks:
+        _open_locks.discard(descriptor)
+        # Explicitly: a child forked a moment ago may still have the descriptor.
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _note(descriptor: int, text: str) -> None:
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, text.encode(), 0)
+
+
+def _read(descriptor: int) -> str:
+    return os.pread(descriptor, 32, 0).decode("utf-8", errors="replace") or "(unknown)"
+
+
+def _forget_in_child() -> None:
+    """A forked child is no holder: its copies would outlive the parent's death."""
+    for descriptor in _open_locks:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+    _open_locks.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)

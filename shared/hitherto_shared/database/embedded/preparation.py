@@ -1,0 +1,61 @@
+"""What the services find in a fresh cluster: their database, its roles and the extension.
+
+Checked at each acquisition, so that a process killed midway leaves nothing half done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import psycopg
+from psycopg import sql
+
+from hitherto_shared.database.bootstrap import bootstrap
+from hitherto_shared.database.embedded.credentials import Credentials
+
+DATABASE = "hitherto"
+LOGIN_ROLE = "hitherto"
+
+_OWNER = "hitherto_owner"
+
+
+def prepare(superuser_conninfo: Callable[[str], str], credentials: Credentials) -> None:
+    """Create what is missing as superuser (under the startup lock).
+
+    Args:
+        superuser_conninfo: Gives the superuser's conninfo for a database.
+        credentials: Has the password of the login role.
+
+    Raises:
+        psycopg.Error: The server does not answer, or ended meanwhile.
+    """
+    with psycopg.connect(superuser_conninfo("postgres"), autocommit=True) as connection:
+        known = connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE])
+        if known.fetchone() is None:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
+    inside = superuser_conninfo(DATABASE)
+    bootstrap(inside, login_role=LOGIN_ROLE, login_password=credentials.login_password)
+    with psycopg.connect(inside, autocommit=True) as connection:
+        row = connection.execute(
+            "SELECT pg_get_userbyid(datdba) = %s,"
+            " NOT EXISTS (SELECT FROM aclexplode(coalesce(datacl, acldefault('d', datdba)))"
+            " WHERE grantee = 0 AND privilege_type = 'CONNECT'),"
+            " has_database_privilege(%s, oid, 'CONNECT')"
+            " FROM pg_database WHERE datname = current_database()",
+            [_OWNER, LOGIN_ROLE],
+        ).fetchone()
+        if row == (True, True, True):
+            return
+        names = {
+            "database": sql.Identifier(DATABASE),
+            "owner": sql.Identifier(_OWNER),
+            "login": sql.Identifier(LOGIN_ROLE),
+        }
+        with connection.transaction():
+            for statement in (
+                "ALTER DATABASE {database} OWNER TO {owner}",
+                "REVOKE CONNECT ON DATABASE {database} FROM PUBLIC",
+                "GRANT CONNECT ON DATABASE {database} TO {login}",
+                "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
+            ):
+                connection.execute(sql.SQL(statement).format(**names))

@@ -1,0 +1,80 @@
+"""What a driver error means to a caller. SQLSTATEs, rows and statements never leave the process."""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg import errors
+from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
+
+from hitherto_shared.errors import Conflict, Exhausted, HithertoError, TooLate, Unavailable
+
+
+def is_lost_connection(error: BaseException) -> bool:
+    """True when the server or the network ended the connection: a read may simply be repeated."""
+    if isinstance(error, PoolTimeout | TooManyRequests | PoolClosed):
+        return False  # there was no connection to lose
+    if isinstance(error, errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow):
+        return True
+    return isinstance(error, psycopg.OperationalError) and error.sqlstate is None
+
+
+def described(error: BaseException) -> str:
+    """What a driver's error says that is no row: for whoever reads a log or a terminal.
+
+    The details beside the message quote rows and keys, and so does the message where a value does
+    not fit its type.
+    """
+    if not isinstance(error, psycopg.Error) or error.sqlstate is None:
+        return str(error)
+    said = "" if error.sqlstate.startswith("22") else error.diag.message_primary or ""
+    return f"{said or type(error).__name__} (SQLSTATE {error.sqlstate})"
+
+
+def _is_away(error: BaseException) -> bool:
+    """True when the server cannot be used now: no answer, shutting down, standby, no resources.
+
+    Other operational errors, such as a limit of the program, come again with the same statement
+    and must not look like an outage.
+    """
+    if not isinstance(error, psycopg.Error):
+        return False
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.OperationalError)
+    return error.sqlstate[:2] in ("08", "53", "57", "58") or error.sqlstate == "25006"
+
+
+def translate(error: BaseException) -> HithertoError | None:
+    """The error a caller is told, or None when `error` is not the database's doing."""
+    if isinstance(error, PoolTimeout | TooManyRequests):
+        return Exhausted(
+            "all database connections are busy; try again shortly",
+            reason="OVERLOADED",
+            retry_after=1.0,
+        )
+    if isinstance(error, errors.DiskFull | errors.OutOfMemory | errors.TooManyConnections):
+        return Exhausted(
+            "the database has no room; nothing was changed, try again later",
+            reason="STORAGE_FULL",
+            retry_after=10.0,
+        )
+    if isinstance(
+        error,
+        errors.SerializationFailure
+        | errors.DeadlockDetected
+        | errors.LockNotAvailable
+        | errors.UniqueViolation,
+    ):
+        return Conflict(
+            "another call changed the same data at the same moment; try again",
+            reason="WRITE_CONFLICT",
+            retry_after=0.1,
+        )
+    if isinstance(error, errors.QueryCanceled):
+        return TooLate("the database did not answer in time", reason="DEADLINE_EXCEEDED")
+    if isinstance(error, PoolClosed | psycopg.InterfaceError) or _is_away(error):
+        return Unavailable(
+            "the database cannot be reached; try again shortly",
+            reason="DATABASE_UNAVAILABLE",
+            retry_after=1.0,
+        )
+    return None

@@ -1,0 +1,312 @@
+"""Connections of one role, borrowed for one piece of work at a time and bounded in time.
+
+A frozen Postgres ignores `statement_timeout`, and cancelling a waiting psycopg call takes seconds
+more, so that `run` bounds each piece of work by closing the socket under it.
+
+A connection is looked at before it is lent. Nothing is sent for that: the socket of an idle
+connection has nothing to read unless Postgres ended it or has a notice for it, and only then is it
+asked. Once a connection was lost unseen, those made before that moment are asked as well, each of
+them once, so that who repeats a read does not get the next dead one.
+
+A connection of a role that row-level security holds is lent for one tenant, that of the work at
+hand (`tenancy`): whatever it was lent for before, it is set before the first statement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import select
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Protocol, TypeVar
+from weakref import WeakKeyDictionary
+
+import psycopg
+from psycopg import AsyncConnection, errors
+from psycopg.rows import TupleRow
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from hitherto_shared.database.connect import Role, with_role
+from hitherto_shared.database.faults import is_lost_connection
+from hitherto_shared.database.tenancy import tenant_at_work
+from hitherto_shared.errors import TooLate, Unavailable
+
+logger = logging.getLogger("hitherto.database")
+
+_WALLED: frozenset[Role] = frozenset({"hitherto_read", "hitherto_write", "hitherto_removal"})
+"""The roles that see the rows of one tenant at a time."""
+_FOR_TENANT = "SELECT set_config('hitherto.tenant_id', %s, false)"
+
+_NOTICE_ABANDONED = "SET client_connection_check_interval = '1s'"
+"""Has Postgres end a statement whose connection was cut, where its platform can tell."""
+
+# The pool doubles the pauses between its attempts to connect, and the next borrower starts anew
+# once it has given up: a short patience keeps the pauses short when Postgres is back.
+_RECONNECT_SECONDS = 5.0
+
+Connection = AsyncConnection[TupleRow]
+Result = TypeVar("Result")
+
+
+class _UsedLastFirst(deque[Connection]):
+    """The idle connections of a pool, lent from the end at which they come back.
+
+    The process behind the one used last has its plans and caches at hand. psycopg_pool itself takes
+    turns, and has no setting for it: with 16 connections that cost 4 to 13 % of a search.
+    """
+
+    def popleft(self) -> Connection:
+        """The connection that came back last."""
+        return self.pop()
+
+
+class Reads(Protocol):
+    """Where reads are done: a database, or several that stand in for each other."""
+
+    async def run(
+        self,
+        work: Callable[[Connection], Awaitable[Result]],
+        *,
+        timeout: float,
+        repeatable: bool = False,
+    ) -> Result:
+        """As `Database.run`."""
+        ...
+
+
+class Database:
+    """A pool of connections that all play one role.
+
+    Every connection is in autocommit: a statement alone is its own transaction, and more than one
+    stand in `async with connection.transaction()`.
+    """
+
+    def __init__(
+        self,
+        conninfo: str,
+        role: Role,
+        *,
+        application: str,
+        min_size: int = 1,
+        max_size: int = 8,
+        max_waiting: int = 256,
+        wait_seconds: float = 3.0,
+        configure: Callable[[Connection], Awaitable[None]] | None = None,
+    ) -> None:
+        self.role = role
+        self.conninfo = with_role(conninfo, role, application=application)
+        self._detached: set[asyncio.Task[Any]] = set()
+        self._proven: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
+        self._lent_for: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
+        self._lost_at = 0.0
+        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+            self.conninfo,
+            min_size=min_size,
+            max_size=max_size,
+            max_waiting=max_waiting,
+            timeout=wait_seconds,
+            max_idle=300,
+            reconnect_timeout=_RECONNECT_SECONDS,
+            kwargs={"autocommit": True},
+            configure=self._configuring(configure),
+            name=role,
+            open=False,
+        )
+        self._pool._pool = _UsedLastFirst()
+
+    async def open(self, *, timeout: float = 30.0) -> None:
+        """Connect, waiting at most `timeout` seconds for a first connection.
+
+        Raises:
+            PoolTimeout: There was none; the text says what to check.
+        """
+        await self._pool.open()
+        give_up = time.monotonic() + timeout
+        while True:
+            try:
+                # Only a borrower makes the pool try again once it has given up.
+                async with self._pool.connection(_RECONNECT_SECONDS):
+                    return
+            except PoolTimeout:
+                if time.monotonic() > give_up:
+                    raise PoolTimeout(
+                        f"the database took no connection as {self.role} for {timeout:.0f} s: "
+                        "check that it runs and has connections left, then start again"
+                    ) from None
+
+    async def open_later(self) -> None:
+        """Begin to connect and wait for nothing: for a database that may be down for now."""
+        await self._pool.open()
+
+    async def answers(self, *, timeout: float) -> bool:
+        """Whether Postgres is there and answers within `timeout` seconds."""
+        try:
+            return await self.run(self._answers, timeout=timeout)
+        except (psycopg.Error, Unavailable, TooLate):
+            return False
+
+    async def close(self) -> None:
+        """Give up all connections; work that was cut off gets a moment to notice."""
+        if self._detached:
+            await asyncio.wait(self._detached, timeout=2.0)
+        await self._pool.close(timeout=5.0)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """Borrow a connection, unbounded in time: for background work with its own bounds."""
+        connection = await self._living()
+        try:
+            async with connection:
+                if self.role in _WALLED:
+                    await self._lend_for(connection, tenant_at_work())
+                yield connection
+        except Exception as error:
+            if is_lost_connection(error):
+                self._lost_at = time.monotonic()
+            raise
+        finally:
+            await self._pool.putconn(connection)
+
+    async def _lend_for(self, connection: Connection, tenant_id: str) -> None:
+        """Let the connection see the rows of this tenant and no other's."""
+        if self._lent_for.get(connection) != tenant_id:
+            # Cut off half-way, it is set anew the next time.
+            self._lent_for.pop(connection, None)
+            await connection.execute(_FOR_TENANT, [tenant_id])
+            self._lent_for[connection] = tenant_id
+
+    async def _living(self) -> Connection:
+        """A connection that was alive a moment ago; the dead ones on the way are replaced.
+
+        The pool's own check would make the second borrower of a dead connection wait a second.
+        """
+        while True:
+            connection = await self._pool.getconn()
+            try:
+                if self._untroubled(connection) or await self._answers(connection):
+                    return connection
+            except BaseException:
+                await self._pool.putconn(connection)
+                raise
+            await self._pool.putconn(connection)
+
+    def _untroubled(self, connection: Connection) -> bool:
+        """Whether there is no sign that this idle connection has ended."""
+        return (
+            not connection.closed
+            and self._proven.get(connection, 0.0) >= self._lost_at
+            and not _can_be_read(connection.pgconn.socket)
+        )
+
+    async def _answers(self, connection: Connection) -> bool:
+        try:
+            await AsyncConnectionPool.check_connection(connection)
+        except psycopg.Error:
+            return False
+        self._proven[connection] = time.monotonic()
+        return True
+
+    async def run(
+        self,
+        work: Callable[[Connection], Awaitable[Result]],
+        *,
+        timeout: float,
+        repeatable: bool = False,
+    ) -> Result:
+        """Do `work` on a borrowed connection and answer within `timeout` seconds.
+
+        Args:
+            work: What to do. It must not swallow cancellation.
+            timeout: Seconds until the caller is told, whatever Postgres does.
+            repeatable: The work only reads, so that a connection lost on the way is replaced once.
+
+        Raises:
+            PoolTimeout: All connections stayed busy for `wait_seconds`.
+            Unavailable: Postgres refuses connections.
+            TooLate: Time is up. Whether a write was committed is then unknown to us.
+        """
+        borrowed: list[Connection] = []
+
+        async def attempt() -> Result:
+            refused = self._refused
+            while True:
+                try:
+                    async with self.connection() as connection:
+                        borrowed.append(connection)
+                        return await work(connection)
+                except PoolTimeout:
+                    # Only where every place is taken are we too busy. Elsewhere Postgres is down,
+                    # or it neither takes nor refuses the next connection: `timeout` ends that.
+                    if self._pool.get_stats()["pool_size"] >= self._pool.max_size:
+                        raise
+                    if self._refused > refused:
+                        raise Unavailable(
+                            "the database cannot be reached; try again shortly",
+                            reason="DATABASE_UNAVAILABLE",
+                            retry_after=1.0,
+                        ) from None
+
+        async def attempts() -> Result:
+            try:
+                return await attempt()
+            except Exception as error:
+                if not (repeatable and is_lost_connection(error)):
+                    raise
+                logger.info("connection lost during a read; repeating it once")
+                borrowed.clear()
+                return await attempt()
+
+        task = asyncio.ensure_future(attempts())
+        try:
+            done, _ = await asyncio.wait({task}, timeout=max(timeout, 0.0))
+        except asyncio.CancelledError:
+            self._abandon(task, None)
+            raise
+        if done:
+            return task.result()
+        self._abandon(task, borrowed[-1] if borrowed else None)
+        raise TooLate("the database did not answer in time", reason="DEADLINE_EXCEEDED")
+
+    @property
+    def _refused(self) -> int:
+        """How often a connection could not be made so far."""
+        return self._pool.get_stats().get("connections_errors", 0)
+
+    def _configuring(
+        self, also: Callable[[Connection], Awaitable[None]] | None
+    ) -> Callable[[Connection], Awaitable[None]]:
+        """What is done to every new connection, and then `also`."""
+
+        async def configure(connection: Connection) -> None:
+            with suppress(errors.InvalidParameterValue):
+                await connection.execute(_NOTICE_ABANDONED)
+            if also is not None:
+                await also(connection)
+            self._proven[connection] = time.monotonic()
+
+        return configure
+
+    def _abandon(self, task: asyncio.Task[Any], connection: Connection | None) -> None:
+        """Let `task` end by itself; with a connection, cut its socket so that it ends now."""
+        if connection is not None:
+            connection.pgconn.finish()
+        task.cancel()
+        self._detached.add(task)
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._detached.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.debug("abandoned database work ended: %s", type(error).__name__)
+
+
+def _can_be_read(descriptor: int) -> bool:
+    """Whether a socket has data, or has ended; asks the kernel and waits for nothing."""
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(0))
+    return bool(select.select([descriptor], [], [], 0)[0])

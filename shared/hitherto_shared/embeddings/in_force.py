@@ -1,0 +1,107 @@
+"""The embedder of whichever model is the active one now."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+
+from hitherto_shared.database.pool import Database
+from hitherto_shared.embeddings import active
+from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch
+from hitherto_shared.embeddings.shelf import Embedders
+from hitherto_shared.model_api import ModelUnavailable
+
+logger = logging.getLogger("hitherto.embeddings")
+
+LOOK_SECONDS = 2.0
+"""How often the active model is looked up. Who writes a vector checks again in its transaction."""
+
+
+class EmbedderInForce:
+    """An embedder that follows the active model.
+
+    Without a way to that model it embeds nothing (`ModelUnavailable`): what is written then waits
+    for its vector as during an outage.
+    """
+
+    def __init__(self, database: Database, embedders: Embedders) -> None:
+        self._database = database
+        self._embedders = embedders
+        self._current: Embedder | None = embedders.configured
+        self._active = (embedders.configured.name, embedders.configured.dimensions)
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Look the active model up, and go on doing so."""
+        async with self._database.connection() as connection:
+            await active.register(connection, self._embedders.configured)
+        await self.refresh()
+        self._task = asyncio.create_task(self._follow(), name="active-embedder")
+
+    async def stop(self) -> None:
+        """Follow no longer."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def refresh(self) -> None:
+        """Look the active model up now."""
+        found = await self._database.run(active.active_model, timeout=5.0, repeatable=True)
+        if found is None or (found == self._active and self._current is not None):
+            return
+        known = self._current is None and found == self._active
+        self._active, self._current = found, self._embedders.find(*found)
+        if known:
+            return
+        if self._current is None:
+            logger.error(
+                "memories will be stored without vectors: %s", self._embedders.why_not(*found)
+            )
+        else:
+            logger.info("memories are embedded with %s", found[0])
+
+    @property
+    def name(self) -> str:
+        """The active model's name."""
+        return self._active[0]
+
+    @property
+    def dimensions(self) -> int:
+        """Length of its vectors."""
+        return self._active[1]
+
+    @property
+    def dedupe_threshold(self) -> float:
+        """Its threshold; 1 where there is no way to it."""
+        return self._current.dedupe_threshold if self._current is not None else 1.0
+
+    @property
+    def offline(self) -> bool:
+        """Whether it works on this machine alone."""
+        return self._current is not None and self._current.offline
+
+    async def embed(self, texts: Sequence[str], *, timeout: float | None = None) -> EmbeddingBatch:
+        """As the active model's embedder does.
+
+        Raises:
+            ModelError: As that one; ModelUnavailable also where there is no way to the model.
+        """
+        if self._current is None:
+            raise ModelUnavailable(self._embedders.why_not(*self._active))
+        return await self._current.embed(texts, timeout=timeout)
+
+    async def close(self) -> None:
+        """Stop following; the embedders are closed by whoever made them."""
+        await self.stop()
+
+    async def _follow(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                await self.refresh()
+            except Exception as error:
+                # The database is away: the model stays what it was.
+                logger.debug("the active model could not be looked up: %s", type(error).__name__)

@@ -1,0 +1,224 @@
+"""Embeddings from the OpenAI API or a server that speaks it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from hitherto_shared.embeddings.embedding_server import EmbeddingServer
+from hitherto_shared.embeddings.protocol import EmbeddingBatch, Vector
+from hitherto_shared.model_api import ModelMisbehaved
+from hitherto_shared.model_server import RequestRejected
+
+DEFAULT_TIMEOUT = 30.0
+
+# What the API takes in one call.
+MAX_INPUTS = 2048
+MAX_TOKENS = 300_000
+# No tokenizer makes more tokens than bytes, and 8,192 tokens is what one input may have: a longer
+# text is cut here rather than have its whole call refused. A memory's content always fits.
+MAX_TEXT_BYTES = 8192
+# The API refuses an empty input, and local servers fail on one of mere spaces.
+_BLANK = "(empty)"
+
+# Cosine above which two memories may be one statement. 0.85 for text-embedding-3-small comes from
+# this project's requirements. ada-002 puts unrelated texts at 0.7 and above, hence the higher
+# value. The others were not measured and get 0.85 as a guess; HITHERTO_DEDUPE_THRESHOLD overrides.
+DEFAULT_THRESHOLD = 0.85
+_THRESHOLDS = {"text-embedding-3-small": 0.85, "text-embedding-ada-002": 0.93}
+
+_NATIVE_DIMENSIONS = {
+    "text-embedding-3-small": 1536,
+    "text-embedding-3-large": 3072,
+    "text-embedding-ada-002": 1536,
+}
+_MAX_TOKENS_REPORTED = 10**9
+_SHORTENABLE = "text-embedding-3"
+# JSON of one number takes at most 26 bytes; a reply above what was asked for is cut off.
+_BYTES_PER_NUMBER = 26
+_BYTES_PER_REPLY = 1024 * 1024
+
+logger = logging.getLogger(__name__)
+
+
+class OpenAIEmbedder:
+    """Embeds over HTTP: one call for all texts, unless the API's own limits forbid it.
+
+    Args:
+        name: The model's name, such as `text-embedding-3-small`.
+        dimensions: Length of the vectors; unset: known for OpenAI's models only.
+        base_url: Root of the API; empty means OpenAI.
+        api_key: The key; a local server may need none.
+        timeout: Seconds for one `embed`, to the last byte.
+
+    Raises:
+        ValueError: A setting is missing or cannot be used; the message names the variable.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        dimensions: int | None = None,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> None:
+        if not name.strip():
+            raise ValueError("EMBEDDING_MODEL is empty: set it to the name of an embedding model")
+        size = dimensions or _NATIVE_DIMENSIONS.get(name)
+        if size is None or size < 1:
+            raise ValueError(
+                f"the length of {name}'s vectors is not known: set EMBEDDING_DIMENSIONS"
+            )
+        self._name = name
+        self._dimensions = size
+        self._timeout = timeout
+        self._server = EmbeddingServer(base_url=base_url, api_key=api_key, timeout=timeout)
+        self._encoding = "base64"  # four times smaller than JSON numbers, and far cheaper to read
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self._name
+
+    @property
+    def dimensions(self) -> int:
+        """Length of every vector."""
+        return self._dimensions
+
+    @property
+    def dedupe_threshold(self) -> float:
+        """Cosine above which two memories may be one statement."""
+        return _THRESHOLDS.get(self._name, DEFAULT_THRESHOLD)
+
+    @property
+    def offline(self) -> bool:
+        """False: texts are sent to the server."""
+        return False
+
+    async def embed(self, texts: Sequence[str], *, timeout: float | None = None) -> EmbeddingBatch:
+        """Embed all texts or none; see `Embedder.embed` for the errors.
+
+        A blank text gets the vector of the word `(empty)`; of a text above `MAX_TEXT_BYTES` only
+        the beginning counts.
+        """
+        vectors: list[Vector] = []
+        calls = tokens = 0
+        deadline = monotonic() + (self._timeout if timeout is None else timeout)
+        for part in _parts([_input(text) for text in texts]):
+            reply, sent = await self._call(part, deadline)
+            vectors += self._vectors(reply, len(part))
+            calls += sent
+            tokens += _tokens(reply.get("usage"))
+        return EmbeddingBatch(vectors, calls, tokens)
+
+    async def close(self) -> None:
+        """Release connections."""
+        await self._server.close()
+
+    async def _call(self, inputs: list[str], deadline: float) -> tuple[dict[str, Any], int]:
+        """Send one request and return the reply and how many calls it took."""
+        body: dict[str, Any] = {
+            "model": self._name,
+            "input": inputs,
+            "encoding_format": self._encoding,
+        }
+        if self._name.startswith(_SHORTENABLE):
+            body["dimensions"] = self._dimensions
+        limit = _BYTES_PER_REPLY + len(inputs) * self._dimensions * _BYTES_PER_NUMBER
+        try:
+            return await self._post(body, deadline, limit), 1
+        except RequestRejected as refusal:
+            if self._encoding == "float" or not refusal.names("encoding_format", "base64"):
+                raise
+        logger.info("the embedding server does not offer base64; asking for numbers from now on")
+        self._encoding = body["encoding_format"] = "float"
+        return await self._post(body, deadline, limit), 2
+
+    async def _post(self, body: dict[str, Any], deadline: float, limit: int) -> dict[str, Any]:
+        seconds = max(deadline - monotonic(), 0.0)
+        return await self._server.post("/embeddings", body, timeout=seconds, max_bytes=limit)
+
+    def _vectors(self, reply: Mapping[str, Any], count: int) -> list[Vector]:
+        """Check the reply as a whole and return its vectors in the order of the texts."""
+        data = reply.get("data")
+        if not isinstance(data, list) or len(data) != count:
+            got = len(data) if isinstance(data, list) else "no"
+            raise ModelMisbehaved(f"{got} embeddings came back for {count} texts")
+        ordered: list[Vector | None] = [None] * count
+        for item in data:
+            index = item.get("index") if isinstance(item, dict) else None
+            if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
+                raise ModelMisbehaved("an embedding came back without the index of its text")
+            ordered[index] = self._vector(item.get("embedding"))
+        vectors = [vector for vector in ordered if vector is not None]
+        if len(vectors) != count:
+            raise ModelMisbehaved("two embeddings came back for one text, and none for another")
+        return vectors
+
+    def _vector(self, value: object) -> Vector:
+        numbers = _numbers(value)
+        if numbers.shape != (self._dimensions,):
+            raise ModelMisbehaved(
+                f"an embedding has {numbers.size} numbers instead of {self._dimensions}; "
+                "EMBEDDING_DIMENSIONS must be what EMBEDDING_MODEL gives"
+            )
+        # In double precision the square of a finite single cannot overflow.
+        norm = float(np.linalg.norm(numbers))
+        if not np.isfinite(norm):
+            raise ModelMisbehaved("an embedding holds NaN or infinity")
+        if norm == 0.0:
+            raise ModelMisbehaved("an embedding is the zero vector")
+        return (numbers / norm).astype(np.float32)
+
+
+def _numbers(value: object) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Read a vector given as base64 of little-endian singles or as JSON numbers."""
+    try:
+        if isinstance(value, str):
+            raw = base64.b64decode(value, validate=True)
+            return np.frombuffer(raw, dtype="<f4").astype(np.float64)
+        if isinstance(value, list):
+            numbers = np.array(value)
+            if numbers.dtype.kind in "fi":
+                return numbers.astype(np.float64)
+    except (binascii.Error, ValueError, OverflowError):
+        pass
+    raise ModelMisbehaved("an embedding is neither numbers nor base64 of them")
+
+
+def _input(text: str) -> str:
+    """The text as it is sent: never blank, never above what one input may have."""
+    raw = text.encode("utf-8", "replace")
+    if len(raw) > MAX_TEXT_BYTES:
+        text = raw[:MAX_TEXT_BYTES].decode("utf-8", "ignore")
+    return text if text.strip() else _BLANK
+
+
+def _parts(inputs: list[str]) -> Iterator[list[str]]:
+    """Split what the API would refuse as one call; two bytes a token is a cautious estimate."""
+    part: list[str] = []
+    tokens = 0
+    for text in inputs:
+        estimate = len(text.encode("utf-8", "replace")) // 2 + 1
+        if part and (len(part) == MAX_INPUTS or tokens + estimate > MAX_TOKENS):
+            yield part
+            part, tokens = [], 0
+        part.append(text)
+        tokens += estimate
+    if part:
+        yield part
+
+
+def _tokens(usage: object) -> int:
+    count = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    if isinstance(count, bool) or not isinstance(count, int):
+        return 0
+    return count if 0 <= count <= _MAX_TOKENS_REPORTED else 0

@@ -1,0 +1,69 @@
+"""The seam between Hitherto and whatever turns text into vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float32]
+"""One embedding: shape (dimensions,), finite, of length 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingBatch:
+    """The vectors of one call, in the order of the texts, and what the call cost."""
+
+    vectors: list[Vector]
+    calls: int
+    tokens: int
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors of one model.
+
+    Attributes:
+        name: The model's name as recorded in the database; vectors of different names are never
+            compared.
+        dimensions: Length of every vector.
+        dedupe_threshold: Cosine above which two memories of one user may be the same statement.
+            It belongs to the model: 0.85 is right for text-embedding-3-small only.
+        offline: True when nothing leaves this machine.
+    """
+
+    @property
+    def name(self) -> str:
+        """See the class."""
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """See the class."""
+        ...
+
+    @property
+    def dedupe_threshold(self) -> float:
+        """See the class."""
+        ...
+
+    @property
+    def offline(self) -> bool:
+        """See the class."""
+        ...
+
+    async def embed(self, texts: Sequence[str], *, timeout: float | None = None) -> EmbeddingBatch:
+        """Embed `texts` (possibly none) within `timeout` seconds.
+
+        Raises:
+            ModelUnavailable: An outage or the timeout.
+            ModelRefused: The server rejects the request.
+            ModelMisbehaved: Wrong count, wrong size, NaN or a zero vector.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release connections and threads."""
+        ...

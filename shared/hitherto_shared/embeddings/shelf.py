@@ -1,0 +1,65 @@
+"""The models this process can embed with, by the names the database knows them under.
+
+Which model answers is recorded in the database and may change while the process runs. A model is
+made when it is first asked for, and kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hitherto_shared.embeddings.offline import OfflineEmbedder
+from hitherto_shared.embeddings.protocol import Embedder
+
+Build = Callable[[str, int | None], Embedder]
+"""Makes a model of the configured API by name and dimensions (None: the model's own)."""
+
+
+class Embedders:
+    """Finds embedders by name.
+
+    Args:
+        configured: The one that the environment names.
+        build: Makes other models of the same API; None where the environment names no API, so that
+            there are only the configured model and the offline one.
+    """
+
+    def __init__(self, configured: Embedder, build: Build | None) -> None:
+        self.configured = configured
+        self._build = build
+        self._made: dict[tuple[str, int], Embedder] = {
+            (configured.name, configured.dimensions): configured
+        }
+
+    def find(self, model: str, dimensions: int | None) -> Embedder | None:
+        """The embedder of this name and size, or None if this process has no way to it."""
+        for (name, size), embedder in self._made.items():
+            if name == model and dimensions in (None, size):
+                return embedder
+        offline = OfflineEmbedder()
+        if model == offline.name:
+            made: Embedder = offline
+        elif self._build is None or ":" in model.partition("/")[0]:
+            # Names with a kind before a colon, such as `onnx:…`, are of local models.
+            return None
+        else:
+            try:
+                made = self._build(model, dimensions)
+            except ValueError:
+                return None
+        if dimensions not in (None, made.dimensions):
+            return None
+        return self._made.setdefault((made.name, made.dimensions), made)
+
+    def why_not(self, model: str, dimensions: int) -> str:
+        """What to tell where `find` has nothing for the active model."""
+        return (
+            f"memories are embedded with {model} ({dimensions} dimensions) and this service is "
+            f"configured for {self.configured.name} ({self.configured.dimensions}): set the "
+            "embedder back, or move to the new model with Reembed"
+        )
+
+    async def close(self) -> None:
+        """Release every model."""
+        for embedder in self._made.values():
+            await embedder.close()

@@ -1,0 +1,109 @@
+"""The command `hitherto-keys`: the wrapped keys of users, as an administrator sees them.
+
+It works on the folder of keys alone, needs no database, and prints no key.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from hitherto_shared.config import SharedSettings, describe
+from hitherto_shared.encryption.key_store import KeyStore
+from hitherto_shared.encryption.rewrapping import OPENS, REWRAPPED, Outcome, check, rewrap
+from hitherto_shared.encryption.wrapping import (
+    KeyWrapper,
+    LocalWrapper,
+    load_wrapper,
+    read_kek_file,
+)
+from hitherto_shared.startup import user_keys_dir
+
+COMMAND = "hitherto-keys"
+_BAR = 30
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Look after the keys of users. Settings are read from the environment, as by the services."""
+    parser = argparse.ArgumentParser(prog=COMMAND, description=main.__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("check", help="say how many keys open with the key-encryption key")
+    anew = commands.add_parser(
+        "rewrap",
+        help="wrap every key with the key-encryption key of the settings",
+        description="Wrap every user key that another key-encryption key wrapped with the one of "
+        "the settings. What is sealed stays as it is. Cut off, it goes on where it was.",
+    )
+    old = anew.add_mutually_exclusive_group(required=True)
+    old.add_argument(
+        "--old-key-file", type=Path, metavar="FILE", help="the key-encryption key in use so far"
+    )
+    old.add_argument(
+        "--old-key-wrapper",
+        metavar="MODULE:FACTORY",
+        help="the same, where HITHERTO_KEY_WRAPPER named a factory",
+    )
+    given = parser.parse_args(arguments)
+    try:
+        sys.exit(asyncio.run(_run(given, SharedSettings())))
+    except ValidationError as error:
+        parser.exit(2, f"{COMMAND}: {describe(error)}\n")
+    except ValueError as error:
+        parser.exit(2, f"{COMMAND}: {error}\n")
+    except OSError as error:
+        parser.exit(1, f"{COMMAND}: the folder of user keys cannot be used: {error}\n")
+
+
+async def _run(given: argparse.Namespace, settings: SharedSettings) -> int:
+    wrapper = settings.load_key_wrapper()
+    if wrapper is None:
+        raise ValueError(
+            "there is no key-encryption key: set HITHERTO_ENCRYPTION_KEY_FILE, "
+            "HITHERTO_ENCRYPTION_KEY or HITHERTO_KEY_WRAPPER"
+        )
+    store = KeyStore(user_keys_dir(settings))
+    if given.command == "check":
+        counts = await _each(store, lambda hashed: check(store, hashed, wrapper))
+        wrong = counts.total() - counts[OPENS]
+    else:
+        old = _old(given)
+        counts = await _each(store, lambda hashed: rewrap(store, hashed, old, wrapper))
+        wrong = counts.total() - counts[OPENS] - counts[REWRAPPED]
+    print(f"{store.root}: {counts.total()} keys")
+    for outcome, number in sorted(counts.items()):
+        print(f"  {outcome}: {number}")
+    return 1 if wrong else 0
+
+
+def _old(given: argparse.Namespace) -> KeyWrapper:
+    if given.old_key_file is not None:
+        return LocalWrapper(read_kek_file(given.old_key_file))
+    return load_wrapper(given.old_key_wrapper)
+
+
+async def _each(store: KeyStore, work: Callable[[str], Awaitable[Outcome]]) -> Counter[Outcome]:
+    """Do something with every key, and show on a terminal how far it is."""
+    total = sum(1 for _ in store.hashes())
+    counts: Counter[Outcome] = Counter()
+    for hashed in store.hashes():
+        counts[await work(hashed)] += 1
+        _show(counts.total(), max(total, counts.total()))
+    return counts
+
+
+def _show(done: int, total: int) -> None:
+    if not sys.stderr.isatty():
+        return
+    filled = "#" * (_BAR * done // total)
+    end = "\n" if done == total else ""
+    print(f"\r[{filled:<{_BAR}}] {done}/{total}", end=end, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Why a sealed value cannot be opened or made."""
+
+from __future__ import annotations
+
+from hitherto_shared.errors import Unavailable, WrongState
+
+REASON = "ENCRYPTION_NOT_CONFIGURED"
+RETRY_SECONDS = 5.0
+
+
+class KeyUnavailable(WrongState):
+    """The user's key cannot be had until an administrator has done something."""
+
+
+class EncryptionNotConfigured(KeyUnavailable):
+    """This service was given no key-encryption key."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this service has no key for encryption: an administrator must set "
+            "HITHERTO_ENCRYPTION_KEY_FILE, HITHERTO_ENCRYPTION_KEY or HITHERTO_KEY_WRAPPER for "
+            "both services",
+            reason=REASON,
+        )
+
+
+class KeyGone(KeyUnavailable):
+    """There is no key of this user, or none any more: what it sealed is lost."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the key of this user is not in the folder of user keys: an administrator must check "
+            "HITHERTO_USER_KEYS_DIR, or restore the folder from a backup",
+            reason=REASON,
+        )
+
+
+class KeyNotOpened(KeyUnavailable):
+    """The user's key is there and does not open: another key-encryption key, or a changed file."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"the key of this user does not open: {why}; an administrator can run "
+            "`hitherto-keys check`",
+            reason=REASON,
+        )
+
+
+class KeyServiceUnavailable(Unavailable):
+    """The key-management service, or the folder of user keys, cannot be used at the moment."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what} cannot be used at the moment; try again later",
+            reason="KEY_SERVICE_UNAVAILABLE",
+            retry_after=RETRY_SECONDS,
+        )
+
+
+class BrokenSeal(Exception):
+    """A sealed value was changed, or belongs to another row, user or key."""

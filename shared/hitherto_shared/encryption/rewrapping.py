@@ -1,0 +1,82 @@
+"""A change of the key-encryption key: each user's key is wrapped anew, and stays the same key."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from hitherto_shared.encryption.key_store import BrokenRecord, KeyStore, WrappedKey
+from hitherto_shared.encryption.sealed import KEY_BYTES
+from hitherto_shared.encryption.user_keys import bound_to
+from hitherto_shared.encryption.wrapping import KeyWrapper, NotUnwrapped
+
+Outcome = str
+OPENS: Outcome = "open with the key of the settings"
+REWRAPPED: Outcome = "wrapped anew"
+OTHER_KEY: Outcome = "wrapped with another key, left alone"
+DAMAGED: Outcome = "damaged, left alone"
+GONE: Outcome = "erased or changed meanwhile"
+
+
+async def check(store: KeyStore, hashed: str, wrapper: KeyWrapper) -> Outcome:
+    """Whether the key of a user opens with `wrapper`.
+
+    Args:
+        store: Where the key lies.
+        hashed: The user's hash.
+        wrapper: The key-encryption key.
+
+    Raises:
+        OSError: The folder cannot be read.
+    """
+    try:
+        found = await asyncio.to_thread(store.read, hashed)
+        if found is None:
+            return GONE
+        if found[1].wrapper_id != wrapper.id:
+            return OTHER_KEY
+        await _unwrapped(found[1], hashed, wrapper)
+    except (BrokenRecord, NotUnwrapped):
+        return DAMAGED
+    return OPENS
+
+
+async def rewrap(store: KeyStore, hashed: str, old: KeyWrapper, new: KeyWrapper) -> Outcome:
+    """Wrap the key of a user with `new` if `old` wrapped it; repeated, it changes nothing.
+
+    Args:
+        store: Where the key lies.
+        hashed: The user's hash.
+        old: The key-encryption key so far.
+        new: The key-encryption key from now on.
+
+    Raises:
+        OSError: The folder cannot be read or written.
+    """
+    try:
+        found = await asyncio.to_thread(store.read, hashed)
+        if found is None:
+            return GONE
+        record = found[1]
+        if record.wrapper_id == new.id:
+            await _unwrapped(record, hashed, new)
+            return OPENS
+        if record.wrapper_id != old.id:
+            return OTHER_KEY
+        key = await _unwrapped(record, hashed, old)
+        wrapped = await new.wrap(key, bound_to(record.tenant_id, hashed, record.key_id))
+        anew = replace(record, wrapper_id=new.id, wrapped=wrapped)
+        # The old one goes only for one that opens.
+        if await _unwrapped(anew, hashed, new) != key:
+            raise NotUnwrapped
+    except (BrokenRecord, NotUnwrapped):
+        return DAMAGED
+    return REWRAPPED if await asyncio.to_thread(store.replace, hashed, record, anew) else GONE
+
+
+async def _unwrapped(record: WrappedKey, hashed: str, wrapper: KeyWrapper) -> bytes:
+    binding = bound_to(record.tenant_id, hashed, record.key_id)
+    key = await wrapper.unwrap(record.wrapped, binding)
+    if len(key) != KEY_BYTES:
+        raise NotUnwrapped
+    return key

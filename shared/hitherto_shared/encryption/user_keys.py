@@ -1,0 +1,278 @@
+"""The keys of users: opened, made and erased, by whoever has the key-encryption key."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import ParamSpec, TypeVar
+
+from hitherto_shared.encryption.failures import (
+    EncryptionNotConfigured,
+    KeyGone,
+    KeyNotOpened,
+    KeyServiceUnavailable,
+)
+from hitherto_shared.encryption.key_store import BrokenRecord, KeyStore, Stamp, WrappedKey
+from hitherto_shared.encryption.sealed import KEY_BYTES, UserKey
+from hitherto_shared.encryption.wrapping import KeyWrapper, NotUnwrapped
+from hitherto_shared.user_hash import user_hash
+
+CACHED = 4_096
+"""How many open keys a process holds; the one that was not used for longest goes."""
+WRAPPER_SECONDS = 10.0
+"""How long a key-management service may take for one key."""
+FAILURE_SECONDS = 2.0
+"""How long a key that could not be unwrapped is not asked for again."""
+_ROUNDS = 3
+_CHANGED = "its file was changed, or belongs to somebody else"
+_SERVICE = "the key-management service"
+
+Given = ParamSpec("Given")
+Done = TypeVar("Done")
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    stamp: Stamp
+    key: UserKey
+
+
+_Asked = tuple[str, WrappedKey]
+"""Whose key is unwrapped, from what; what took the file's place is asked for by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """Why a key was not unwrapped.
+
+    Each caller is told by an error of its own: one that many raise collects all their tracebacks.
+    """
+
+    kind: type[KeyNotOpened] | type[KeyServiceUnavailable]
+    why: str
+    cause: BaseException | None = None
+
+
+class UserKeys:
+    """Opens, makes and erases the keys of users.
+
+    An open key is used for as long as its file is the same, which is asked at every use: one that
+    another process has erased is gone at once, or, where the folder is on a network share, as soon
+    as the share tells (60 seconds at most by the usual settings).
+
+    However many want a key at once, the wrapper is asked for it once; and where it fails, not again
+    for a moment, so that an outage does not meet every call.
+
+    Attributes:
+        configured: Whether there is a key-encryption key. Without one keys can only be erased.
+    """
+
+    def __init__(
+        self,
+        wrapper: KeyWrapper | None,
+        store: KeyStore,
+        hash_key: bytes,
+        *,
+        cached: int = CACHED,
+        wrapper_seconds: float = WRAPPER_SECONDS,
+        failure_seconds: float = FAILURE_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Wire it.
+
+        Args:
+            wrapper: The key-encryption key; None: not configured.
+            store: Where wrapped keys lie.
+            hash_key: The installation's, by which users are named there.
+            cached: How many open keys are held.
+            wrapper_seconds: How long the wrapper may take for one key.
+            failure_seconds: How long a failure to unwrap a key counts.
+            clock: By which that is measured, in seconds.
+        """
+        self.configured = wrapper is not None
+        self._wrapper = wrapper
+        self._store = store
+        self._hash_key = hash_key
+        self._cached = cached
+        self._wrapper_seconds = wrapper_seconds
+        self._failure_seconds = failure_seconds
+        self._clock = clock
+        self._open: OrderedDict[str, _Held] = OrderedDict()
+        self._pending: dict[_Asked, asyncio.Task[UserKey | _Failed]] = {}
+        self._failed: OrderedDict[_Asked, tuple[float, _Failed]] = OrderedDict()
+
+    async def open(self, tenant_id: str, user_id: str) -> UserKey:
+        """The user's key.
+
+        Raises:
+            EncryptionNotConfigured: There is no key-encryption key.
+            KeyGone: The user has no key.
+            KeyNotOpened: Another key-encryption key is needed, or the file was changed.
+            KeyServiceUnavailable: Key-management service or folder cannot be used now.
+        """
+        wrapper = self._required()
+        hashed = self._hash_of(tenant_id, user_id)
+        held = self._open.get(hashed)
+        if held is not None and await _on_disk(self._store.stamp, hashed) == held.stamp:
+            self._keep(hashed, held)
+            return held.key
+        opened = await self._opened(wrapper, hashed, tenant_id, user_id)
+        if opened is None:
+            raise KeyGone
+        return opened
+
+    async def make(self, tenant_id: str, user_id: str) -> UserKey:
+        """The user's key, made if there is none. On return it is on the disk.
+
+        Raises:
+            EncryptionNotConfigured: There is no key-encryption key.
+            KeyNotOpened: Another key-encryption key is needed, or the file was changed.
+            KeyServiceUnavailable: Key-management service or folder cannot be used now.
+            KeyGone: Others erased it as often as it was made.
+        """
+        wrapper = self._required()
+        hashed = self._hash_of(tenant_id, user_id)
+        for _ in range(_ROUNDS):
+            opened = await self._opened(wrapper, hashed, tenant_id, user_id)
+            if opened is not None:
+                return opened
+            key, key_id = os.urandom(KEY_BYTES), os.urandom(8).hex()
+            wrapped = await self._in_time(wrapper.wrap(key, bound_to(tenant_id, hashed, key_id)))
+            # Read again in the next round, which proves that it opens before anything is sealed.
+            await _on_disk(
+                self._store.create, hashed, WrappedKey(tenant_id, key_id, wrapper.id, wrapped)
+            )
+        opened = await self._opened(wrapper, hashed, tenant_id, user_id)
+        if opened is None:
+            raise KeyGone
+        return opened
+
+    async def stands(self, key: UserKey) -> bool:
+        """Whether this is still the user's key, asked anew.
+
+        Asked under the user's lock, the answer holds until the lock is let go: keys are erased
+        under it.
+        """
+        hashed = self._hash_of(key.tenant_id, key.user_id)
+        try:
+            found = await _on_disk(self._store.read, hashed)
+        except BrokenRecord:
+            return False
+        return found is not None and found[1].key_id == key.key_id
+
+    async def erase(self, tenant_id: str, user_id: str) -> bool:
+        """Remove the user's key; whether there was one. What it sealed is lost for good.
+
+        It needs no key-encryption key.
+        """
+        hashed = self._hash_of(tenant_id, user_id)
+        self._open.pop(hashed, None)
+        return await _on_disk(self._store.erase, hashed)
+
+    async def _opened(
+        self, wrapper: KeyWrapper, hashed: str, tenant_id: str, user_id: str
+    ) -> UserKey | None:
+        """The key that the user's file holds now; None if there is none."""
+        try:
+            found = await _on_disk(self._store.read, hashed)
+        except BrokenRecord:
+            self._open.pop(hashed, None)
+            raise KeyNotOpened("its file is damaged") from None
+        held = self._open.get(hashed)
+        if found is None:
+            self._open.pop(hashed, None)
+            return None
+        stamp, record = found
+        if held is not None and held.key.key_id == record.key_id:
+            # Wrapped anew, it is the same key.
+            self._keep(hashed, _Held(stamp, held.key))
+            return held.key
+        self._open.pop(hashed, None)
+        if record.wrapper_id != wrapper.id:
+            raise KeyNotOpened("another key-encryption key wrapped it")
+        outcome = await self._unwrapped(wrapper, (hashed, record), stamp, tenant_id, user_id)
+        if isinstance(outcome, UserKey):
+            return outcome
+        raise outcome.kind(outcome.why) from outcome.cause
+
+    async def _unwrapped(
+        self, wrapper: KeyWrapper, asked: _Asked, stamp: Stamp, tenant_id: str, user_id: str
+    ) -> UserKey | _Failed:
+        """As `_unwrap`, once for all who ask at the same time."""
+        until, failed = self._failed.get(asked, (0.0, None))
+        if failed is not None and self._clock() < until:
+            return failed
+        pending = self._pending.get(asked)
+        if pending is None:
+            pending = asyncio.create_task(self._unwrap(wrapper, asked, stamp, tenant_id, user_id))
+            self._pending[asked] = pending
+            pending.add_done_callback(lambda _: self._pending.pop(asked, None))
+        # Whoever stops waiting leaves it to the others, and to those who ask next.
+        return await asyncio.shield(pending)
+
+    async def _unwrap(
+        self, wrapper: KeyWrapper, asked: _Asked, stamp: Stamp, tenant_id: str, user_id: str
+    ) -> UserKey | _Failed:
+        """The key, which is held from now on, or why it did not open, which counts for a moment."""
+        hashed, record = asked
+        binding = bound_to(tenant_id, hashed, record.key_id)
+        try:
+            key = await self._in_time(wrapper.unwrap(record.wrapped, binding))
+        except KeyNotOpened:
+            return self._fail(asked, _Failed(KeyNotOpened, _CHANGED))
+        except KeyServiceUnavailable as error:
+            return self._fail(asked, _Failed(KeyServiceUnavailable, _SERVICE, error.__cause__))
+        if len(key) != KEY_BYTES:
+            return self._fail(asked, _Failed(KeyNotOpened, "it has a wrong length"))
+        self._failed.pop(asked, None)
+        opened = UserKey(key, tenant_id, user_id, record.key_id)
+        self._keep(hashed, _Held(stamp, opened))
+        return opened
+
+    def _fail(self, asked: _Asked, failed: _Failed) -> _Failed:
+        """Let a failure count for a moment, without its cause, which holds on to much."""
+        self._failed[asked] = self._clock() + self._failure_seconds, replace(failed, cause=None)
+        self._failed.move_to_end(asked)
+        while len(self._failed) > self._cached:
+            self._failed.popitem(last=False)
+        return failed
+
+    async def _in_time(self, work: Awaitable[bytes]) -> bytes:
+        try:
+            async with asyncio.timeout(self._wrapper_seconds):
+                return await work
+        except NotUnwrapped:
+            raise KeyNotOpened(_CHANGED) from None
+        except Exception as error:
+            # The text of a cloud client's error may quote what it was given.
+            raise KeyServiceUnavailable(_SERVICE) from error
+
+    def _keep(self, hashed: str, held: _Held) -> None:
+        self._open[hashed] = held
+        self._open.move_to_end(hashed)
+        while len(self._open) > self._cached:
+            self._open.popitem(last=False)
+
+    def _required(self) -> KeyWrapper:
+        if self._wrapper is None:
+            raise EncryptionNotConfigured
+        return self._wrapper
+
+    def _hash_of(self, tenant_id: str, user_id: str) -> str:
+        return user_hash(self._hash_key, tenant_id, user_id)
+
+
+async def _on_disk(work: Callable[Given, Done], *args: Given.args, **kwargs: Given.kwargs) -> Done:
+    try:
+        return await asyncio.to_thread(work, *args, **kwargs)
+    except OSError as error:
+        raise KeyServiceUnavailable("the folder of user keys") from error
+
+
+def bound_to(tenant_id: str, hashed: str, key_id: str) -> tuple[str, str, str]:
+    """What a wrapped key is bound to: tenant, user and key cannot be exchanged."""
+    return tenant_id, hashed, key_id

@@ -1,0 +1,168 @@
+"""The key-encryption key: wraps the data keys of users, and is itself never stored here.
+
+It comes from the environment or a file, or stays in a key-management service that a hook asks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import importlib
+import inspect
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+HOOK = "HITHERTO_KEY_WRAPPER"
+KEK_BYTES = 32
+MAX_ID = 256
+_NONCE = 12
+
+
+class NotUnwrapped(Exception):
+    """The wrapped key was changed, is bound to something else, or another key wrapped it.
+
+    A wrapper of somebody's own raises it for what will never open. Whatever else it raises counts
+    as an outage.
+    """
+
+
+@runtime_checkable
+class KeyWrapper(Protocol):
+    """Wraps keys and unwraps them.
+
+    Attributes:
+        id: Names the key-encryption key, and stays the same as long as that key unwraps what was
+            wrapped before; up to 256 characters. It is stored beside each wrapped key.
+    """
+
+    id: str
+
+    async def wrap(self, key: bytes, bound_to: Sequence[str]) -> bytes:
+        """The wrapped key, which opens only with the same `bound_to`."""
+        ...
+
+    async def unwrap(self, wrapped: bytes, bound_to: Sequence[str]) -> bytes:
+        """The key that `wrap` was given.
+
+        Raises:
+            NotUnwrapped: It will never open with this key.
+        """
+        ...
+
+
+class LocalWrapper:
+    """Wraps with a key of 32 bytes that this process holds: AES-256-GCM."""
+
+    def __init__(self, kek: bytes) -> None:
+        derived = HKDF(SHA256(), length=32, salt=None, info=b"hitherto/key-wrapping").derive(kek)
+        self._cipher = AESGCM(derived)
+        named = hmac.new(kek, b"hitherto/key-encryption-key-id\0", hashlib.sha256)
+        self.id = f"local:{named.hexdigest()[:16]}"
+
+    async def wrap(self, key: bytes, bound_to: Sequence[str]) -> bytes:
+        """The key, wrapped here."""
+        nonce = os.urandom(_NONCE)
+        return nonce + self._cipher.encrypt(nonce, key, _binding(bound_to))
+
+    async def unwrap(self, wrapped: bytes, bound_to: Sequence[str]) -> bytes:
+        """The key, unwrapped here.
+
+        Raises:
+            NotUnwrapped: Changed, bound to something else, or wrapped with another key.
+        """
+        try:
+            return self._cipher.decrypt(wrapped[:_NONCE], wrapped[_NONCE:], _binding(bound_to))
+        except (InvalidTag, ValueError):
+            raise NotUnwrapped from None
+
+
+def _binding(parts: Sequence[str]) -> bytes:
+    return json.dumps(list(parts)).encode()
+
+
+def read_kek(text: str, named: str) -> bytes:
+    """The key-encryption key that 64 hexadecimal digits stand for.
+
+    Args:
+        text: The digits; blanks around them do not count.
+        named: Where they are from, for the message.
+
+    Raises:
+        ValueError: They are something else. The message does not repeat them.
+    """
+    try:
+        kek = bytes.fromhex(text.strip())
+    except ValueError:
+        kek = b""
+    if len(kek) != KEK_BYTES:
+        raise ValueError(
+            f"{named} does not hold a key of 64 hexadecimal digits: make one with "
+            "`openssl rand -hex 32`, and keep a copy of it apart from the database's backups"
+        )
+    return kek
+
+
+def read_kek_file(path: Path) -> bytes:
+    """The key-encryption key in a file.
+
+    Raises:
+        ValueError: There is no such file, it cannot be read, or it holds something else.
+    """
+    try:
+        text = path.read_text("ascii")
+    except UnicodeDecodeError:
+        text = ""
+    except OSError as error:
+        raise ValueError(
+            f"the key file {path} cannot be read ({error.strerror}): make one with "
+            "`openssl rand -hex 32`, readable by the service alone"
+        ) from None
+    return read_kek(text, str(path))
+
+
+def load_wrapper(named: str) -> KeyWrapper:
+    """The wrapper that a factory of somebody's own makes.
+
+    Args:
+        named: `package.module:factory`; the factory takes no arguments.
+
+    Raises:
+        ValueError: It cannot be imported or called, or makes something else.
+    """
+    module_name, _, factory_name = named.strip().partition(":")
+    if not (module_name and factory_name):
+        raise ValueError(f"{HOOK} must look like `package.module:factory`")
+    try:
+        factory = getattr(importlib.import_module(module_name), factory_name)
+        made = factory()
+    except Exception as error:
+        # The text of the error may quote a credential.
+        raise ValueError(
+            f"{HOOK}={named} cannot be used ({type(error).__name__}): it must name a function "
+            "without arguments in a module that Python can import here"
+        ) from error
+    if not _is_wrapper(made):
+        raise ValueError(
+            f"{HOOK}={named} must return an object with `id`, a text of up to {MAX_ID} characters, "
+            "and with the asynchronous methods `wrap` and `unwrap`"
+        )
+    wrapper: KeyWrapper = made
+    return wrapper
+
+
+def _is_wrapper(made: object) -> bool:
+    return (
+        isinstance(made, KeyWrapper)
+        and isinstance(made.id, str)
+        and 0 < len(made.id) <= MAX_ID
+        and inspect.iscoroutinefunction(made.wrap)
+        and inspect.iscoroutinefunction(made.unwrap)
+    )

@@ -1,0 +1,198 @@
+"""Every error a caller can be told, each knowing its own gRPC status and reason.
+
+The tree:
+
+    HithertoError
+    ├── InvalidRequest          INVALID_ARGUMENT     with every violation at once
+    ├── NotAuthenticated        UNAUTHENTICATED
+    ├── NotPermitted            PERMISSION_DENIED
+    ├── NotFound                NOT_FOUND            also for what belongs to somebody else
+    ├── AlreadyExists           ALREADY_EXISTS
+    ├── WrongState              FAILED_PRECONDITION
+    ├── Conflict                ABORTED              retry the whole read-modify-write
+    ├── Exhausted               RESOURCE_EXHAUSTED   retry later
+    ├── Unavailable             UNAVAILABLE          retry later
+    ├── TooLate                 DEADLINE_EXCEEDED
+    ├── NotYetAvailable         UNIMPLEMENTED
+    └── InternalError           INTERNAL             our fault; the text names the log entry only
+
+Handlers raise these; `hitherto_shared.rpc` alone turns them into a status.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import grpc
+
+DOMAIN = "hitherto"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One thing wrong with a request, in the caller's field names (`transcripts[3].user_id`).
+
+    Attributes:
+        field: Path of the field.
+        description: What it must be instead.
+        reason: Name from `ErrorReason`.
+        metadata: What `ErrorReason` documents for the reason, besides the field.
+    """
+
+    field: str
+    description: str
+    reason: str = "INVALID_FIELD"
+    metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+class HithertoError(Exception):
+    """Base of everything a caller can be told.
+
+    Attributes:
+        code: The gRPC status.
+        reason: UPPER_SNAKE name from `ErrorReason`, sent as `ErrorInfo.reason`.
+        message: Public text: what is wrong and what to do next. Never contents of memories.
+        metadata: What is dynamic in the text, for machines.
+        retry_after: Seconds after which the same call may succeed, or None if it will not.
+    """
+
+    code: ClassVar[grpc.StatusCode] = grpc.StatusCode.INTERNAL
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: str,
+        metadata: Mapping[str, str] | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.reason = reason
+        self.metadata = dict(metadata or {})
+        self.retry_after = retry_after
+
+
+class InvalidRequest(HithertoError):
+    """The request itself is wrong; it changed nothing and will never succeed unchanged."""
+
+    code = grpc.StatusCode.INVALID_ARGUMENT
+
+    def __init__(self, violations: Sequence[Violation], *, uncounted: int = 0) -> None:
+        """All that is wrong.
+
+        Args:
+            violations: At least one. They share a reason, or it is `INVALID_FIELD`.
+            uncounted: How many more there were than are listed.
+        """
+        first = violations[0]
+        self.total = len(violations) + uncounted
+        more = f" (and {self.total - 1} more)" if self.total > 1 else ""
+        alike = {violation.reason for violation in violations} == {first.reason}
+        super().__init__(
+            f"{first.field}: {first.description}{more}",
+            reason=first.reason if alike else "INVALID_FIELD",
+            metadata=(first.metadata if alike else {}) or {"field": first.field},
+        )
+        self.violations = list(violations)
+
+
+class NotAuthenticated(HithertoError):
+    """No credential, or one that is not valid. The text never says which.
+
+    Attributes:
+        why: For the log alone: what is wrong, in fixed words with nothing of the credential.
+    """
+
+    code = grpc.StatusCode.UNAUTHENTICATED
+
+    def __init__(
+        self,
+        message: str = "a valid credential is required: send metadata "
+        "`authorization: Bearer <API key>`",
+        *,
+        why: str = "",
+    ) -> None:
+        super().__init__(message, reason="CREDENTIAL_INVALID")
+        self.why = why
+
+
+class NotPermitted(HithertoError):
+    """The credential is valid and does not allow this call."""
+
+    code = grpc.StatusCode.PERMISSION_DENIED
+
+
+class NotFound(HithertoError):
+    """The named thing does not exist, or belongs to another tenant or user."""
+
+    code = grpc.StatusCode.NOT_FOUND
+
+
+class AlreadyExists(HithertoError):
+    """The name is taken by something else."""
+
+    code = grpc.StatusCode.ALREADY_EXISTS
+
+
+class WrongState(HithertoError):
+    """The thing is not in a state that allows this; retrying alone does not help."""
+
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class Conflict(HithertoError):
+    """Somebody else changed it first: read again, then retry."""
+
+    code = grpc.StatusCode.ABORTED
+
+
+class Exhausted(HithertoError):
+    """A limit of this service is reached; try again later."""
+
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+class Unavailable(HithertoError):
+    """Something this service needs is out of reach; try again later."""
+
+    code = grpc.StatusCode.UNAVAILABLE
+
+
+class TooLate(HithertoError):
+    """The deadline of the call passed before the answer was ready."""
+
+    code = grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+class NotYetAvailable(HithertoError):
+    """The contract names this call and this version does not offer it yet."""
+
+    code = grpc.StatusCode.UNIMPLEMENTED
+
+
+class InternalError(HithertoError):
+    """A fault of ours. The caller gets the id of the log entry, never its text."""
+
+    code = grpc.StatusCode.INTERNAL
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(
+            f"internal error; the service's log has the details under request id {request_id}",
+            reason="INTERNAL",
+            metadata={"error_id": request_id},
+        )
+
+
+def invalid(
+    field: str,
+    description: str,
+    *,
+    reason: str = "INVALID_FIELD",
+    metadata: Mapping[str, str] | None = None,
+) -> InvalidRequest:
+    """One violation as an error, for checks that stand alone."""
+    return InvalidRequest([Violation(field, description, reason, metadata or {})])

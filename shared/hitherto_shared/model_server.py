@@ -1,0 +1,212 @@
+"""What every way out to an OpenAI-compatible server has in common: its settings and its errors.
+
+Chat goes through the openai client (`openai_client`), embeddings through a leaner one
+(`embeddings.embedding_server`). An outage, a refusal and a broken answer mean the same for both
+(see `model_api`) and are told in the same words, which never quote the server.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from math import isfinite
+from typing import Any
+
+from hitherto_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
+
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+MAX_REPLY_BYTES = 8 * 1024 * 1024
+MAX_ERROR_BYTES = 64 * 1024
+"""Bytes read of a reply with an error status, of which the beginning says enough."""
+MAX_RETRY_AFTER = 3600.0
+MAX_REPLY_KEPT = 64 * 1024
+"""Bytes of a reply that nothing could be made of, for `ModelMisbehaved.reply`."""
+CONNECT_SECONDS = 10.0
+MAX_CONNECTIONS = 200
+
+# A local server wants no key, but the openai client insists on sending one.
+_NO_KEY = "no-key-needed"
+_OUTAGE_4XX = frozenset({408, 409, 425, 429})
+# The server says it will never do this; every other 5xx is an outage.
+_PERMANENT_5XX = frozenset({501, 505})
+_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+
+
+class RequestRejected(ModelRefused):
+    """The server refused the request itself (a 4xx that is not an outage).
+
+    Attributes:
+        status: The HTTP status.
+        detail: What the server wrote, in lower case. It may quote user text, so it decides what to
+            do next and is never shown or logged.
+    """
+
+    def __init__(self, message: str, *, status: int, detail: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.detail = detail
+
+    def names(self, *words: str) -> bool:
+        """Whether the server's complaint contains one of `words`, given in lower case."""
+        return any(word in self.detail for word in words)
+
+
+def usable_url(base_url: str | None) -> str:
+    """The root of the API that a setting means; empty means OpenAI.
+
+    Raises:
+        ValueError: It is no address of the web; the message names the variable to set.
+    """
+    url = (base_url or "").strip() or DEFAULT_BASE_URL
+    if not re.match(r"https?://[^/\s]+", url):
+        raise not_an_address()
+    return url
+
+
+def not_an_address() -> ValueError:
+    """The error for a base URL that cannot be one."""
+    return ValueError(
+        "OPENAI_BASE_URL must be an http or https address such as " + DEFAULT_BASE_URL
+    )
+
+
+def usable_key(api_key: str | None) -> str:
+    """The key that a setting means, or a word in its place for a server that needs none.
+
+    Raises:
+        ValueError: It cannot be sent; the message names the variable, never the key.
+    """
+    key = (api_key or "").strip() or _NO_KEY
+    if not (key.isascii() and key.isprintable()):
+        raise ValueError("OPENAI_API_KEY holds characters that no key has: copy it again")
+    return key
+
+
+def usable_timeout(seconds: float) -> float:
+    """Seconds for a whole call.
+
+    Raises:
+        ValueError: There is no time at all.
+    """
+    if not seconds > 0:
+        raise ValueError("the timeout of the model server must be above 0 seconds")
+    return seconds
+
+
+def refusal_or_outage(
+    status: int, headers: Mapping[str, str], content: bytes, *, key: str
+) -> ModelUnavailable | RequestRejected:
+    """Put a reply with an error status into our words.
+
+    Args:
+        status: Any status but a success.
+        headers: Of the reply, found without regard to case.
+        content: The body, or the beginning of it.
+        key: The key that was sent, so that it is not repeated.
+    """
+    code = _error_code(content, key)
+    what = f"the model server answered {status}" + (f" ({code})" if code else "")
+    if status in _OUTAGE_4XX or (status >= 500 and status not in _PERMANENT_5XX):
+        return ModelUnavailable(what, retry_after=retry_after(headers))
+    if status in (401, 403):
+        what += ": check OPENAI_API_KEY and what it may use"
+    elif status == 404 or status < 400:
+        what += ": check OPENAI_BASE_URL and the name of the model"
+    return RequestRejected(what, status=status, detail=content.decode("utf-8", "replace").lower())
+
+
+def no_answer_within(seconds: float) -> ModelUnavailable:
+    """The outage of a server that takes longer than a whole call may."""
+    return ModelUnavailable(f"the model server did not answer within {seconds:g} seconds")
+
+
+def not_reached_in_time() -> ModelUnavailable:
+    """The outage of a server that does not take up the connection."""
+    return ModelUnavailable("the model server could not be reached in time")
+
+
+def connection_failed(error: BaseException) -> ModelUnavailable:
+    """The outage of a connection that was refused, lost or never safe.
+
+    Args:
+        error: The client's error. Only its class, or that of its cause, is told.
+    """
+    reason = type(error.__cause__ or error).__name__
+    return ModelUnavailable(
+        f"the connection to the model server failed ({reason}); "
+        "check OPENAI_BASE_URL and the network if this lasts"
+    )
+
+
+def oversize(limit: int) -> ModelMisbehaved:
+    """The error for a body above `limit` bytes."""
+    return ModelMisbehaved(
+        f"the model server's reply is larger than {limit} bytes and was cut off; "
+        "it cannot be the answer to what was asked"
+    )
+
+
+def unasked_encoding() -> ModelMisbehaved:
+    """The error for a body packed in a way that the request did not allow."""
+    return ModelMisbehaved(
+        "the model server's reply has a Content-Encoding that was not asked for; "
+        "make the server or the proxy before it honour Accept-Encoding"
+    )
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that `Retry-After` asks for, at most an hour; None if it says nothing usable."""
+    value = headers.get("retry-after", "").strip()
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            moment = parsedate_to_datetime(value)
+        except ValueError:
+            return None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        seconds = (moment - datetime.now(UTC)).total_seconds()
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER) if isfinite(seconds) else None
+
+
+def json_object(content: bytes) -> dict[str, Any]:
+    """Read the body of a success.
+
+    Raises:
+        ModelMisbehaved: It is not a JSON object.
+    """
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError):
+        raise ModelMisbehaved(
+            "the model server's reply is not JSON; check that OPENAI_BASE_URL is the API itself",
+            reply=beginning(content),
+        ) from None
+    if not isinstance(body, dict):
+        raise ModelMisbehaved(
+            "the model server's reply is not a JSON object", reply=beginning(content)
+        )
+    return body
+
+
+def beginning(content: bytes) -> str:
+    """As much of a reply as is of use to whoever has to find out what it is."""
+    return content[:MAX_REPLY_KEPT].decode("utf-8", "replace")
+
+
+def _error_code(content: bytes, key: str) -> str:
+    """The server's short name for the error, if it looks like one and not like a text."""
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError):
+        return ""
+    error = body.get("error") if isinstance(body, dict) else None
+    for field in ("code", "type"):
+        code = error.get(field) if isinstance(error, dict) else None
+        if isinstance(code, str) and _CODE.fullmatch(code) and key not in code:
+            return code
+    return ""

@@ -1,0 +1,212 @@
+"""The nouns both services speak of, as plain data that nobody changes.
+
+Enumerations are the lower-case words the schema stores (`preference`, `active`); the wire names
+(`MEMORY_TYPE_PREFERENCE`) exist only in `hitherto_shared.convert`.
+
+`sealed` is what was read of a user who encrypts and is not opened yet: the fields that belong in it
+are empty then. Whoever opens it sets it to None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+MEMORY_TYPES = (
+    "preference",
+    "goal",
+    "fact",
+    "decision",
+    "context",
+    "feedback",
+    "personal",
+    "question",
+    "problem",
+    "learning",
+)
+CONFIDENCES = ("low", "medium", "high")
+ORIGINS = ("user", "assistant", "tool", "document", "operator")
+OUTCOMES = ("resolved", "ongoing", "needs_followup")
+ENTITY_TYPES = ("person", "project", "topic", "company", "place", "other")
+CURRENT_STATUSES = ("active", "achieved")
+"""What counts as known today; the default of every read."""
+
+FINAL_JOB_STATES = ("succeeded", "dead", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose data a statement may touch. Every storage function takes one."""
+
+    tenant_id: str
+    user_id: str
+
+
+# Never changed, but not frozen: a reply holds dozens, and frozen ones take four times as long.
+@dataclass(slots=True, unsafe_hash=True)
+class SourceRef:
+    """One message a memory came from, by the ids the caller sent."""
+
+    conversation_id: str
+    message_id: str
+
+
+# Not frozen for the same reason.
+@dataclass(slots=True)
+class Memory:
+    """The current version of one memory."""
+
+    memory_id: UUID
+    user_id: str
+    type: str
+    content: str
+    importance: float
+    confidence: str
+    source: str
+    origin: str
+    status: str
+    valid_from: datetime
+    created_at: datetime
+    updated_at: datetime
+    detail: str = ""
+    tags: Sequence[str] = ()
+    keywords: Sequence[str] = ()
+    context: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    sensitive: bool = False
+    conversation_id: str | None = None
+    valid_to: datetime | None = None
+    expires_at: datetime | None = None
+    superseded_by: UUID | None = None
+    supersedes: Sequence[UUID] = ()
+    version: int = 1
+    job_id: UUID | None = None
+    access_count: int = 0
+    last_accessed_at: datetime | None = None
+    sealed: bytes | None = field(default=None, repr=False)
+    sources: Sequence[SourceRef] = ()
+    entities: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What is known about a user as a whole. Version 0 means that there is none yet."""
+
+    user_id: str
+    department: str = ""
+    summary: str = ""
+    current_projects: Sequence[str] = ()
+    preferences: Mapping[str, Any] = field(default_factory=dict)
+    frequent_intents: Sequence[str] = ()
+    access_level: str = "standard"
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    version: int = 0
+    last_extracted_at: datetime | None = None
+    updated_at: datetime | None = None
+    sealed: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One conversation in short."""
+
+    conversation_id: str
+    user_id: str
+    title: str
+    summary: str
+    outcome: str
+    message_count: int
+    created_at: datetime
+    updated_at: datetime
+    key_topics: Sequence[str] = ()
+    technical_topics: Sequence[str] = ()
+    followup_suggestions: Sequence[str] = ()
+    last_said_at: datetime | None = None
+    sealed: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation as a reader sees it."""
+
+    conversation_id: str
+    message_id: str
+    role: str
+    name: str
+    content: str
+    said_at: datetime
+    context_items: Sequence[Mapping[str, Any]] = ()
+    pending_action_ids: Sequence[str] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    sealed: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """Somebody or something the user speaks of."""
+
+    entity_id: UUID
+    name: str
+    type: str
+    mention_count: int
+    aliases: Sequence[str] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """One thing learnt from how a user behaves, and how sure it is (0 to 1)."""
+
+    type: str
+    key: str
+    value: Any
+    confidence: float
+    observations: int
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PendingAction:
+    """Something an assistant proposed to do. `result` is None until somebody reports one."""
+
+    action_id: str
+    session_id: str
+    type: str
+    params: Mapping[str, Any]
+    description: str
+    state: str
+    result: Mapping[str, Any] | None
+    created_at: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One piece of queued work as its owner sees it."""
+
+    job_id: UUID
+    tenant_id: str
+    kind: str
+    state: str
+    user_id: str | None
+    conversation_id: str | None
+    attempt: int
+    max_attempts: int
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    error: str = ""
+    result: Mapping[str, Any] = field(default_factory=dict)
+    range_from: int | None = None
+    range_to: int | None = None
+    done_to: int | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def final(self) -> bool:
+        """True when nothing will happen to the job any more unless somebody retries it."""
+        return self.state in FINAL_JOB_STATES

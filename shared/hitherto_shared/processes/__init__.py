@@ -1,0 +1,19 @@
+"""Several processes of one service on one port, so that it uses every core.
+
+    parent ── owns the embedded database, reserves the port, answers no call
+    ├── process 1 ─┐
+    ├── process 2 ─┤ each a whole service: port, pool, caches, health
+    └── process 3 ─┘
+
+Each listens on the port by itself (SO_REUSEPORT) and the kernel shares new connections out. Parent
+and process are tied by a socket pair: over it the parent says where the database is, the process
+says that it serves, and its end tells either that the other one is gone, whatever its death.
+
+`port` reserves, `child` is a process's side, `parent` keeps them running, `serving` is what a
+service's `__main__` calls.
+"""
+
+from hitherto_shared.processes.child import Place
+from hitherto_shared.processes.serving import Spread, serve_in_processes
+
+__all__ = ["Place", "Spread", "serve_in_processes"]

@@ -1,0 +1,148 @@
+"""The parent: starts the processes of a service, replaces those that die, ends them all."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from contextlib import suppress
+
+from hitherto_shared.processes.child import Place, arguments, encoded
+
+logger = logging.getLogger("hitherto.processes")
+
+_FIRST_PAUSE_SECONDS = 0.1
+_LONGEST_PAUSE_SECONDS = 10.0
+_STEADY_SECONDS = 30.0
+"""A process that lived so long has its successor started without a longer pause."""
+
+
+class ProcessFailed(RuntimeError):
+    """A process did not start, or did not end as it should; the message says which."""
+
+
+class _Child:
+    """One process."""
+
+    def __init__(self, process: asyncio.subprocess.Process, link: socket.socket) -> None:
+        self.process = process
+        self.link = link
+        self.served = False
+
+    def send(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            self.process.send_signal(number)
+
+
+class Parent:
+    """Keeps `place.processes` processes of one service running.
+
+    Args:
+        module: What `python -m` runs.
+        place: What they are told.
+        patience: Seconds that they get to drain before they are killed.
+    """
+
+    def __init__(self, module: str, place: Place, *, patience: float) -> None:
+        self._module = module
+        self._place = place
+        self._patience = patience
+        self._children: dict[int, _Child] = {}
+        self._all_served = False
+
+    async def run(self, end: asyncio.Event) -> None:
+        """Run them until `end` is set, and return when all have drained.
+
+        Raises:
+            ProcessFailed: One ended before all of them had served once, or ended badly at the end.
+        """
+        keepers = {
+            asyncio.create_task(self._keep(number, end), name=f"process {number}")
+            for number in range(1, self._place.processes + 1)
+        }
+        ending = asyncio.create_task(end.wait())
+        try:
+            await asyncio.wait({ending, *keepers}, return_when=asyncio.FIRST_COMPLETED)
+            end.set()
+            for child in self._children.values():
+                child.send(signal.SIGTERM)
+            _, stuck = await asyncio.wait(keepers, timeout=self._patience)
+            if stuck:
+                logger.error("%d processes did not drain in time; killing them", len(stuck))
+                for child in self._children.values():
+                    child.send(signal.SIGKILL)
+            for result in await asyncio.gather(*keepers, return_exceptions=True):
+                if isinstance(result, BaseException):
+                    raise result
+        finally:
+            ending.cancel()
+
+    async def _keep(self, number: int, end: asyncio.Event) -> None:
+        """Run process `number` again and again."""
+        clock = asyncio.get_running_loop().time
+        pause = _FIRST_PAUSE_SECONDS
+        while not end.is_set():
+            began = clock()
+            code = await self._run_once(number, end)
+            if end.is_set():
+                # Told to end while it was being loaded, it had no call to answer.
+                if code not in (0, -signal.SIGTERM):
+                    raise ProcessFailed(f"process {number} ended with exit code {code}")
+                return
+            if not self._all_served:
+                raise ProcessFailed(
+                    f"process {number} ended with exit code {code} during the start; what it said "
+                    "above tells why"
+                )
+            if clock() - began > _STEADY_SECONDS:
+                pause = _FIRST_PAUSE_SECONDS
+            logger.error(
+                "process %d ended with exit code %d; starting another in %.1f s",
+                number,
+                code,
+                pause,
+            )
+            with suppress(TimeoutError):
+                await asyncio.wait_for(end.wait(), pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    async def _run_once(self, number: int, end: asyncio.Event) -> int:
+        """Start a process and wait for its end; its exit code."""
+        ours, theirs = socket.socketpair()
+        with ours:
+            ours.setblocking(False)
+            with theirs:
+                process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-m",
+                    self._module,
+                    *arguments(theirs.fileno()),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    # What a terminal sends to us all is passed on once, by the parent.
+                    start_new_session=True,
+                )
+            child = _Child(process, ours)
+            self._children[number] = child
+            try:
+                if end.is_set():
+                    child.send(signal.SIGTERM)
+                hearing = asyncio.create_task(self._hear(child))
+                code = await process.wait()
+                await hearing
+                return code
+            finally:
+                del self._children[number]
+
+    async def _hear(self, child: _Child) -> None:
+        """Tell the process its place, and note when it serves."""
+        loop = asyncio.get_running_loop()
+        with suppress(ConnectionError):
+            await loop.sock_sendall(child.link, encoded(self._place))
+            child.served = bool(await loop.sock_recv(child.link, 64))
+        serving = sum(each.served for each in self._children.values())
+        if not self._all_served and serving == self._place.processes:
+            self._all_served = True
+            logger.info("%d processes serve on %s", serving, self._place.listen)

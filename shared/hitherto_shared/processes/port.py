@@ -1,0 +1,80 @@
+"""A port that several processes share, kept by a socket that is bound and never listens."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from contextlib import ExitStack
+from typing import Self
+
+from hitherto_shared.rpc.server import ServerFailed, addresses, check_free
+
+
+def usable_cores() -> int:
+    """The cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def require_sharing(listen: str, variable: str) -> None:
+    """Refuse several processes where they cannot share a port evenly.
+
+    Elsewhere than on Linux the option is missing, or one process gets all connections.
+
+    Raises:
+        ValueError: The text names the variable that asks for them.
+    """
+    if sys.platform != "linux" or not hasattr(socket, "SO_REUSEPORT"):
+        raise ValueError(
+            f"{variable}: several processes can share a port on Linux only; set it to 1 here, and "
+            "for more cores run several services on ports of their own"
+        )
+    if not listen.rpartition(":")[2].isdecimal() or listen.startswith(("unix:", "unix-abstract:")):
+        raise ValueError(
+            f"{variable}: several processes can share a port only, not {listen}; listen on "
+            "host:port, or set it to 1"
+        )
+
+
+class SharedPort:
+    """Holds a port for processes that will listen on it; as a context manager.
+
+    Attributes:
+        listen: `host:port`, the port being a real one.
+    """
+
+    def __init__(self, listen: str) -> None:
+        self.listen = listen
+        self._sockets = ExitStack()
+
+    def __enter__(self) -> Self:
+        """Reserve the port; 0 takes any free one.
+
+        Raises:
+            ServerFailed: Somebody listens there.
+        """
+        host, _, port = self.listen.rpartition(":")
+        try:
+            # Others who share ports could be joined unnoticed.
+            check_free(self.listen)
+            for family, kind, protocol, address in addresses(self.listen):
+                kept = self._sockets.enter_context(socket.socket(family, kind, protocol))
+                kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+                if family == socket.AF_INET6:
+                    kept.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                kept.bind((address[0], int(port), *address[2:]))
+                port = str(kept.getsockname()[1])
+        except OSError as error:
+            self._sockets.close()
+            raise ServerFailed(
+                f"cannot listen on {self.listen}: {error.strerror}; is another service there "
+                "already?"
+            ) from None
+        self.listen = f"{host}:{port}"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of the port; who listens on it goes on."""
+        self._sockets.close()

@@ -1,0 +1,90 @@
+"""What a service's `__main__` calls: one process, or a parent of several."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+
+from hitherto_shared.config import SharedSettings
+from hitherto_shared.processes.child import Link, Place
+from hitherto_shared.processes.parent import Parent
+from hitherto_shared.processes.port import SharedPort, require_sharing, usable_cores
+from hitherto_shared.rpc.server import end_signal
+from hitherto_shared.startup import locate_unless_ended, serve
+
+_AFTER_DRAIN_SECONDS = 10.0
+"""What closing pools and caches may take after the calls have drained."""
+
+Running = Callable[[Place], AbstractAsyncContextManager[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How a service is spread over processes.
+
+    Attributes:
+        module: The service as `python -m` runs it.
+        variable: The setting that says how many, to be named in errors.
+        asked: Its value; 0 stands for one per core.
+    """
+
+    module: str
+    variable: str
+    asked: int
+
+    @property
+    def processes(self) -> int:
+        """How many it shall be."""
+        return self.asked or usable_cores()
+
+
+async def serve_in_processes(
+    settings: SharedSettings, listen: str, spread: Spread, running: Running
+) -> None:
+    """Run a service, in as many processes as asked for, until it is told to end.
+
+    Args:
+        settings: The service's settings.
+        listen: The address it will listen on.
+        spread: How many processes, and how they are started.
+        running: The service at work in one process; leaving drains it.
+
+    Raises:
+        ValueError: Several processes cannot share `listen` here.
+        ServerFailed: Somebody else listens there.
+        ProcessFailed: A process did not start, or did not drain.
+    """
+    link = Link.inherited(sys.argv[1:])
+    if link is not None:
+        await _serve_as_child(settings, link, running)
+    elif spread.processes == 1:
+        await serve(settings, listen, lambda conninfo: running(Place(conninfo, listen)))
+    else:
+        await _serve_as_parent(settings, Place("", listen, spread.processes), spread)
+
+
+async def _serve_as_child(settings: SharedSettings, link: Link, running: Running) -> None:
+    end = end_signal()
+    link.watch(end, settings.drain_seconds + _AFTER_DRAIN_SECONDS)
+    async with running(link.place):
+        link.serving()
+        await end.wait()
+
+
+async def _serve_as_parent(settings: SharedSettings, place: Place, spread: Spread) -> None:
+    end = end_signal()
+    require_sharing(place.listen, spread.variable)
+    settings.auth_mode(place.listen)
+    settings.check_listen(place.listen)
+    with SharedPort(place.listen) as port:
+        located = await locate_unless_ended(settings, end)
+        try:
+            if not end.is_set():
+                place = replace(place, conninfo=located.conninfo, listen=port.listen)
+                patience = settings.drain_seconds + _AFTER_DRAIN_SECONDS
+                await Parent(spread.module, place, patience=patience).run(end)
+        finally:
+            await asyncio.to_thread(located.release)

@@ -1,0 +1,215 @@
+"""A gRPC server of ours: limits, gates, health, and how it ends.
+
+SIGTERM or SIGINT: health says NOT_SERVING, no new call is taken, those in flight finish within
+`drain_seconds`. A second signal ends the process at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from google.protobuf.descriptor import ServiceDescriptor
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from hitherto_shared.auth.access import rules_of
+from hitherto_shared.auth.authenticate import Authenticator
+from hitherto_shared.auth.departments import Departments
+from hitherto_shared.config import SharedSettings
+from hitherto_shared.rpc.gateway import Gateway
+from hitherto_shared.rpc.planned import planned_of
+
+logger = logging.getLogger("hitherto.server")
+
+MAX_REQUEST_BYTES = 4 * 1024 * 1024
+
+_OPTIONS: list[tuple[str, int]] = [
+    ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
+    ("grpc.max_send_message_length", 64 * 1024 * 1024),
+    ("grpc.max_concurrent_streams", 1_000),
+    # Clients may ping every second, and a ping that comes early counts as a strike: the default of
+    # five minutes would cut long calls of ordinary clients with "too many pings".
+    ("grpc.http2.min_ping_interval_without_data_ms", 500),
+    ("grpc.keepalive_permit_without_calls", 1),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Servicer:
+    """One gRPC service to offer: its descriptor, its handlers, the generated way to add them."""
+
+    descriptor: ServiceDescriptor
+    handlers: Any
+    add_to_server: Callable[[Any, Any], None]
+
+
+class ServerFailed(RuntimeError):
+    """The server cannot listen; the message says where and why."""
+
+
+class Server:
+    """A server that is built, then started, then waits for its end."""
+
+    def __init__(
+        self,
+        settings: SharedSettings,
+        listen: str,
+        servicers: Iterable[Servicer],
+        authenticator: Authenticator,
+        *,
+        departments: Departments,
+        shares_port: bool = False,
+    ) -> None:
+        """A server that listens and does not answer yet.
+
+        Args:
+            settings: Limits, and the files for TLS.
+            listen: Where to listen.
+            servicers: What to offer.
+            authenticator: Who may call.
+            departments: Who belongs to which department, for callers that are bound to some.
+            shares_port: Other processes of the same service listen on this port.
+
+        Raises:
+            ServerFailed: It cannot listen there.
+            ValueError: It would send memories in clear over a network.
+        """
+        settings.check_listen(listen)
+        self._shares_port = shares_port
+        servicers = list(servicers)
+        descriptors = [servicer.descriptor for servicer in servicers]
+        requests = {
+            f"/{descriptor.full_name}/{method.name}": method.input_type
+            for descriptor in descriptors
+            for method in descriptor.methods
+        }
+        gateway = Gateway(
+            authenticator,
+            departments,
+            rules_of(descriptors),
+            planned_of(descriptors),
+            requests,
+            operator_tenant=settings.operator(listen),
+        )
+        self._settings = settings
+        self._server = grpc.aio.server(
+            interceptors=[gateway],
+            # Two services that silently shared a port would each answer half of the calls.
+            options=[*_OPTIONS, ("grpc.so_reuseport", int(shares_port))],
+            maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
+        )
+        for servicer in servicers:
+            servicer.add_to_server(servicer.handlers, self._server)
+        self.health = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)
+        names = [descriptor.full_name for descriptor in descriptors]
+        if settings.reflection:
+            reflection.enable_server_reflection(
+                [*names, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server
+            )
+        self._health_names = ["", *names]
+        self.port = self._bind(listen)
+
+    def _bind(self, listen: str) -> int:
+        credentials = self._credentials()
+        try:
+            if not self._shares_port:
+                check_free(listen)
+        except OSError as error:
+            raise ServerFailed(
+                f"cannot listen on {listen}: {error.strerror}; is another service there already?"
+            ) from None
+        try:
+            if credentials is None:
+                return int(self._server.add_insecure_port(listen))
+            return int(self._server.add_secure_port(listen, credentials))
+        except RuntimeError as error:
+            why = "is another service there already?"
+            if credentials is not None:
+                why += " If not, the certificate and key may not be PEM, or not belong together."
+            raise ServerFailed(f"cannot listen on {listen}: {why} ({error})") from None
+
+    def _credentials(self) -> grpc.ServerCredentials | None:
+        key_file = self._settings.tls_key_file
+        certificate_file = self._settings.tls_certificate_file
+        if key_file is None or certificate_file is None:
+            return None
+        clients = self._settings.tls_client_ca_file
+        try:
+            pair = (key_file.read_bytes(), certificate_file.read_bytes())
+            authority = clients.read_bytes() if clients is not None else None
+        except OSError as error:
+            raise ServerFailed(
+                f"cannot read {error.filename}, named by HITHERTO_TLS_KEY_FILE, "
+                "HITHERTO_TLS_CERTIFICATE_FILE or HITHERTO_TLS_CLIENT_CA_FILE: "
+                f"{error.strerror}"
+            ) from None
+        return grpc.ssl_server_credentials([pair], authority, authority is not None)
+
+    async def start(self) -> None:
+        """Begin to answer and say so in the health service."""
+        await self._server.start()
+        await self.say(health_pb2.HealthCheckResponse.SERVING)
+
+    async def say(self, status: int) -> None:
+        """Set the health of the process and each of its services."""
+        for name in self._health_names:
+            await self.health.set(name, status)
+
+    async def stop(self, grace: float) -> None:
+        """Take no new calls, let those in flight finish for `grace` seconds."""
+        await self.health.enter_graceful_shutdown()
+        await self._server.stop(grace)
+
+
+def addresses(listen: str) -> list[tuple[int, int, int, tuple[Any, ...]]]:
+    """The socket addresses behind `host:port`: family, type, protocol, address.
+
+    Raises:
+        OSError: The host is not known.
+    """
+    host, _, port = listen.rpartition(":")
+    return [
+        (family, kind, protocol, address)
+        for family, kind, protocol, _, address in socket.getaddrinfo(
+            host.strip("[]") or None, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    ]
+
+
+def check_free(listen: str) -> None:
+    """Raise OSError if `host:port` cannot be had; gRPC tells why in a log line of its own only."""
+    port = listen.rpartition(":")[2]
+    if not port.isdecimal() or listen.startswith(("unix:", "unix-abstract:")):
+        return
+    for family, kind, protocol, address in addresses(listen):
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            probe.bind(address)
+
+
+def end_signal() -> asyncio.Event:
+    """An event that the first SIGTERM or SIGINT sets; the second one ends the process."""
+    event = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def received(number: signal.Signals) -> None:
+        if event.is_set():
+            logger.warning("second %s: ending now", number.name)
+            os._exit(1)
+        logger.info("%s: draining", number.name)
+        event.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, received, number)
+    return event

@@ -1,0 +1,95 @@
+"""Opaque tokens: what a caller carries for us and can neither read, change nor pass to another.
+
+AES-256-GCM under a key derived per purpose from the service's secret; what the token is bound to
+(tenant, user, request) is authenticated data, so that a token presented elsewhere does not open.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+_NONCE = 12
+
+
+class BrokenToken(Exception):
+    """The token was not made by us, for this purpose, for this caller."""
+
+
+class Sealer:
+    """Seals and opens tokens of one purpose, such as `page` or `consistency`."""
+
+    def __init__(self, secret: bytes, purpose: str) -> None:
+        key = HKDF(SHA256(), length=32, salt=None, info=f"hitherto/{purpose}".encode())
+        self._cipher = AESGCM(key.derive(secret))
+
+    def seal(self, payload: Mapping[str, Any], bound_to: Sequence[str]) -> str:
+        """The token for `payload`, valid only where `bound_to` is the same again."""
+        nonce = os.urandom(_NONCE)
+        text = json.dumps(payload, separators=(",", ":")).encode()
+        sealed = nonce + self._cipher.encrypt(nonce, text, _binding(bound_to))
+        return base64.urlsafe_b64encode(sealed).decode().rstrip("=")
+
+    def open(self, token: str, bound_to: Sequence[str]) -> dict[str, Any]:
+        """The payload of `token`.
+
+        Raises:
+            BrokenToken: Malformed, tampered with, or bound to something else.
+        """
+        try:
+            sealed = base64.b64decode(
+                token + "=" * (-len(token) % 4), altchars=b"-_", validate=True
+            )
+            text = self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], _binding(bound_to))
+        except (binascii.Error, ValueError, InvalidTag):
+            raise BrokenToken from None
+        payload: dict[str, Any] = json.loads(text)
+        return payload
+
+
+def _binding(parts: Sequence[str]) -> bytes:
+    return json.dumps(list(parts)).encode()
+
+
+def load_secret(path: Path) -> bytes:
+    """The 32-byte secret in `path`, made there on first use (mode 0600).
+
+    Replicas of both services must share the file: a token sealed by one is opened by another.
+
+    Raises:
+        ValueError: The file exists and holds something else.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Not the process id: two containers that share a volume may both be process 1.
+    draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
+    if not path.exists():
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(os.urandom(32).hex() + "\n")
+        try:
+            # A link never replaces: of two processes that start together, one secret wins.
+            os.link(draft, path)
+        except FileExistsError:
+            pass
+        finally:
+            draft.unlink()
+    try:
+        secret = bytes.fromhex(path.read_text("ascii").strip())
+    except (ValueError, UnicodeDecodeError):
+        secret = b""
+    if len(secret) != 32:
+        raise ValueError(
+            f"{path} does not hold a secret of 64 hexadecimal digits: put one there "
+            "(`openssl rand -hex 32`), or remove the file and a new one is made"
+        )
+    return secret

@@ -1,0 +1,275 @@
+"""What both services do before they serve: find the database, bring it up to date, load secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from pgvector.psycopg import register_vector_async
+
+from hitherto_shared.auth.authenticate import (
+    ApiKeyAuthentication,
+    Authenticator,
+    NoAuthentication,
+)
+from hitherto_shared.auth.claims import Expected
+from hitherto_shared.auth.token_settings import web_token_authentication
+from hitherto_shared.config import SharedSettings
+from hitherto_shared.database.bootstrap import bootstrap
+from hitherto_shared.database.connect import with_role
+from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.faults import described
+from hitherto_shared.database.migrate import COMMAND, MigrationError, migrate, pending
+from hitherto_shared.database.pool import Connection, Reads
+from hitherto_shared.embeddings.factory import build_embedder
+from hitherto_shared.embeddings.protocol import Embedder
+from hitherto_shared.embeddings.shelf import Embedders
+from hitherto_shared.encryption.key_store import KeyStore
+from hitherto_shared.encryption.user_keys import UserKeys
+from hitherto_shared.rpc.server import ServerFailed, end_signal
+from hitherto_shared.sealing import load_secret
+from hitherto_shared.signing import Signer, load_signer
+from hitherto_shared.telemetry import quiet_loop
+
+logger = logging.getLogger("hitherto.startup")
+
+
+class StartupFailed(Exception):
+    """The service cannot run like this; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """The database to use, and the embedded server we hold, if it is that."""
+
+    conninfo: str
+    embedded: EmbeddedPostgres | None
+
+    def release(self) -> None:
+        """Let go of the embedded server; the last holder stops it."""
+        if self.embedded is not None:
+            self.embedded.release()
+
+
+async def locate_unless_ended(settings: SharedSettings, end: asyncio.Event) -> Located:
+    """`locate_database` beside the loop; set, `end` shortens the wait for others who migrate."""
+    stop = threading.Event()
+    locating = asyncio.ensure_future(asyncio.to_thread(locate_database, settings, stop))
+    ending = asyncio.ensure_future(end.wait())
+    await asyncio.wait({locating, ending}, return_when=asyncio.FIRST_COMPLETED)
+    if ending.done():
+        stop.set()
+    ending.cancel()
+    return await locating
+
+
+def locate_database(settings: SharedSettings, stop: threading.Event | None = None) -> Located:
+    """Start or join the embedded Postgres, or take `DATABASE_URL`, and see to the schema.
+
+    Args:
+        settings: Which database it is, and whether it may be migrated.
+        stop: Set while another process migrates, it ends the wait with the schema as it is.
+
+    Raises:
+        StartupFailed: The schema is behind and this process may not change it.
+    """
+    if settings.database_url is None:
+        embedded = EmbeddedPostgres.acquire(settings.data_dir)
+        try:
+            conninfo = embedded.conninfo()
+            for name in migrate(conninfo, stop=stop):
+                logger.info("applied migration %s", name)
+        except BaseException:
+            embedded.release()
+            raise
+        return Located(conninfo, embedded)
+    conninfo = settings.database_url.get_secret_value()
+    if settings.migrate:
+        bootstrap(conninfo)
+        for name in migrate(conninfo, stop=stop):
+            logger.info("applied migration %s", name)
+        return Located(conninfo, None)
+    try:
+        behind = pending(with_role(conninfo, "hitherto_read", application="hitherto-start"))
+    except psycopg.Error as error:
+        raise StartupFailed(
+            f"the database in DATABASE_URL cannot be used ({type(error).__name__}): check that it "
+            f"runs and that `{COMMAND}` was run on it"
+        ) from None
+    if behind:
+        raise StartupFailed(
+            f"the database lacks {len(behind)} migration(s), from {behind[0]} on: run `{COMMAND}` "
+            "with the same DATABASE_URL, or start with HITHERTO_MIGRATE=1"
+        )
+    return Located(conninfo, None)
+
+
+async def serve(
+    settings: SharedSettings,
+    listen: str,
+    running: Callable[[str], AbstractAsyncContextManager[object]],
+) -> None:
+    """Find the database and run a service on it until the process is told to end.
+
+    Args:
+        settings: The service's settings.
+        listen: The address it will listen on.
+        running: The service at work on the database of a conninfo; leaving drains it.
+    """
+    end = end_signal()
+    settings.auth_mode(listen)
+    located = await locate_unless_ended(settings, end)
+    try:
+        # Told to end while it started, it need not serve first.
+        if not end.is_set():
+            async with running(located.conninfo):
+                await end.wait()
+    finally:
+        await asyncio.to_thread(located.release)
+
+
+def configured_embedder(settings: SharedSettings) -> Embedder:
+    """The embedder that the environment names.
+
+    Raises:
+        ValueError: A setting is missing or wrong; the message names the variable.
+    """
+    return build_embedder(
+        settings.chosen_embedder,
+        model=settings.embedding_model,
+        dimensions=settings.embedding_dimensions,
+        base_url=settings.openai_base_url,
+        api_key=settings.api_key,
+        onnx_model_dir=str(settings.onnx_model_dir or ""),
+        timeout=settings.model_timeout_seconds,
+    )
+
+
+def embedders_for(settings: SharedSettings) -> Embedders:
+    """The embedder that the environment names, and every other that it gives a way to.
+
+    Raises:
+        ValueError: A setting is missing or wrong; the message names the variable.
+    """
+
+    def build(model: str, dimensions: int | None) -> Embedder:
+        return build_embedder(
+            "openai",
+            model=model,
+            dimensions=dimensions,
+            base_url=settings.openai_base_url,
+            api_key=settings.api_key,
+            timeout=settings.model_timeout_seconds,
+        )
+
+    return Embedders(configured_embedder(settings), build if settings.model_available else None)
+
+
+def load_deployment_secret(settings: SharedSettings) -> bytes:
+    """The secret behind page and consistency tokens."""
+    return load_secret(settings.secret_file or settings.data_dir / "secret")
+
+
+def load_installation_signer(settings: SharedSettings) -> Signer:
+    """Who signs receipts and digests; the key is made on first use."""
+    return load_signer(signing_key_path(settings))
+
+
+def signing_key_path(settings: SharedSettings) -> Path:
+    """Where the key of receipts and digests lies."""
+    return settings.signing_key_file or settings.data_dir / "signing_key.pem"
+
+
+def load_hash_key(settings: SharedSettings) -> bytes:
+    """The key of `user_hash`, made on first use."""
+    return load_secret(settings.hash_key_file or settings.data_dir / "hash_key")
+
+
+def user_keys_dir(settings: SharedSettings) -> Path:
+    """Where the wrapped keys of users lie."""
+    return settings.user_keys_dir or settings.data_dir / "user-keys"
+
+
+def load_user_keys(settings: SharedSettings, hash_key: bytes) -> UserKeys:
+    """The keys of users; without a key-encryption key it says that it is not configured.
+
+    Raises:
+        ValueError: The key-encryption key is wrong; the message names the variable or file.
+    """
+    return UserKeys(settings.load_key_wrapper(), KeyStore(user_keys_dir(settings)), hash_key)
+
+
+@asynccontextmanager
+async def authentication(
+    settings: SharedSettings, listen: str, database: Reads
+) -> AsyncIterator[Authenticator]:
+    """How callers prove who they are; API keys are looked up in `database`.
+
+    Raises:
+        ValueError: Authentication is off where others can call, or the settings of tokens are
+            wrong; the message names the variable.
+    """
+    mode = settings.auth_mode(listen)
+    if mode == "jwt":
+        async with web_token_authentication(
+            Expected(
+                (settings.jwt_issuer or "").strip(),
+                (settings.jwt_audience or "").strip(),
+                settings.jwt_tenant_claim,
+            ),
+            settings.token_algorithms(),
+            place=settings.jwt_jwks,
+            secret_file=settings.jwt_secret_file,
+        ) as tokens:
+            yield tokens
+    elif mode == "off":
+        logger.warning("authentication is off: every caller on this machine is admitted")
+        yield NoAuthentication()
+    else:
+        yield ApiKeyAuthentication(database)
+
+
+async def configure_vectors(connection: Connection) -> None:
+    """Teach a connection to send and receive vectors in binary."""
+    await register_vector_async(connection)
+
+
+def run_service(name: str, serve: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run `serve` to its end on uvloop; failures at start end the process with one clear line."""
+    try:
+        _runner()(_quietly(serve))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (
+        StartupFailed,
+        ServerFailed,
+        MigrationError,
+        ValueError,
+        OSError,
+        RuntimeError,
+        psycopg.Error,
+    ) as error:
+        logger.debug("start failed", exc_info=True)
+        print(f"{name}: {described(error)}", file=sys.stderr)
+        sys.exit(1)
+
+
+async def _quietly(serve: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    quiet_loop(asyncio.get_running_loop())
+    await serve()
+
+
+def _runner() -> Callable[[Coroutine[Any, Any, None]], None]:
+    try:
+        import uvloop  # noqa: PLC0415 - not on every platform
+    except ImportError:
+        return asyncio.run
+    return uvloop.run

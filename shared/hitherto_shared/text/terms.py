@@ -1,0 +1,143 @@
+"""Terms of the keyword index: what BM25 counts, the same for the writer and the reader.
+
+Words are casefolded. A word of plain Latin letters is stemmed (Snowball English); the same rule
+runs on both sides, so that for other languages written in those letters it costs precision only.
+A word with diacritics is kept as it is and again without them, so that "Ha Noi" finds "Hà Nội"
+while "Hà Nội" prefers itself. Scripts written without spaces become overlapping pairs of
+characters (Han, Kana, Hangul, Thai, Lao, Khmer, Burmese); a question of one such character is
+looked for in the pairs, see `lone_characters`. Nothing depends on a database extension.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+import Stemmer
+
+from hitherto_shared.text.normalise import fold, nfc
+
+MAX_TERM = 64
+_MAX_WORD = 4 * MAX_TERM
+MAX_TERMS = 4_000
+"""Terms counted per text: the frequencies are 16-bit, and the tail of a long text adds nothing."""
+
+_UNSPACED = (
+    "\u0e00-\u0eff"  # Thai, Lao
+    "\u1000-\u109f"  # Burmese
+    "\u1780-\u17ff"  # Khmer
+    "\u3040-\u30ff\u31f0-\u31ff"  # Kana
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # Han
+    "\uac00-\ud7af"  # Hangul
+    "\U00020000-\U0003ffff"  # rarer Han
+)
+# Vowel points and signs belong to their word, but are no word characters to `re`.
+_MARKS = "".join(
+    chr(code)
+    for code in (*range(0x0300, 0x2000), *range(0xFE20, 0xFE30))
+    if unicodedata.category(chr(code))[0] == "M" and not re.match(f"[{_UNSPACED}]", chr(code))
+)
+_LETTER = rf"[^\W_{_UNSPACED}]"
+_LETTERS = rf"{_LETTER}+(?:[{_MARKS}]+{_LETTER}*)*"
+_TOKEN = re.compile(
+    rf"(?P<run>[{_UNSPACED}]+)"
+    rf"|(?P<word>{_LETTERS}(?:['’]{_LETTERS})*)"
+    r"|(?P<sign>[\U0001f1e6-\U0001f1ff]{2}"  # flags
+    # Skin tones are left out: a plain thumb finds every thumb.
+    r"|[\U0001f300-\U0001f3fa\U0001f400-\U0001faff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff])"
+)
+_STOP_WORDS = frozenset(
+    "a about an and are as at be been but by can could did do does for from had has have he her "
+    "him his how i if in into is it its me my of on or our she so than that the their them then "
+    "there they this to us was we were what when where which who why will with would you your "
+    "là và của có không được cho với một các những này đó thì mà ở tôi bạn gì nào".split()
+)
+_LONE = re.compile(f"[{_UNSPACED}]")
+_local = threading.local()
+
+
+def _stem(word: str) -> str:
+    # A Stemmer keeps a working buffer and must not be shared between threads.
+    stemmer = getattr(_local, "stemmer", None)
+    if stemmer is None:
+        stemmer = _local.stemmer = Stemmer.Stemmer("english")
+    return str(stemmer.stemWord(word))
+
+
+@lru_cache(maxsize=16_384)
+def _word_terms(word: str) -> tuple[str, ...]:
+    # Casefolding takes some letters apart ("ǰ"), and a term has one spelling.
+    lowered = nfc(word.casefold()).replace("’", "'")
+    if lowered.endswith("'s"):
+        lowered = lowered[:-2]
+    if lowered.isascii():
+        return (_stem(lowered)[:MAX_TERM],)
+    plain = fold(lowered)
+    if plain == lowered:
+        return (lowered[:MAX_TERM],)
+    return (lowered[:MAX_TERM], _stem(plain)[:MAX_TERM] if plain.isascii() else plain[:MAX_TERM])
+
+
+def _run_terms(run: str) -> list[str]:
+    pairs = min(len(run) - 1, MAX_TERMS)
+    return [run[i : i + 2] for i in range(pairs)] or [run]
+
+
+def _sequence(text: str, *, keep_stop_words: bool) -> list[str]:
+    found: list[str] = []
+    for match in _TOKEN.finditer(unicodedata.normalize("NFC", text)):
+        if len(found) >= MAX_TERMS:
+            break
+        if word := match["word"]:
+            if keep_stop_words or word.casefold() not in _STOP_WORDS:
+                found.extend(_word_terms(word[:_MAX_WORD]))
+        elif run := match["run"]:
+            found.extend(_run_terms(run))
+        else:
+            found.append(match["sign"])
+    return found[:MAX_TERMS]
+
+
+def count_terms(*texts: str) -> Counter[str]:
+    """How often each term stands in the texts together: what the writer stores."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(_sequence(text, keep_stop_words=True))
+    return counts
+
+
+def content_terms(text: str) -> list[str]:
+    """The distinct terms of a text without stop words; it may have nothing else."""
+    return list(dict.fromkeys(_sequence(text, keep_stop_words=False)))
+
+
+def query_terms(query: str) -> list[str]:
+    """The distinct terms of a question, without stop words unless it has nothing else."""
+    found = _sequence(query, keep_stop_words=False) or _sequence(query, keep_stop_words=True)
+    return list(dict.fromkeys(found))
+
+
+def lone_characters(terms: Iterable[str]) -> list[str]:
+    """Those of a question's terms that are one character of a script without spaces.
+
+    A text has a term of its own for such a character only where it stands alone ("猫"); elsewhere
+    the character is the first or the second of the pairs it stands in ("黒猫", "猫が").
+    """
+    return [term for term in terms if len(term) == 1 and _LONE.match(term)]
+
+
+def occurrences(counts: Mapping[str, int], term: str) -> int:
+    """How often a question's term stands in the text of which `count_terms` made `counts`."""
+    found = counts.get(term, 0)
+    if lone_characters([term]):
+        pairs = [(pair, count) for pair, count in counts.items() if len(pair) == 2]
+        # In the middle of a run a character is the second of one pair and the first of the next.
+        found += max(
+            sum(count for pair, count in pairs if pair[0] == term),
+            sum(count for pair, count in pairs if pair[1] == term),
+        )
+    return found

@@ -1,0 +1,244 @@
+"""Checks of requests at the border: every violation is collected and told at once.
+
+Limits are the contract's. Text comes out in normal form C.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+from zoneinfo import available_timezones
+
+from google.protobuf.struct_pb2 import Struct, Value
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from hitherto_shared.errors import InvalidRequest, Violation
+from hitherto_shared.identifiers import parse_uuid
+from hitherto_shared.text.normalise import nfc, unusable_characters
+
+MAX_ID = 256
+MAX_KEY = 128
+MAX_STRUCT_BYTES = 64 * 1024
+MAX_STRUCT_DEPTH = 16
+MAX_ITEMS = 100
+"""Items in a list of words of ours, such as statuses: more than there are."""
+_MAX_VIOLATIONS = 1_000
+"""Kept; no reply has room for more, and a bad request should not cost more than a good one."""
+_ZONES = frozenset(available_timezones())
+
+
+class Checks:
+    """Collects violations; `done` raises them together."""
+
+    def __init__(self) -> None:
+        self._violations: list[Violation] = []
+        self._uncounted = 0
+
+    def add(
+        self,
+        field: str,
+        description: str,
+        *,
+        reason: str = "INVALID_FIELD",
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        """Note a violation."""
+        if len(self._violations) < _MAX_VIOLATIONS:
+            self._violations.append(Violation(field, description, reason, metadata or {}))
+        else:
+            self._uncounted += 1
+
+    def done(self) -> None:
+        """End the checks.
+
+        Raises:
+            InvalidRequest: There were violations.
+        """
+        if self._violations:
+            raise InvalidRequest(self._violations, uncounted=self._uncounted)
+
+    def identifier(
+        self, field: str, value: str, *, required: bool = True, max_chars: int = MAX_ID
+    ) -> str:
+        """An id chosen by a caller: 1 to 256 printable characters, or as many as `max_chars`."""
+        text = nfc(value)
+        if not text:
+            if required:
+                self.add(field, "is required")
+        elif len(text) > max_chars:
+            self.add(field, f"must have at most {max_chars} characters, this has {len(text)}")
+        elif (why := unusable_characters(text)) is not None:
+            self.add(field, why)
+        elif any(unicodedata.category(ch) in ("Cc", "Zl", "Zp") for ch in text):
+            self.add(field, "must contain printable characters only")
+        return text
+
+    def uuid(self, field: str, value: str) -> UUID:
+        """An id made by the server."""
+        found = parse_uuid(value)
+        if found is None:
+            self.add(field, "must be an id as the service returned it (a UUID)")
+            return UUID(int=0)
+        return found
+
+    def text(self, field: str, value: str, *, max_bytes: int, required: bool = False) -> str:
+        """Free text of at most `max_bytes` in UTF-8."""
+        if required and not value.strip():
+            self.add(field, "is required")
+            return value
+        if (why := unusable_characters(value)) is not None:
+            self.add(field, why)
+            return value
+        normal = nfc(value)
+        size = len(normal.encode())
+        if size > max_bytes:
+            self.add(field, f"must have at most {max_bytes} bytes, this has {size}")
+        return normal
+
+    def idempotency_key(self, value: str, *, field: str = "idempotency_key") -> str | None:
+        """A caller's key, or None if there is none."""
+        if not value:
+            return None
+        if len(value) > MAX_KEY:
+            self.add(field, f"must have at most {MAX_KEY} characters")
+        elif (why := unusable_characters(value)) is not None:
+            self.add(field, why)
+        return value
+
+    def limit(self, field: str, value: int, *, default: int, maximum: int) -> int:
+        """A number of things wanted: 0 is the default, too many are clamped."""
+        if value < 0:
+            self.add(field, f"must not be negative; leave it out for {default}")
+        return min(value, maximum) if value else default
+
+    def optional_limit(self, field: str, value: int | None, *, default: int, maximum: int) -> int:
+        """As `limit`, where an explicit 0 means none."""
+        if value is None:
+            return default
+        if value < 0:
+            self.add(field, "must not be negative; 0 leaves the section out")
+            return default
+        return min(value, maximum)
+
+    def one_of(self, field: str, number: int, names: Mapping[int, str]) -> str | None:
+        """The word for an enum number; None for unset."""
+        if number == 0:
+            return None
+        if number not in names:
+            self.add(field, f"has no meaning for the number {number}")
+            return None
+        return names[number]
+
+    def all_of(self, field: str, numbers: Sequence[int], names: Mapping[int, str]) -> list[str]:
+        """The words for a list of enum numbers."""
+        if len(numbers) > MAX_ITEMS:
+            self.add(field, f"must have at most {MAX_ITEMS} items, this has {len(numbers)}")
+            return []
+        found = []
+        for i, number in enumerate(numbers):
+            if number not in names:
+                self.add(f"{field}[{i}]", f"has no meaning for the number {number}")
+            else:
+                found.append(names[number])
+        return found
+
+    def texts(
+        self, field: str, values: Sequence[str], *, maximum: int, max_chars: int
+    ) -> list[str]:
+        """A list of short texts."""
+        if len(values) > maximum:
+            self.add(field, f"must have at most {maximum} items, this has {len(values)}")
+            return []
+        for i, value in enumerate(values):
+            if not value or len(value) > max_chars:
+                self.add(f"{field}[{i}]", f"must have 1 to {max_chars} characters")
+            elif (why := unusable_characters(value)) is not None:
+                self.add(f"{field}[{i}]", why)
+        return [nfc(value) for value in values]
+
+    def moment(self, field: str, message: Any, name: str) -> datetime | None:
+        """The timestamp in `message.name`, or None if it is unset.
+
+        `field` is the path to tell, `name` the field of the message.
+        """
+        if not message.HasField(name):
+            return None
+        stamp: Timestamp = getattr(message, name)
+        try:
+            found = stamp.ToDatetime(UTC)
+        except (ValueError, OverflowError):
+            found = None
+        # Postgres takes later years, the calendars of clients do not.
+        if found is None or not 1900 <= found.year <= 2200:
+            self.add(field, "must lie between the years 1900 and 2200")
+            return None
+        return found
+
+    def struct(self, field: str, value: Struct) -> dict[str, Any]:
+        """Free JSON within the contract's size and depth."""
+        if value.ByteSize() > MAX_STRUCT_BYTES:
+            self.add(field, f"must have at most {MAX_STRUCT_BYTES} bytes")
+            return {}
+        found: dict[str, Any] = {}
+        for key, item in value.fields.items():
+            found[nfc(key)] = self._value(f"{field}.{key[:64]}", key, item, 1)
+        return found
+
+    def time_zone(self, field: str, value: str) -> str | None:
+        """An IANA time zone, or None if unset."""
+        if not value:
+            return None
+        if value not in _ZONES:
+            self.add(field, "must be an IANA time zone such as Europe/Berlin")
+            return None
+        return value
+
+    def all_known(self, field: str, values: Sequence[str], names: Collection[str]) -> list[str]:
+        """A list of such words."""
+        if len(values) > MAX_ITEMS:
+            self.add(field, f"must have at most {MAX_ITEMS} items, this has {len(values)}")
+            return []
+        for i, value in enumerate(values):
+            if value not in names:
+                self.add(f"{field}[{i}]", f"must be one of {', '.join(sorted(names))}")
+        return list(values)
+
+    def known(self, field: str, value: str, names: Collection[str]) -> str:
+        """One of a few words."""
+        if value and value not in names:
+            self.add(field, f"must be one of {', '.join(sorted(names))}")
+        return value
+
+    def _value(self, field: str, key: str, value: Value, depth: int) -> Any:
+        if (why := unusable_characters(key)) is not None:
+            self.add(field, why)
+        if depth > MAX_STRUCT_DEPTH:
+            self.add(field, f"must not be nested deeper than {MAX_STRUCT_DEPTH}")
+            return None
+        kind = value.WhichOneof("kind")
+        if kind == "string_value":
+            if (why := unusable_characters(value.string_value)) is not None:
+                self.add(field, why)
+            return nfc(value.string_value)
+        if kind == "number_value":
+            if not math.isfinite(value.number_value):
+                self.add(field, "must be a finite number")
+                return None
+            return value.number_value
+        if kind == "bool_value":
+            return value.bool_value
+        if kind == "list_value":
+            return [
+                self._value(f"{field}[{i}]", "", item, depth + 1)
+                for i, item in enumerate(value.list_value.values)
+            ]
+        if kind == "struct_value":
+            return {
+                nfc(inner): self._value(f"{field}.{inner[:64]}", inner, item, depth + 1)
+                for inner, item in value.struct_value.fields.items()
+            }
+        return None

@@ -1,1 +1,0 @@
-"""The Recollect contract: generated messages and stubs, one package per version."""

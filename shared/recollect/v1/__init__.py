@@ -1,1 +1,0 @@
-"""Version 1 of the contract. Generated from protos/recollect/v1 by `make proto`."""

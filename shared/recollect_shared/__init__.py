@@ -1,5 +1,0 @@
-"""What both services stand on: configuration, database, errors, the wire, access, text, embeddings.
-
-Nothing here knows either service. `recollect` (the generated contract) lies below, the services
-above.
-"""
