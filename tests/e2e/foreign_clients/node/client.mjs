@@ -38,6 +38,16 @@ function loadContract(protos) {
   return grpc.loadPackageDefinition(definition).hitherto.v1;
 }
 
+// The loader does not read the JSON form of well-known types.
+function parseTranscript(text) {
+  const transcript = JSON.parse(text);
+  for (const message of transcript.messages) {
+    const milliseconds = Date.parse(message.created_at);
+    message.created_at = { seconds: Math.floor(milliseconds / 1000), nanos: 0 };
+  }
+  return transcript;
+}
+
 function unary(client, method, request, metadata, deadline) {
   return new Promise((resolve, reject) => {
     client[method](request, metadata, { deadline }, (error, reply) =>
@@ -61,7 +71,7 @@ async function watch(client, request, metadata, deadline) {
 
 async function main() {
   const api = loadContract(required("HITHERTO_PROTOS"));
-  const transcript = JSON.parse(required("HITHERTO_TRANSCRIPT"));
+  const transcript = parseTranscript(required("HITHERTO_TRANSCRIPT"));
   const seconds = Number(process.env.HITHERTO_DEADLINE_SECONDS ?? "60");
   const deadline = Date.now() + seconds * 1000;
   const metadata = new grpc.Metadata();

@@ -1,4 +1,4 @@
-"""Handlers that echo, for testing the Node client without the services behind it."""
+"""Handlers that echo, for testing a client without the services behind it."""
 
 from __future__ import annotations
 
