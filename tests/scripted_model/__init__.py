@@ -22,7 +22,7 @@ from tests.scripted_model.faults import (
     SlowDrip,
     StatusFault,
 )
-from tests.scripted_model.hostile import HOSTILE_ANSWERS
+from tests.scripted_model.hostile import HOSTILE_ANSWERS, texts_everywhere
 from tests.scripted_model.prompts import ChatRequest, ExistingMemory, PromptLine
 from tests.scripted_model.scripts import Script, canary_script, empty_script, facts_script
 from tests.scripted_model.server import EmbeddingRequest, ScriptedModel
@@ -50,4 +50,5 @@ __all__ = [
     "empty_script",
     "facts_script",
     "text_vector",
+    "texts_everywhere",
 ]

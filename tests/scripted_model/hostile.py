@@ -120,6 +120,48 @@ def injected_instruction(request: ChatRequest) -> ChatAnswer:
     )
 
 
+def texts_everywhere(text: str) -> Callable[[ChatRequest], ChatAnswer]:
+    """An answer with this text wherever a text may stand."""
+
+    def answer(request: ChatRequest) -> ChatAnswer:
+        one = memory(text, _sources(request)) | {
+            "detail": text,
+            "tags": [text, text[:60]],
+            "keywords": [text, text[:60]],
+            "entities": [{"name": text, "type": "person"}, {"name": text[:60], "type": text}],
+            "context": {"k": text, text[:60]: text},
+            "valid_from": text,
+            "origin": text,
+        }
+        known = [
+            {"id": kept.local_id, "content": text, "tags": [text], "reason": text}
+            for kept in request.memories
+        ]
+        return ChatAnswer.of(
+            new_memories=[one, one | {"source_message_ids": [text]}, one | {"type": text}],
+            updated_memories=[*known, {"id": text, "content": text}],
+            contradicted_memories=[{"id": text, "by": text, "reason": text}],
+            achieved_goals=[{"id": text}],
+            profile={
+                "summary": text,
+                "current_projects": [text],
+                "frequent_intents": [text],
+                "preferences": {text[:60]: text},
+                "facts": {"personal": {"k": text}, text[:60]: {text: text}},
+            },
+            conversation_summary={
+                "title": text,
+                "summary": text,
+                "key_topics": [text],
+                "technical_topics": [text],
+                "outcome": text,
+                "followup_suggestions": [text],
+            },
+        )
+
+    return answer
+
+
 HOSTILE_ANSWERS: Mapping[str, Callable[[ChatRequest], ChatAnswer]] = {
     answer.__name__: answer
     for answer in (

@@ -119,7 +119,7 @@ _OVERRIDES_OTHER = (
     # Korean
     r"(?:이전|위의?|기존|모든|앞의)\s*[^.!?\n]{0,10}(?:지시|명령|규칙|지침)[^.!?\n]{0,8}(?:무시|잊)",
     # Russian
-    r"(?:игнориру\w*|проигнориру\w*|забудь\w*|не обращай\w* внимания на)\s+(?:\w+\s+){0,3}"
+    r"\b(?:игнориру\w*|проигнориру\w*|забудь\w*|не обращай\w* внимания на)\s+(?:\w+\s+){0,3}"
     r"(?:инструкци\w+|правил\w*|указани\w+|команд\w*)",
     # Arabic
     r"(?:تجاهل|انس|انسى)\s+(?:\w+\s+){0,2}(?:التعليمات|الأوامر|القواعد|تعليمات)",
@@ -289,9 +289,18 @@ def overrides_instructions(text: str) -> bool:
 
 
 def _views(text: str) -> tuple[str, str]:
-    """The text as written (one form, no case, nothing invisible), and without diacritics."""
-    plain = unicodedata.normalize("NFKC", text[:_LONGEST])
+    """The text as written (one form, no case, nothing invisible), and without diacritics.
+
+    In both, a run of white space is one space or, where it breaks a line, one line break. The
+    patterns rely on it: several gaps of a pattern can meet in one run, and a long run would be
+    divided among them in every possible way.
+    """
+    plain = unicodedata.normalize("NFKC", text[:_LONGEST])[:_LONGEST]
     plain = _INVISIBLE.sub("", plain).replace("’", "'").replace("‘", "'").casefold()
     folded = "\n".join(fold(line) for line in plain.splitlines())
     folded = _SPELLED_OUT.sub(lambda found: re.sub(r"[^a-z]", "", found[0]), folded)
-    return plain, _JOINERS.sub(" ", folded)
+    return _single_spaced(plain), _single_spaced(_JOINERS.sub(" ", folded))
+
+
+def _single_spaced(text: str) -> str:
+    return "\n".join(" ".join(words) for line in text.splitlines() if (words := line.split()))

@@ -1,0 +1,173 @@
+"""One caller's text, or one model's reply, makes nobody else wait (row 69).
+
+Each text field of each call is given texts that are slow to read by careless rules: the same piece
+again and again, up to the field's limit. Meanwhile another tenant and the health checks are timed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.struct_pb2 import Struct, Value
+
+from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import extraction_service_pb2_grpc, job_pb2, memory_service_pb2_grpc
+from hitherto.v1 import memory_service_pb2 as memory
+from tests.e2e.credentials import bearer, key
+from tests.e2e.methods import OFFERED, Method
+from tests.e2e.requests import message, places, submit, transcript, valid
+from tests.faults.bystander import Waited, bystander
+from tests.faults.processes import CHANNEL_OPTIONS, Processes, Service
+from tests.scripted_model import ScriptedModel, texts_everywhere
+
+LONGEST_WAIT_SECONDS = 2.0
+PIECES = (
+    *("\n", " ", ":", "[", "<", '"', "a", "忽略", "\u200b", "\u0301"),
+    *("- \n", "a@", "ignore all ", "забудь"),
+)
+AT_ONCE = 4
+
+
+def filled(piece: str, size: int) -> str:
+    """`piece` again and again, in at most `size` bytes of UTF-8."""
+    return piece * (size // len(piece.encode()))
+
+
+@asynccontextmanager
+async def watched(
+    processes: Processes, conninfo: str, **settings: str
+) -> AsyncIterator[tuple[Service, Service, Waited, list[tuple[str, str]]]]:
+    """Both services, the waiting of tenant `b`, and a credential of tenant `a`."""
+    processes.settings.update(HITHERTO_AUTH="api-key", **settings)
+    writer = await processes.start("extraction")
+    reader = await processes.start("retrieval")
+    mine, others = [bearer(await key(conninfo, tenant)) for tenant in "ab"]
+    async with bystander(writer.address, reader.address, others) as waited:
+        yield writer, reader, waited, mine
+
+
+def requests(method: Method) -> Iterator[bytes]:
+    """The valid request with each text and each free JSON of it spoiled, at several lengths."""
+    for piece, size in itertools.product(PIECES, (250, 8_000, 64_000)):
+        text = filled(piece, size)
+        for _, put in places(method, lambda field: field.type == field.TYPE_STRING):
+            request = valid(method)
+            put(request, text)
+            yield request.SerializeToString()
+        if size != 64_000:
+            continue
+        free = Struct(fields={"k": Value(string_value=text[: len(text) // 2])})
+        for _, put in places(method, _is_struct):
+            request = valid(method)
+            put(request, free)
+            yield request.SerializeToString()
+
+
+def _is_struct(field: Any) -> bool:
+    return (
+        field.message_type is not None
+        and field.message_type.full_name == Struct.DESCRIPTOR.full_name
+    )
+
+
+async def test_row_69_a_text_of_any_field_delays_nobody_else(
+    shared: Processes, conninfo: str
+) -> None:
+    async with (
+        watched(shared, conninfo) as (writer, reader, waited, mine),
+        grpc.aio.insecure_channel(writer.address, options=CHANNEL_OPTIONS) as writing,
+        grpc.aio.insecure_channel(reader.address, options=CHANNEL_OPTIONS) as reading,
+    ):
+        turns = asyncio.Semaphore(AT_ONCE)
+        codes: dict[grpc.StatusCode, int] = {}
+
+        async def one(method: Method, request: bytes) -> None:
+            async with turns:
+                channel = reading if method.name.startswith("Retrieval") else writing
+                code = await outcome(channel, method, request, mine)
+            codes[code] = codes.get(code, 0) + 1
+            assert waited.seconds < LONGEST_WAIT_SECONDS, (waited, method.name, request[:40])
+
+        for method in OFFERED:
+            async with asyncio.TaskGroup() as group:
+                for request in requests(method):
+                    group.create_task(one(method, request))
+        assert codes[grpc.StatusCode.OK] > 500, codes
+        assert not codes.keys() & {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN}, codes
+        assert waited.seconds < LONGEST_WAIT_SECONDS, waited
+
+
+async def outcome(
+    channel: grpc.aio.Channel, method: Method, request: bytes, metadata: list[tuple[str, str]]
+) -> grpc.StatusCode:
+    """The status of one call; the answers are thrown away."""
+    kind = (
+        f"{'stream' if method.client_streaming else 'unary'}"
+        f"_{'stream' if method.server_streaming else 'unary'}"
+    )
+    start = getattr(channel, kind)(method.path)
+
+    async def one() -> AsyncIterator[bytes]:
+        yield request
+
+    going = start(one() if method.client_streaming else request, metadata=metadata, timeout=60)
+    try:
+        if method.server_streaming:
+            async for _ in going:
+                pass
+        else:
+            await going
+    except grpc.aio.AioRpcError as error:
+        return error.code()
+    return grpc.StatusCode.OK
+
+
+async def test_row_69_a_model_s_reply_delays_nobody_else(
+    shared: Processes, model: ScriptedModel, conninfo: str
+) -> None:
+    async with (
+        watched(shared, conninfo) as (writer, _, waited, mine),
+        grpc.aio.insecure_channel(writer.address, options=CHANNEL_OPTIONS) as writing,
+    ):
+        jobs: Any = extraction_service_pb2_grpc.ExtractionServiceStub(writing)
+        for number, (piece, size) in enumerate(itertools.product(PIECES, (8_000, 20_000))):
+            model.script = texts_everywhere(filled(piece, size))
+            said = submit(transcript(message("I keep bees."), user=f"u{number}"))
+            reply = await jobs.SubmitTranscripts(said, metadata=mine, timeout=60)
+            asked = extraction.WatchJobRequest(job_id=reply.jobs[0].id)
+            async for update in jobs.WatchJob(asked, metadata=mine, timeout=60):
+                last = update.job
+            assert last.attempt == 1, (piece, last.error)
+            assert last.state == job_pb2.JOB_STATE_SUCCEEDED, (piece, last)
+            assert waited.seconds < LONGEST_WAIT_SECONDS, (waited, piece)
+
+
+@pytest.mark.parametrize("piece", ["\n", "忽略"])
+async def test_row_69_sigterm_ends_a_service_that_reads_such_texts(
+    shared: Processes, piece: str
+) -> None:
+    writer = await shared.start("extraction", HITHERTO_DRAIN_SECONDS="5")
+    async with grpc.aio.insecure_channel(writer.address, options=CHANNEL_OPTIONS) as writing:
+        memories: Any = memory_service_pb2_grpc.MemoryServiceStub(writing)
+
+        async def save(number: int) -> None:
+            for turn in itertools.count():
+                text = f"{number} {turn} " + filled(piece, 8_000)
+                await memories.SaveMemory(
+                    memory.SaveMemoryRequest(user_id=f"u{number}", content=text, detail=text),
+                    timeout=60,
+                )
+
+        callers = [asyncio.create_task(save(number)) for number in range(16)]
+        await asyncio.sleep(1)
+        began = time.monotonic()
+        assert await writer.end() == 0
+        assert time.monotonic() - began < 15
+        await asyncio.gather(*callers, return_exceptions=True)

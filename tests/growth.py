@@ -1,0 +1,101 @@
+"""Whether work on a text takes time in proportion to its length, measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+_FACTOR = 4
+_RUNS = 5
+_MOST = 9.0
+"""Four times the text: linear work takes 4 times as long, quadratic 16 times. Between them."""
+
+_FREE_SECONDS = 0.004
+"""What takes less than this for the long text cannot be judged, and hurts nobody."""
+
+SHAPES = (
+    *("\n", " ", "\t", "\u3000", ":", "[", "]", "(", "<", ">", '"', "'", "`", "-", "_", "*", "#"),
+    *(
+        ".",
+        ",",
+        "/",
+        "\\",
+        "@",
+        "=",
+        "{",
+        "{{",
+        "a",
+        "A",
+        "1",
+        "é",
+        "忽",
+        "か",
+        "ア",
+        "한",
+        "ا",
+        "й",
+    ),
+    *("\u200b", "\u200d", "\u0301", "\ufe0f", "🙂", "ﷺ", "ạ", "ก"),
+    *(
+        "a ",
+        "a b ",
+        "a\n",
+        "\n ",
+        " \n",
+        "- \n",
+        "\t\n",
+        "# ",
+        "- -\n",
+        "_-",
+        "a_",
+        "a.",
+        "a-",
+        "1.",
+    ),
+    *("1,000,", "12:", "1 ", "a@", "a@b.", "<a ", "</a>", "<a>", "[a]", "![", "![a](", "`a", "'a"),
+    *('"a', "“a", "«a", "a: ", "user: ", "[system ", "I ", "the ", "you ", "and ", "not ", "A. "),
+)
+"""Pieces that a text is made of: each repeated to the length wanted."""
+
+
+def filled(piece: str, length: int) -> str:
+    """`piece` again and again, `length` characters in all."""
+    return (piece * (length // len(piece) + 1))[:length]
+
+
+def cpu_seconds(work: Callable[[], object], runs: int = _RUNS) -> float:
+    """The least CPU time of this thread for `work`, of some runs."""
+    best = float("inf")
+    for _ in range(runs):
+        began = time.thread_time()
+        work()
+        best = min(best, time.thread_time() - began)
+    return best
+
+
+def more_than_linear(
+    work: Callable[[str], object], texts: Callable[[int], str], length: int
+) -> str | None:
+    """What was measured if `work` grows clearly faster than its text, else None.
+
+    Args:
+        work: What is done with a text.
+        texts: The text of a length.
+        length: Characters of the long text; the short one has a quarter.
+    """
+    long, short = texts(length), texts(length // _FACTOR)
+    # The short one first: it tells of exponential and cubic work before that hangs the test.
+    before = cpu_seconds(lambda: work(short), runs=2)
+    if before > 1.0:
+        return f"{len(short)} characters take {before:.2f} s"
+    after = cpu_seconds(lambda: work(long), runs=1)
+    if after < _FREE_SECONDS or after < _MOST * before:
+        return None
+    before = min(before, cpu_seconds(lambda: work(short)))
+    after = min(after, cpu_seconds(lambda: work(long), runs=3 if after < 1.0 else 1))
+    if after < _FREE_SECONDS or after < _MOST * before:
+        return None
+    return (
+        f"{len(short)} characters take {before * 1000:.2f} ms, "
+        f"{len(long)} take {after * 1000:.2f} ms"
+    )
