@@ -93,7 +93,9 @@ def quiet_loop(loop: asyncio.AbstractEventLoop) -> None:
 def _log_uncaught(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     error = context.get("exception")
     task = context.get("task") or context.get("future")
-    name = task.get_name() if isinstance(task, asyncio.Task) else ""
+    name = ""
+    if isinstance(task, asyncio.Task):
+        name = f"{task.get_name()} {getattr(task.get_coro(), '__qualname__', '')}"
     logger.error(
         "uncaught %s in background work",
         "fault" if error is None else _name(error),

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import grpc
+import psutil
 import psycopg
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from psycopg.conninfo import make_conninfo
@@ -155,6 +156,7 @@ class Processes:
         self.services: list[Service] = []
         self._logs = place / "logs"
         self._logs.mkdir()
+        self._frozen: list[psutil.Process] = []
 
     def launch(self, name: Name, *, port: int = 0, **settings: str) -> Service:
         """Start a service and return at once; 0 takes any free port."""
@@ -192,12 +194,32 @@ class Processes:
             return int((self.data_dir / "postgres" / "postmaster.pid").read_text().split()[0])
         return None
 
+    def freeze(self) -> None:
+        """Stop the private server in its tracks: it answers nothing and refuses nothing."""
+        pid = self.postmaster()
+        assert pid is not None
+        postmaster = psutil.Process(pid)
+        postmaster.suspend()
+        self._frozen.append(postmaster)
+        # Only now, so that it makes no child that is missed.
+        for child in postmaster.children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                child.suspend()
+                self._frozen.append(child)
+
+    def thaw(self) -> None:
+        """Let a frozen server go on."""
+        while self._frozen:
+            with suppress(psutil.NoSuchProcess):
+                self._frozen.pop().resume()
+
     def postgres_runs(self) -> bool:
         """True while any process of the private server does."""
         return bool(postgres_processes(self.data_dir))
 
     def close(self) -> None:
         """Leave nothing running, and see that no log holds a secret (faults.md row 63)."""
+        self.thaw()
         for service in self.services:
             service.kill()
         if (self.data_dir / "postgres").exists():

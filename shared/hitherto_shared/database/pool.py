@@ -1,7 +1,14 @@
 """Connections of one role, borrowed for one piece of work at a time and bounded in time.
 
-A frozen Postgres ignores `statement_timeout`, and cancelling a waiting psycopg call takes seconds
-more, so that `run` bounds each piece of work by closing the socket under it.
+A frozen Postgres ignores `statement_timeout`, so `run` bounds each piece of work itself. Its caller
+is told in time; the work is abandoned. Abandoned work that has a connection gets a moment to end by
+itself, which is cheaper than a new connection. Then it is cancelled: psycopg asks Postgres to end
+the statement and keeps the connection. Where Postgres does not do so either, it is cancelled again,
+and psycopg closes the connection. Work without a connection is cancelled at once, so there is never
+more abandoned work than there are connections.
+
+Nothing here closes a connection that a task waits on: the event loop watches its socket, and libuv
+ends the process when a watched descriptor is closed.
 
 A connection is looked at before it is lent. Nothing is sent for that: the socket of an idle
 connection has nothing to read unless Postgres ended it or has a notice for it, and only then is it
@@ -46,6 +53,13 @@ _NOTICE_ABANDONED = "SET client_connection_check_interval = '1s'"
 # The pool doubles the pauses between its attempts to connect, and the next borrower starts anew
 # once it has given up: a short patience keeps the pauses short when Postgres is back.
 _RECONNECT_SECONDS = 5.0
+_CONFIGURE_SECONDS = 5.0
+"""How long a new connection may take to be made ready; a worker of the pool waits for it."""
+
+_MOMENT_SECONDS = 0.1
+"""How long abandoned work may go on with its connection before it is cancelled."""
+_INSIST_SECONDS = 3.0
+"""How long Postgres has to end a cancelled statement before its connection is closed."""
 
 Connection = AsyncConnection[TupleRow]
 Result = TypeVar("Result")
@@ -150,6 +164,8 @@ class Database:
 
     async def close(self) -> None:
         """Give up all connections; work that was cut off gets a moment to notice."""
+        for task in self._detached:
+            task.cancel()
         if self._detached:
             await asyncio.wait(self._detached, timeout=2.0)
         await self._pool.close(timeout=5.0)
@@ -228,14 +244,18 @@ class Database:
             Unavailable: Postgres refuses connections.
             TooLate: Time is up. Whether a write was committed is then unknown to us.
         """
-        borrowed: list[Connection] = []
+        lent = given_up = False
 
         async def attempt() -> Result:
+            nonlocal lent
             refused = self._refused
             while True:
                 try:
                     async with self.connection() as connection:
-                        borrowed.append(connection)
+                        # asyncio.wait_for, by which the pool waits, may swallow a cancellation.
+                        if given_up:
+                            raise asyncio.CancelledError
+                        lent = True
                         return await work(connection)
                 except PoolTimeout:
                     # Only where every place is taken are we too busy. Elsewhere Postgres is down,
@@ -250,25 +270,27 @@ class Database:
                         ) from None
 
         async def attempts() -> Result:
+            nonlocal lent
             try:
                 return await attempt()
             except Exception as error:
-                if not (repeatable and is_lost_connection(error)):
+                if given_up or not (repeatable and is_lost_connection(error)):
                     raise
                 logger.info("connection lost during a read; repeating it once")
-                borrowed.clear()
+                lent = False
                 return await attempt()
 
         task = asyncio.ensure_future(attempts())
+        done: set[asyncio.Task[Result]] = set()
         try:
             done, _ = await asyncio.wait({task}, timeout=max(timeout, 0.0))
-        except asyncio.CancelledError:
-            self._abandon(task, None)
-            raise
-        if done:
-            return task.result()
-        self._abandon(task, borrowed[-1] if borrowed else None)
-        raise TooLate("the database did not answer in time", reason="DEADLINE_EXCEEDED")
+        finally:
+            if not done:
+                given_up = True
+                self._abandon(task, after=_MOMENT_SECONDS if lent else 0.0)
+        if not done:
+            raise TooLate("the database did not answer in time", reason="DEADLINE_EXCEEDED")
+        return task.result()
 
     @property
     def _refused(self) -> int:
@@ -281,21 +303,33 @@ class Database:
         """What is done to every new connection, and then `also`."""
 
         async def configure(connection: Connection) -> None:
-            with suppress(errors.InvalidParameterValue):
-                await connection.execute(_NOTICE_ABANDONED)
-            if also is not None:
-                await also(connection)
+            try:
+                async with asyncio.timeout(_CONFIGURE_SECONDS):
+                    with suppress(errors.InvalidParameterValue):
+                        await connection.execute(_NOTICE_ABANDONED)
+                    if also is not None:
+                        await also(connection)
+            except BaseException:
+                await connection.close()
+                raise
             self._proven[connection] = time.monotonic()
 
         return configure
 
-    def _abandon(self, task: asyncio.Task[Any], connection: Connection | None) -> None:
-        """Let `task` end by itself; with a connection, cut its socket so that it ends now."""
-        if connection is not None:
-            connection.pgconn.finish()
-        task.cancel()
+    def _abandon(self, task: asyncio.Task[Any], *, after: float) -> None:
+        """Let `task` end by itself, or end it once `after` seconds have passed."""
         self._detached.add(task)
         task.add_done_callback(self._forget)
+        if after:
+            asyncio.get_running_loop().call_later(after, self._cancel, task)
+        else:
+            self._cancel(task)
+
+    def _cancel(self, task: asyncio.Task[Any]) -> None:
+        """Cancel `task`, and again for as long as it goes on."""
+        if not task.done():
+            task.cancel()
+            asyncio.get_running_loop().call_later(_INSIST_SECONDS, self._cancel, task)
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._detached.discard(task)

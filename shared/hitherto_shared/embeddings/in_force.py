@@ -17,6 +17,7 @@ logger = logging.getLogger("hitherto.embeddings")
 
 LOOK_SECONDS = 2.0
 """How often the active model is looked up. Who writes a vector checks again in its transaction."""
+_REGISTER_SECONDS = 10.0
 
 
 class EmbedderInForce:
@@ -35,8 +36,10 @@ class EmbedderInForce:
 
     async def start(self) -> None:
         """Look the active model up, and go on doing so."""
-        async with self._database.connection() as connection:
-            await active.register(connection, self._embedders.configured)
+        await self._database.run(
+            lambda connection: active.register(connection, self._embedders.configured),
+            timeout=_REGISTER_SECONDS,
+        )
         await self.refresh()
         self._task = asyncio.create_task(self._follow(), name="active-embedder")
 

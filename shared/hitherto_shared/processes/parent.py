@@ -105,7 +105,8 @@ class Parent:
                 pause,
             )
             with suppress(TimeoutError):
-                await asyncio.wait_for(end.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await end.wait()
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     async def _run_once(self, number: int, end: asyncio.Event) -> int:

@@ -144,12 +144,11 @@ class Exporting:
                     await self._database.run(once_more, timeout=left)
 
         reading = asyncio.create_task(read())
+        taking = asyncio.ensure_future(going.ready.get())
         try:
             while True:
-                taking = asyncio.ensure_future(going.ready.get())
                 await asyncio.wait({taking, reading}, return_when=asyncio.FIRST_COMPLETED)
                 if not taking.done() and going.ready.empty():
-                    taking.cancel()
                     # It ended without a manifest: the reason is its own.
                     await reading
                     return
@@ -159,9 +158,11 @@ class Exporting:
                 yield piece
                 if isinstance(piece, Manifest):
                     return
+                taking = asyncio.ensure_future(going.ready.get())
         finally:
             reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
+            taking.cancel()
+            await asyncio.gather(reading, taking, return_exceptions=True)
 
     @asynccontextmanager
     async def _turn(self, scope: Scope) -> AsyncIterator[None]:

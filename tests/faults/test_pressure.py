@@ -1,0 +1,180 @@
+"""Deadlines of milliseconds, callers who leave, overload and a frozen Postgres (promise R5).
+
+No process ends, nobody else waits long, and afterwards everything is as before: answers, sessions
+at the database, descriptors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import grpc
+import psutil
+import psycopg
+import pytest
+
+from hitherto.v1 import (
+    memory_service_pb2,
+    memory_service_pb2_grpc,
+    retrieval_service_pb2,
+    retrieval_service_pb2_grpc,
+)
+from tests.faults.observing import Observer
+from tests.faults.processes import CHANNEL_OPTIONS, ROOT, Processes, Service, eventually
+
+SHORT_SECONDS = 25.0
+LONG_SECONDS = float(os.environ.get("TEST_PRESSURE_SECONDS", "120"))
+LONG_PATIENCE_SECONDS = 2.0
+SHORT_PATIENCE_SECONDS = 5.0
+"""Other tests run beside the short form."""
+
+FREEZES = (0.5, 8.0)
+"""Seconds. The longer ones outlast the time a new connection and a cancelled statement have."""
+AFTER_THAW_SECONDS = 5.0
+"""For connections that are made while Postgres is frozen to be given up and made again."""
+
+MOST_SESSIONS = 19 + 24 + 1
+"""The pools of retrieval and of extraction with default settings, and the one that listens."""
+MORE_DESCRIPTORS = 60
+"""What a service may have open more than at its start: pools that have grown, idle callers."""
+
+_SESSIONS = """
+SELECT usename, state, now() - state_change > '5 s'::interval AND state <> 'idle', count(*),
+       max(left(query, 60))
+FROM pg_stat_activity WHERE application_name LIKE 'hitherto-%'
+GROUP BY 1, 2, 3
+"""
+
+
+@asynccontextmanager
+async def pressed(
+    retrieval: Service, extraction: Service, seconds: float, **callers: int
+) -> AsyncIterator[Counter[str]]:
+    """Callers in a process of their own; what they were answered is there after the block."""
+    told = [f"--{kind}={number}" for kind, number in callers.items()]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "tests.faults.pressing",
+        f"--reading={retrieval.address}",
+        f"--writing={extraction.address}",
+        f"--seconds={seconds}",
+        *told,
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    answers: Counter[str] = Counter()
+    try:
+        yield answers
+        async with asyncio.timeout(seconds + 60):
+            output, _ = await process.communicate()
+        assert process.returncode == 0
+        answers.update(json.loads(output))
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def freeze_now_and_then(private: Processes, observer: Observer, seconds: float) -> None:
+    """Freeze Postgres again and again for `seconds`; at the end it goes on."""
+    chance = random.Random(3)
+    ends = time.monotonic() + seconds
+    while (left := ends - time.monotonic()) > 0:
+        await asyncio.sleep(min(chance.uniform(1.0, 2.0 * FREEZES[1]), left))
+        private.freeze()
+        observer.disturbed = True
+        await asyncio.sleep(chance.uniform(*FREEZES))
+        private.thaw()
+        await asyncio.sleep(AFTER_THAW_SECONDS)
+        observer.disturbed = False
+
+
+async def answers_both(retrieval: Service, extraction: Service) -> bool:
+    """Whether an ordinary read and an ordinary write succeed."""
+    async with (
+        grpc.aio.insecure_channel(retrieval.address, options=CHANNEL_OPTIONS) as reading,
+        grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as writing,
+    ):
+        search = retrieval_service_pb2_grpc.RetrievalServiceStub(reading)
+        memory = memory_service_pb2_grpc.MemoryServiceStub(writing)
+        try:
+            await search.SearchMemories(
+                retrieval_service_pb2.SearchMemoriesRequest(user_id="later", query="tea"), timeout=5
+            )
+            await memory.SaveMemory(
+                memory_service_pb2.SaveMemoryRequest(user_id="later", content="Likes tea."),
+                timeout=5,
+            )
+        except grpc.aio.AioRpcError:
+            return False
+    return True
+
+
+async def survives(private: Processes, seconds: float, patience: float, **callers: int) -> str:
+    """Press on both services for `seconds`; what was seen, for the report."""
+    extraction = await private.start("extraction")
+    retrieval = await private.start("retrieval")
+    services = (extraction, retrieval)
+    before = {each.name: psutil.Process(each.process.pid).num_fds() for each in services}
+    observer = Observer(patience)
+    async with (
+        observer.beside(retrieval, extraction),
+        pressed(retrieval, extraction, seconds, **callers) as answers,
+    ):
+        await freeze_now_and_then(private, observer, seconds)
+    for each in services:
+        assert each.alive, f"{each.name} ended with {each.process.returncode}"
+    await eventually(lambda: answers_both(retrieval, extraction), "answers", seconds=30)
+    with psycopg.connect(private.administrator(), autocommit=True) as admin:
+
+        def kept() -> list[Any]:
+            """The sessions, if there are too many, or some that are in the middle of something."""
+            found = admin.execute(_SESSIONS).fetchall()
+            many = sum(number for *_, number, _ in found) > MOST_SESSIONS
+            return found if many or any(stuck for _, _, stuck, *_ in found) else []
+
+        with suppress(AssertionError):
+            await eventually(lambda: not kept(), "sessions to be given back", seconds=30)
+        assert not kept()
+    for each in services:
+        process = psutil.Process(each.process.pid)
+        most = before[each.name] + MORE_DESCRIPTORS
+        await eventually(lambda: process.num_fds() <= most, f"descriptors of {each.name}")  # noqa: B023
+        assert "destroyed but it is pending" not in each.said
+        assert "Traceback" not in each.said
+    assert [await each.end() for each in services] == [0, 0]
+    faults = {told: number for told, number in answers.items() if "INTERNAL" in told}
+    assert not faults
+    assert not observer.complaints, (observer.complaints[:20], observer.longest)
+    assert sum(answers.values()) > 20 * seconds, answers
+    return f"{dict(answers)}; beside them {dict(observer.answers)}, at most {observer.longest}"
+
+
+async def test_calls_that_outlive_their_deadline_end_no_process(private: Processes) -> None:
+    """Also row 15: work that is abandoned is ended, and its connections come back."""
+    print(
+        await survives(
+            private, SHORT_SECONDS, SHORT_PATIENCE_SECONDS, hurried=8, leaving=8, patient=16
+        )
+    )
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(900)
+async def test_minutes_of_pressure(private: Processes, capsys: pytest.CaptureFixture[str]) -> None:
+    """R5; TEST_PRESSURE_SECONDS=600 makes it ten minutes."""
+    seen = await survives(
+        private, LONG_SECONDS, LONG_PATIENCE_SECONDS, hurried=12, leaving=12, patient=48
+    )
+    with capsys.disabled():
+        print(f"\n{seen}")
