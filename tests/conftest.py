@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -17,6 +18,7 @@ from psycopg.conninfo import make_conninfo
 
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import migrate
+from tests.tenants import admit_test_role
 
 _SETTINGS = ("HITHERTO_", "OPENAI_", "MEMORY_", "EMBEDDING_", "MAX_CONTEXT_", "DATABASE_URL")
 
@@ -64,12 +66,29 @@ def postgres(data_dir: Path) -> Iterator[EmbeddedPostgres]:
             folder.chmod(0o711)
     with EmbeddedPostgres.acquire(data_dir) as server:
         migrate(server.conninfo())
+        admit_test_role(server.superuser_conninfo("hitherto"))
+        _hurry(server)
         yield server
+
+
+def _hurry(server: EmbeddedPostgres) -> None:
+    """Wait for no disk: these databases end with the run, and a machine's crash ends it too."""
+    with psycopg.connect(server.superuser_conninfo(), autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET fsync = off")
+        connection.execute("ALTER SYSTEM SET full_page_writes = off")
+        connection.execute("SELECT pg_reload_conf()")
 
 
 @pytest.fixture
 def conninfo(postgres: EmbeddedPostgres) -> Iterator[str]:
     """A migrated database of this test's own, as the services' login sees it."""
+    with new_database(postgres) as made:
+        yield made
+
+
+@contextmanager
+def new_database(postgres: EmbeddedPostgres) -> Iterator[str]:
+    """A migrated database for as long as the block lasts, as the services' login sees it."""
     name = f"test_{uuid4().hex}"
     admin = postgres.superuser_conninfo()
     with psycopg.connect(admin, autocommit=True) as connection:
@@ -95,6 +114,11 @@ def conninfo(postgres: EmbeddedPostgres) -> Iterator[str]:
 @pytest.fixture
 def superuser_conninfo(postgres: EmbeddedPostgres, conninfo: str) -> str:
     """The same database as its administrator sees it, to look behind the services' backs."""
+    return as_superuser(postgres, conninfo)
+
+
+def as_superuser(postgres: EmbeddedPostgres, conninfo: str) -> str:
+    """The database of `conninfo` as its administrator sees it."""
     name = psycopg.conninfo.conninfo_to_dict(conninfo)["dbname"]
     return make_conninfo(
         postgres.superuser_conninfo(str(name)), options="-c search_path=hitherto,public"

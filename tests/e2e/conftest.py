@@ -1,14 +1,21 @@
-"""Both services over real ports, in this process's loop, on a database of the test's own."""
+"""Both services over real ports, in the test's loop: shared by a module, or of a test's own.
+
+`services` and `modelled` are started once for a module, on one database; every test calls them for
+a tenant of its own (`tenant`), so that it finds nothing of the others, and looks behind them with
+`tenant_conninfo`. A test that asks for `conninfo`, `superuser_conninfo` or `start_services` has a
+database of its own, and `services` and `modelled` are then started on it for this test alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import grpc
+import psycopg
 import pytest
 
 from hitherto.v1 import (
@@ -22,12 +29,19 @@ from hitherto_extraction.config import ExtractionSettings
 from hitherto_extraction.wiring.service import running as extraction_running
 from hitherto_retrieval import __main__ as retrieval
 from hitherto_retrieval.config import RetrievalSettings
+from hitherto_shared.database.embedded import EmbeddedPostgres
+from tests.conftest import as_superuser, new_database
 from tests.scripted_model import ScriptedModel, canary_script
+from tests.tenants import Admitted, Tenant, token_settings
 
 
 @dataclass(frozen=True)
 class Services:
-    """Where the two services are and stubs to call them with."""
+    """Where the two services are and stubs to call them with.
+
+    Attributes:
+        token: The credential that the stubs send; empty where nobody authenticates.
+    """
 
     retrieval_address: str
     extraction_address: str
@@ -38,9 +52,182 @@ class Services:
     privacy: privacy_service_pb2_grpc.PrivacyServiceAsyncStub
     retrieval_channel: grpc.aio.Channel
     extraction_channel: grpc.aio.Channel
+    token: str = ""
+
+    @classmethod
+    def over(
+        cls, reading: tuple[str, grpc.aio.Channel], writing: tuple[str, grpc.aio.Channel]
+    ) -> Services:
+        """The services behind two addresses and the channels to them."""
+        return cls(
+            reading[0],
+            writing[0],
+            retrieval_service_pb2_grpc.RetrievalServiceStub(reading[1]),
+            extraction_service_pb2_grpc.ExtractionServiceStub(writing[1]),
+            memory_service_pb2_grpc.MemoryServiceStub(writing[1]),
+            maintenance_service_pb2_grpc.MaintenanceServiceStub(writing[1]),
+            privacy_service_pb2_grpc.PrivacyServiceStub(writing[1]),
+            *(reading[1], writing[1]),
+        )
+
+    def as_tenant(self, tenant: Tenant) -> Services:
+        """The same services, with stubs and channels whose calls are the tenant's."""
+        reading, writing = (
+            cast(grpc.aio.Channel, Admitted(channel, tenant))
+            for channel in (self.retrieval_channel, self.extraction_channel)
+        )
+        admitted = Services.over(
+            (self.retrieval_address, reading), (self.extraction_address, writing)
+        )
+        return replace(admitted, token=tenant.token)
 
 
 StartServices = Callable[..., AbstractAsyncContextManager[Services]]
+
+
+@asynccontextmanager
+async def both_services(conninfo: str, data_dir: Path, **given: Any) -> AsyncIterator[Services]:
+    """Both services on a migrated database; `given` are fields of either settings class."""
+    common: dict[str, Any] = {
+        "database_url": conninfo,
+        "data_dir": data_dir,
+        "auth": "off",
+        "extract_debounce_seconds": 0.0,
+        "job_backoff_seconds": 0.05,
+        "drain_seconds": 5.0,
+        # A run at three in the morning has the same jobs as any other.
+        **dict.fromkeys(("schedule_decay", "schedule_consolidation", "schedule_retention"), "off"),
+        **given,
+    }
+    async with AsyncExitStack() as stack:
+        extraction_server = await stack.enter_async_context(
+            extraction_running(
+                ExtractionSettings(extraction_listen="127.0.0.1:0", **common), conninfo
+            )
+        )
+        retrieval_server = await stack.enter_async_context(
+            retrieval.running(RetrievalSettings(retrieval_listen="127.0.0.1:0", **common), conninfo)
+        )
+        reader, writer = (
+            f"127.0.0.1:{server.port}" for server in (retrieval_server, extraction_server)
+        )
+        reading = await stack.enter_async_context(grpc.aio.insecure_channel(reader))
+        writing = await stack.enter_async_context(grpc.aio.insecure_channel(writer))
+        yield Services.over((reader, reading), (writer, writing))
+
+
+# --- shared by the tests of a module -------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Services that a module's tests share, with the administrator's way into their database."""
+
+    services: Services
+    superuser_conninfo: str
+
+
+@pytest.fixture(scope="module")
+def service_settings() -> dict[str, Any]:
+    """Settings of the shared services; a module with others of its own overrides this fixture."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+async def shared_services(
+    postgres: EmbeddedPostgres,
+    tmp_path_factory: pytest.TempPathFactory,
+    service_settings: dict[str, Any],
+) -> AsyncIterator[Shared]:
+    """Both services with the offline extractor and embedder, once for the module."""
+    folder = tmp_path_factory.mktemp("services")
+    given = {**token_settings(folder), **service_settings}
+    with new_database(postgres) as conninfo:
+        async with both_services(conninfo, folder / "data", **given) as running:
+            yield Shared(running, as_superuser(postgres, conninfo))
+
+
+@pytest.fixture(scope="module")
+async def shared_model() -> AsyncIterator[ScriptedModel]:
+    """The model behind `shared_modelled`."""
+    async with ScriptedModel() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+async def shared_modelled(
+    postgres: EmbeddedPostgres,
+    tmp_path_factory: pytest.TempPathFactory,
+    service_settings: dict[str, Any],
+    shared_model: ScriptedModel,
+) -> AsyncIterator[Shared]:
+    """Both services with a scripted model behind them, once for the module."""
+    folder = tmp_path_factory.mktemp("modelled")
+    given = {**token_settings(folder), **model_settings(shared_model), **service_settings}
+    with new_database(postgres) as conninfo:
+        async with both_services(conninfo, folder / "data", **given) as running:
+            yield Shared(running, as_superuser(postgres, conninfo))
+
+
+@pytest.fixture
+def tenant() -> Tenant:
+    """Whom this test calls the shared services for."""
+    return Tenant()
+
+
+@pytest.fixture
+def shared(request: pytest.FixtureRequest) -> Shared | None:
+    """The module's services that this test uses; None where it asks for a database of its own."""
+    used = set(request.fixturenames)
+    if used & {"conninfo", "start_services"}:
+        return None
+    name = "shared_modelled" if used & {"modelled", "model"} else "shared_services"
+    return cast(Shared, request.getfixturevalue(name))
+
+
+@pytest.fixture
+async def admitted(shared: Shared | None, tenant: Tenant) -> AsyncIterator[Services | None]:
+    """The module's services for a tenant of this test's own, whose jobs end with the test."""
+    if shared is None:
+        yield None
+        return
+    yield shared.services.as_tenant(tenant)
+    async with await psycopg.AsyncConnection.connect(
+        tenant.rows_of(shared.superuser_conninfo), autocommit=True
+    ) as connection:
+        await connection.execute(
+            "UPDATE jobs SET state = 'cancelled', finished_at = now(), lease_until = NULL"
+            " WHERE finished_at IS NULL"
+        )
+
+
+@pytest.fixture
+def services(request: pytest.FixtureRequest, admitted: Services | None) -> Services:
+    """Both services with the offline extractor and embedder.
+
+    They are the module's, for a tenant of this test's own, unless the test has a database of its
+    own (`conninfo`): then they are its own too, and nobody authenticates.
+    """
+    return admitted or cast(Services, request.getfixturevalue("own_services"))
+
+
+@pytest.fixture
+def modelled(
+    request: pytest.FixtureRequest, admitted: Services | None, model: ScriptedModel
+) -> Services:
+    """Both services with the scripted model behind them; whose they are is as with `services`."""
+    return admitted or cast(Services, request.getfixturevalue("own_modelled"))
+
+
+@pytest.fixture
+def tenant_conninfo(shared: Shared | None, tenant: Tenant) -> str:
+    """The shared database as its administrator would see it without any other tenant."""
+    if shared is None:
+        raise LookupError("this test has a database of its own: take superuser_conninfo")
+    return tenant.rows_of(shared.superuser_conninfo)
+
+
+# --- a test's own --------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -50,71 +237,47 @@ def start_services(conninfo: str, tmp_path: Path) -> StartServices:
     Keyword arguments are fields of the settings classes and reach whichever service has them.
     """
 
-    @asynccontextmanager
-    async def start(**given: Any) -> AsyncIterator[Services]:
-        common: dict[str, Any] = {
-            "database_url": conninfo,
-            "data_dir": tmp_path / "data",
-            "auth": "off",
-            "extract_debounce_seconds": 0.0,
-            "job_backoff_seconds": 0.05,
-            "drain_seconds": 5.0,
-            # A run at three in the morning has the same jobs as any other.
-            **dict.fromkeys(
-                ("schedule_decay", "schedule_consolidation", "schedule_retention"), "off"
-            ),
-            **given,
-        }
-        async with AsyncExitStack() as stack:
-            extraction_server = await stack.enter_async_context(
-                extraction_running(
-                    ExtractionSettings(extraction_listen="127.0.0.1:0", **common), conninfo
-                )
-            )
-            retrieval_server = await stack.enter_async_context(
-                retrieval.running(
-                    RetrievalSettings(retrieval_listen="127.0.0.1:0", **common), conninfo
-                )
-            )
-            reader, writer = (
-                f"127.0.0.1:{server.port}" for server in (retrieval_server, extraction_server)
-            )
-            reading = await stack.enter_async_context(grpc.aio.insecure_channel(reader))
-            writing = await stack.enter_async_context(grpc.aio.insecure_channel(writer))
-            yield Services(
-                retrieval_address=reader,
-                extraction_address=writer,
-                retrieval=retrieval_service_pb2_grpc.RetrievalServiceStub(reading),
-                extraction=extraction_service_pb2_grpc.ExtractionServiceStub(writing),
-                memory=memory_service_pb2_grpc.MemoryServiceStub(writing),
-                maintenance=maintenance_service_pb2_grpc.MaintenanceServiceStub(writing),
-                privacy=privacy_service_pb2_grpc.PrivacyServiceStub(writing),
-                retrieval_channel=reading,
-                extraction_channel=writing,
-            )
+    def start(**given: Any) -> AbstractAsyncContextManager[Services]:
+        return both_services(conninfo, tmp_path / "data", **given)
 
     return start
 
 
 @pytest.fixture
-async def services(start_services: StartServices) -> AsyncIterator[Services]:
-    """Both services with the offline extractor and embedder."""
+async def own_services(start_services: StartServices) -> AsyncIterator[Services]:
+    """Both services with the offline extractor and embedder, of the test's own."""
     async with start_services() as running:
         yield running
 
 
 @pytest.fixture
-async def model() -> AsyncIterator[ScriptedModel]:
-    """A scripted OpenAI-compatible server that finds one memory per `canary:<word>`."""
+async def own_modelled(
+    start_services: StartServices, model: ScriptedModel
+) -> AsyncIterator[Services]:
+    """Both services with the scripted model behind them, of the test's own."""
+    async with start_services(**model_settings(model)) as running:
+        yield running
+
+
+@pytest.fixture
+async def own_model() -> AsyncIterator[ScriptedModel]:
+    """A model of the test's own."""
     async with ScriptedModel(canary_script) as server:
         yield server
 
 
 @pytest.fixture
-async def modelled(start_services: StartServices, model: ScriptedModel) -> AsyncIterator[Services]:
-    """Both services with the scripted model behind them."""
-    async with start_services(**model_settings(model)) as running:
-        yield running
+def model(request: pytest.FixtureRequest) -> ScriptedModel:
+    """A scripted OpenAI-compatible server that finds one memory per `canary:<word>`.
+
+    It is the module's, as new, where the test uses the shared services.
+    """
+    used = set(request.fixturenames)
+    if "shared" not in used or used & {"conninfo", "start_services"}:
+        return cast(ScriptedModel, request.getfixturevalue("own_model"))
+    server: ScriptedModel = request.getfixturevalue("shared_model")
+    server.start_over(canary_script)
+    return server
 
 
 def model_settings(model: ScriptedModel) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from tests.e2e.credentials import as_role, bearer, key
 from tests.e2e.learning import ended, rows
 from tests.e2e.methods import METHODS, OFFERED, SERVICES, call, read_refusal, refused
 from tests.e2e.requests import message, submit, transcript, valid
+from tests.tenants import SUBJECT
 
 LIST = METHODS["PrivacyService/ListAuditEvents"]
 SAVE = METHODS["MemoryService/SaveMemory"]
@@ -119,7 +120,7 @@ async def test_h6_every_change_is_in_the_log_and_nothing_that_was_refused(
         done.add(method.name)
         found = await log(services, methods=[method.path])
         assert found, method.name
-        assert {event.actor for event in found} == {"anonymous"}
+        assert {event.actor for event in found} == {SUBJECT}
         assert all(event.count == 1 for event in found)
     # Of these it is known that a valid request alone succeeds.
     assert done >= {
@@ -274,7 +275,7 @@ async def test_h6_filters_order_and_pages(services: Services) -> None:
     assert len(of_ana) == 7
     assert {event.user_hash for event in of_ana}.isdisjoint({whole[0].user_hash})
     assert await log(services, actor="nobody") == []
-    assert len(await log(services, actor="anonymous", methods=ours)) == 8
+    assert len(await log(services, actor=SUBJECT, methods=ours)) == 8
     middle = Timestamp()
     middle.CopyFrom(whole[4].created_at)
     assert await log(services, created_after=middle, methods=ours) == whole[:5]

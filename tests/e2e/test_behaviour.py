@@ -22,6 +22,7 @@ from hitherto.v1 import (
 from tests.e2e.conftest import Services
 from tests.e2e.learning import learn, talk
 from tests.e2e.methods import read_refusal
+from tests.tenants import SUBJECT
 
 MORNING = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 
@@ -132,7 +133,7 @@ async def test_a_rating_moves_what_the_answer_used(
             history_pb2.HISTORY_EVENT_KIND_UPDATED,
             history_pb2.HISTORY_EVENT_KIND_CREATED,
         ]
-        assert history.events[0].actor == "anonymous"
+        assert history.events[0].actor == SUBJECT
         assert set(history.events[0].after.fields) == {"importance"}
 
 
@@ -215,7 +216,7 @@ async def test_a_profile_is_made_and_changed_by_hand(services: Services) -> None
         retrieval_service_pb2.GetProfileHistoryRequest(user_id="ana")
     )
     assert [event.version for event in history.events] == [3, 2, 1]
-    assert {event.actor for event in history.events} == {"anonymous"}
+    assert {event.actor for event in history.events} == {SUBJECT}
     assert json_format.MessageToDict(history.events[1].before)["facts"]["personal"]["name"] == "Ana"
 
 

@@ -63,6 +63,7 @@ def at_model(
 def pointed(typed: Typed, services: Services, monkeypatch: pytest.MonkeyPatch) -> Typed:
     monkeypatch.setenv("HITHERTO_RETRIEVAL_ADDRESS", services.retrieval_address)
     monkeypatch.setenv("HITHERTO_EXTRACTION_ADDRESS", services.extraction_address)
+    monkeypatch.setenv("HITHERTO_API_KEY", services.token)
     return typed
 
 

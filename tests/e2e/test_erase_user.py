@@ -172,6 +172,7 @@ def _names(request: Any) -> bool:
 
 
 class TestReceipt:
+    @pytest.mark.usefixtures("conninfo")
     async def test_h2_signed_and_about_nobody_by_name(
         self, services: Services, tmp_path: Path
     ) -> None:

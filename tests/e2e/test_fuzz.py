@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import grpc
+import pytest
 from google.protobuf import struct_pb2
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
@@ -16,9 +17,11 @@ from hypothesis import strategies as st
 
 from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import retrieval_service_pb2 as retrieval
+from hitherto_shared.auth.principal import DEFAULT_TENANT
 from tests.e2e.conftest import Services
 from tests.e2e.methods import OFFERED, Method, call, documented, every_offered_method, read_refusal
 from tests.e2e.requests import NOBODY, valid
+from tests.tenants import Tenant
 
 ALLOWED = {
     "INVALID_ARGUMENT",
@@ -168,6 +171,14 @@ async def _still_answers(services: Services) -> None:
 
 
 REQUESTS = {method.name: messages(method.request) for method in OFFERED}
+
+
+@pytest.fixture
+def tenant() -> Tenant:
+    """The operator's, who may make every call."""
+    return Tenant(DEFAULT_TENANT)
+
+
 thorough = settings(
     deadline=None,
     database=None,

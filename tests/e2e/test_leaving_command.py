@@ -23,6 +23,7 @@ def at(
     return pointed(Typed(capsys), services, monkeypatch)
 
 
+@pytest.mark.usefixtures("conninfo")
 async def test_h2_a_person_leaves_and_comes_back(
     at: Typed, services: Services, tmp_path: Path
 ) -> None:
@@ -54,6 +55,7 @@ async def test_h2_a_person_leaves_and_comes_back(
     await at("save", "Thảo", "The user lives in Đà Nẵng.")
 
 
+@pytest.mark.usefixtures("conninfo")
 async def test_a_receipt_that_was_changed_is_not_valid(
     at: Typed, services: Services, tmp_path: Path
 ) -> None:

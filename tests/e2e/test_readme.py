@@ -9,11 +9,14 @@ import shlex
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.conftest import Services
 
 README = Path(__file__).parents[2] / "README.md"
 
 
+@pytest.mark.usefixtures("conninfo")
 async def test_the_python_example_runs(services: Services) -> None:
     """Only the two addresses are replaced: the services of a test listen on free ports."""
     blocks = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
@@ -63,6 +66,7 @@ async def hitherto(services: Services, *arguments: str) -> tuple[int, str, str]:
     return process.returncode, told.decode(), notes.decode()
 
 
+@pytest.mark.usefixtures("conninfo")
 async def test_the_tour_shows_what_its_comments_say(services: Services) -> None:
     """Every command as it stands, in the order of the page."""
     told: dict[str, str] = {}

@@ -126,6 +126,7 @@ async def test_from_start_to_switch_and_back(taught: Services, superuser_conninf
     ) == [(len(WORDS) + 1,)]
 
 
+@pytest.mark.usefixtures("conninfo")
 async def test_a_switch_before_the_back_fill_is_refused(
     taught: Services, model: ScriptedModel
 ) -> None:
@@ -165,6 +166,7 @@ async def test_words_that_change_during_a_back_fill_are_embedded_anew(
     ) == [(2,)]
 
 
+@pytest.mark.usefixtures("conninfo")
 async def test_starting_twice_is_one_job(taught: Services, model: ScriptedModel) -> None:
     """Safe to retry: the job that is under way is returned."""
     for _ in range(8):
@@ -186,6 +188,7 @@ async def test_starting_twice_is_one_job(taught: Services, model: ScriptedModel)
         ({"model": "onnx:somewhere"}, "model"),
     ],
 )
+@pytest.mark.usefixtures("conninfo")
 async def test_what_cannot_be_started(
     fields: dict[str, Any], field: str, modelled: Services
 ) -> None:
@@ -219,6 +222,7 @@ async def test_the_offline_vectors_give_way_on_purpose(
         assert switched.active_model == "text-embedding-3-small"
 
 
+@pytest.mark.usefixtures("conninfo")
 async def test_reembedding_jobs_are_listed(taught: Services) -> None:
     """B5: the back-fill is a job like any other."""
     await moved_to(taught, "text-embedding-3-large", 96)

@@ -79,6 +79,7 @@ async def test_row_51_a_caller_who_leaves_leaves_nothing_at_the_database(
     await method(request_)
 
 
+@pytest.mark.usefixtures("conninfo")
 async def test_row_52_silent_connections_are_in_nobodys_way(services: Services) -> None:
     host, _, port = services.retrieval_address.rpartition(":")
     silent = [await asyncio.open_connection(host, int(port)) for _ in range(SILENT)]
@@ -97,6 +98,7 @@ async def test_row_52_silent_connections_are_in_nobodys_way(services: Services) 
     await services.retrieval.GetContext(CONTEXT)
 
 
+@pytest.mark.usefixtures("conninfo")
 async def test_row_53_a_client_may_ping_every_second(services: Services) -> None:
     """A server with gRPC's defaults ends the connection at the fourth ping or so."""
     async with apart(
@@ -118,6 +120,7 @@ async def test_row_53_a_client_may_ping_every_second(services: Services) -> None
         await asyncio.gather(ended, return_exceptions=True)
 
 
+@pytest.mark.usefixtures("conninfo")
 async def test_row_54_metadata_beyond_the_limit_is_refused_alone(services: Services) -> None:
     async with apart(services) as channel:
         stub = rpc.RetrievalServiceStub(channel)

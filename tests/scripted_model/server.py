@@ -124,6 +124,15 @@ class ScriptedModel:
         """What `OPENAI_BASE_URL` is to be."""
         return f"http://127.0.0.1:{self._port}/v1"
 
+    def start_over(self, script: Script) -> None:
+        """Be as a new server with this script: no calls, nothing queued, no fault, no delay."""
+        self.script, self.delay = script, 0.0
+        self.calls.clear()
+        self.chat_requests.clear()
+        self.embedding_requests.clear()
+        self._queues.clear()
+        self._always.clear()
+
     def queue(self, *outcomes: Outcome, endpoint: Endpoint = "chat") -> None:
         """Use each outcome for one of the next calls, in order, before the script is asked."""
         self._queues[endpoint].extend(outcomes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import unicodedata
 from datetime import UTC, datetime, timedelta
@@ -518,16 +519,19 @@ def test_no_text_and_no_moment_raises(text: str, now: datetime, zone: str) -> No
         assert 0.0 <= closeness(window, NOW) <= 1.0
 
 
-@pytest.mark.parametrize("question", [question for question, _ in ENGLISH + VIETNAMESE])
-@pytest.mark.parametrize(
-    "now", [datetime.min, datetime(1, 1, 9), datetime(9999, 12, 25), datetime.max]
-)
-@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Pago_Pago"])
-def test_no_time_raises_at_the_ends_of_the_calendar(
-    question: str, now: datetime, zone: str
-) -> None:
-    window = find_window(question, now.replace(tzinfo=UTC), zone)
-    assert window is None or window.start < window.end
+def test_no_time_raises_at_the_ends_of_the_calendar() -> None:
+    ends = [datetime.min, datetime(1, 1, 9), datetime(9999, 12, 25), datetime.max]
+    zones = ["Pacific/Kiritimati", "Pacific/Pago_Pago"]
+    wrong = []
+    for (question, _), now, zone in itertools.product(ENGLISH + VIETNAMESE, ends, zones):
+        try:
+            window = find_window(question, now.replace(tzinfo=UTC), zone)
+        except (ArithmeticError, ValueError) as error:
+            wrong.append((question, now, zone, repr(error)))
+            continue
+        if window is not None and window.start >= window.end:
+            wrong.append((question, now, zone, str(window)))
+    assert wrong == []
 
 
 def test_only_the_beginning_of_a_long_text_is_read() -> None:

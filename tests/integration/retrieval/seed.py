@@ -22,6 +22,7 @@ from hitherto_shared.embeddings.protocol import Embedder, Vector
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.text.normalise import fold, nfc
 from hitherto_shared.text.terms import count_terms
+from tests.tenants import tenant_of
 
 TENANT = "default"
 _SEGMENT = 256
@@ -59,12 +60,13 @@ async def remember(
     """Store `facts` of one new user; their ids in order.
 
     Args:
-        conninfo: The administrator's way into the database.
+        conninfo: The administrator's way into the database, or to one tenant's rows of it.
         user: Whose memories they are; nothing is stored about this user yet.
         facts: What is remembered.
         embedder: Makes the vectors of facts that bring none; without one these have none.
         model: Name and dimensions of the model the facts' own vectors are of.
     """
+    tenant = tenant_of(conninfo)
     facts = [replace(fact, content=nfc(fact.content)) for fact in facts]
     if embedder is not None:
         model = (embedder.name, embedder.dimensions)
@@ -80,7 +82,7 @@ async def remember(
         await connection.execute(
             "INSERT INTO users (tenant_id, user_id, last_lexical_no, lexical_documents,"
             " lexical_terms) VALUES (%s, %s, %s, %s, %s)",
-            (TENANT, user, len(facts), len(facts), sum(sum(t.values()) for t in terms)),
+            (tenant, user, len(facts), len(facts), sum(sum(t.values()) for t in terms)),
         )
         async with connection.cursor() as cursor:
             await cursor.executemany(
@@ -90,11 +92,11 @@ async def remember(
                 " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, 'user', %s, %s, %s, %s, %s, %s, %s, %s,"
                 " %s, %s, %s)",
                 [
-                    _row(user, ids[n], fact, n + 1, sum(terms[n].values()))
+                    _row(tenant, user, ids[n], fact, n + 1, sum(terms[n].values()))
                     for n, fact in enumerate(facts)
                 ],
             )
-            await _write_postings(cursor, user, terms)
+            await _write_postings(cursor, tenant, user, terms)
             if model is not None:
                 await cursor.execute(
                     "INSERT INTO embedding_models (model, dimensions, active)"
@@ -106,13 +108,13 @@ async def remember(
                     "INSERT INTO memory_embeddings (tenant_id, user_id, memory_id, model,"
                     " dimensions, status, embedding) VALUES (%s, %s, %s, %s, %s, %s, %s)",
                     [
-                        (TENANT, user, ids[n], *model, fact.status, HalfVector(fact.vector))
+                        (tenant, user, ids[n], *model, fact.status, HalfVector(fact.vector))
                         for n, fact in enumerate(facts)
                         if fact.vector is not None
                     ],
                 )
-            await _write_sources(cursor, user, ids, facts)
-            await _write_entities(cursor, user, ids, facts)
+            await _write_sources(cursor, tenant, user, ids, facts)
+            await _write_entities(cursor, tenant, user, ids, facts)
     return ids
 
 
@@ -126,7 +128,7 @@ async def summarise(
     outcome: str = "ongoing",
 ) -> None:
     """Store a conversation with its summary; the user must exist."""
-    key = (TENANT, user, conversation_id)
+    key = (tenant_of(conninfo), user, conversation_id)
     async with await psycopg.AsyncConnection.connect(conninfo) as connection:
         await connection.execute(
             "INSERT INTO conversations (tenant_id, user_id, conversation_id, last_said_at)"
@@ -140,12 +142,14 @@ async def summarise(
         )
 
 
-def _row(user: str, memory_id: UUID, fact: Fact, lexical_no: int, length: int) -> tuple[Any, ...]:
+def _row(
+    tenant: str, user: str, memory_id: UUID, fact: Fact, lexical_no: int, length: int
+) -> tuple[Any, ...]:
     created_at = fact.created_at or datetime.now(UTC)
     said_at = fact.valid_from or created_at
     successor = uuid7() if fact.status in ("superseded", "contradicted") else None
     return (
-        TENANT,
+        tenant,
         user,
         memory_id,
         fact.type,
@@ -168,7 +172,7 @@ def _row(user: str, memory_id: UUID, fact: Fact, lexical_no: int, length: int) -
 
 
 async def _write_postings(
-    cursor: psycopg.AsyncCursor[Any], user: str, terms: Sequence[Mapping[str, int]]
+    cursor: psycopg.AsyncCursor[Any], tenant: str, user: str, terms: Sequence[Mapping[str, int]]
 ) -> None:
     postings: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     for n, counts in enumerate(terms, start=1):
@@ -178,7 +182,7 @@ async def _write_postings(
     for term, entries in postings.items():
         for start in range(0, len(entries), _SEGMENT):
             part = [list(column) for column in zip(*entries[start : start + _SEGMENT], strict=True)]
-            rows.append((TENANT, user, term, start // _SEGMENT, *part))
+            rows.append((tenant, user, term, start // _SEGMENT, *part))
     await cursor.executemany(
         "INSERT INTO postings (tenant_id, user_id, term, segment, lexical_nos, frequencies,"
         " lengths) VALUES (%s, %s, %s, %s, %s, %s::smallint[], %s::smallint[])",
@@ -187,13 +191,17 @@ async def _write_postings(
 
 
 async def _write_sources(
-    cursor: psycopg.AsyncCursor[Any], user: str, ids: Sequence[UUID], facts: Sequence[Fact]
+    cursor: psycopg.AsyncCursor[Any],
+    tenant: str,
+    user: str,
+    ids: Sequence[UUID],
+    facts: Sequence[Fact],
 ) -> None:
     await cursor.executemany(
         "INSERT INTO memory_sources (tenant_id, user_id, memory_id, conversation_id, message_id)"
         " VALUES (%s, %s, %s, %s, 'm1')",
         [
-            (TENANT, user, memory_id, conversation)
+            (tenant, user, memory_id, conversation)
             for memory_id, fact in zip(ids, facts, strict=True)
             for conversation in (fact.conversation_id, *fact.also_said_in)
             if conversation is not None
@@ -202,7 +210,11 @@ async def _write_sources(
 
 
 async def _write_entities(
-    cursor: psycopg.AsyncCursor[Any], user: str, ids: Sequence[UUID], facts: Sequence[Fact]
+    cursor: psycopg.AsyncCursor[Any],
+    tenant: str,
+    user: str,
+    ids: Sequence[UUID],
+    facts: Sequence[Fact],
 ) -> None:
     mentions: dict[str, list[UUID]] = defaultdict(list)
     for memory_id, fact in zip(ids, facts, strict=True):
@@ -213,10 +225,10 @@ async def _write_entities(
         await cursor.execute(
             "INSERT INTO entities (tenant_id, user_id, entity_id, name, name_key, type,"
             " mention_count) VALUES (%s, %s, %s, %s, %s, 'topic', %s)",
-            (TENANT, user, entity_id, name, fold(name), len(mentioned_in)),
+            (tenant, user, entity_id, name, fold(name), len(mentioned_in)),
         )
         await cursor.executemany(
             "INSERT INTO entity_mentions (tenant_id, user_id, entity_id, memory_id)"
             " VALUES (%s, %s, %s, %s)",
-            [(TENANT, user, entity_id, memory_id) for memory_id in mentioned_in],
+            [(tenant, user, entity_id, memory_id) for memory_id in mentioned_in],
         )

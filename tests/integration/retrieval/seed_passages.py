@@ -21,7 +21,7 @@ from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.text.normalise import fold, nfc
 from hitherto_shared.text.terms import count_terms
-from tests.integration.retrieval.seed import TENANT
+from tests.tenants import tenant_of
 
 MODEL = ("test-model", 64)
 _SEGMENT = 256
@@ -73,7 +73,7 @@ async def converse(
     user: str,
     conversations: Mapping[str, Sequence[Turn]],
     *,
-    tenant: str = TENANT,
+    tenant: str | None = None,
     model: tuple[str, int] = MODEL,
 ) -> list[tuple[str, int]]:
     """Store what was said; the keys of what users and assistants said, by their index numbers.
@@ -82,11 +82,12 @@ async def converse(
         conninfo: The administrator's way into the database.
         user: Whose conversations they are.
         conversations: Turns by conversation.
-        tenant: Whose user that is.
+        tenant: Whose user that is; None for the one whose rows `conninfo` shows.
         model: Of which the vectors are.
     """
     keys: list[tuple[str, int]] = []
     texts: list[str] = []
+    tenant = tenant or tenant_of(conninfo)
     async with await _connected(conninfo) as connection, connection.cursor() as cursor:
         await _register(cursor, tenant, user, model)
         for conversation_id, turns in conversations.items():
@@ -136,10 +137,11 @@ async def sum_up(
     user: str,
     outlines: Sequence[Outline],
     *,
-    tenant: str = TENANT,
+    tenant: str | None = None,
     model: tuple[str, int] = MODEL,
 ) -> None:
     """Store summaries, and their conversations where there are none yet."""
+    tenant = tenant or tenant_of(conninfo)
     async with await _connected(conninfo) as connection, connection.cursor() as cursor:
         await _register(cursor, tenant, user, model)
         await cursor.executemany(
@@ -176,7 +178,7 @@ async def hand_over(
     user: str,
     papers: Sequence[Paper],
     *,
-    tenant: str = TENANT,
+    tenant: str | None = None,
     model: tuple[str, int] = MODEL,
 ) -> tuple[list[list[UUID]], dict[str, UUID]]:
     """Store documents; the ids of their chunks in order, and those of the entities by name."""
@@ -184,6 +186,7 @@ async def hand_over(
     texts = [f"{paper.title}\n{chunk}" for paper in papers for chunk in paper.chunks]
     entities = {name: uuid7() for paper in papers for name in paper.mentions}
     number = 0
+    tenant = tenant or tenant_of(conninfo)
     async with await _connected(conninfo) as connection, connection.cursor() as cursor:
         await _register(cursor, tenant, user, model)
         await cursor.executemany(
