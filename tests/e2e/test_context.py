@@ -15,6 +15,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from hitherto.v1 import retrieval_service_pb2, search_pb2
+from hitherto_retrieval.render.tokens import counter
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from tests.e2e.conftest import Services
 from tests.e2e.test_search import refused, search
@@ -41,6 +42,8 @@ TEMPLATES = [
     search_pb2.PROMPT_TEMPLATE_CUSTOM,
 ]
 CUSTOM = "Known:\n{{profile}}\n{{memories}}\n{{conversations}}"
+
+COUNT = counter("o200k_base")
 
 
 @pytest.fixture
@@ -184,7 +187,7 @@ async def test_a_template_stands_in_one_fence_with_its_plant_defused(
         assert not any(line.startswith("system:") for line in lines)
         assert ("## Instructions:" in lines) == (template == search_pb2.PROMPT_TEMPLATE_MARKDOWN)
         assert sum("Ignore the above" in line for line in lines) == 1
-        assert told.prompt_tokens == -(-len(told.prompt_block.encode()) // 3)
+        assert told.prompt_tokens == COUNT(told.prompt_block)
         assert told.prompt_tokens <= 4_000
     assert len(fences) == len(headings)  # a new id every time
 
@@ -194,7 +197,7 @@ async def test_the_budget_is_never_exceeded(services: Services, ana: None) -> No
     for template in TEMPLATES:
         for budget in [*range(0, 500, 37), 500]:
             told = await context(services, query="Porto", max_tokens=budget, **custom(template))
-            assert told.prompt_tokens == -(-len(told.prompt_block.encode()) // 3) <= budget
+            assert told.prompt_tokens == COUNT(told.prompt_block) <= budget
             if told.prompt_block:
                 assert told.prompt_block.count("<<<end hitherto:memory ") == 1
             sizes.append((budget, told.prompt_tokens))

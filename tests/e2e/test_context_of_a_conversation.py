@@ -10,6 +10,7 @@ import pytest
 
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import search_pb2
+from hitherto_retrieval.render.tokens import counter
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from tests.e2e.conftest import Services
 from tests.integration.retrieval.seed import Fact, remember
@@ -25,6 +26,8 @@ from tests.integration.retrieval.seed_passages import (
 EMBEDDER = OfflineEmbedder()
 MODEL = (EMBEDDER.name, EMBEDDER.dimensions)
 NOW = datetime.now(UTC)
+
+COUNT = counter("o200k_base")
 
 
 async def context(services: Services, **fields: Any) -> pb.GetContextResponse:
@@ -177,4 +180,4 @@ async def test_nothing_said_can_close_the_fence(
     assert lines[-1].startswith("<<<end hitherto:memory ")
     assert not [line for line in lines[1:-1] if line.startswith(("<<<", "system:"))]
     assert [line for line in lines if line.startswith("[END ABOUT")] == ["[END ABOUT THE USER]"]
-    assert told.prompt_tokens == -(-len(told.prompt_block.encode()) // 3)
+    assert told.prompt_tokens == COUNT(told.prompt_block)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hitherto_retrieval.render.block import render
-from hitherto_retrieval.render.budget import estimate_tokens
 from hitherto_retrieval.render.context import Block, PromptContext
 from hitherto_retrieval.render.custom import check_custom_template
+from hitherto_retrieval.render.tokens import estimated_tokens
 from tests.unit.render_samples import FENCE_ID, full_context, memory
 
 
@@ -75,7 +75,7 @@ def test_the_fixed_text_and_repetitions_are_paid_for() -> None:
     text = "About them. " * 10 + "{{memories}}\nagain\n{{memories}}\n{{profile}}"
     for budget in range(601):
         block = printed(context, text, budget)
-        assert block.tokens == estimate_tokens(block.text) <= budget
+        assert block.tokens == estimated_tokens(block.text) <= budget
         assert block.text.count("marathon") in (0, 2)
     assert "marathon" in printed(context, text, 601).text
 

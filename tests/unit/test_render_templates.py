@@ -8,6 +8,7 @@ import pytest
 
 from hitherto_retrieval.render.block import TEMPLATES, render
 from hitherto_retrieval.render.context import Block, PromptContext, RelevantItem
+from hitherto_retrieval.render.tokens import counter
 from hitherto_shared.models import Memory, Profile
 from tests.unit.render_samples import (
     FENCE_ID,
@@ -222,7 +223,7 @@ def test_the_latest_conversation_is_in_the_block_for_a_follow_up_question(templa
         memories=[memory(n, "fact", f"Statement number {n} " + "x" * 60) for n in range(1, 41)],
         conversations=[summary("c1", "Python", "Sort array trong Python.")],
     )
-    block = render(context, template, 400, fence_id=FENCE_ID)
+    block = render(context, template, 500, fence_id=FENCE_ID, count=counter("o200k_base"))
     assert "- Python: Sort array trong Python." in block.text
     assert len(block.memory_ids) < 40
 

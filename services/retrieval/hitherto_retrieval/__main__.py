@@ -14,6 +14,7 @@ from hitherto_retrieval.accesses import AccessCounter
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_retrieval.handlers.retrieval import Defaults, RetrievalHandlers
 from hitherto_retrieval.readers import Readers
+from hitherto_retrieval.render.tokens import counter
 from hitherto_retrieval.search.asked.question import Wording
 from hitherto_retrieval.search.query import QueryEmbedders
 from hitherto_retrieval.search.search import Search
@@ -112,6 +113,7 @@ async def running(
             ),
             dimensions=embedders.configured.dimensions,
             keys=keys,
+            count_tokens=counter(settings.token_encoding),
         )
         server = Server(
             settings,

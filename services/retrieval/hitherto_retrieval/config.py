@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, SecretStr, field_validator
 
 from hitherto_retrieval.search.asked.content_types import ContentTypes
@@ -19,6 +21,7 @@ class RetrievalSettings(SharedSettings):
     embedding_cache_size: int = Field(4096, ge=0)
     max_context_items: int = Field(10, validation_alias="MAX_CONTEXT_ITEMS", ge=1, le=200)
     max_context_tokens: int = Field(4000, validation_alias="MAX_CONTEXT_TOKENS", ge=1)
+    token_encoding: Literal["o200k_base", "cl100k_base", "estimate"] = "o200k_base"
     read_pool_size: int = Field(16, ge=1, le=200)
     read_processes: int = Field(1, ge=0, le=128)
     recency_words: str | None = None

@@ -18,6 +18,7 @@ from hitherto_retrieval.render.context import (
     PromptContext,
     RelevantItem,
 )
+from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.search.corpora.looking import Item
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.question import Found, Question
@@ -79,15 +80,16 @@ class Context:
 class ContextBuilder:
     """Gathers the sections in the search's first trip, and renders everything."""
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: Search, count_tokens: CountTokens) -> None:
         self._search = search
+        self._count_tokens = count_tokens
 
     def begin(self, scope: Scope, wanted: Wanted, *, deadline: float, opener: Opener) -> Building:
         """A context by the loop's time `deadline`; a context manager that ends what it began."""
         searching = None
         if wanted.question.text.strip() and wanted.question.kinds:
             searching = self._search.begin(scope, wanted.question, deadline=deadline, opener=opener)
-        return Building(scope, wanted, searching, deadline, opener)
+        return Building(scope, wanted, searching, deadline, opener, self._count_tokens)
 
 
 class Building:
@@ -100,8 +102,10 @@ class Building:
         searching: Searching | None,
         deadline: float,
         opener: Opener,
+        count_tokens: CountTokens,
     ) -> None:
         self._deadline = deadline
+        self._count_tokens = count_tokens
         self._opener = opener
         self._scope = scope
         self._wanted = wanted
@@ -221,6 +225,7 @@ class Building:
             annotate=wanted.annotate,
             fence_id=secrets.token_hex(8),
             custom_template=wanted.custom_template,
+            count=self._count_tokens,
         )
         return Context(
             profile=profile or Profile(self._scope.user_id),

@@ -176,8 +176,9 @@ class GetContextResponse(_message.Message):
     known.
     """
     prompt_tokens: _builtins.int
-    """prompt_tokens, a cautious estimate of the size of `prompt_block`: its UTF-8 bytes divided by 3, rounded
-    up.
+    """prompt_tokens, the size of `prompt_block` in tokens: counted with a vocabulary where the service has one
+    installed (o200k_base unless configured otherwise), else estimated at or above the counts of o200k_base
+    and cl100k_base.
     """
     degraded: _builtins.bool
     """degraded, true if a leg failed or timed out, so that something may be missing."""

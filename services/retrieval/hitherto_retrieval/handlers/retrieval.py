@@ -32,6 +32,7 @@ from hitherto_retrieval.opening import any_sealed
 from hitherto_retrieval.previous import Previous
 from hitherto_retrieval.readers import Readers
 from hitherto_retrieval.render.custom import check_custom_template
+from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.search.corpora.looking import Item
 from hitherto_retrieval.search.legs import Legs
 from hitherto_retrieval.search.question import Hit, Question
@@ -112,10 +113,11 @@ class RetrievalHandlers(
         *,
         dimensions: int,
         keys: UserKeys,
+        count_tokens: CountTokens,
     ) -> None:
         super().__init__(readers, pages, audit, memory_enabled=defaults.memory_enabled, keys=keys)
         self._search = search
-        self._context = ContextBuilder(search)
+        self._context = ContextBuilder(search, count_tokens)
         self._accesses = accesses
         self._defaults = defaults
         self._dimensions = dimensions

@@ -11,13 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hitherto_retrieval.render.budget import (
-    BYTES_PER_TOKEN,
-    Entry,
-    Section,
-    estimate_tokens,
-    fill,
-)
+from hitherto_retrieval.render.budget import Entry, Section, fill
 from hitherto_retrieval.render.context import Block, PromptContext
 from hitherto_retrieval.render.custom import custom_layout, filled, fixed_text
 from hitherto_retrieval.render.layouts import (
@@ -28,7 +22,8 @@ from hitherto_retrieval.render.layouts import (
     relevant_context,
     what_you_know,
 )
-from hitherto_retrieval.render.values import ELLIPSIS, byte_length
+from hitherto_retrieval.render.tokens import CountTokens, estimated_tokens
+from hitherto_retrieval.render.values import ELLIPSIS
 
 CUSTOM = "custom"
 _BUILT_IN = {
@@ -52,17 +47,19 @@ def render(
     annotate: bool = False,
     fence_id: str,
     custom_template: str = "",
+    count: CountTokens = estimated_tokens,
 ) -> Block:
     """Print `context` in the shape of `template` within `max_tokens`.
 
     Args:
         context: What is known, each list with the most useful first.
         template: One of `TEMPLATES`.
-        max_tokens: The budget, counted as `budget.estimate_tokens` does, fences included. What does
-            not fit is left out line by line, the least useful first.
+        max_tokens: The budget, fences included. What does not fit is left out line by line, the
+            least useful first.
         annotate: True adds origin, date and id to each memory.
         fence_id: 8 to 64 random letters and digits, new for every block.
         custom_template: The text of the template `custom`; not used with another one.
+        count: Counts tokens.
 
     Returns:
         The block; an empty one if nothing is known or not even one line fits.
@@ -76,36 +73,39 @@ def render(
         )
     if template == CUSTOM:
         layout, by_name = custom_layout(context, custom_template, annotate=annotate)
-        frame = byte_length(fixed_text(custom_template)) + 1
+        frame = f"{fixed_text(custom_template)}\n"
     elif template in _BUILT_IN:
         layout = _BUILT_IN[template](context, annotate=annotate)
         by_name = {}
-        frame = sum(byte_length(line) + 1 for line in (layout.opening, layout.closing) if line)
+        frame = "".join(f"{line}\n" for line in (layout.opening, layout.closing) if line)
     else:
         raise ValueError(f"Unknown template {template!r}; use one of {', '.join(TEMPLATES)}.")
 
     longest_note = _DATA_ONLY if layout.instructions is None else _DATA_BUT_ONE
-    fences = len(_fenced("", fence_id, longest_note))
-    fill(
-        layout.plan,
-        max_tokens * BYTES_PER_TOKEN,
-        frame=frame + fences,
-        gap=1 if layout.gap else 0,
-    )
-    kept = [
-        entry
-        for section in layout.sections
-        if section is not layout.instructions
-        for entry in section.kept
-    ]
-    if not kept:
-        return Block()
-    body = filled(custom_template, by_name) if template == CUSTOM else _body(layout)
-    if fence_id.lower() in body.lower():
-        body = re.sub(re.escape(fence_id), ELLIPSIS, body, flags=re.IGNORECASE)
-    instructed = layout.instructions is not None and layout.instructions.kept
-    text = _fenced(body, fence_id, _DATA_BUT_ONE if instructed else _DATA_ONLY)
-    return _counted(text, kept)
+    around = count(_fenced(frame, fence_id, longest_note))
+    allowed = max_tokens
+    while True:
+        fill(layout.plan, allowed, count, frame=around, gap=1 if layout.gap else 0)
+        kept = [
+            entry
+            for section in layout.sections
+            if section is not layout.instructions
+            for entry in section.kept
+        ]
+        if not kept:
+            return Block()
+        body = filled(custom_template, by_name) if template == CUSTOM else _body(layout)
+        if fence_id.lower() in body.lower():
+            body = re.sub(re.escape(fence_id), ELLIPSIS, body, flags=re.IGNORECASE)
+        instructed = layout.instructions is not None and layout.instructions.kept
+        text = _fenced(body, fence_id, _DATA_BUT_ONE if instructed else _DATA_ONLY)
+        tokens = count(text)
+        if tokens <= max_tokens:
+            return _counted(text, tokens, kept)
+        # Parts of one line can have more tokens together than apart.
+        allowed -= tokens - max_tokens
+        for section in layout.sections:
+            section.kept.clear()
 
 
 def _fenced(body: str, fence_id: str, note: str) -> str:
@@ -134,10 +134,10 @@ def _add(section: Section, lines: list[str], heading: str, *, gap: bool) -> str:
     return section.heading
 
 
-def _counted(text: str, kept: Sequence[Entry]) -> Block:
+def _counted(text: str, tokens: int, kept: Sequence[Entry]) -> Block:
     return Block(
         text=text,
-        tokens=estimate_tokens(text),
+        tokens=tokens,
         memory_ids=tuple(one.memory_id for one in kept if one.memory_id is not None),
         conversation_ids=tuple(
             one.conversation_id for one in kept if one.conversation_id is not None

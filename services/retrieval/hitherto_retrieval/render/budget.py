@@ -1,8 +1,6 @@
 """What fits: sections give up whole lines, the least useful first, until the budget holds.
 
-A token is estimated as three bytes of UTF-8, rounded up. That needs no vocabulary and errs on the
-safe side for the usual ones, in any language. Everything here counts bytes; each line costs one
-more for its line break.
+Everything here counts tokens (`tokens`), line by line, the line break included.
 """
 
 from __future__ import annotations
@@ -11,20 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.render.values import byte_length, shortened
 
-BYTES_PER_TOKEN = 3
-
-_LONG_VALUE = 600
-"""A value of more bytes than this and than a quarter of the budget is shortened wherever it is."""
-_CUTTABLE_VALUE = 200
-_LEAST_REST = 100
-"""The one value that may be cut to what is left has more than 200 bytes and keeps at least 100."""
-
-
-def estimate_tokens(text: str) -> int:
-    """The size of `text` in tokens: its UTF-8 bytes divided by 3, rounded up."""
-    return -(-byte_length(text) // BYTES_PER_TOKEN)
+_LONG_VALUE = 200
+"""A line of more tokens than this and than a quarter of the budget is shortened wherever it is."""
+_CUTTABLE_VALUE = 70
+_LEAST_REST = 35
+"""The one line that may be cut to what is left has more than 70 tokens and keeps at least 35."""
 
 
 # Never changed, but not frozen: a block has dozens, and frozen ones take four times as long.
@@ -68,62 +60,59 @@ class Step:
     share: float = 1.0
 
 
-def fill(plan: Sequence[Step], max_bytes: int, *, frame: int, gap: int) -> None:
+def fill(
+    plan: Sequence[Step], max_tokens: int, count: CountTokens, *, frame: int, gap: int
+) -> None:
     """Put as many entries into the sections' `kept` as fit.
 
     Args:
         plan: What to take, in the order of usefulness. A section is left alone from the first entry
             that does not fit.
-        max_bytes: The budget.
-        frame: Bytes needed around the sections as soon as there is one entry.
-        gap: Bytes before each heading beside the heading's own line.
+        max_tokens: The budget.
+        count: Counts tokens.
+        frame: Tokens needed around the sections as soon as there is one entry.
+        gap: Tokens before each heading beside the heading's own line.
     """
     full: set[int] = set()
     headings: set[str] = {""}
     used = frame
-    longest = max(_LONG_VALUE, max_bytes // 4)
+    longest = max(_LONG_VALUE, max_tokens // 4)
     may_cut = True
     for step in plan:
         section = step.section
         if not section.copies or id(section) in full:
             continue
-        count = len(section.entries) if step.count is None else step.count
-        limit = max_bytes if step.share >= 1 else frame + int((max_bytes - frame) * step.share)
-        for entry in section.entries[len(section.kept) : count]:
+        wanted = len(section.entries) if step.count is None else step.count
+        limit = max_tokens if step.share >= 1 else frame + int((max_tokens - frame) * step.share)
+        for entry in section.entries[len(section.kept) : wanted]:
             overhead = 0
             if section.heading not in headings:
-                overhead = byte_length(section.heading) + 1 + gap
-            fitting, size = _capped(entry, longest)
-            cost = overhead + (size + 1) * section.copies
-            if used + cost > limit:
+                overhead = count(f"{section.heading}\n") + gap
+            fitting, size = _within(entry, longest, count)
+            if used + overhead + size * section.copies > limit:
                 if step.share < 1:
                     break
                 full.add(id(section))
-                rest = (limit - used - overhead) // section.copies - 1
-                cut = _cut_to(fitting, size, rest) if may_cut else None
-                if cut is None:
+                rest = (limit - used - overhead) // section.copies
+                if not may_cut or size <= _CUTTABLE_VALUE or rest < _LEAST_REST:
+                    break
+                fitting, size = _within(fitting, rest, count)
+                if size > rest:
                     break
                 may_cut = False
-                fitting = cut
-                cost = overhead + (byte_length(cut.text) + 1) * section.copies
             section.kept.append(fitting)
             headings.add(section.heading)
-            used += cost
+            used += overhead + size * section.copies
             if id(section) in full:
                 break
 
 
-def _capped(entry: Entry, longest: int) -> tuple[Entry, int]:
-    size = byte_length(entry.text)
-    if size <= longest:
-        return entry, size
-    capped = replace(entry, value=shortened(entry.value, longest))
-    return capped, byte_length(capped.text)
-
-
-def _cut_to(entry: Entry, size: int, rest: int) -> Entry | None:
-    value_size = byte_length(entry.value)
-    room = rest - (size - value_size)
-    if value_size <= _CUTTABLE_VALUE or room < _LEAST_REST:
-        return None
-    return replace(entry, value=shortened(entry.value, room))
+def _within(entry: Entry, most: int, count: CountTokens) -> tuple[Entry, int]:
+    """The entry, its value shortened to `most` tokens if it can be, and what its line costs."""
+    size = count(f"{entry.text}\n")
+    while size > most and entry.value:
+        # A little less than in proportion, since the parts of a text differ.
+        room = byte_length(entry.value) * most * 9 // (size * 10)
+        entry = replace(entry, value=shortened(entry.value, room))
+        size = count(f"{entry.text}\n")
+    return entry, size

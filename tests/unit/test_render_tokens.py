@@ -1,0 +1,179 @@
+"""`max_tokens` holds in real tokens: with a vocabulary, and by the estimate without one (D2)."""
+
+from __future__ import annotations
+
+import base64
+import random
+import string
+import unicodedata
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import splintr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hitherto_retrieval.render.block import TEMPLATES, render
+from hitherto_retrieval.render.context import PromptContext
+from hitherto_retrieval.render.tokens import ENCODINGS, counter, estimated_tokens
+from tests.unit.render_samples import FENCE_ID, full_context, memory
+
+VOCABULARIES = [splintr.Tokenizer.from_pretrained(name).encode_ordinary for name in ENCODINGS]
+
+SCRIPTS = {
+    "Latin": "\u0020-\u007e",
+    "Latin with marks": "\u00c0-\u024f",
+    "Vietnamese": "\u1ea0-\u1ef9",
+    "Greek": "\u0370-\u03ff",
+    "Cyrillic": "\u0400-\u04ff",
+    "Armenian": "\u0531-\u058a",
+    "Hebrew": "\u05d0-\u05ea",
+    "Arabic": "\u0620-\u06d3",
+    "Devanagari": "\u0900-\u097f",
+    "Bengali": "\u0980-\u09fe",
+    "Tamil": "\u0b82-\u0bfa",
+    "Thai": "\u0e01-\u0e5b",
+    "Georgian": "\u10a0-\u10ff",
+    "Ethiopic": "\u1200-\u137c",
+    "Khmer": "\u1780-\u17f9",
+    "Kana": "\u3041-\u30ff",
+    "CJK": "\u4e00-\u9fff",
+    "Hangul": "\uac00-\ud7a3",
+    "Emoji": "\U0001f300-\U0001faff",
+    "Old scripts": "\U00010300-\U000104ff",
+}
+
+PROSE = [
+    "The user moved to Glasgow in June, prefers short answers and eats no hazelnuts.",
+    "Die Benutzerin wohnt in Düsseldorf und schließt Rechtsschutzversicherungen ab.",
+    "Käyttäjä asuu Helsingissä ja haluaa lyhyitä vastauksia, koska hän lukee ne työmatkalla.",
+    "A felhasználó Budapesten él, és a rövid válaszokat kedveli, mert telefonon olvassa őket.",
+    "Mtumiaji anaishi Nairobi na anapendelea majibu mafupi kwa sababu anayasoma kwenye simu.",
+    "Kullanıcı İstanbul'da yaşıyor ve kısa yanıtları tercih ediyor çünkü telefonda okuyor.",
+    "Użytkownik mieszka w Krakowie i woli krótkie odpowiedzi, ponieważ czyta je w tramwaju.",
+    "Người dùng sống ở Hà Nội và thích câu trả lời ngắn gọn vì thường đọc trên điện thoại.",
+    "Пользователь живёт в Санкт-Петербурге и предпочитает короткие ответы.",
+    "Ο χρήστης μένει στην Αθήνα και προτιμά σύντομες απαντήσεις.",
+    "המשתמש גר בתל אביב ומעדיף תשובות קצרות כי הוא קורא אותן בטלפון.",
+    "يعيش المستخدم في القاهرة ويفضل الإجابات القصيرة.",
+    "उपयोगकर्ता दिल्ली में रहता है और छोटे उत्तर पसंद करता है।",
+    "ผู้ใช้อาศัยอยู่ในกรุงเทพฯ และชอบคำตอบสั้นๆ",
+    "მომხმარებელი ცხოვრობს თბილისში და ურჩევნია მოკლე პასუხები.",
+    "ተጠቃሚው በአዲስ አበባ ይኖራል እና አጭር መልሶችን ይመርጣል።",
+    "用户住在上海,喜欢在早上喝绿茶,并且更喜欢简短的回答。",
+    "ユーザーは東京に住んでいて、毎朝コーヒーを飲むのが好きです。",
+    "사용자는 서울에 살고 있으며 매일 아침 커피를 마십니다.",
+    "👩‍🔬🎉🇻🇳😀🏽 👨‍👩‍👧‍👦 ✈️ 1️⃣",
+]
+
+
+def real_tokens(text: str) -> int:
+    """The count of the vocabulary that needs more."""
+    return max(len(encode(text)) for encode in VOCABULARIES)
+
+
+@pytest.mark.parametrize("text", PROSE)
+def test_the_estimate_covers_prose(text: str) -> None:
+    assert real_tokens(text) <= estimated_tokens(text) <= 2.6 * real_tokens(text)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_the_estimate_covers_any_letters_of_a_script(script: str) -> None:
+    first, last = (ord(end) for end in SCRIPTS[script].split("-", 1))
+    letters = [
+        chr(code) for code in range(first, last + 1) if unicodedata.category(chr(code)) != "Cn"
+    ]
+    draw = random.Random(script)
+    for _ in range(30):
+        words = ["".join(draw.choices(letters, k=draw.randint(1, 12))) for _ in range(40)]
+        text = unicodedata.normalize("NFC", " ".join(words))
+        assert real_tokens(text) <= estimated_tokens(text)
+
+
+IDS: dict[str, Callable[[random.Random], str]] = {
+    "uuid": lambda draw: str(uuid.UUID(int=draw.getrandbits(128))),
+    "hex": lambda draw: draw.randbytes(20).hex(),
+    "base64": lambda draw: base64.b64encode(draw.randbytes(33)).decode(),
+    "base32": lambda draw: base64.b32encode(draw.randbytes(20)).decode(),
+    "number": lambda draw: str(draw.randrange(10 ** draw.randint(1, 16))),
+    "phone": lambda draw: (
+        f"+{draw.randint(1, 99)} {draw.randint(10, 999)} {draw.randint(1000, 9999)}"
+    ),
+    "key": lambda draw: "sk-" + "".join(draw.choices(string.ascii_letters + string.digits, k=40)),
+    "lower case": lambda draw: "".join(draw.choices(string.ascii_lowercase, k=draw.randint(2, 14))),
+    "provenance": lambda draw: (
+        f"- [FACT] x [user, 2026-0{draw.randint(1, 9)}-{draw.randint(10, 28)}, "
+        f"{uuid.UUID(int=draw.getrandbits(128))}]"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", IDS)
+def test_the_estimate_covers_ids_and_numbers(kind: str) -> None:
+    draw = random.Random(kind)
+    for separator in (" ", "\n", ", "):
+        text = separator.join(IDS[kind](draw) for _ in range(100))
+        assert real_tokens(text) <= estimated_tokens(text) <= 2 * real_tokens(text)
+
+
+@pytest.mark.parametrize("suffix", ["py", "sql", "proto", "toml", "json", "mjs"])
+def test_the_estimate_covers_code(suffix: str) -> None:
+    root = Path(__file__).resolve().parents[2]
+    found = [
+        path
+        for folder in ("shared", "protos", "tests", "docker")
+        for path in sorted((root / folder).rglob(f"*.{suffix}"))
+        if "node_modules" not in path.parts
+    ][:40] or [root / "pyproject.toml"]
+    for path in found:
+        for text in path.read_text("utf-8")[:20_000].split("\n\n"):
+            assert real_tokens(text) <= estimated_tokens(text), (path, text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=300))
+def test_the_estimate_covers_any_text(text: str) -> None:
+    assert real_tokens(text) <= estimated_tokens(text)
+
+
+@pytest.mark.parametrize("encoding", [*ENCODINGS, "estimate"])
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_block_keeps_its_budget_as_the_vocabulary_counts(template: str, encoding: str) -> None:
+    text = "{{memories}}x{{entities}} und {{profile}}" if template == "custom" else ""
+    draw = random.Random(7)
+    context = full_context()
+    context = PromptContext(
+        profile=context.profile,
+        memories=[memory(n, "fact", draw.choice(PROSE) + IDS["hex"](draw)) for n in range(40)],
+        conversations=context.conversations,
+        entities=context.entities,
+    )
+    count = counter(encoding)
+    for budget in (60, 100, 151, 257, 400, 999, 2_000):
+        block = render(
+            context,
+            template,
+            budget,
+            annotate=True,
+            fence_id=FENCE_ID,
+            custom_template=text,
+            count=count,
+        )
+        assert block.tokens == count(block.text) <= budget
+        if encoding == "estimate":
+            assert real_tokens(block.text) <= budget
+        elif budget >= 400:
+            # What is there to print is printed.
+            assert block.tokens > 0.7 * budget
+
+
+def test_what_looks_like_a_control_token_is_text() -> None:
+    for encoding in (*ENCODINGS, "estimate"):
+        assert counter(encoding)("<|endoftext|> <|im_start|>system") >= 7
+
+
+def test_without_the_extra_the_estimate_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hitherto_retrieval.render.tokens.splintr", None)
+    assert counter("o200k_base") is estimated_tokens
