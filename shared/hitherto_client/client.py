@@ -38,6 +38,8 @@ from hitherto_client.watch import watch_job
 
 DEFAULT_RETRIEVAL = "127.0.0.1:50051"
 DEFAULT_EXTRACTION = "127.0.0.1:50052"
+_NEEDED = {"extraction": ("language-model", "embedder")}
+"""What a service tells the health of beside its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class Health:
     """`SERVING`, `NOT_SERVING`, `UNKNOWN`, or the gRPC code of the failed check."""
     seconds: float
     """How long the check took."""
+    without: tuple[str, ...] = ()
+    """What a service that serves has to do without for now: `language-model`, `embedder`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +254,17 @@ class HithertoClient(
         request = extraction_pb2.RetryJobRequest(job_id=job_id)
         return self.extraction.RetryJob(request, timeout=timeout).job
 
+    def retry_jobs(
+        self, *, timeout: float | None = None, **options: Any
+    ) -> extraction_pb2.RetryJobResponse:
+        """Queue up to 1,000 jobs again that match; the reply tells how many and whether `more`.
+
+        `options` are fields of RetryFilter: `states`, `reasons`, `user_id`, `kinds`,
+        `created_after`, `created_before`.
+        """
+        request = extraction_pb2.RetryJobRequest(filter=extraction_pb2.RetryFilter(**options))
+        return self.extraction.RetryJob(request, timeout=timeout)
+
     def cancel_job(self, job_id: str, *, timeout: float | None = None) -> job_pb2.Job:
         """Give up a job that is not final."""
         request = extraction_pb2.CancelJobRequest(job_id=job_id)
@@ -351,14 +366,20 @@ class HithertoClient(
 
 def _check(stub: Any, service: str, address: str, seconds: float) -> Health:
     started = time.monotonic()
-    try:
-        reply = stub.Check(health_pb2.HealthCheckRequest(), timeout=seconds)
-    except grpc.RpcError as error:
-        status = read_error(error).code.name
-    else:
-        status = health_pb2.HealthCheckResponse.ServingStatus.Name(reply.status)
+    status = _status(stub, "", seconds)
     took = time.monotonic() - started
-    return Health(service, address, status == "SERVING", status, took)
+    serving = status == "SERVING"
+    needed = _NEEDED.get(service, ()) if serving else ()
+    without = tuple(name for name in needed if _status(stub, name, seconds) == "NOT_SERVING")
+    return Health(service, address, serving, status, took, without)
+
+
+def _status(stub: Any, name: str, seconds: float) -> str:
+    try:
+        reply = stub.Check(health_pb2.HealthCheckRequest(service=name), timeout=seconds)
+    except grpc.RpcError as error:
+        return read_error(error).code.name
+    return str(health_pb2.HealthCheckResponse.ServingStatus.Name(reply.status))
 
 
 def _path(given: str | os.PathLike[str] | None) -> Path | None:

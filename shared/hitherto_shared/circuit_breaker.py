@@ -5,18 +5,22 @@ without asking, for a time that doubles with every further outage and is never s
 the server asked for. When the time is over, one call goes through as a probe while the others
 still fail; its outcome closes the breaker, or opens it for longer.
 
-An answer of any kind closes it, a refusal as well: the server is there.
+With settings that no request passes (`ModelMisconfigured`) it opens at once: whoever asks next
+would meet the same. One warning says so, and which settings to check, however many calls wait.
+
+An answer of any kind closes it, a refusal of one request as well: the server is there.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from hitherto_shared.model_api import ModelError, ModelUnavailable
+from hitherto_shared.model_api import ModelError, ModelMisconfigured, ModelUnavailable
 
 logger = logging.getLogger("hitherto.models")
 
@@ -52,6 +56,22 @@ class CircuitBreaker:
         self._outages = 0
         self._open_until = 0.0
         self._probing = False
+        self._misconfigured: ModelMisconfigured | None = None
+        self._changed = asyncio.Event()
+
+    def is_open(self) -> bool:
+        """Whether the model is left alone, or asked by a probe only."""
+        return self._outages >= OUTAGES
+
+    @property
+    def seconds_left(self) -> float:
+        """Until a probe may ask; 0 if one may now."""
+        return max(self._open_until - self._clock(), 0.0) if self.is_open() else 0.0
+
+    async def changed(self) -> None:
+        """Return once it has opened or closed since the last time this was awaited."""
+        await self._changed.wait()
+        self._changed.clear()
 
     async def call(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         """The answer of `ask`, if it is asked.
@@ -65,7 +85,7 @@ class CircuitBreaker:
             answer = await ask()
         except ModelUnavailable as error:
             # A call that began before the breaker opened says nothing new.
-            if probe or not self._open:
+            if probe or not self.is_open():
                 self._note_outage(error)
             raise
         except ModelError:
@@ -78,40 +98,58 @@ class CircuitBreaker:
             if probe:
                 self._probing = False
 
-    @property
-    def _open(self) -> bool:
-        return self._outages >= OUTAGES
-
     def _enter(self) -> bool:
         """Let a call through, or raise; True if it is the probe."""
-        if not self._open:
+        if not self.is_open():
             return False
         left = self._open_until - self._clock()
         if left <= 0 and not self._probing:
             self._probing = True
             return True
+        again = max(left, _PROBE_SECONDS)
+        if self._misconfigured is not None:
+            raise ModelMisconfigured(
+                f"{self._what} was not asked: {self._misconfigured}",
+                status=self._misconfigured.status,
+                retry_after=again,
+                asked=False,
+            )
         raise ModelUnavailable(
             f"{self._what} was not asked: it was out of reach {self._outages} times in a row",
-            retry_after=max(left, _PROBE_SECONDS),
+            retry_after=again,
             asked=False,
         )
 
     def _note_outage(self, error: ModelUnavailable) -> None:
+        before, was_open = self._misconfigured, self.is_open()
+        self._misconfigured = error if isinstance(error, ModelMisconfigured) else None
         self._outages += 1
-        if not self._open:
+        if self._misconfigured is not None:
+            self._outages = max(self._outages, OUTAGES)
+        if not self.is_open():
             return
         doubled = self._first_seconds * 2.0 ** min(self._outages - OUTAGES, 20)
         alone = min(doubled, LONGEST_SECONDS) * random.uniform(0.75, 1.25)
         alone = max(alone, error.retry_after or 0.0)
         self._open_until = self._clock() + alone
-        logger.warning(
-            "%s was out of reach %d times in a row; it is left alone for %.1f s",
-            self._what,
-            self._outages,
-            alone,
-        )
+        if self._misconfigured is None:
+            logger.warning(
+                "%s was out of reach %d times in a row; it is left alone for %.1f s",
+                self._what,
+                self._outages,
+                alone,
+            )
+        elif before is None:
+            logger.warning(
+                "%s refuses every request, and what needs it waits: %s", self._what, error
+            )
+        if not was_open:
+            self._changed.set()
 
     def _close(self) -> None:
-        if self._open:
-            logger.info("%s is back", self._what)
+        was_open = self.is_open()
         self._outages = 0
+        self._misconfigured = None
+        if was_open:
+            logger.info("%s is back", self._what)
+            self._changed.set()

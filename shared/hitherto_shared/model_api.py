@@ -4,7 +4,8 @@ The tree:
 
     ModelError
     ├── ModelUnavailable     an outage: try again later, nobody's fault (429, 5xx, timeout, reset)
-    ├── ModelRefused         the server understood and said no (bad key, unknown model, bad request)
+    │   └── ModelMisconfigured   no request of this installation passes (bad key, wrong address)
+    ├── ModelRefused         the server understood and said no to this request
     │   └── PromptTooLong    because there is more text than the model can take at once
     └── ModelMisbehaved      the server answered, and the answer cannot be what was asked for
 """
@@ -44,9 +45,11 @@ class ModelError(Exception):
 
     Attributes:
         spent: What was answered, and has to be paid for, before it came to this.
+        doubtful: Whether every other request may meet the same error. A harmless request tells.
     """
 
     spent: Sequence[Spent] = ()
+    doubtful: bool = False
 
 
 class ModelUnavailable(ModelError):
@@ -63,6 +66,27 @@ class ModelUnavailable(ModelError):
         super().__init__(message)
         self.retry_after = retry_after
         self.asked = asked
+
+
+class ModelMisconfigured(ModelUnavailable):
+    """The server refuses whatever this installation sends: its key, its address or its model.
+
+    It lasts until somebody mends the settings or the server. The message names the settings.
+
+    Attributes:
+        status: The HTTP status; 0 where there is none that tells.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 0,
+        retry_after: float | None = None,
+        asked: bool = True,
+    ) -> None:
+        super().__init__(message, retry_after=retry_after, asked=asked)
+        self.status = status
 
 
 class ModelRefused(ModelError):

@@ -15,7 +15,12 @@ from email.utils import parsedate_to_datetime
 from math import isfinite
 from typing import Any
 
-from hitherto_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
+from hitherto_shared.model_api import (
+    ModelMisbehaved,
+    ModelMisconfigured,
+    ModelRefused,
+    ModelUnavailable,
+)
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 MAX_REPLY_BYTES = 8 * 1024 * 1024
@@ -32,11 +37,16 @@ _NO_KEY = "no-key-needed"
 _OUTAGE_4XX = frozenset({408, 409, 425, 429})
 # The server says it will never do this; every other 5xx is an outage.
 _PERMANENT_5XX = frozenset({501, 505})
+# Whatever is asked, the answer is the same until somebody mends the installation. So is a redirect.
+_OF_THE_INSTALLATION = frozenset({401, 402, 404, 405, 407, 410, *_PERMANENT_5XX})
+# What a filter of contents says of one request.
+_OF_THE_CONTENT = ("content_filter", "content_policy", "content management policy")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 
 class RequestRejected(ModelRefused):
-    """The server refused the request itself (a 4xx that is not an outage).
+    """The server refused the request itself (a 4xx that is neither an outage nor lasting).
 
     Attributes:
         status: The HTTP status.
@@ -48,6 +58,7 @@ class RequestRejected(ModelRefused):
         super().__init__(message)
         self.status = status
         self.detail = detail
+        self.doubtful = not self.names(*_OF_THE_CONTENT)
 
     def names(self, *words: str) -> bool:
         """Whether the server's complaint contains one of `words`, given in lower case."""
@@ -97,7 +108,7 @@ def usable_timeout(seconds: float) -> float:
 
 
 def refusal_or_outage(
-    status: int, headers: Mapping[str, str], content: bytes, *, key: str
+    status: int, headers: Mapping[str, str], content: bytes, *, key: str, model_setting: str
 ) -> ModelUnavailable | RequestRejected:
     """Put a reply with an error status into our words.
 
@@ -106,15 +117,20 @@ def refusal_or_outage(
         headers: Of the reply, found without regard to case.
         content: The body, or the beginning of it.
         key: The key that was sent, so that it is not repeated.
+        model_setting: The variable that names the model, for the message.
     """
     code = _error_code(content, key)
     what = f"the model server answered {status}" + (f" ({code})" if code else "")
     if status in _OUTAGE_4XX or (status >= 500 and status not in _PERMANENT_5XX):
         return ModelUnavailable(what, retry_after=retry_after(headers))
-    if status in (401, 403):
-        what += ": check OPENAI_API_KEY and what it may use"
+    if status in (401, 402, 403):
+        what += ": check OPENAI_API_KEY, what it may use and the account behind it"
     elif status == 404 or status < 400:
-        what += ": check OPENAI_BASE_URL and the name of the model"
+        what += f": check OPENAI_BASE_URL and {model_setting}"
+    elif status in _OF_THE_INSTALLATION:
+        what += ": check OPENAI_BASE_URL, which must be the root of the API"
+    if status < 400 or status in _OF_THE_INSTALLATION:
+        return ModelMisconfigured(what, status=status)
     return RequestRejected(what, status=status, detail=content.decode("utf-8", "replace").lower())
 
 
@@ -182,10 +198,13 @@ def json_object(content: bytes) -> dict[str, Any]:
     try:
         body = json.loads(content)
     except (ValueError, RecursionError):
-        raise ModelMisbehaved(
+        error = ModelMisbehaved(
             "the model server's reply is not JSON; check that OPENAI_BASE_URL is the API itself",
             reply=beginning(content),
-        ) from None
+        )
+        # A web page comes from a proxy or another server, and may be its answer to everything.
+        error.doubtful = content.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(b"<")
+        raise error from None
     if not isinstance(body, dict):
         raise ModelMisbehaved(
             "the model server's reply is not a JSON object", reply=beginning(content)

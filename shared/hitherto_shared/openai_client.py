@@ -77,7 +77,8 @@ class OpenAIServer:
             max_bytes: Largest reply, decompressed.
 
         Raises:
-            ModelUnavailable: An outage, a lost connection or the timeout.
+            ModelUnavailable: An outage, a lost connection or the timeout; ModelMisconfigured where
+                the server refuses whatever is sent with these settings.
             RequestRejected: The server says no to the request.
             ModelMisbehaved: The reply is too large or not a JSON object.
         """
@@ -92,7 +93,11 @@ class OpenAIServer:
         except openai.APIStatusError as error:
             reply = error.response
             raise refusal_or_outage(
-                reply.status_code, reply.headers, reply.content, key=self._key
+                reply.status_code,
+                reply.headers,
+                reply.content,
+                key=self._key,
+                model_setting="MEMORY_EXTRACTION_MODEL",
             ) from None
         except openai.APITimeoutError:
             raise not_reached_in_time() from None

@@ -322,7 +322,7 @@ class TestNothingInFlightComesBack:
         self, modelled: Services, model: ScriptedModel, superuser_conninfo: str
     ) -> None:
         """An operator who repairs the model and retries what died brings nothing back."""
-        model.always(StatusFault(401))
+        model.always(StatusFault(400, code="content_filter"))
         (job_id,) = await submit(modelled, talk("canary:dead", at=NOON))
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_DEAD
         await clear(modelled)

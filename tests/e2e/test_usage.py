@@ -178,7 +178,8 @@ async def test_b14_what_an_outage_interrupts_is_charged_and_not_doubled(
 async def test_b14_a_refusal_after_spending_is_charged(
     start_services: StartServices, model: ScriptedModel
 ) -> None:
-    model.queue(ChatAnswer(CONTENT_FAULTS["empty"]), StatusFault(401))
+    refusal = StatusFault(400, code="content_filter")
+    model.queue(ChatAnswer(CONTENT_FAULTS["empty"]), refusal)
     async with start_services(**model_settings(model), job_max_retries=0) as services:
         job = await ended(services, (await submit(services, talk("hello")))[0])
         assert job.error.startswith("MODEL_REFUSED")

@@ -22,7 +22,12 @@ from hitherto_extraction.provider.openai_chat import OpenAIChatModel
 from hitherto_extraction.provider.protocol import Batch, Completion, Prompt
 from hitherto_shared.embeddings import openai_api
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
-from hitherto_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
+from hitherto_shared.model_api import (
+    ModelMisbehaved,
+    ModelMisconfigured,
+    ModelRefused,
+    ModelUnavailable,
+)
 from hitherto_shared.model_server import MAX_REPLY_BYTES
 from tests.scripted_model import (
     CONTENT_FAULTS,
@@ -235,17 +240,24 @@ async def test_chat_adapts_to_models_with_other_parameters(
     assert body["response_format"]["type"] == "json_schema"
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422, 501])
-async def test_chat_refusals_are_final_and_say_little(
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        *((status, ModelRefused) for status in (400, 403, 413, 422)),
+        *((status, ModelMisconfigured) for status in (401, 402, 404, 405, 501)),
+    ],
+)
+async def test_chat_refusals_say_little(
     server: ScriptedModel,
     chat: OpenAIChatModel,
     status: int,
+    kind: type[ModelRefused | ModelMisconfigured],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     server.always(StatusFault(status, code="some_code", message=f"bad: {USER_TEXT} {KEY}"))
     caplog.set_level(logging.DEBUG)
 
-    with pytest.raises(ModelRefused) as caught:
+    with pytest.raises(kind) as caught:
         await chat.complete(prompt(USER_TEXT))
 
     text = str(caught.value)
@@ -264,7 +276,7 @@ async def test_an_error_code_that_is_a_text_or_the_key_is_not_repeated(
     server.queue(StatusFault(401, code=USER_TEXT), StatusFault(401, code=KEY))
 
     for _ in range(2):
-        with pytest.raises(ModelRefused) as caught:
+        with pytest.raises(ModelMisconfigured) as caught:
             await chat.complete(prompt())
         assert USER_TEXT not in str(caught.value)
         assert KEY not in str(caught.value)
@@ -488,7 +500,7 @@ async def test_an_answer_of_several_megabytes_below_the_bound_is_read(
 async def test_a_redirect_is_a_wrong_address(server: ScriptedModel, chat: OpenAIChatModel) -> None:
     server.queue(StatusFault(302, headers={"Location": "http://127.0.0.1:9/v1"}))
 
-    with pytest.raises(ModelRefused, match="OPENAI_BASE_URL"):
+    with pytest.raises(ModelMisconfigured, match="OPENAI_BASE_URL"):
         await chat.complete(prompt())
 
 
@@ -636,10 +648,12 @@ async def test_what_can_be_put_right_is(
     assert batch.tokens == (0 if kind == "no_usage" else 1)
 
 
-async def test_a_wrong_key_is_a_refusal(server: ScriptedModel, embedder: OpenAIEmbedder) -> None:
+async def test_a_wrong_key_is_a_fault_of_the_installation(
+    server: ScriptedModel, embedder: OpenAIEmbedder
+) -> None:
     server.queue(StatusFault(401, code="invalid_api_key", message=KEY), endpoint="embeddings")
 
-    with pytest.raises(ModelRefused, match="OPENAI_API_KEY") as caught:
+    with pytest.raises(ModelMisconfigured, match="OPENAI_API_KEY") as caught:
         await embedder.embed(["text"])
 
     assert KEY not in str(caught.value)

@@ -8,12 +8,16 @@ from uuid import UUID
 
 from hitherto_extraction.once import Identity, Work, once
 from hitherto_extraction.queue import jobs
+from hitherto_extraction.queue.jobs import RetryFilter
 from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_extraction.storage import conversations, users
 from hitherto_shared.audit.trail import NOBODY, Trail
 from hitherto_shared.consistency import Position
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.models import Job, Scope
+
+MAX_RETRIED = 1_000
+"""Jobs that one call retries at most, so that its transaction stays short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,19 @@ class Accepted:
     jobs: list[Job]
     position: Position
     pending_messages: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """How many jobs a call queued again, and the moment that covers it."""
+
+    count: int
+    position: Position
+
+    @property
+    def more(self) -> bool:
+        """Whether as many were retried as one call does."""
+        return self.count >= MAX_RETRIED
 
 
 class JobCalls:
@@ -36,7 +53,7 @@ class JobCalls:
     async def retry(
         self, connection: Connection, tenant_id: str, job_id: UUID, *, only_user: str | None = None
     ) -> Job:
-        """Queue a DEAD or CANCELLED job again with its attempts restored.
+        """Queue a DEAD, CANCELLED or waiting job again with its attempts restored.
 
         Raises:
             NotFound: There is no such job.
@@ -48,6 +65,45 @@ class JobCalls:
             await users.enter_user(connection, Scope(tenant_id, job.user_id))
         await self._limit.require(connection, tenant_id)
         return await jobs.retry_job(connection, tenant_id, job_id, only_user=only_user)
+
+    async def retry_all(
+        self,
+        tenant_id: str,
+        identity: Identity | None,
+        wanted: RetryFilter,
+        *,
+        timeout: float,
+    ) -> Retried:
+        """Queue again what matches, at most `MAX_RETRIED` jobs, or answer as the first call did.
+
+        Raises:
+            Exhausted: Too many jobs wait.
+        """
+
+        async def work(connection: Connection) -> dict[str | None, list[str]]:
+            await self._limit.require(connection, tenant_id)
+            return await jobs.retry_jobs(connection, tenant_id, wanted, limit=MAX_RETRIED)
+
+        async def again(connection: Connection, ids: Sequence[str]) -> dict[str | None, list[str]]:
+            return {wanted.user_id: list(ids)}
+
+        outcome = await once(
+            self._database,
+            identity,
+            Work(
+                change=work,
+                ids=lambda made: [job_id for those in made.values() for job_id in those],
+                again=again,
+                users=lambda made: [user_id for user_id in made if user_id],
+                touched=lambda made: {
+                    user_id or NOBODY: ids
+                    for user_id, ids in (made or {wanted.user_id: []}).items()
+                },
+            ),
+            timeout=timeout,
+            trail=self._trail,
+        )
+        return Retried(sum(map(len, outcome.made.values())), outcome.position)
 
     async def once(
         self,

@@ -28,7 +28,12 @@ from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Database
 from hitherto_shared.database.tenancy import act_for
 from hitherto_shared.errors import Conflict, HithertoError
-from hitherto_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
+from hitherto_shared.model_api import (
+    ModelMisbehaved,
+    ModelMisconfigured,
+    ModelRefused,
+    ModelUnavailable,
+)
 from hitherto_shared.telemetry import job_id_of_task, without_message
 
 logger = logging.getLogger("hitherto.worker")
@@ -223,9 +228,20 @@ class Worker:
             if error.retry_after:
                 # No sooner than asked for, and not everybody at once.
                 delay = error.retry_after * random.uniform(1.0, 1.25)
-            logger.warning("model out of reach, waiting at least %.1f s: %s", delay, error)
+            # What the circuit breaker has told once is not told again for every job.
+            lasting = isinstance(error, ModelMisconfigured)
+            logger.log(
+                logging.WARNING if error.asked and not lasting else logging.INFO,
+                "model out of reach, waiting at least %.1f s: %s",
+                delay,
+                error,
+            )
             await self._wait_out(
-                held, "MODEL_UNAVAILABLE", str(error), delay=delay, counts=error.asked
+                held,
+                "MODEL_MISCONFIGURED" if lasting else "MODEL_UNAVAILABLE",
+                str(error),
+                delay=delay,
+                counts=error.asked and not lasting,
             )
         except ModelRefused as error:
             await self._fail(held, "MODEL_REFUSED", str(error))

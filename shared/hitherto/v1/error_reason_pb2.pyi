@@ -268,8 +268,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
         {"reason": "WORKER_LOST", "domain": "hitherto", "metadata": {}}
     """
     ERROR_REASON_MODEL_REFUSED: _ErrorReason.ValueType  # 45
-    """FAILED_PRECONDITION: the language model's server refused the request, as for a wrong key or an unknown
-    model. In PreviewExtraction, and as the `error` of a job.
+    """FAILED_PRECONDITION: the language model's server refused the request. In PreviewExtraction also for a wrong
+    key or an unknown model; as the `error` of a job only where other requests pass.
 
         {"reason": "MODEL_REFUSED", "domain": "hitherto", "metadata": {"model": "gpt-4o-mini", "status": "401"}}
     """
@@ -290,6 +290,13 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """UNAVAILABLE, with RetryInfo: the key-management service, or the folder of user keys, cannot be used.
 
         {"reason": "KEY_SERVICE_UNAVAILABLE", "domain": "hitherto", "metadata": {}}
+    """
+    ERROR_REASON_MODEL_MISCONFIGURED: _ErrorReason.ValueType  # 60
+    """The `error` of a job that waits because a model's server refuses every request of this installation: a wrong
+    key, an unpaid account, a wrong address, an unknown model, a web page in place of the API. The message names
+    the settings to check. The job keeps its attempts and goes on once the server answers. No call fails with it.
+
+        {"reason": "MODEL_MISCONFIGURED", "domain": "hitherto", "metadata": {}}
     """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
@@ -554,8 +561,8 @@ ERROR_REASON_WORKER_LOST: ErrorReason.ValueType  # 44
     {"reason": "WORKER_LOST", "domain": "hitherto", "metadata": {}}
 """
 ERROR_REASON_MODEL_REFUSED: ErrorReason.ValueType  # 45
-"""FAILED_PRECONDITION: the language model's server refused the request, as for a wrong key or an unknown
-model. In PreviewExtraction, and as the `error` of a job.
+"""FAILED_PRECONDITION: the language model's server refused the request. In PreviewExtraction also for a wrong
+key or an unknown model; as the `error` of a job only where other requests pass.
 
     {"reason": "MODEL_REFUSED", "domain": "hitherto", "metadata": {"model": "gpt-4o-mini", "status": "401"}}
 """
@@ -576,5 +583,12 @@ ERROR_REASON_KEY_SERVICE_UNAVAILABLE: ErrorReason.ValueType  # 48
 """UNAVAILABLE, with RetryInfo: the key-management service, or the folder of user keys, cannot be used.
 
     {"reason": "KEY_SERVICE_UNAVAILABLE", "domain": "hitherto", "metadata": {}}
+"""
+ERROR_REASON_MODEL_MISCONFIGURED: ErrorReason.ValueType  # 60
+"""The `error` of a job that waits because a model's server refuses every request of this installation: a wrong
+key, an unpaid account, a wrong address, an unknown model, a web page in place of the API. The message names
+the settings to check. The job keeps its attempts and goes on once the server answers. No call fails with it.
+
+    {"reason": "MODEL_MISCONFIGURED", "domain": "hitherto", "metadata": {}}
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -22,6 +22,7 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from hitherto.v1 import access_pb2 as hitherto_dot_v1_dot_access__pb2
 from hitherto.v1 import conversation_pb2 as hitherto_dot_v1_dot_conversation__pb2
 from hitherto.v1 import document_pb2 as hitherto_dot_v1_dot_document__pb2
@@ -32,7 +33,7 @@ from hitherto.v1 import memory_pb2 as hitherto_dot_v1_dot_memory__pb2
 from hitherto.v1 import profile_pb2 as hitherto_dot_v1_dot_profile__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$hitherto/v1/extraction_service.proto\x12\x0bhitherto.v1\x1a\x18hitherto/v1/access.proto\x1a\x1ehitherto/v1/conversation.proto\x1a\x1ahitherto/v1/document.proto\x1a\x18hitherto/v1/entity.proto\x1a\x1chitherto/v1/item_error.proto\x1a\x15hitherto/v1/job.proto\x1a\x18hitherto/v1/memory.proto\x1a\x19hitherto/v1/profile.proto\"a\n\x18SubmitTranscriptsRequest\x12,\n\x0btranscripts\x18\x01 \x03(\x0b\x32\x17.hitherto.v1.Transcript\x12\x17\n\x0fidempotency_key\x18\x02 \x01(\t\"V\n\x19SubmitTranscriptsResponse\x12\x1e\n\x04jobs\x18\x01 \x03(\x0b\x32\x10.hitherto.v1.Job\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"`\n\x18StreamTranscriptsRequest\x12+\n\ntranscript\x18\x01 \x01(\x0b\x32\x17.hitherto.v1.Transcript\x12\x17\n\x0fidempotency_key\x18\x02 \x01(\t\"\x9f\x01\n\x19StreamTranscriptsResponse\x12\x16\n\x0e\x61\x63\x63\x65pted_count\x18\x01 \x01(\x03\x12\x16\n\x0erejected_count\x18\x02 \x01(\x03\x12\x0f\n\x07job_ids\x18\x03 \x03(\t\x12&\n\x06\x65rrors\x18\x04 \x03(\x0b\x32\x16.hitherto.v1.ItemError\x12\x19\n\x11\x63onsistency_token\x18\x05 \x01(\t\"\x82\x01\n\x15\x41ppendMessagesRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x02 \x01(\t\x12&\n\x08messages\x18\x03 \x03(\x0b\x32\x14.hitherto.v1.Message\x12\x17\n\x0fidempotency_key\x18\x04 \x01(\t\"\x81\x01\n\x16\x41ppendMessagesResponse\x12\x18\n\x10pending_messages\x18\x01 \x01(\x05\x12\x1d\n\x03job\x18\x02 \x01(\x0b\x32\x10.hitherto.v1.Job\x12\x19\n\x11\x63onsistency_token\x18\x03 \x01(\t\x12\x13\n\x0bmessage_ids\x18\x04 \x03(\t\"[\n\x16\x45ndConversationRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x02 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\t\"S\n\x17\x45ndConversationResponse\x12\x1d\n\x03job\x18\x01 \x01(\x0b\x32\x10.hitherto.v1.Job\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"b\n\x18PreviewExtractionRequest\x12+\n\ntranscript\x18\x01 \x01(\x0b\x32\x17.hitherto.v1.Transcript\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"\x83\x03\n\x19PreviewExtractionResponse\x12-\n\x10memories_created\x18\x01 \x03(\x0b\x32\x13.hitherto.v1.Memory\x12-\n\x10memories_updated\x18\x02 \x03(\x0b\x32\x13.hitherto.v1.Memory\x12\x32\n\x15memories_contradicted\x18\x03 \x03(\x0b\x32\x13.hitherto.v1.Memory\x12+\n\x0egoals_achieved\x18\x04 \x03(\x0b\x32\x13.hitherto.v1.Memory\x12%\n\x07profile\x18\x05 \x01(\x0b\x32\x14.hitherto.v1.Profile\x12\x31\n\x07summary\x18\x06 \x01(\x0b\x32 .hitherto.v1.ConversationSummary\x12%\n\x08\x65ntities\x18\x07 \x03(\x0b\x32\x13.hitherto.v1.Entity\x12&\n\x06result\x18\x08 \x01(\x0b\x32\x16.hitherto.v1.JobResult\"l\n\x16IngestDocumentsRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12(\n\tdocuments\x18\x02 \x03(\x0b\x32\x15.hitherto.v1.Document\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\t\"\xad\x01\n\x17IngestDocumentsResponse\x12\x1d\n\x03job\x18\x01 \x01(\x0b\x32\x10.hitherto.v1.Job\x12\x11\n\tnew_count\x18\x02 \x01(\x05\x12\x16\n\x0ereplaced_count\x18\x03 \x01(\x05\x12\x17\n\x0funchanged_count\x18\x04 \x01(\x05\x12\x14\n\x0c\x64ocument_ids\x18\x05 \x03(\t\x12\x19\n\x11\x63onsistency_token\x18\x06 \x01(\t\"V\n\x15\x44\x65leteDocumentRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64ocument_id\x18\x02 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\t\"\xa3\x01\n\x16\x44\x65leteDocumentResponse\x12?\n\x06\x63ounts\x18\x01 \x03(\x0b\x32/.hitherto.v1.DeleteDocumentResponse.CountsEntry\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\":\n\rGetJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"/\n\x0eGetJobResponse\x12\x1d\n\x03job\x18\x01 \x01(\x0b\x32\x10.hitherto.v1.Job\"\xb3\x01\n\x0fListJobsRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x02 \x01(\t\x12%\n\x06states\x18\x03 \x03(\x0e\x32\x15.hitherto.v1.JobState\x12\r\n\x05kinds\x18\x04 \x03(\t\x12\x11\n\tpage_size\x18\x05 \x01(\x05\x12\x12\n\npage_token\x18\x06 \x01(\t\x12\x19\n\x11\x63onsistency_token\x18\x07 \x01(\t\"_\n\x10ListJobsResponse\x12\x1e\n\x04jobs\x18\x01 \x03(\x0b\x32\x10.hitherto.v1.Job\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x12\n\ntotal_size\x18\x03 \x01(\x05\"<\n\x0fWatchJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"1\n\x10WatchJobResponse\x12\x1d\n\x03job\x18\x01 \x01(\x0b\x32\x10.hitherto.v1.Job\":\n\x0fRetryJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x02 \x01(\t\"L\n\x10RetryJobResponse\x12\x1d\n\x03job\x18\x01 \x01(\x0b\x32\x10.hitherto.v1.Job\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\";\n\x10\x43\x61ncelJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x02 \x01(\t\"M\n\x11\x43\x61ncelJobResponse\x12\x1d\n\x03job\x18\x01 \x01(\x0b\x32\x10.hitherto.v1.Job\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t2\xf9\t\n\x11\x45xtractionService\x12\x7f\n\x11SubmitTranscripts\x12%.hitherto.v1.SubmitTranscriptsRequest\x1a&.hitherto.v1.SubmitTranscriptsResponse\"\x1b\x82\xba\x18\x17\x08\x02\x12\x13transcripts.user_id\x12\x80\x01\n\x11StreamTranscripts\x12%.hitherto.v1.StreamTranscriptsRequest\x1a&.hitherto.v1.StreamTranscriptsResponse\"\x1a\x82\xba\x18\x16\x08\x02\x12\x12transcript.user_id(\x01\x12j\n\x0e\x41ppendMessages\x12\".hitherto.v1.AppendMessagesRequest\x1a#.hitherto.v1.AppendMessagesResponse\"\x0f\x82\xba\x18\x0b\x08\x02\x12\x07user_id\x12m\n\x0f\x45ndConversation\x12#.hitherto.v1.EndConversationRequest\x1a$.hitherto.v1.EndConversationResponse\"\x0f\x82\xba\x18\x0b\x08\x02\x12\x07user_id\x12\x81\x01\n\x11PreviewExtraction\x12%.hitherto.v1.PreviewExtractionRequest\x1a&.hitherto.v1.PreviewExtractionResponse\"\x1d\x90\x02\x01\x82\xba\x18\x16\x08\x02\x12\x12transcript.user_id\x12m\n\x0fIngestDocuments\x12#.hitherto.v1.IngestDocumentsRequest\x1a$.hitherto.v1.IngestDocumentsResponse\"\x0f\x82\xba\x18\x0b\x08\x02\x12\x07user_id\x12j\n\x0e\x44\x65leteDocument\x12\".hitherto.v1.DeleteDocumentRequest\x1a#.hitherto.v1.DeleteDocumentResponse\"\x0f\x82\xba\x18\x0b\x08\x02\x12\x07user_id\x12L\n\x06GetJob\x12\x1a.hitherto.v1.GetJobRequest\x1a\x1b.hitherto.v1.GetJobResponse\"\t\x90\x02\x01\x82\xba\x18\x02\x08\x01\x12]\n\x08ListJobs\x12\x1c.hitherto.v1.ListJobsRequest\x1a\x1d.hitherto.v1.ListJobsResponse\"\x14\x90\x02\x01\x82\xba\x18\r\x08\x01\x12\x07user_id\x18\x01\x12T\n\x08WatchJob\x12\x1c.hitherto.v1.WatchJobRequest\x1a\x1d.hitherto.v1.WatchJobResponse\"\t\x90\x02\x01\x82\xba\x18\x02\x08\x01\x30\x01\x12O\n\x08RetryJob\x12\x1c.hitherto.v1.RetryJobRequest\x1a\x1d.hitherto.v1.RetryJobResponse\"\x06\x82\xba\x18\x02\x08\x02\x12R\n\tCancelJob\x12\x1d.hitherto.v1.CancelJobRequest\x1a\x1e.hitherto.v1.CancelJobResponse\"\x06\x82\xba\x18\x02\x08\x02\x42\x39\n\x0f\x63om.hitherto.v1P\x01Z\x16hitherto/v1;hithertov1\xaa\x02\x0bHitherto.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$hitherto/v1/extraction_service.proto\x12\x0bhitherto.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18hitherto/v1/access.proto\x1a\x1ehitherto/v1/conversation.proto\x1a\x1ahitherto/v1/document.proto\x1a\x18hitherto/v1/entity.proto\x1a\x1chitherto/v1/item_error.proto\x1a\x15hitherto/v1/job.proto\x1a\x18hitherto/v1/memory.proto\x1a\x19hitherto/v1/profile.proto\"a\n\x18SubmitTranscriptsRequest\x12,\n\x0btranscripts\x18\x01 \x03(\x0b\x32\x17.hitherto.v1.Transcript\x12\x17\n\x0fidempotency_key\x18\x02 \x01(\t\"V\n\x19SubmitTranscriptsResponse\x12\x1e\n\x04jobs\x18\x01 \x03(\x0b\x32\x10.hitherto.v1.Job\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"`\n\x18StreamTranscriptsRequest\x12+\n\ntranscript\x18\x01 \x01(\x0b\x32\x17.hitherto.v1.Transcript\x12\x17\n\x0fidempotency_key\x18\x02 \x01(\t\"\x9f\x01\n\x19StreamTranscriptsResponse\x12\x16\n\x0e\x61\x63\x63\x65pted_count\x18\x01 \x01(\x03\x12\x16\n\x0erejected_count\x18\x02 \x01(\x03\x12\x0f\n\x07job_ids\x18\x03 \x03(\t\x12&\n\x06\x65rrors\x18\x04 \x03(\x0b\x32\x16.hitherto.v1.ItemError\x12\x19\n\x11\x63onsistency_token\x18\x05 \x01(\t\"\x82\x01\n\x15\x41ppendMessagesRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x02 \x01(\t\x12&\n\x08messages\x18\x03 \x03(\x0b\x32\x14.hitherto.v1.Message\x12\x17\n\x0fidempotency_key\x18\x04 \x01(\t\"\x81\x01\n\x16\x41ppendMessagesResponse\x12\x18\n\x10pending_messages\x18\x01 \x01(\x05\x12\x1d\n\x03job\x18\x02 \x01(\x0b\x32\x10.hitherto.v1.Job\x12\x19\n\x11\x63onsistency_token\x18\x03 \x01(\t\x12\x13\n\x0bmessage_ids\x18\x04 \x03(\t\"[\n\x16\x45ndConversationRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x02 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\t\"S\n\x17\x45ndConversationResponse\x12\x1d\n\x03job\x18\x01 \x01(\x0b\x32\x10.hitherto.v1.Job\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"b\n\x18PreviewExtractionRequest\x12+\n\ntranscript\x18\x01 \x01(\x0b\x32\x17.hitherto.v1.Transcript\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"\x83\x03\n\x19PreviewExtractionResponse\x12-\n\x10memories_created\x18\x01 \x03(\x0b\x32\x13.hitherto.v1.Memory\x12-\n\x10memories_updated\x18\x02 \x03(\x0b\x32\x13.hitherto.v1.Memory\x12\x32\n\x15memories_contradicted\x18\x03 \x03(\x0b\x32\x13.hitherto.v1.Memory\x12+\n\x0egoals_achieved\x18\x04 \x03(\x0b\x32\x13.hitherto.v1.Memory\x12%\n\x07profile\x18\x05 \x01(\x0b\x32\x14.hitherto.v1.Profile\x12\x31\n\x07summary\x18\x06 \x01(\x0b\x32 .hitherto.v1.ConversationSummary\x12%\n\x08\x65ntities\x18\x07 \x03(\x0b\x32\x13.hitherto.v1.Entity\x12&\n\x06result\x18\x08 \x01(\x0b\x32\x16.hitherto.v1.JobResult\"l\n\x16IngestDocumentsRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12(\n\tdocuments\x18\x02 \x03(\x0b\x32\x15.hitherto.v1.Document\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\t\"\xad\x01\n\x17IngestDocumentsResponse\x12\x1d\n\x03job\x18\x01 \x01(\x0b\x32\x10.hitherto.v1.Job\x12\x11\n\tnew_count\x18\x02 \x01(\x05\x12\x16\n\x0ereplaced_count\x18\x03 \x01(\x05\x12\x17\n\x0funchanged_count\x18\x04 \x01(\x05\x12\x14\n\x0c\x64ocument_ids\x18\x05 \x03(\t\x12\x19\n\x11\x63onsistency_token\x18\x06 \x01(\t\"V\n\x15\x44\x65leteDocumentRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64ocument_id\x18\x02 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x03 \x01(\t\"\xa3\x01\n\x16\x44\x65leteDocumentResponse\x12?\n\x06\x63ounts\x18\x01 \x03(\x0b\x32/.hitherto.v1.DeleteDocumentResponse.CountsEntry\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\":\n\rGetJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"/\n\x0eGetJobResponse\x12\x1d\n\x03job\x18\x01 \x01(\x0b\x32\x10.hitherto.v1.Job\"\xb3\x01\n\x0fListJobsRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x02 \x01(\t\x12%\n\x06states\x18\x03 \x03(\x0e\x32\x15.hitherto.v1.JobState\x12\r\n\x05kinds\x18\x04 \x03(\t\x12\x11\n\tpage_size\x18\x05 \x01(\x05\x12\x12\n\npage_token\x18\x06 \x01(\t\x12\x19\n\x11\x63onsistency_token\x18\x07 \x01(\t\"_\n\x10ListJobsResponse\x12\x1e\n\x04jobs\x18\x01 \x03(\x0b\x32\x10.hitherto.v1.Job\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x12\n\ntotal_size\x18\x03 \x01(\x05\"<\n\x0fWatchJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"1\n\x10WatchJobResponse\x12\x1d\n\x03job\x18\x01 \x01(\x0b\x32\x10.hitherto.v1.Job\"d\n\x0fRetryJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x02 \x01(\t\x12(\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x18.hitherto.v1.RetryFilter\"\xcc\x01\n\x0bRetryFilter\x12%\n\x06states\x18\x01 \x03(\x0e\x32\x15.hitherto.v1.JobState\x12\x0f\n\x07reasons\x18\x02 \x03(\t\x12\x0f\n\x07user_id\x18\x03 \x01(\t\x12\x31\n\rcreated_after\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x32\n\x0e\x63reated_before\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05kinds\x18\x06 \x03(\t\"k\n\x10RetryJobResponse\x12\x1d\n\x03job\x18\x01 \x01(\x0b\x32\x10.hitherto.v1.Job\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\x12\x0f\n\x07retried\x18\x03 \x01(\x05\x12\x0c\n\x04more\x18\x04 \x01(\x08\";\n\x10\x43\x61ncelJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x02 \x01(\t\"M\n\x11\x43\x61ncelJobResponse\x12\x1d\n\x03job\x18\x01 \x01(\x0b\x32\x10.hitherto.v1.Job\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t2\xf9\t\n\x11\x45xtractionService\x12\x7f\n\x11SubmitTranscripts\x12%.hitherto.v1.SubmitTranscriptsRequest\x1a&.hitherto.v1.SubmitTranscriptsResponse\"\x1b\x82\xba\x18\x17\x08\x02\x12\x13transcripts.user_id\x12\x80\x01\n\x11StreamTranscripts\x12%.hitherto.v1.StreamTranscriptsRequest\x1a&.hitherto.v1.StreamTranscriptsResponse\"\x1a\x82\xba\x18\x16\x08\x02\x12\x12transcript.user_id(\x01\x12j\n\x0e\x41ppendMessages\x12\".hitherto.v1.AppendMessagesRequest\x1a#.hitherto.v1.AppendMessagesResponse\"\x0f\x82\xba\x18\x0b\x08\x02\x12\x07user_id\x12m\n\x0f\x45ndConversation\x12#.hitherto.v1.EndConversationRequest\x1a$.hitherto.v1.EndConversationResponse\"\x0f\x82\xba\x18\x0b\x08\x02\x12\x07user_id\x12\x81\x01\n\x11PreviewExtraction\x12%.hitherto.v1.PreviewExtractionRequest\x1a&.hitherto.v1.PreviewExtractionResponse\"\x1d\x90\x02\x01\x82\xba\x18\x16\x08\x02\x12\x12transcript.user_id\x12m\n\x0fIngestDocuments\x12#.hitherto.v1.IngestDocumentsRequest\x1a$.hitherto.v1.IngestDocumentsResponse\"\x0f\x82\xba\x18\x0b\x08\x02\x12\x07user_id\x12j\n\x0e\x44\x65leteDocument\x12\".hitherto.v1.DeleteDocumentRequest\x1a#.hitherto.v1.DeleteDocumentResponse\"\x0f\x82\xba\x18\x0b\x08\x02\x12\x07user_id\x12L\n\x06GetJob\x12\x1a.hitherto.v1.GetJobRequest\x1a\x1b.hitherto.v1.GetJobResponse\"\t\x90\x02\x01\x82\xba\x18\x02\x08\x01\x12]\n\x08ListJobs\x12\x1c.hitherto.v1.ListJobsRequest\x1a\x1d.hitherto.v1.ListJobsResponse\"\x14\x90\x02\x01\x82\xba\x18\r\x08\x01\x12\x07user_id\x18\x01\x12T\n\x08WatchJob\x12\x1c.hitherto.v1.WatchJobRequest\x1a\x1d.hitherto.v1.WatchJobResponse\"\t\x90\x02\x01\x82\xba\x18\x02\x08\x01\x30\x01\x12O\n\x08RetryJob\x12\x1c.hitherto.v1.RetryJobRequest\x1a\x1d.hitherto.v1.RetryJobResponse\"\x06\x82\xba\x18\x02\x08\x02\x12R\n\tCancelJob\x12\x1d.hitherto.v1.CancelJobRequest\x1a\x1e.hitherto.v1.CancelJobResponse\"\x06\x82\xba\x18\x02\x08\x02\x42\x39\n\x0f\x63om.hitherto.v1P\x01Z\x16hitherto/v1;hithertov1\xaa\x02\x0bHitherto.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -66,56 +67,58 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EXTRACTIONSERVICE'].methods_by_name['RetryJob']._serialized_options = b'\202\272\030\002\010\002'
   _globals['_EXTRACTIONSERVICE'].methods_by_name['CancelJob']._loaded_options = None
   _globals['_EXTRACTIONSERVICE'].methods_by_name['CancelJob']._serialized_options = b'\202\272\030\002\010\002'
-  _globals['_SUBMITTRANSCRIPTSREQUEST']._serialized_start=271
-  _globals['_SUBMITTRANSCRIPTSREQUEST']._serialized_end=368
-  _globals['_SUBMITTRANSCRIPTSRESPONSE']._serialized_start=370
-  _globals['_SUBMITTRANSCRIPTSRESPONSE']._serialized_end=456
-  _globals['_STREAMTRANSCRIPTSREQUEST']._serialized_start=458
-  _globals['_STREAMTRANSCRIPTSREQUEST']._serialized_end=554
-  _globals['_STREAMTRANSCRIPTSRESPONSE']._serialized_start=557
-  _globals['_STREAMTRANSCRIPTSRESPONSE']._serialized_end=716
-  _globals['_APPENDMESSAGESREQUEST']._serialized_start=719
-  _globals['_APPENDMESSAGESREQUEST']._serialized_end=849
-  _globals['_APPENDMESSAGESRESPONSE']._serialized_start=852
-  _globals['_APPENDMESSAGESRESPONSE']._serialized_end=981
-  _globals['_ENDCONVERSATIONREQUEST']._serialized_start=983
-  _globals['_ENDCONVERSATIONREQUEST']._serialized_end=1074
-  _globals['_ENDCONVERSATIONRESPONSE']._serialized_start=1076
-  _globals['_ENDCONVERSATIONRESPONSE']._serialized_end=1159
-  _globals['_PREVIEWEXTRACTIONREQUEST']._serialized_start=1161
-  _globals['_PREVIEWEXTRACTIONREQUEST']._serialized_end=1259
-  _globals['_PREVIEWEXTRACTIONRESPONSE']._serialized_start=1262
-  _globals['_PREVIEWEXTRACTIONRESPONSE']._serialized_end=1649
-  _globals['_INGESTDOCUMENTSREQUEST']._serialized_start=1651
-  _globals['_INGESTDOCUMENTSREQUEST']._serialized_end=1759
-  _globals['_INGESTDOCUMENTSRESPONSE']._serialized_start=1762
-  _globals['_INGESTDOCUMENTSRESPONSE']._serialized_end=1935
-  _globals['_DELETEDOCUMENTREQUEST']._serialized_start=1937
-  _globals['_DELETEDOCUMENTREQUEST']._serialized_end=2023
-  _globals['_DELETEDOCUMENTRESPONSE']._serialized_start=2026
-  _globals['_DELETEDOCUMENTRESPONSE']._serialized_end=2189
-  _globals['_DELETEDOCUMENTRESPONSE_COUNTSENTRY']._serialized_start=2144
-  _globals['_DELETEDOCUMENTRESPONSE_COUNTSENTRY']._serialized_end=2189
-  _globals['_GETJOBREQUEST']._serialized_start=2191
-  _globals['_GETJOBREQUEST']._serialized_end=2249
-  _globals['_GETJOBRESPONSE']._serialized_start=2251
-  _globals['_GETJOBRESPONSE']._serialized_end=2298
-  _globals['_LISTJOBSREQUEST']._serialized_start=2301
-  _globals['_LISTJOBSREQUEST']._serialized_end=2480
-  _globals['_LISTJOBSRESPONSE']._serialized_start=2482
-  _globals['_LISTJOBSRESPONSE']._serialized_end=2577
-  _globals['_WATCHJOBREQUEST']._serialized_start=2579
-  _globals['_WATCHJOBREQUEST']._serialized_end=2639
-  _globals['_WATCHJOBRESPONSE']._serialized_start=2641
-  _globals['_WATCHJOBRESPONSE']._serialized_end=2690
-  _globals['_RETRYJOBREQUEST']._serialized_start=2692
-  _globals['_RETRYJOBREQUEST']._serialized_end=2750
-  _globals['_RETRYJOBRESPONSE']._serialized_start=2752
-  _globals['_RETRYJOBRESPONSE']._serialized_end=2828
-  _globals['_CANCELJOBREQUEST']._serialized_start=2830
-  _globals['_CANCELJOBREQUEST']._serialized_end=2889
-  _globals['_CANCELJOBRESPONSE']._serialized_start=2891
-  _globals['_CANCELJOBRESPONSE']._serialized_end=2968
-  _globals['_EXTRACTIONSERVICE']._serialized_start=2971
-  _globals['_EXTRACTIONSERVICE']._serialized_end=4244
+  _globals['_SUBMITTRANSCRIPTSREQUEST']._serialized_start=304
+  _globals['_SUBMITTRANSCRIPTSREQUEST']._serialized_end=401
+  _globals['_SUBMITTRANSCRIPTSRESPONSE']._serialized_start=403
+  _globals['_SUBMITTRANSCRIPTSRESPONSE']._serialized_end=489
+  _globals['_STREAMTRANSCRIPTSREQUEST']._serialized_start=491
+  _globals['_STREAMTRANSCRIPTSREQUEST']._serialized_end=587
+  _globals['_STREAMTRANSCRIPTSRESPONSE']._serialized_start=590
+  _globals['_STREAMTRANSCRIPTSRESPONSE']._serialized_end=749
+  _globals['_APPENDMESSAGESREQUEST']._serialized_start=752
+  _globals['_APPENDMESSAGESREQUEST']._serialized_end=882
+  _globals['_APPENDMESSAGESRESPONSE']._serialized_start=885
+  _globals['_APPENDMESSAGESRESPONSE']._serialized_end=1014
+  _globals['_ENDCONVERSATIONREQUEST']._serialized_start=1016
+  _globals['_ENDCONVERSATIONREQUEST']._serialized_end=1107
+  _globals['_ENDCONVERSATIONRESPONSE']._serialized_start=1109
+  _globals['_ENDCONVERSATIONRESPONSE']._serialized_end=1192
+  _globals['_PREVIEWEXTRACTIONREQUEST']._serialized_start=1194
+  _globals['_PREVIEWEXTRACTIONREQUEST']._serialized_end=1292
+  _globals['_PREVIEWEXTRACTIONRESPONSE']._serialized_start=1295
+  _globals['_PREVIEWEXTRACTIONRESPONSE']._serialized_end=1682
+  _globals['_INGESTDOCUMENTSREQUEST']._serialized_start=1684
+  _globals['_INGESTDOCUMENTSREQUEST']._serialized_end=1792
+  _globals['_INGESTDOCUMENTSRESPONSE']._serialized_start=1795
+  _globals['_INGESTDOCUMENTSRESPONSE']._serialized_end=1968
+  _globals['_DELETEDOCUMENTREQUEST']._serialized_start=1970
+  _globals['_DELETEDOCUMENTREQUEST']._serialized_end=2056
+  _globals['_DELETEDOCUMENTRESPONSE']._serialized_start=2059
+  _globals['_DELETEDOCUMENTRESPONSE']._serialized_end=2222
+  _globals['_DELETEDOCUMENTRESPONSE_COUNTSENTRY']._serialized_start=2177
+  _globals['_DELETEDOCUMENTRESPONSE_COUNTSENTRY']._serialized_end=2222
+  _globals['_GETJOBREQUEST']._serialized_start=2224
+  _globals['_GETJOBREQUEST']._serialized_end=2282
+  _globals['_GETJOBRESPONSE']._serialized_start=2284
+  _globals['_GETJOBRESPONSE']._serialized_end=2331
+  _globals['_LISTJOBSREQUEST']._serialized_start=2334
+  _globals['_LISTJOBSREQUEST']._serialized_end=2513
+  _globals['_LISTJOBSRESPONSE']._serialized_start=2515
+  _globals['_LISTJOBSRESPONSE']._serialized_end=2610
+  _globals['_WATCHJOBREQUEST']._serialized_start=2612
+  _globals['_WATCHJOBREQUEST']._serialized_end=2672
+  _globals['_WATCHJOBRESPONSE']._serialized_start=2674
+  _globals['_WATCHJOBRESPONSE']._serialized_end=2723
+  _globals['_RETRYJOBREQUEST']._serialized_start=2725
+  _globals['_RETRYJOBREQUEST']._serialized_end=2825
+  _globals['_RETRYFILTER']._serialized_start=2828
+  _globals['_RETRYFILTER']._serialized_end=3032
+  _globals['_RETRYJOBRESPONSE']._serialized_start=3034
+  _globals['_RETRYJOBRESPONSE']._serialized_end=3141
+  _globals['_CANCELJOBREQUEST']._serialized_start=3143
+  _globals['_CANCELJOBREQUEST']._serialized_end=3202
+  _globals['_CANCELJOBRESPONSE']._serialized_start=3204
+  _globals['_CANCELJOBRESPONSE']._serialized_end=3281
+  _globals['_EXTRACTIONSERVICE']._serialized_start=3284
+  _globals['_EXTRACTIONSERVICE']._serialized_end=4557
 # @@protoc_insertion_point(module_scope)

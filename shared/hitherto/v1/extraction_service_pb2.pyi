@@ -6,6 +6,7 @@ The extraction service: conversations and documents in, jobs that learn from the
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from hitherto.v1 import conversation_pb2 as _conversation_pb2
 from hitherto.v1 import document_pb2 as _document_pb2
@@ -747,55 +748,123 @@ Global___WatchJobResponse: _TypeAlias = WatchJobResponse  # noqa: Y015
 
 @_typing.final
 class RetryJobRequest(_message.Message):
-    """RetryJobRequest names a job."""
+    """RetryJobRequest names a job, or says which jobs to retry."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     JOB_ID_FIELD_NUMBER: _builtins.int
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
-    """job_id, the job. Required."""
+    """job_id, the job. Required unless `filter` is given; never both."""
     idempotency_key: _builtins.str
     """idempotency_key, optional, at most 128 characters. The same key with the same body returns the first
     outcome again for at least 24 hours; with another body the call fails with `IDEMPOTENCY_KEY_REUSED`.
     """
+    @_builtins.property
+    def filter(self) -> Global___RetryFilter:
+        """filter, which jobs to retry, up to 1,000 a call, the oldest first."""
+
     def __init__(
         self,
         *,
         job_id: _builtins.str = ...,
         idempotency_key: _builtins.str = ...,
+        filter: Global___RetryFilter | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["idempotency_key", b"idempotency_key", "job_id", b"job_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "idempotency_key", b"idempotency_key", "job_id", b"job_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RetryJobRequest: _TypeAlias = RetryJobRequest  # noqa: Y015
 
 @_typing.final
+class RetryFilter(_message.Message):
+    """RetryFilter says which jobs RetryJob queues again. Its fields narrow the choice together; an empty filter
+    means every job of the tenant that is DEAD or waits for its retry.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATES_FIELD_NUMBER: _builtins.int
+    REASONS_FIELD_NUMBER: _builtins.int
+    USER_ID_FIELD_NUMBER: _builtins.int
+    CREATED_AFTER_FIELD_NUMBER: _builtins.int
+    CREATED_BEFORE_FIELD_NUMBER: _builtins.int
+    KINDS_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.str
+    """user_id, only jobs about this user. Unset: of the whole tenant, for credentials that may act for all of it."""
+    @_builtins.property
+    def states(self) -> _containers.RepeatedScalarFieldContainer[_job_pb2.JobState.ValueType]:
+        """states, only jobs in one of these: DEAD, FAILED or CANCELLED. Unset: DEAD and FAILED."""
+
+    @_builtins.property
+    def reasons(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """reasons, only jobs whose `error` begins with one of these names of ErrorReason, such as `MODEL_UNUSABLE`."""
+
+    @_builtins.property
+    def created_after(self) -> _timestamp_pb2.Timestamp:
+        """created_after, only jobs created at this time or later."""
+
+    @_builtins.property
+    def created_before(self) -> _timestamp_pb2.Timestamp:
+        """created_before, only jobs created before this time."""
+
+    @_builtins.property
+    def kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """kinds, only jobs of one of these; see Job.kind."""
+
+    def __init__(
+        self,
+        *,
+        states: _abc.Iterable[_job_pb2.JobState.ValueType] | None = ...,
+        reasons: _abc.Iterable[_builtins.str] | None = ...,
+        user_id: _builtins.str = ...,
+        created_after: _timestamp_pb2.Timestamp | None = ...,
+        created_before: _timestamp_pb2.Timestamp | None = ...,
+        kinds: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_after", b"created_after", "created_before", b"created_before"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_after", b"created_after", "created_before", b"created_before", "kinds", b"kinds", "reasons", b"reasons", "states", b"states", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RetryFilter: _TypeAlias = RetryFilter  # noqa: Y015
+
+@_typing.final
 class RetryJobResponse(_message.Message):
-    """RetryJobResponse is the job."""
+    """RetryJobResponse is the job, or how many there were."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     JOB_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    RETRIED_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
     consistency_token: _builtins.str
     """consistency_token, for a later read that must see this write. Opaque."""
+    retried: _builtins.int
+    """retried, how many jobs were queued again."""
+    more: _builtins.bool
+    """more, true if as many were retried as one call does: there may be further ones."""
     @_builtins.property
     def job(self) -> _job_pb2.Job:
-        """job, queued again."""
+        """job, queued again. Unset if the request had a `filter`."""
 
     def __init__(
         self,
         *,
         job: _job_pb2.Job | None = ...,
         consistency_token: _builtins.str = ...,
+        retried: _builtins.int = ...,
+        more: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "job", b"job"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "job", b"job", "more", b"more", "retried", b"retried"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

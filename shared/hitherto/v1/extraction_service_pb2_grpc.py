@@ -224,10 +224,13 @@ class ExtractionServiceServicer(object):
 
     def RetryJob(self, request, context):
         """RetryJob queues a DEAD or CANCELLED job again, with all its attempts; an extraction reads the same
-        messages again, and what was said later still wins over what they say.
+        messages again, and what was said later still wins over what they say. A FAILED job, which waits for its
+        retry, for a model or for its tenant's budget, goes on at once. With a `filter` it does so for all jobs
+        that match, up to 1,000 a call, and replies how many.
 
-        Fails with NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION (`JOB_STATE_CONFLICT` in any other state,
-        `USER_ERASED`), ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) and RESOURCE_EXHAUSTED (`QUEUE_FULL`).
+        Fails with INVALID_ARGUMENT (`INVALID_FIELD`), PERMISSION_DENIED (`USER_NOT_ALLOWED`: the filter names nobody,
+        or somebody for whom the credential may not act), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION
+        (`JOB_STATE_CONFLICT` in any other state, `USER_ERASED`), ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) and RESOURCE_EXHAUSTED (`QUEUE_FULL`).
         Safe to retry with an idempotency key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from hitherto_client.client import Health
 from hitherto_client.command.exits import OK, UNREACHABLE
 from hitherto_client.command.options import add_command, connect
 from hitherto_client.command.output import Output
@@ -28,6 +29,7 @@ def _run(options: argparse.Namespace, output: Output) -> int:
                         "serving": health.serving,
                         "status": health.status,
                         "latency_ms": round(health.seconds * 1000, 2),
+                        "without": list(health.without),
                     }
                     for health in found
                 ]
@@ -40,7 +42,7 @@ def _run(options: argparse.Namespace, output: Output) -> int:
                 (
                     health.service,
                     health.address,
-                    "serving" if health.serving else f"not serving ({health.status})",
+                    _state(health),
                     f"{health.seconds * 1000:.1f} ms",
                 )
                 for health in found
@@ -53,4 +55,17 @@ def _run(options: argparse.Namespace, output: Output) -> int:
             f"the {health.service} service at {health.address} does not serve: start it with "
             f"`make run`, or name its address with --{health.service}"
         )
+    if any(health.without for health in found):
+        output.note(
+            "jobs that need what does not answer wait for it: `hitherto jobs --state failed` tells "
+            "why, and which settings to check"
+        )
     return UNREACHABLE if down else OK
+
+
+def _state(health: Health) -> str:
+    if not health.serving:
+        return f"not serving ({health.status})"
+    if health.without:
+        return f"serving without {' and '.join(health.without)}"
+    return "serving"

@@ -6,7 +6,8 @@ import argparse
 from typing import Any
 
 from hitherto.v1 import extraction_service_pb2, job_pb2
-from hitherto_client.command.exits import OK
+from hitherto_client.client import HithertoClient
+from hitherto_client.command.exits import OK, UsageError
 from hitherto_client.command.follow import follow
 from hitherto_client.command.job_table import exit_code, show_jobs
 from hitherto_client.command.options import (
@@ -14,12 +15,15 @@ from hitherto_client.command.options import (
     add_enum,
     add_paging,
     connect,
+    moment,
     numbers,
     read_pages,
 )
 from hitherto_client.command.output import Output
 
 _STATES = job_pb2.JobState.DESCRIPTOR
+_MATCHING = ""
+"""What `--retry` without an id stands for."""
 
 
 def register(commands: Any) -> None:
@@ -32,8 +36,30 @@ def register(commands: Any) -> None:
     add_enum(jobs, "--state", _STATES, "states", "only jobs in this state")
     add_paging(jobs)
     change = jobs.add_mutually_exclusive_group()
-    change.add_argument("--retry", metavar="ID", help="queue a dead or cancelled job again")
+    change.add_argument(
+        "--retry",
+        nargs="?",
+        const=_MATCHING,
+        metavar="ID",
+        help="queue a job again that is dead, cancelled or waits; with --all in place of an id, "
+        "all that the other options name, by default those that are dead or wait",
+    )
     change.add_argument("--cancel", metavar="ID", help="give up a job that has not ended")
+
+    jobs.add_argument(
+        "--reason",
+        dest="reasons",
+        action="append",
+        default=[],
+        metavar="REASON",
+        help="with --retry --all, only jobs whose error begins with it; may be given several times",
+    )
+    jobs.add_argument(
+        "--since", type=moment, metavar="TIME", help="with --retry --all, only created from then on"
+    )
+    jobs.add_argument(
+        "--until", type=moment, metavar="TIME", help="with --retry --all, only created before"
+    )
 
 
 def _watch(options: argparse.Namespace, output: Output) -> int:
@@ -52,7 +78,16 @@ def _watch(options: argparse.Namespace, output: Output) -> int:
 
 
 def _jobs(options: argparse.Namespace, output: Output) -> int:
+    matching = options.retry == _MATCHING
+    if matching != (options.all and options.retry is not None):
+        raise UsageError("--retry takes the id of a job, or --all for every one that matches")
+    if not matching and (options.reasons or options.since or options.until):
+        raise UsageError("--reason, --since and --until choose what --retry --all retries")
+    if matching and options.conversation:
+        raise UsageError("--conversation does not go with --retry --all")
     with connect(options) as client:
+        if matching:
+            return _retry_all(client, options, output)
         if options.retry or options.cancel:
             job = (
                 client.retry_job(options.retry)
@@ -80,4 +115,28 @@ def _jobs(options: argparse.Namespace, output: Output) -> int:
         return OK
     show_jobs(output, reply.jobs, totals=False)
     output.more(len(reply.jobs), reply.total_size, reply.next_page_token)
+    return OK
+
+
+def _retry_all(client: HithertoClient, options: argparse.Namespace, output: Output) -> int:
+    states = numbers(_STATES, options.states)
+    # A job that fails again at once matches again: no more are retried than there were.
+    left = client.list_jobs(user_id=options.user, states=states, page_size=1).total_size
+    retried, more = 0, True
+    while more and retried <= left:
+        reply = client.retry_jobs(
+            states=states,
+            reasons=options.reasons,
+            user_id=options.user,
+            created_after=options.since,
+            created_before=options.until,
+        )
+        retried += reply.retried
+        more = reply.more
+    if output.as_json:
+        output.document({"retried": retried})
+    elif retried:
+        output.note(f"{retried} job{'s' if retried > 1 else ''} queued again")
+    else:
+        output.note("there are no such jobs")
     return OK

@@ -120,7 +120,8 @@ class EmbeddingServer:
             max_bytes: Largest reply.
 
         Raises:
-            ModelUnavailable: An outage, a lost connection or the timeout.
+            ModelUnavailable: An outage, a lost connection or the timeout; ModelMisconfigured where
+                the server refuses whatever is sent with these settings.
             RequestRejected: The server says no to the request.
             ModelMisbehaved: The reply is too large, compressed, or not a JSON object.
         """
@@ -145,7 +146,13 @@ class EmbeddingServer:
         except (aiohttp.ClientError, OSError, UnicodeError) as error:
             raise connection_failed(error) from None
         if not _successful(response):
-            raise refusal_or_outage(response.status, response.headers, content, key=self._key)
+            raise refusal_or_outage(
+                response.status,
+                response.headers,
+                content,
+                key=self._key,
+                model_setting="EMBEDDING_MODEL",
+            )
         return json_object(content)
 
     async def close(self) -> None:

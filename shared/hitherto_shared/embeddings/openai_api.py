@@ -166,10 +166,12 @@ class OpenAIEmbedder:
     def _vector(self, value: object) -> Vector:
         numbers = _numbers(value)
         if numbers.shape != (self._dimensions,):
-            raise ModelMisbehaved(
+            error = ModelMisbehaved(
                 f"an embedding has {numbers.size} numbers instead of {self._dimensions}; "
                 "EMBEDDING_DIMENSIONS must be what EMBEDDING_MODEL gives"
             )
+            error.doubtful = True
+            raise error
         # In double precision the square of a finite single cannot overflow.
         norm = float(np.linalg.norm(numbers))
         if not np.isfinite(norm):

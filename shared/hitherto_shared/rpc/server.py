@@ -164,6 +164,11 @@ class Server:
         for name in self._health_names:
             await self.health.set(name, status)
 
+    async def say_of(self, name: str, answers: bool) -> None:
+        """Set the health of something that the process needs; its own stays as it is."""
+        status = health_pb2.HealthCheckResponse
+        await self.health.set(name, status.SERVING if answers else status.NOT_SERVING)
+
     async def stop(self, grace: float) -> None:
         """Take no new calls, let those in flight finish for `grace` seconds."""
         await self.health.enter_graceful_shutdown()

@@ -8,7 +8,7 @@ import gzip
 import pytest
 
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
-from hitherto_shared.model_api import ModelMisbehaved, ModelRefused, ModelUnavailable
+from hitherto_shared.model_api import ModelMisbehaved, ModelMisconfigured, ModelUnavailable
 from tests.integration.embeddings.raw_server import (
     BOUND,
     RawServer,
@@ -78,7 +78,7 @@ async def test_an_error_page_says_enough_also_where_it_is_compressed(
 
     with pytest.raises(ModelUnavailable, match="answered 503") as caught:
         await embedder.embed(["a"])
-    with pytest.raises(ModelRefused, match="OPENAI_API_KEY"):
+    with pytest.raises(ModelMisconfigured, match="OPENAI_API_KEY"):
         await embedder.embed(["a"])
 
     assert caught.value.retry_after == 7
@@ -106,7 +106,7 @@ async def test_a_redirect_is_not_followed(status: int) -> None:
             writer.write(http.head(status, headers))
 
         async with RawServer(elsewhere) as server, embedding(server.url) as embedder:
-            with pytest.raises(ModelRefused, match=f"{status}: check OPENAI_BASE_URL"):
+            with pytest.raises(ModelMisconfigured, match=f"{status}: check OPENAI_BASE_URL"):
                 await embedder.embed(["a"])
 
     assert len(server.requests) == 1

@@ -198,6 +198,8 @@ class FakeExtraction(extraction_service_pb2_grpc.ExtractionServiceServicer):
 
     def RetryJob(self, request: Any, context: Any) -> Any:
         self._recorder.take("RetryJob", request, context)
+        if request.HasField("filter"):
+            return extraction_service_pb2.RetryJobResponse(retried=2)
         return extraction_service_pb2.RetryJobResponse(job=self._find(request.job_id, context))
 
     def CancelJob(self, request: Any, context: Any) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 import grpc
 import pytest
 from google.protobuf import json_format
+from grpc_health.v1 import health_pb2
 
 from hitherto.v1 import (
     extraction_service_pb2,
@@ -189,8 +190,41 @@ class TestJobs:
         assert json.loads(capsys.readouterr().out)["jobs"][0]["id"] == job.id
         assert fakes.calls(method)[0].request.job_id == job.id
 
+    def test_retry_of_all_that_match(
+        self, fakes: Fakes, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        command = "jobs --retry --all --state dead --reason MODEL_UNUSABLE --user ana"
+        assert main([*command.split(), "--since", "2026-09-01"]) == 0
+        asked = fakes.calls("RetryJob")[0].request.filter
+        assert (asked.states, asked.reasons) == ([job_pb2.JOB_STATE_DEAD], ["MODEL_UNUSABLE"])
+        assert (asked.user_id, asked.created_after.ToJsonString()) == (
+            "ana",
+            "2026-09-01T00:00:00Z",
+        )
+        assert "2 jobs queued again" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        "command",
+        ["jobs --retry", "jobs --retry ID --all", "jobs --reason X", "jobs --since 2026-09-01"],
+    )
+    def test_it_is_said_what_retry_wants(self, fakes: Fakes, command: str) -> None:
+        assert main(command.split()) == 2
+        assert not fakes.calls("RetryJob")
+
 
 class TestHealth:
+    def test_what_a_service_does_without(
+        self, fakes: Fakes, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        fakes.writes.health.set("language-model", health_pb2.HealthCheckResponse.NOT_SERVING)
+        assert main(["health"]) == 0
+        out, err = capsys.readouterr()
+        assert "serving without language-model" in out
+        assert "hitherto jobs --state failed" in err
+        assert main(["health", "--json"]) == 0
+        services = {s["service"]: s for s in json.loads(capsys.readouterr().out)["services"]}
+        assert services["extraction"]["without"] == ["language-model"]
+
     def test_both_serve(self, fakes: Fakes, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["health"]) == 0
         assert capsys.readouterr().out.count("serving") == 2

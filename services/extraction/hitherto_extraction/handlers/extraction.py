@@ -17,6 +17,7 @@ from hitherto_extraction.handlers.incoming import (
     read_transcripts,
 )
 from hitherto_extraction.handlers.lessons import lesson_message
+from hitherto_extraction.handlers.retrying import retry_matching
 from hitherto_extraction.intake import Intake
 from hitherto_extraction.job_calls import Accepted, cancel_job
 from hitherto_extraction.pipeline.preview import SECONDS as PREVIEW_SECONDS
@@ -267,9 +268,13 @@ class ExtractionHandlers(DocumentCalls, extraction_service_pb2_grpc.ExtractionSe
                 await news.change()
 
     async def RetryJob(self, request: pb.RetryJobRequest, context: Context) -> pb.RetryJobResponse:
-        """Queue a DEAD or CANCELLED job again."""
+        """Queue a DEAD, CANCELLED or waiting job again, or all that match a filter."""
+        if request.HasField("filter"):
+            response = await retry_matching(self._answering, self._intake, KINDS, request, context)
+            self._signals.wake()
+            return response
         job, token = await self._change(request, context, "RetryJob", self._intake.retry)
-        return pb.RetryJobResponse(job=job_message(job), consistency_token=token)
+        return pb.RetryJobResponse(job=job_message(job), consistency_token=token, retried=1)
 
     async def CancelJob(
         self, request: pb.CancelJobRequest, context: Context

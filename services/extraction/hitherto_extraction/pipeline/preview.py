@@ -47,6 +47,7 @@ from hitherto_shared.identifiers import uuid7
 from hitherto_shared.model_api import (
     ModelError,
     ModelMisbehaved,
+    ModelMisconfigured,
     ModelRefused,
     ModelUnavailable,
 )
@@ -189,18 +190,18 @@ class Preview:
                     reason="DEADLINE_EXCEEDED",
                 ) from None
             logger.info("time is up after %d calls of a preview", len(run.outcomes))
+        except (ModelRefused, ModelMisconfigured) as error:
+            raise WrongState(
+                f"the language model refuses the request: {error}; see the service's settings",
+                reason="MODEL_REFUSED",
+                metadata={"model": self._extraction.model, "status": str(error.status)},
+            ) from error
         except ModelUnavailable as error:
             raise Unavailable(
                 "the language model is out of reach; try again shortly",
                 reason="MODEL_UNAVAILABLE",
                 metadata={"model": self._extraction.model},
                 retry_after=error.retry_after or 5.0,
-            ) from error
-        except ModelRefused as error:
-            raise WrongState(
-                f"the language model refuses the request: {error}; see the service's settings",
-                reason="MODEL_REFUSED",
-                metadata={"model": self._extraction.model, "status": str(error.status)},
             ) from error
         except ModelMisbehaved as error:
             raise WrongState(

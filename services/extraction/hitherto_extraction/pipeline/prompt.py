@@ -23,6 +23,14 @@ _SYSTEM = (_folder / f"{VERSION}.md").read_text("utf-8")
 _SCHEMA: Mapping[str, Any] = json.loads((_folder / f"{VERSION}.json").read_text("utf-8"))
 _LINE_BREAK = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
+HARMLESS = Batch(
+    profile={},
+    summary=None,
+    memories=(),
+    messages=(PromptMessage("m1", "user", "", "Hello.", datetime(2000, 1, 1, tzinfo=UTC)),),
+)
+"""What any working model answers: asked where a refusal may not be about what was asked."""
+
 
 def build_prompt(batch: Batch, *, temperature: float, max_tokens: int) -> Prompt:
     """The prompt for `batch`."""

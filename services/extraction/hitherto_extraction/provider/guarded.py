@@ -1,20 +1,44 @@
-"""The language model and the embedder, each behind a circuit breaker of this process."""
+"""The language model and the embedder, each behind a circuit breaker of this process.
+
+A refusal or a web page in place of an answer may be about the one request, or about whatever this
+installation sends: a status alone does not tell. A harmless request, asked at once, does. If it
+meets the same, the fault is the installation's (`ModelMisconfigured`), and no job is to blame.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from hitherto_extraction.provider.protocol import ChatModel, Completion, Prompt
 from hitherto_shared.circuit_breaker import CircuitBreaker
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch
+from hitherto_shared.model_api import (
+    ModelError,
+    ModelMisconfigured,
+    ModelRefused,
+    ModelUnavailable,
+    Spent,
+)
+
+Asked = TypeVar("Asked")
+
+_HARMLESS_TEXT = "Hello"
 
 
 class GuardedChatModel(ChatModel):
-    """A language model that is not asked while it is known to be out of reach."""
+    """A language model that is not asked while it is known to be out of reach.
 
-    def __init__(self, inner: ChatModel, breaker: CircuitBreaker) -> None:
+    Args:
+        inner: The model.
+        breaker: Stands before it.
+        harmless: What any working model answers, for a refusal that may be about everything.
+    """
+
+    def __init__(self, inner: ChatModel, breaker: CircuitBreaker, harmless: Prompt) -> None:
         self._inner = inner
         self._breaker = breaker
+        self._harmless = harmless
 
     @property
     def extractor(self) -> str:
@@ -30,9 +54,19 @@ class GuardedChatModel(ChatModel):
         """Ask once, unless the model is being left alone.
 
         Raises:
-            ModelError: As the model does; ModelUnavailable also without asking it.
+            ModelError: As the model does; ModelUnavailable also without asking it, and
+                ModelMisconfigured where it refuses a harmless prompt as well.
         """
-        return await self._breaker.call(lambda: self._inner.complete(prompt))
+        return await self._breaker.call(
+            lambda: _told_apart(
+                lambda: self._inner.complete(prompt),
+                self._try_harmless,
+                "check OPENAI_BASE_URL and MEMORY_EXTRACTION_MODEL",
+            )
+        )
+
+    async def _try_harmless(self) -> Sequence[Spent]:
+        return [await self._inner.complete(self._harmless)]
 
     async def close(self) -> None:
         """Release connections."""
@@ -70,10 +104,60 @@ class GuardedEmbedder(Embedder):
         """Embed, unless the embedder is being left alone.
 
         Raises:
-            ModelError: As the embedder does; ModelUnavailable also without asking it.
+            ModelError: As the embedder does; ModelUnavailable also without asking it, and
+                ModelMisconfigured where it fails with a harmless text as well.
         """
-        return await self._breaker.call(lambda: self._inner.embed(texts, timeout=timeout))
+        return await self._breaker.call(
+            lambda: _told_apart(
+                lambda: self._inner.embed(texts, timeout=timeout),
+                lambda: self._try_harmless(timeout),
+                "check OPENAI_BASE_URL, EMBEDDING_MODEL and EMBEDDING_DIMENSIONS",
+            )
+        )
+
+    async def _try_harmless(self, timeout: float | None) -> Sequence[Spent]:
+        await self._inner.embed([_HARMLESS_TEXT], timeout=timeout)
+        return ()
 
     async def close(self) -> None:
         """Release connections and threads."""
         await self._inner.close()
+
+
+async def _told_apart(
+    ask: Callable[[], Awaitable[Asked]],
+    try_harmless: Callable[[], Awaitable[Sequence[Spent]]],
+    advice: str,
+) -> Asked:
+    """The answer of `ask`; where an error is doubtful, it is found out whose fault it is.
+
+    Raises:
+        ModelMisconfigured: The harmless request met a doubtful error too.
+        ModelUnavailable: The model went out of reach meanwhile.
+        ModelError: As `ask` raises it: the harmless request was answered.
+    """
+    try:
+        return await ask()
+    except ModelError as error:
+        if not error.doubtful:
+            raise
+        doubt = error
+    try:
+        spent = await try_harmless()
+    except ModelUnavailable as error:
+        error.spent = [*doubt.spent, *error.spent]
+        raise
+    except ModelError as error:
+        doubt.spent = [*doubt.spent, *error.spent]
+        if not error.doubtful:
+            raise doubt from None
+        text = str(doubt)
+        found = ModelMisconfigured(
+            (text if ": check" in text else f"{text}: {advice}")
+            + "; a harmless request failed too",
+            status=doubt.status if isinstance(doubt, ModelRefused) else 0,
+        )
+        found.spent = doubt.spent
+        raise found from None
+    doubt.spent = [*doubt.spent, *spent]
+    raise doubt

@@ -168,8 +168,11 @@ class OpenAIChatModel(ChatModel):
 
 def _too_long(refusal: RequestRejected) -> bool:
     """Whether the request was refused for its length, in the words of servers seen in practice."""
-    return refusal.status in (400, 413, 422) and refusal.names(
-        "context_length_exceeded", "maximum context length", "exceed_context_size"
+    return refusal.status == 413 or (
+        refusal.status in (400, 422)
+        and refusal.names(
+            "context_length_exceeded", "maximum context length", "exceed_context_size"
+        )
     )
 
 

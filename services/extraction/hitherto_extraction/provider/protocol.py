@@ -100,7 +100,8 @@ class ChatModel(Protocol):
         """Ask once.
 
         Raises:
-            ModelUnavailable: An outage; the job waits and keeps its attempt.
+            ModelUnavailable: An outage, or settings with which no request passes
+                (`ModelMisconfigured`); the job waits and keeps its attempt.
             ModelRefused: The server says no to the request itself.
             ModelMisbehaved: The body is not a chat completion.
         """

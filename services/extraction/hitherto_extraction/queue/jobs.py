@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from hitherto_extraction.queue.rows import job_of
@@ -79,9 +80,35 @@ _RETRY = """
 UPDATE jobs
 SET state = 'queued', attempt = 0, run_after = clock_timestamp(), finished_at = NULL,
     error = '', error_reason = '', outage_since = NULL
-WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s AND state IN ('dead', 'cancelled')
-  AND (range_to IS NOT NULL OR conversation_id IS NULL)
+WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s
+  AND (state = 'failed'
+       OR state IN ('dead', 'cancelled') AND (range_to IS NOT NULL OR conversation_id IS NULL))
 RETURNING job_id
+"""
+
+# Rows that another call or a worker holds are left to it.
+_RETRY_ALL = """
+WITH chosen AS (
+    SELECT job_id
+    FROM jobs
+    WHERE tenant_id = %(tenant_id)s
+      AND state = ANY(%(states)s)
+      AND (state = 'failed' OR range_to IS NOT NULL OR conversation_id IS NULL)
+      AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
+      AND (%(reasons)s::text[] IS NULL OR error_reason = ANY(%(reasons)s))
+      AND (%(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s))
+      AND (%(since)s::timestamptz IS NULL OR created_at >= %(since)s)
+      AND (%(until)s::timestamptz IS NULL OR created_at < %(until)s)
+    ORDER BY sequence_no
+    LIMIT %(limit)s
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE jobs
+SET state = 'queued', attempt = 0, run_after = clock_timestamp(), finished_at = NULL,
+    error = '', error_reason = '', outage_since = NULL
+FROM chosen
+WHERE jobs.tenant_id = %(tenant_id)s AND jobs.job_id = chosen.job_id
+RETURNING jobs.user_id, jobs.job_id
 """
 
 # A running job is cancelled by taking its claim away: whatever its worker still tries to commit
@@ -115,6 +142,18 @@ class JobFilter:
     conversation_id: str | None = None
     states: Sequence[str] | None = None
     kinds: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetryFilter:
+    """Which jobs to retry: in one of these states, and as the rest says; None means any."""
+
+    states: Sequence[str]
+    user_id: str | None = None
+    reasons: Sequence[str] | None = None
+    kinds: Sequence[str] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
 
 
 async def find_covering(
@@ -203,23 +242,48 @@ async def own_range(
 async def retry_job(
     connection: Connection, tenant_id: str, job_id: UUID, *, only_user: str | None = None
 ) -> Job:
-    """Queue a DEAD or CANCELLED job again with its attempts restored.
+    """Queue a DEAD, CANCELLED or waiting job again with its attempts restored.
 
     Raises:
         NotFound: There is no such job.
-        WrongState: It is still at work, it succeeded, or it never took any messages.
+        WrongState: It has its turn yet, runs, succeeded, or never took any messages.
     """
     job = await get_job(connection, tenant_id, job_id, only_user=only_user)
     cursor = await connection.execute(_RETRY, {"tenant_id": tenant_id, "job_id": job_id})
     if cursor.rowcount == 0:
         raise WrongState(
-            f"only a DEAD or CANCELLED job that owns messages can be retried; this one is "
-            f"{job.state.upper()}",
+            "only a FAILED job, or a DEAD or CANCELLED one that owns messages, can be retried; "
+            f"this one is {job.state.upper()}",
             reason="JOB_STATE_CONFLICT",
             metadata={"job_id": str(job_id), "state": job.state.upper()},
         )
     await announce(connection, "queued")
     return await get_job(connection, tenant_id, job_id)
+
+
+async def retry_jobs(
+    connection: Connection, tenant_id: str, wanted: RetryFilter, *, limit: int
+) -> dict[str | None, list[str]]:
+    """Queue the oldest jobs that match again, as `retry_job` does; their ids by user."""
+    cursor = await connection.execute(
+        _RETRY_ALL,
+        {
+            "tenant_id": tenant_id,
+            "user_id": wanted.user_id,
+            "states": list(wanted.states),
+            "reasons": list(wanted.reasons) if wanted.reasons else None,
+            "kinds": list(wanted.kinds) if wanted.kinds else None,
+            "since": wanted.since,
+            "until": wanted.until,
+            "limit": limit,
+        },
+    )
+    found: dict[str | None, list[str]] = {}
+    for user_id, job_id in await cursor.fetchall():
+        found.setdefault(user_id, []).append(str(job_id))
+    if found:
+        await announce(connection, "queued")
+    return found
 
 
 async def cancel_job(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_extraction.pipeline.account import Account, UnusableReplies
+from hitherto_extraction.pipeline.prompt import HARMLESS, build_prompt
 from hitherto_extraction.prices import Prices, load_prices
 from hitherto_extraction.provider.guarded import GuardedChatModel, GuardedEmbedder
 from hitherto_extraction.provider.offline import LIMITS, OfflineExtractor
@@ -16,6 +18,7 @@ from hitherto_extraction.provider.openai_chat import OpenAIChatModel
 from hitherto_extraction.provider.protocol import ChatModel
 from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_extraction.queue.signals import JobSignals
+from hitherto_extraction.recovery import EMBEDDER, LANGUAGE_MODEL
 from hitherto_extraction.reembedding.begin import move_to_configured
 from hitherto_extraction.wiring.databases import Audit, Databases, open_audit, open_databases
 from hitherto_shared.circuit_breaker import CircuitBreaker
@@ -52,6 +55,7 @@ class Base:
         money: What work may cost.
         signals: Tells of jobs as they change.
         limit: How many jobs may wait.
+        breakers: What stands before the models, by the names of `recovery`.
     """
 
     settings: ExtractionSettings
@@ -65,6 +69,7 @@ class Base:
     money: Money
     signals: JobSignals
     limit: QueueLimit
+    breakers: Mapping[str, CircuitBreaker]
 
     def dedupe_threshold(self) -> float:
         """Cosine above which two memories may be one statement, of the model in force."""
@@ -77,7 +82,11 @@ async def open_base(stack: AsyncExitStack, settings: ExtractionSettings, conninf
     Raises:
         ValueError: The installation has another hash key than the settings name.
     """
-    chat = _chat(settings)
+    breakers = {
+        name: CircuitBreaker(f"the {what}", first_seconds=settings.job_backoff_seconds)
+        for name, what in ((LANGUAGE_MODEL, "language model"), (EMBEDDER, "embedder"))
+    }
+    chat = _chat(settings, breakers[LANGUAGE_MODEL])
     stack.push_async_callback(chat.close)
     embedders = embedders_for(settings)
     stack.push_async_callback(embedders.close)
@@ -101,10 +110,7 @@ async def open_base(stack: AsyncExitStack, settings: ExtractionSettings, conninf
         databases,
         chat,
         embedders,
-        GuardedEmbedder(
-            in_force,
-            CircuitBreaker("the embedder", first_seconds=settings.job_backoff_seconds),
-        ),
+        GuardedEmbedder(in_force, breakers[EMBEDDER]),
         secret,
         audit,
         keys,
@@ -115,10 +121,11 @@ async def open_base(stack: AsyncExitStack, settings: ExtractionSettings, conninf
         ),
         JobSignals(databases.maintenance.conninfo),
         QueueLimit(settings.queue_limit),
+        breakers,
     )
 
 
-def _chat(settings: ExtractionSettings) -> ChatModel:
+def _chat(settings: ExtractionSettings, breaker: CircuitBreaker) -> ChatModel:
     """The language model, or the offline rules, which say so."""
     if settings.chosen_extractor == "offline":
         logger.warning("no language model is configured; the offline rules extract: %s", LIMITS)
@@ -130,5 +137,10 @@ def _chat(settings: ExtractionSettings) -> ChatModel:
             api_key=settings.api_key,
             timeout=settings.model_timeout_seconds,
         ),
-        CircuitBreaker("the language model", first_seconds=settings.job_backoff_seconds),
+        breaker,
+        build_prompt(
+            HARMLESS,
+            temperature=settings.extraction_temperature,
+            max_tokens=settings.extraction_max_tokens,
+        ),
     )

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_extraction.handlers.services import servicers
+from hitherto_extraction.recovery import Recovery
 from hitherto_extraction.wiring.base import open_base
 from hitherto_extraction.wiring.calls import build_handlers
 from hitherto_extraction.wiring.work import build_work
@@ -45,6 +46,9 @@ async def running(
         )
         stack.push_async_callback(base.signals.stop)
         await base.signals.start()
+        recovery = Recovery(base.databases.maintenance, base.breakers, server.say_of)
+        stack.push_async_callback(recovery.stop)
+        await recovery.start()
         await work.worker.start()
         work.scheduler.start()
         await server.start()

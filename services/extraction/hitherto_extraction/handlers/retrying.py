@@ -1,0 +1,112 @@
+"""RetryJob with a filter: who may mean whom, and which jobs are meant."""
+
+from __future__ import annotations
+
+from hitherto.v1 import extraction_service_pb2 as pb
+from hitherto_extraction.handlers.answering import CALL_SECONDS, Answering
+from hitherto_extraction.intake import Intake
+from hitherto_extraction.queue.jobs import RetryFilter
+from hitherto_shared.auth.departments import departments_of
+from hitherto_shared.auth.principal import Principal, user_not_allowed
+from hitherto_shared.convert import JOB_STATE
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.rpc.call import Context, current_call, seconds_left
+from hitherto_shared.validation import Checks
+
+_STATES = ("dead", "failed", "cancelled")
+_UNLESS_SAID = ("dead", "failed")
+_MAX_REASONS = 50
+_MAX_REASON_CHARS = 64
+_USER_FIELD = "filter.user_id"
+
+
+async def retry_matching(
+    answering: Answering,
+    intake: Intake,
+    kinds: tuple[str, ...],
+    request: pb.RetryJobRequest,
+    context: Context,
+) -> pb.RetryJobResponse:
+    """Queue again what the filter of a request means.
+
+    Args:
+        answering: What all handlers answer with.
+        intake: What changes jobs.
+        kinds: The kinds of jobs there are.
+        request: One with a filter.
+        context: Of the call.
+
+    Raises:
+        InvalidRequest: The filter is bad, or the request names a job as well.
+        NotPermitted: The caller may not act for whom the filter means.
+    """
+    checks = Checks()
+    if request.job_id:
+        checks.add("job_id", "must be unset where `filter` says which jobs to retry")
+    principal = current_call().principal
+    wanted = _read(checks, request.filter, kinds, principal)
+    key = checks.idempotency_key(request.idempotency_key)
+    checks.done()
+    await _check_reach(answering, principal, wanted, context)
+    retried = await intake.retry_all(
+        principal.tenant_id,
+        answering.identity("RetryJob", key, request),
+        wanted,
+        timeout=seconds_left(context, CALL_SECONDS),
+    )
+    return pb.RetryJobResponse(
+        retried=retried.count,
+        more=retried.more,
+        consistency_token=answering.token(retried.position),
+    )
+
+
+def _read(
+    checks: Checks, given: pb.RetryFilter, kinds: tuple[str, ...], principal: Principal
+) -> RetryFilter:
+    states = checks.all_of("filter.states", given.states, JOB_STATE)
+    if other := sorted({state for state in states if state not in _STATES}):
+        checks.add(
+            "filter.states",
+            f"only DEAD, FAILED and CANCELLED jobs can be retried, not {', '.join(other).upper()}",
+        )
+    user_id = checks.identifier(_USER_FIELD, given.user_id, required=False)
+    return RetryFilter(
+        states or _UNLESS_SAID,
+        user_id=user_id or principal.user_id,
+        reasons=checks.texts(
+            "filter.reasons",
+            given.reasons,
+            maximum=_MAX_REASONS,
+            max_chars=_MAX_REASON_CHARS,
+        )
+        or None,
+        kinds=checks.all_known("filter.kinds", given.kinds, kinds) or None,
+        since=checks.moment("filter.created_after", given, "created_after"),
+        until=checks.moment("filter.created_before", given, "created_before"),
+    )
+
+
+async def _check_reach(
+    answering: Answering, principal: Principal, wanted: RetryFilter, context: Context
+) -> None:
+    """Refuse a caller who is bound to some users unless the filter names one of them.
+
+    Raises:
+        NotPermitted: It names nobody, or somebody else.
+    """
+    if principal.unbound:
+        return
+    user_id = wanted.user_id
+    if user_id is None:
+        raise user_not_allowed(
+            "this credential is bound to some users: name one of them", _USER_FIELD
+        )
+    principal.scope(user_id)
+
+    async def look(connection: Connection) -> str:
+        found = await departments_of(connection, principal.tenant_id, [user_id])
+        return found.get(user_id, "")
+
+    department = "" if principal.reaches(user_id, "") else await answering.read(look, context)
+    principal.check_reaches(user_id, department)

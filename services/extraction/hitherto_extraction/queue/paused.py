@@ -1,0 +1,63 @@
+"""Jobs that wait for something outside of them: how they go on as soon as it is there again.
+
+Across users and tenants, on a connection of the role hitherto_maintenance. A job that goes on
+before its time only looks again: if what it waits for is still missing, it waits as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from hitherto_extraction.queue.jobs import announce
+from hitherto_shared.database.pool import Connection
+
+OF_A_MODEL: Sequence[str] = ("MODEL_UNAVAILABLE", "MODEL_MISCONFIGURED")
+"""Reasons of jobs that wait for a model."""
+OF_THE_SETTINGS: Sequence[str] = (*OF_A_MODEL, "BUDGET_EXHAUSTED")
+"""Reasons that other settings may have removed by the time the service starts."""
+
+# The one that was looked at longest ago, so that no single job is the probe again and again.
+_WAKE_ONE = """
+UPDATE jobs SET run_after = clock_timestamp()
+WHERE job_id = (
+    SELECT job_id FROM jobs
+    WHERE state = 'failed' AND error_reason = ANY(%(reasons)s) AND kind = ANY(%(kinds)s)
+      AND run_after > clock_timestamp()
+    ORDER BY run_after
+    LIMIT 1
+    FOR UPDATE SKIP LOCKED)
+"""
+
+_WAKE_ALL = """
+UPDATE jobs SET run_after = clock_timestamp()
+WHERE state = 'failed' AND error_reason = ANY(%(reasons)s)
+  AND (%(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s))
+  AND run_after > clock_timestamp()
+"""
+
+
+async def wake_one(
+    connection: Connection, *, reasons: Collection[str], kinds: Collection[str]
+) -> int:
+    """Let one job of these kinds, that waits for one of these reasons, look again; 0 or 1."""
+    return await _wake(connection, _WAKE_ONE, reasons, kinds)
+
+
+async def wake_all(
+    connection: Connection, *, reasons: Collection[str], kinds: Collection[str] | None = None
+) -> int:
+    """Let all jobs of these kinds, or of any, that wait for these reasons go on; how many."""
+    return await _wake(connection, _WAKE_ALL, reasons, kinds)
+
+
+async def _wake(
+    connection: Connection, statement: str, reasons: Collection[str], kinds: Collection[str] | None
+) -> int:
+    async with connection.transaction():
+        cursor = await connection.execute(
+            statement.encode(),
+            {"reasons": list(reasons), "kinds": None if kinds is None else list(kinds)},
+        )
+        if cursor.rowcount:
+            await announce(connection, "queued")
+        return cursor.rowcount

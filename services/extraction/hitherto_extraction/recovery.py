@@ -1,0 +1,118 @@
+"""Gets work going again once a model that was out of reach, or refused everything, answers.
+
+While a model is left alone, one waiting job at a time goes ahead as a probe, whenever the circuit
+breaker lets one through. When the breaker closes, all that wait for the model go on at once. Jobs
+that waited when the service stopped go on when it starts: it may have other settings by now, a new
+key or a higher budget.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+
+from hitherto_extraction.queue import paused
+from hitherto_shared.circuit_breaker import CircuitBreaker
+from hitherto_shared.database import faults
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.errors import HithertoError
+
+logger = logging.getLogger("hitherto.recovery")
+
+LANGUAGE_MODEL = "language-model"
+EMBEDDER = "embedder"
+"""Under these names the health service tells whether each of the two answers."""
+
+NEEDED_BY: Mapping[str, Sequence[str]] = {
+    LANGUAGE_MODEL: ("memory-extraction", "consolidation"),
+    # Other jobs do without vectors, which are made up for.
+    EMBEDDER: ("reembedding",),
+}
+"""The kinds of jobs that wait for a model."""
+
+_SECONDS = 10.0
+_LOOK_SECONDS = 1.0
+"""How soon after a probe was let through its outcome is looked for."""
+
+
+Say = Callable[[str, bool], Awaitable[None]]
+"""Tells the health of what is named: whether it answers."""
+
+
+class Recovery:
+    """Watches the breakers of this process. The database's role is hitherto_maintenance."""
+
+    def __init__(
+        self, database: Database, breakers: Mapping[str, CircuitBreaker], say: Say
+    ) -> None:
+        """Watch `breakers`, by the names above."""
+        self._database = database
+        self._breakers = breakers
+        self._say = say
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Let go on what waited for other settings, and begin to watch."""
+        await self._wake(
+            "jobs that waited for a model or a budget look again",
+            lambda connection: paused.wake_all(connection, reasons=paused.OF_THE_SETTINGS),
+        )
+        for name, breaker in self._breakers.items():
+            await self._say(name, True)
+            watch = self._watch(name, breaker)
+            self._tasks.append(asyncio.create_task(watch, name=f"recovery-{name}"))
+
+    async def stop(self) -> None:
+        """Watch no longer."""
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+        self._tasks = []
+
+    async def _watch(self, name: str, breaker: CircuitBreaker) -> None:
+        while True:
+            await breaker.changed()
+            if not breaker.is_open():
+                continue
+            await self._say(name, False)
+            while breaker.is_open():
+                await self._until_probe(breaker)
+                if breaker.is_open():
+                    await self._wake(
+                        "a job goes ahead to see whether the model answers",
+                        lambda connection: paused.wake_one(
+                            connection, reasons=paused.OF_A_MODEL, kinds=NEEDED_BY[name]
+                        ),
+                    )
+                    await self._change(breaker, _LOOK_SECONDS)
+            await self._say(name, True)
+            await self._wake(
+                "the model answers, and what waited for it goes on",
+                lambda connection: paused.wake_all(
+                    connection, reasons=paused.OF_A_MODEL, kinds=NEEDED_BY[name]
+                ),
+            )
+
+    async def _until_probe(self, breaker: CircuitBreaker) -> None:
+        """Until a probe may ask, or the breaker closes before that."""
+        while breaker.is_open() and (left := breaker.seconds_left) > 0:
+            await self._change(breaker, left)
+
+    async def _change(self, breaker: CircuitBreaker, timeout: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await breaker.changed()
+
+    async def _wake(self, what: str, wake: Callable[[Connection], Awaitable[int]]) -> None:
+        try:
+            if count := await self._database.run(wake, timeout=_SECONDS):
+                logger.info("%s: %d", what, count)
+        except Exception as error:
+            # They go on by themselves when their time comes.
+            if not isinstance(error, HithertoError) and faults.translate(error) is None:
+                raise
+            logger.warning("waiting jobs could not be woken: %s", type(error).__name__)
