@@ -106,8 +106,8 @@ class PrivacyServiceServicer(object):
         one is not complete. All of it is one moment. Vectors, hashes of secrets and keys are left out. Of an erased
         user there is the manifest alone. What is encrypted comes in clear; a line of which something can be opened by
         nobody any more has `"lost": true` beside its row. It takes at most an hour. Fails with FAILED_PRECONDITION
-        (`ENCRYPTION_NOT_CONFIGURED`) before its first line if there is no key to open it with. Safe to retry from
-        the start.
+        (`ENCRYPTION_NOT_CONFIGURED`) before its first line if there is no key to open it with, and with
+        DEADLINE_EXCEEDED when the database answers nothing for ten seconds. Safe to retry from the start.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

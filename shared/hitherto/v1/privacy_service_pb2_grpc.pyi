@@ -50,8 +50,8 @@ class PrivacyServiceStub:
     one is not complete. All of it is one moment. Vectors, hashes of secrets and keys are left out. Of an erased
     user there is the manifest alone. What is encrypted comes in clear; a line of which something can be opened by
     nobody any more has `"lost": true` beside its row. It takes at most an hour. Fails with FAILED_PRECONDITION
-    (`ENCRYPTION_NOT_CONFIGURED`) before its first line if there is no key to open it with. Safe to retry from
-    the start.
+    (`ENCRYPTION_NOT_CONFIGURED`) before its first line if there is no key to open it with, and with
+    DEADLINE_EXCEEDED when the database answers nothing for ten seconds. Safe to retry from the start.
     """
     EraseUser: _grpc.UnaryUnaryMultiCallable[_privacy_service_pb2.EraseUserRequest, _privacy_service_pb2.EraseUserResponse]
     """EraseUser removes everything that is held about a user, for good, and returns a signed receipt. When it
@@ -112,8 +112,8 @@ class PrivacyServiceAsyncStub(PrivacyServiceStub):
     one is not complete. All of it is one moment. Vectors, hashes of secrets and keys are left out. Of an erased
     user there is the manifest alone. What is encrypted comes in clear; a line of which something can be opened by
     nobody any more has `"lost": true` beside its row. It takes at most an hour. Fails with FAILED_PRECONDITION
-    (`ENCRYPTION_NOT_CONFIGURED`) before its first line if there is no key to open it with. Safe to retry from
-    the start.
+    (`ENCRYPTION_NOT_CONFIGURED`) before its first line if there is no key to open it with, and with
+    DEADLINE_EXCEEDED when the database answers nothing for ten seconds. Safe to retry from the start.
     """
     EraseUser: _aio.UnaryUnaryMultiCallable[_privacy_service_pb2.EraseUserRequest, _privacy_service_pb2.EraseUserResponse]  # type: ignore[assignment]
     """EraseUser removes everything that is held about a user, for good, and returns a signed receipt. When it
@@ -183,8 +183,8 @@ class PrivacyServiceServicer(metaclass=_abc_1.ABCMeta):
         one is not complete. All of it is one moment. Vectors, hashes of secrets and keys are left out. Of an erased
         user there is the manifest alone. What is encrypted comes in clear; a line of which something can be opened by
         nobody any more has `"lost": true` beside its row. It takes at most an hour. Fails with FAILED_PRECONDITION
-        (`ENCRYPTION_NOT_CONFIGURED`) before its first line if there is no key to open it with. Safe to retry from
-        the start.
+        (`ENCRYPTION_NOT_CONFIGURED`) before its first line if there is no key to open it with, and with
+        DEADLINE_EXCEEDED when the database answers nothing for ten seconds. Safe to retry from the start.
         """
 
     @_abc_1.abstractmethod

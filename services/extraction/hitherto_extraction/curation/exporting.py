@@ -45,6 +45,8 @@ PATIENCE_SECONDS = 30.0
 TURN_SECONDS = 3.0
 """How long an export waits for another one of the same user, which may be ending."""
 _FENCE_SECONDS = 5.0
+_SILENCE_SECONDS = 10.0
+"""How long nothing may come from the database. It may be frozen, and then bounds nothing itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ class Exporting:
 
         Raises:
             Exhausted: Another export of this user goes on here.
-            TooLate: A piece was not taken in time.
+            TooLate: A piece was not taken in time, or the database gave none.
             WrongState: The user was erased after the export began.
             KeyUnavailable: Something is sealed, and an administrator can make that it opens.
             KeyServiceUnavailable: Something is sealed, and cannot be opened at the moment.
@@ -147,7 +149,16 @@ class Exporting:
         taking = asyncio.ensure_future(going.ready.get())
         try:
             while True:
-                await asyncio.wait({taking, reading}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(
+                    {taking, reading},
+                    timeout=_SILENCE_SECONDS,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                if not (taking.done() or reading.done()):
+                    raise TooLate(
+                        "the database did not answer in time; call ExportUser again from the start",
+                        reason="DEADLINE_EXCEEDED",
+                    )
                 if not taking.done() and going.ready.empty():
                     # It ended without a manifest: the reason is its own.
                     await reading

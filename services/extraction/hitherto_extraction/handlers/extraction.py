@@ -252,7 +252,7 @@ class ExtractionHandlers(DocumentCalls, extraction_service_pb2_grpc.ExtractionSe
         with self._signals.watching(str(job_id)) as news:
             while True:
                 job, response = await self._answering.database.run(
-                    look, timeout=CALL_SECONDS, repeatable=True
+                    look, timeout=seconds_left(context, CALL_SECONDS), repeatable=True
                 )
                 if job != last:
                     yield response

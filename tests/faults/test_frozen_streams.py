@@ -1,0 +1,146 @@
+"""Every stream of the contract ends by itself and in time while Postgres is frozen (row 16)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+
+from hitherto.v1 import (
+    extraction_service_pb2,
+    extraction_service_pb2_grpc,
+    memory_service_pb2,
+    memory_service_pb2_grpc,
+    privacy_service_pb2,
+    privacy_service_pb2_grpc,
+)
+from tests.e2e.methods import OFFERED
+from tests.e2e.requests import message, transcript
+from tests.faults.processes import CHANNEL_OPTIONS, Processes, eventually
+from tests.scripted_model import ScriptedModel
+
+BOUND_SECONDS = 30.0
+"""What the service promises is less; a busy machine takes its time."""
+ENDS = {grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE}
+MESSAGES = 60
+
+
+class Streams:
+    """Every stream there is, begun before Postgres is frozen and again while it is."""
+
+    def __init__(self, channel: grpc.aio.Channel, job_id: str) -> None:
+        self._extraction: Any = extraction_service_pb2_grpc.ExtractionServiceStub(channel)
+        self._memory: Any = memory_service_pb2_grpc.MemoryServiceStub(channel)
+        self._privacy: Any = privacy_service_pb2_grpc.PrivacyServiceStub(channel)
+        self._job_id = job_id
+        self.frozen = asyncio.Event()
+        self.begun: set[str] = set()
+
+    async def watch(self, name: str) -> None:
+        """WatchJob of a job that does not end."""
+        asked = extraction_service_pb2.WatchJobRequest(job_id=self._job_id)
+        async for _ in self._extraction.WatchJob(asked):
+            self.begun.add(name)
+
+    async def export(self, name: str) -> None:
+        """ExportUser, read on only once Postgres is frozen."""
+        # One export of a user goes on at a time.
+        user = "large" if name == "ExportUser" else "ana"
+        asked = privacy_service_pb2.ExportUserRequest(user_id=user)
+        async for _ in self._privacy.ExportUser(asked):
+            self.begun.add(name)
+            await self.frozen.wait()
+
+    async def transcripts(self, name: str) -> None:
+        """StreamTranscripts: one before, one once Postgres is frozen."""
+
+        async def items() -> AsyncIterator[Any]:
+            yield extraction_service_pb2.StreamTranscriptsRequest(transcript=transcript())
+            self.begun.add(name)
+            await self.frozen.wait()
+            yield extraction_service_pb2.StreamTranscriptsRequest(transcript=transcript())
+
+        await self._extraction.StreamTranscripts(items())
+
+    async def memories(self, name: str) -> None:
+        """StreamMemories, likewise."""
+        item = memory_service_pb2.SaveMemoryRequest(user_id="ana", content="Likes tea.")
+
+        async def items() -> AsyncIterator[Any]:
+            yield memory_service_pb2.StreamMemoriesRequest(item=item)
+            self.begun.add(name)
+            await self.frozen.wait()
+            yield memory_service_pb2.StreamMemoriesRequest(item=item)
+
+        await self._memory.StreamMemories(items())
+
+    @property
+    def all(self) -> dict[str, Any]:
+        """By name of the method."""
+        return {
+            "WatchJob": self.watch,
+            "ExportUser": self.export,
+            "StreamTranscripts": self.transcripts,
+            "StreamMemories": self.memories,
+        }
+
+
+async def ending(stream: Any) -> grpc.StatusCode:
+    """How a stream ends."""
+    try:
+        await stream
+    except grpc.aio.AioRpcError as error:
+        return error.code()
+    return grpc.StatusCode.OK
+
+
+async def test_every_stream_ends_while_postgres_is_frozen(
+    private: Processes, model: ScriptedModel
+) -> None:
+    extraction = await private.start("extraction")
+    async with grpc.aio.insecure_channel(extraction.address, options=CHANNEL_OPTIONS) as channel:
+        submit: Any = extraction_service_pb2_grpc.ExtractionServiceStub(channel).SubmitTranscripts
+        model.delay = 3_600.0
+        accepted = await submit(
+            extraction_service_pb2.SubmitTranscriptsRequest(
+                transcripts=[
+                    transcript(
+                        *(message("word " * 10_000) for _ in range(MESSAGES)),
+                        user="large",
+                    )
+                ]
+            )
+        )
+        streams = Streams(channel, accepted.jobs[0].id)
+        offered = {
+            method.name.partition("/")[2]
+            for method in OFFERED
+            if method.client_streaming or method.server_streaming
+        }
+        assert set(streams.all) == offered
+        going = {
+            name: asyncio.create_task(ending(stream(name))) for name, stream in streams.all.items()
+        }
+        await eventually(lambda: streams.begun == offered, "all streams to begin")
+        private.freeze()
+        try:
+            streams.frozen.set()
+            going |= {
+                f"{name}, begun later": asyncio.create_task(ending(stream(f"{name} later")))
+                for name, stream in streams.all.items()
+            }
+            await asyncio.wait(going.values(), timeout=BOUND_SECONDS)
+            ended = {name: task.result() if task.done() else None for name, task in going.items()}
+        finally:
+            private.thaw()
+        assert set(ended.values()) <= ENDS, ended
+        again = Streams(channel, accepted.jobs[0].id)
+        again.frozen.set()
+
+        async def exported() -> bool:
+            return await ending(again.export("after")) is grpc.StatusCode.OK
+
+        await eventually(exported, "an export after the thaw")
+        assert "Traceback" not in extraction.said
