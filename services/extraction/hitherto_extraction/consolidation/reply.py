@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +13,9 @@ from hitherto_extraction.pipeline.answer import (
     MAX_EVENT_CHARACTERS,
     UnusableAnswer,
     read_answer,
+    unfenced,
 )
 from hitherto_shared.text.normalise import nfc
-
-_FENCED = re.compile(r"^\s*```[a-zA-Z]*\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +60,14 @@ def read_reply(text: str, memories: Sequence[str]) -> Merges:
 
 
 def _load(text: str) -> list[Any]:
-    fenced = _FENCED.match(text)
+    inner = unfenced(text)
     try:
-        reply = json.loads(fenced[1] if fenced else text)
+        reply = json.loads(text if inner is None else inner)
     except (ValueError, RecursionError):
         raise UnusableAnswer("the reply is not JSON") from None
     if not isinstance(reply, dict) or not isinstance(reply.get("memories"), list):
         raise UnusableAnswer("the reply is not a JSON object with a list of memories")
-    if fenced and not reply["memories"]:
+    if inner is not None and not reply["memories"]:
         # Who did not keep to the form is believed what they found, not that there is nothing.
         raise UnusableAnswer("the reply is not bare JSON and says nothing")
     found: list[Any] = reply["memories"]

@@ -31,7 +31,7 @@ _MAIL_SOURCES = frozenset(("gmail", "outlook"))
 _NAME_KEYS = ("name", "displayName", "display_name", "title")
 _ADDRESS_KEYS = ("email", "emailAddress", "email_address", "address")
 
-_ADDRESS = re.compile(r"[^\s<>@,;\"]+@[^\s<>@,;\"]+")
+_ADDRESS = re.compile(r"(?<![^\s<>@,;\"])[^\s<>@,;\"]++@[^\s<>@,;\"]+")
 # Between people stand commas and semicolons, except within quotes and angle brackets.
 _PERSON = re.compile(r'(?:"[^"]*+"|<[^<>]*+>|[^,;"<]|["<])+')
 

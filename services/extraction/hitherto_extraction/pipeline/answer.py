@@ -40,7 +40,7 @@ _MAX_NUMBER = sys.float_info.max
 """On the wire every number is a finite double."""
 EVENT_TYPES = ("question", "problem", "learning")
 """Types whose content has at most `MAX_EVENT_CHARACTERS`; `detail` holds the rest."""
-_FENCED = re.compile(r"^\s*```[a-zA-Z]*\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
+_FENCE = "```"
 _NOT_LABEL = re.compile(r"[^\w]+", re.UNICODE)
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
@@ -195,10 +195,21 @@ def read_answer(
     )
 
 
+def unfenced(text: str) -> str | None:
+    """What stands in the Markdown fence around a reply; None if there is no such fence."""
+    bare = text.strip()
+    if not (bare.startswith(_FENCE) and bare.endswith(_FENCE)):
+        return None
+    language, line_break, inner = bare[len(_FENCE) :].removesuffix(_FENCE).partition("\n")
+    language = language.rstrip()
+    labelled = not language or (language.isascii() and language.isalpha())
+    return inner if line_break and labelled else None
+
+
 def _load(text: str) -> dict[str, Any]:
-    fenced = _FENCED.match(text)
+    inner = unfenced(text)
     try:
-        reply = json.loads(fenced[1] if fenced else text)
+        reply = json.loads(text if inner is None else inner)
     except (ValueError, RecursionError):
         raise UnusableAnswer("the reply is not JSON") from None
     if not isinstance(reply, dict):
@@ -208,7 +219,7 @@ def _load(text: str) -> dict[str, Any]:
     shapes = {"profile": dict, "conversation_summary": dict}
     if not any(isinstance(reply.get(key), shapes.get(key, list)) for key in KEYS):
         raise UnusableAnswer("every key of the reply holds the wrong kind of value")
-    if fenced and not any(reply.get(key) for key in KEYS):
+    if inner is not None and not any(reply.get(key) for key in KEYS):
         # Who did not keep to the form is believed what they found, not that there is nothing.
         raise UnusableAnswer("the reply is not bare JSON and says nothing")
     return reply

@@ -51,9 +51,10 @@ _DASHES = re.compile(r"-{3,}")
 _CODE_FENCE = re.compile(r"`{3,}|~{3,}")
 _HEADING = re.compile(r"#{2,}")
 _OUR_WORDS = "|".join(MEMORY_TYPES)
+# No gap here is longer than one space: what is looked at is one line without double spaces.
 _BRACKET_TAG = re.compile(
-    rf"[\[［](\s*/?\s*(?:inst|sys|{_ROLES}|(?:end )?about the user|profile"
-    rf"|(?:{_OUR_WORDS})(?:, \w+)?)\s*)[\]］]",
+    rf"[\[［]( ?/? ?(?:inst|sys|{_ROLES}|(?:end )?about the user|profile"
+    rf"|(?:{_OUR_WORDS})(?:, \w+)?) ?)[\]］]",
     re.IGNORECASE,
 )
 

@@ -249,7 +249,13 @@ _ORDERS_OTHER = (
 
 
 def _any(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
+    """One expression of all patterns, for what `_views` returns.
+
+    There no gap is longer than one character. Else several gaps of a pattern could meet in a run
+    of white space, and divide it among themselves in every possible way.
+    """
+    joined = "|".join(f"(?:{pattern})" for pattern in patterns)
+    return re.compile(joined.replace(r"\s*", r"\s?").replace(r"\s+", r"\s"))
 
 
 _LATIN_OVERRIDE = _any(_POSES_ANYWHERE + _OVERRIDES_LATIN)
@@ -291,9 +297,7 @@ def overrides_instructions(text: str) -> bool:
 def _views(text: str) -> tuple[str, str]:
     """The text as written (one form, no case, nothing invisible), and without diacritics.
 
-    In both, a run of white space is one space or, where it breaks a line, one line break. The
-    patterns rely on it: several gaps of a pattern can meet in one run, and a long run would be
-    divided among them in every possible way.
+    In both, a run of white space is one space or, where it breaks a line, one line break.
     """
     plain = unicodedata.normalize("NFKC", text[:_LONGEST])[:_LONGEST]
     plain = _INVISIBLE.sub("", plain).replace("’", "'").replace("‘", "'").casefold()

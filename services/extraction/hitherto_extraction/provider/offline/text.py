@@ -18,9 +18,10 @@ _PASTED_TURN = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _MARKUP = re.compile(r"<(\w{2,20})[^<>]{0,200}>[^<]{0,4000}</\1>")
+# Bounded: of signs that open and never close, each would be read to the end of the line.
 _SPEECH = re.compile(
-    r"\"([^\"\n]*)\"|“([^”\n]*)”|«([^»\n]*)»|「([^」\n]*)」|„([^“”\n]*)[“”]"
-    r"|(?<!\w)['‘]([^'’\n]{2,}(?:['’]\w[^'’\n]*)*)['’](?!\w)"
+    r"\"([^\"\n]*)\"|“([^“”\n]*)”|«([^«»\n]*)»|「([^「」\n]*)」|„([^„“”\n]*)[“”]"
+    r"|(?<!\w)['‘]([^'‘’\n]{2,300}(?:['’]\w[^'‘’\n]{0,100}){0,8})['’](?!\w)"
 )
 _FIRST_PERSON = re.compile(
     r"\b(?:I|I['’]?m|my|me|we|our|tôi|mình|tớ|tui|em|chúng tôi)\b", re.IGNORECASE

@@ -226,22 +226,23 @@ _ANSWERS = (
     r"(?:answers?|repl(?:y|ies)|responses?|respond|explanations?|explain|"
     r"write|messages?|keep it|keep things|make it|be)"
 )
-_STYLES = (
-    (
-        "answer_length",
-        "short",
-        r"\b(?:short(?:er)?|brief(?:ly)?|concise(?:ly)?|terse|to the point|"
-        r"tl;?dr)\b",
-    ),
-    (
-        "answer_length",
-        "detailed",
-        r"\b(?:detailed|in(?:[- ]| more )(?:depth|detail)|thorough|long(?:er)?|"
-        r"more detail)\b",
-    ),
-    ("answer_format", "bullet points", r"\bbullet(?:ed)?[- ](?:points?|lists?)\b"),
-    ("answer_format", "step by step", r"\bstep[- ]by[- ]step\b"),
-)
+_STYLES = [
+    (attribute, value, re.compile(text, _I))
+    for attribute, value, text in (
+        (
+            "answer_length",
+            "short",
+            r"\b(?:short(?:er)?|brief(?:ly)?|concise(?:ly)?|terse|to the point|tl;?dr)\b",
+        ),
+        (
+            "answer_length",
+            "detailed",
+            r"\b(?:detailed|in(?:[- ]| more )(?:depth|detail)|thorough|long(?:er)?|more detail)\b",
+        ),
+        ("answer_format", "bullet points", r"\bbullet(?:ed)?[- ](?:points?|lists?)\b"),
+        ("answer_format", "step by step", r"\bstep[- ]by[- ]step\b"),
+    )
+]
 _ANSWER_LANGUAGE = re.compile(r"\b(?:in|speak) (?P<language>[A-Z][a-z]{3,})\b")
 
 
@@ -249,8 +250,8 @@ def _style(clause: str) -> dict[str, str]:
     if not re.search(rf"\b{_ANSWERS}\b", clause, _I):
         return {}
     found: dict[str, str] = {}
-    for attribute, value, text in _STYLES:
-        if attribute not in found and re.search(text, clause, _I):
+    for attribute, value, expression in _STYLES:
+        if attribute not in found and expression.search(clause):
             found[attribute] = value
     if re.search(r"\b(?:no|without|stop|avoid|do not use|never use|not use)\b", clause, _I):
         found.pop("answer_format", None)

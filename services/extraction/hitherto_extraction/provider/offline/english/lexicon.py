@@ -229,4 +229,5 @@ LASTING = (
     r"(?:(?:from now on|going forward|in (?:the )?future|always|please|"
     r"kindly|just|next time),? )"
 )
-ASK = r"(?:(?:can|could|would) you (?:please )?)"
+# Possessive: "please" also stands alone where this is repeated, and must not be read in two ways.
+ASK = r"(?:(?:can|could|would) you (?:please )?+)"

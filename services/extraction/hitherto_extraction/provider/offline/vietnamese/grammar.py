@@ -143,16 +143,19 @@ def _shift(text: str) -> str:
     return re.sub(r"(?<!\w)tôi(?!\w)", "mình", text, flags=_I)
 
 
-_STYLES = (
-    (
-        "answer_length",
-        "short",
-        r"ngắn gọn|súc tích|ngắn thôi|thật ngắn|ngắn lại|ngắn hơn|thẳng vào",
-    ),
-    ("answer_length", "detailed", r"chi tiết|kỹ hơn|dài hơn|cặn kẽ|đầy đủ"),
-    ("answer_format", "bullet points", r"gạch đầu dòng"),
-    ("answer_format", "step by step", r"từng bước"),
-)
+_STYLES = [
+    (attribute, value, re.compile(text, _I))
+    for attribute, value, text in (
+        (
+            "answer_length",
+            "short",
+            r"ngắn gọn|súc tích|ngắn thôi|thật ngắn|ngắn lại|ngắn hơn|thẳng vào",
+        ),
+        ("answer_length", "detailed", r"chi tiết|kỹ hơn|dài hơn|cặn kẽ|đầy đủ"),
+        ("answer_format", "bullet points", r"gạch đầu dòng"),
+        ("answer_format", "step by step", r"từng bước"),
+    )
+]
 _ANSWER_LANGUAGE = re.compile(r"bằng (?P<language>tiếng [^\W\d_]+)", _I)
 
 
@@ -160,8 +163,8 @@ def _style(clause: str) -> dict[str, str]:
     if not re.search(r"trả lời|giải thích|phản hồi|viết|nói|nhắn", clause, _I):
         return {}
     found: dict[str, str] = {}
-    for attribute, value, text in _STYLES:
-        if attribute not in found and re.search(text, clause, _I):
+    for attribute, value, expression in _STYLES:
+        if attribute not in found and expression.search(clause):
             found[attribute] = value
     if match := _ANSWER_LANGUAGE.search(clause):
         found["answer_language"] = match["language"]
