@@ -24,7 +24,7 @@ from hitherto_shared.auth.claims import Expected
 from hitherto_shared.auth.token_settings import web_token_authentication
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.database.bootstrap import bootstrap
-from hitherto_shared.database.connect import with_role
+from hitherto_shared.database.connect import DatabaseUnreachable, with_role
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.faults import described
 from hitherto_shared.database.migrate import COMMAND, MigrationError, migrate, pending
@@ -79,7 +79,8 @@ def locate_database(settings: SharedSettings, stop: threading.Event | None = Non
         stop: Set while another process migrates, it ends the wait with the schema as it is.
 
     Raises:
-        StartupFailed: The schema is behind and this process may not change it.
+        StartupFailed: The database cannot be reached, or its schema is behind and this process may
+            not change it.
     """
     if settings.database_url is None:
         embedded = EmbeddedPostgres.acquire(settings.data_dir)
@@ -92,24 +93,34 @@ def locate_database(settings: SharedSettings, stop: threading.Event | None = Non
             raise
         return Located(conninfo, embedded)
     conninfo = settings.database_url.get_secret_value()
-    if settings.migrate:
-        bootstrap(conninfo)
-        for name in migrate(conninfo, stop=stop):
-            logger.info("applied migration %s", name)
-        return Located(conninfo, None)
     try:
-        behind = pending(with_role(conninfo, "hitherto_read", application="hitherto-start"))
-    except psycopg.Error as error:
-        raise StartupFailed(
-            f"the database in DATABASE_URL cannot be used ({type(error).__name__}): check that it "
-            f"runs and that `{COMMAND}` was run on it"
-        ) from None
+        if settings.migrate:
+            bootstrap(conninfo)
+            for name in migrate(conninfo, stop=stop):
+                logger.info("applied migration %s", name)
+            return Located(conninfo, None)
+        behind = _behind(conninfo)
+    except DatabaseUnreachable as error:
+        raise StartupFailed(f"DATABASE_URL: {error}") from None
     if behind:
         raise StartupFailed(
             f"the database lacks {len(behind)} migration(s), from {behind[0]} on: run `{COMMAND}` "
             "with the same DATABASE_URL, or start with HITHERTO_MIGRATE=1"
         )
     return Located(conninfo, None)
+
+
+def _behind(conninfo: str) -> list[str]:
+    """The migrations that the database lacks."""
+    try:
+        return pending(with_role(conninfo, "hitherto_read", application="hitherto-start"))
+    except DatabaseUnreachable:
+        raise
+    except psycopg.Error as error:
+        raise StartupFailed(
+            f"the schema of the database in DATABASE_URL cannot be read: {described(error)}; check "
+            f"that `{COMMAND}` was run on it"
+        ) from None
 
 
 async def serve(

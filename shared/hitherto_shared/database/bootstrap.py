@@ -15,6 +15,8 @@ import psycopg
 from psycopg import errors, sql
 from psycopg.conninfo import conninfo_to_dict
 
+from hitherto_shared.database.connect import connected
+
 GROUP_ROLES = (
     "hitherto_owner",
     "hitherto_read",
@@ -56,9 +58,9 @@ def bootstrap(
     Raises:
         BootstrapError: A right is missing (the text has the SQL for an administrator), or the
             server is too old or has no pgvector.
-        psycopg.Error: The database cannot be reached.
+        DatabaseUnreachable: There is no connection to be had.
     """
-    with psycopg.connect(conninfo, autocommit=True) as connection:
+    with connected(conninfo) as connection:
         for attempt in range(_ATTEMPTS):
             steps = _missing(connection, login_role, login_password)
             if not steps:

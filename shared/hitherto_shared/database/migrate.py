@@ -21,7 +21,7 @@ import psycopg
 from psycopg import sql
 
 from hitherto_shared.database.bootstrap import bootstrap
-from hitherto_shared.database.connect import SCHEMA, with_role
+from hitherto_shared.database.connect import SCHEMA, DatabaseUnreachable, connected, with_role
 from hitherto_shared.database.faults import described
 
 logger = logging.getLogger("hitherto.migrate")
@@ -66,8 +66,9 @@ def pending(conninfo: str) -> list[str]:
     Raises:
         MigrationError: An applied migration differs from the file, or the database knows
             migrations this program does not: it is older than the database.
+        DatabaseUnreachable: There is no connection to be had.
     """
-    with psycopg.connect(conninfo, autocommit=True) as connection:
+    with connected(conninfo) as connection:
         return [m.name for m in _pending(connection)]
 
 
@@ -83,10 +84,11 @@ def migrate(
 
     Raises:
         MigrationError: See `pending`; or another process holds the lock for `wait_seconds`.
+        DatabaseUnreachable: There is no connection to be had.
     """
     owner = with_role(conninfo, "hitherto_owner", application=COMMAND, statement_timeout_ms=0)
     applied: list[str] = []
-    with psycopg.connect(owner, autocommit=True) as connection:
+    with connected(owner) as connection:
         if not _take_lock(connection, wait_seconds, stop or threading.Event()):
             return applied
         _ensure_ledger(connection)
@@ -181,6 +183,8 @@ def main() -> None:
             sys.exit(1 if names else 0)
         bootstrap(conninfo)
         names = migrate(conninfo)
+    except DatabaseUnreachable as error:
+        parser.exit(1, f"{COMMAND}: DATABASE_URL: {error}\n")
     except (MigrationError, psycopg.Error, PermissionError) as error:
         parser.exit(1, f"{COMMAND}: {described(error)}\n")
     print("\n".join(f"applied {name}" for name in names) or "the database is up to date")

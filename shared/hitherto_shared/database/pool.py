@@ -36,7 +36,12 @@ from psycopg import AsyncConnection, errors
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from hitherto_shared.database.connect import Role, with_role
+from hitherto_shared.database.connect import (
+    DatabaseUnreachable,
+    ReportingConnection,
+    Role,
+    with_role,
+)
 from hitherto_shared.database.faults import is_lost_connection
 from hitherto_shared.database.tenancy import tenant_at_work
 from hitherto_shared.errors import TooLate, Unavailable
@@ -118,6 +123,7 @@ class Database:
         self._lost_at = 0.0
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             self.conninfo,
+            connection_class=ReportingConnection,
             min_size=min_size,
             max_size=max_size,
             max_waiting=max_waiting,
@@ -147,9 +153,17 @@ class Database:
             except PoolTimeout:
                 if time.monotonic() > give_up:
                     raise PoolTimeout(
-                        f"the database took no connection as {self.role} for {timeout:.0f} s: "
-                        "check that it runs and has connections left, then start again"
+                        f"no connection as {self.role} for {timeout:.0f} s: {await self._why()}"
                     ) from None
+
+    async def _why(self) -> str:
+        """What stands in the way of a connection."""
+        try:
+            connection = await ReportingConnection.connect(self.conninfo)
+        except DatabaseUnreachable as error:
+            return str(error)
+        await connection.close()
+        return "the database takes connections again: start again"
 
     async def open_later(self) -> None:
         """Begin to connect and wait for nothing: for a database that may be down for now."""

@@ -1,0 +1,185 @@
+"""A database that cannot be reached: the reason, what to do, and no secret (row 63).
+
+The reasons are those of a real server, and of sockets that are none. The programs all ask the same
+place, so that each of them is started for a few of the reasons only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from hitherto_shared.config import SharedSettings
+from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.database.migrate import COMMAND
+from hitherto_shared.startup import StartupFailed, locate_database
+from tests.faults.processes import ROOT, Processes
+
+SECRET = "hushhush"
+
+REFUSED = "refuses connections"
+UNKNOWN_HOST = "host cannot be resolved"
+LOGIN = "refuses the login"
+NO_DATABASE = "no database of this name"
+MALFORMED = "connection string is malformed"
+TLS = "no TLS connection"
+NOT_POSTGRES = "not Postgres"
+UNPREPARED = "its roles are missing"
+SILENT = "does not answer"
+
+
+@contextmanager
+def listening(reply: bytes) -> Iterator[int]:
+    """A port where somebody answers every first message with `reply`."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+
+        def serve() -> None:
+            while True:
+                try:
+                    client, _ = server.accept()
+                except OSError:
+                    return
+                with client:
+                    client.recv(8)
+                    client.sendall(reply)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(10)
+
+
+@contextmanager
+def closed_port() -> Iterator[int]:
+    """A port where nobody listens."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        yield unused.getsockname()[1]
+
+
+def changed(**parts: str) -> Callable[[str], str]:
+    return lambda conninfo: make_conninfo(conninfo, **parts)
+
+
+def fixed(text: str) -> Callable[[str], str]:
+    return lambda _: text
+
+
+REASONS: dict[str, tuple[Callable[[str], str], str]] = {
+    "wrong password": (changed(password=SECRET), LOGIN),
+    "unknown role": (changed(user="nobody-tls", password=SECRET), LOGIN),
+    "no such database": (changed(dbname="ssl-nowhere"), NO_DATABASE),
+    "no socket": (changed(host="/nowhere/at/all"), REFUSED),
+    "unknown host": (fixed(f"postgresql://u:{SECRET}@no-such-host.invalid/db"), UNKNOWN_HOST),
+    "an @ in the password": (fixed(f"postgresql://u:p@{SECRET}@127.0.0.1/db"), UNKNOWN_HOST),
+    "a / in the password": (fixed(f"postgresql://u:{SECRET}/x@127.0.0.1/db"), MALFORMED),
+    "a % in the password": (fixed(f"postgresql://u:{SECRET}%zz@127.0.0.1/db"), MALFORMED),
+    "an open bracket": (fixed(f"postgresql://u:{SECRET}@[::1/db"), MALFORMED),
+    "no URL": (fixed(f"postgres//u:{SECRET}@h/db"), MALFORMED),
+    "an unknown option": (fixed(f"postgresql://u:{SECRET}@h/db?{SECRET}=1"), MALFORMED),
+    "a port in words": (fixed(f"postgresql://u:{SECRET}@h:port/db"), MALFORMED),
+    "an unknown sslmode": (fixed(f"postgresql://u:{SECRET}@127.0.0.1/db?sslmode=x"), MALFORMED),
+}
+
+
+def refusal(database_url: str, tmp_path: Path) -> str:
+    """Why a service would not start on this database; nothing in it that is secret."""
+    settings = SharedSettings(database_url=database_url, data_dir=tmp_path)
+    with pytest.raises(StartupFailed) as caught:
+        locate_database(settings)
+    said = str(caught.value)
+    assert caught.value.__cause__ is None
+    assert SECRET not in said
+    assert said.startswith("DATABASE_URL: ")
+    return said
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_the_reason_is_told(conninfo: str, tmp_path: Path, reason: str) -> None:
+    spoilt, told = REASONS[reason]
+    assert told in refusal(spoilt(conninfo), tmp_path)
+
+
+def test_a_port_where_nobody_listens(tmp_path: Path) -> None:
+    with closed_port() as port:
+        said = refusal(f"postgresql://u:{SECRET}@localhost:{port}/db", tmp_path)
+    assert REFUSED in said
+
+
+@pytest.mark.parametrize(
+    ("reply", "options", "told"),
+    [
+        (b"N", "?sslmode=require", TLS),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "", NOT_POSTGRES),
+        (b"", "?sslmode=disable", SILENT),
+    ],
+    ids=["no TLS", "a web server", "hangs up"],
+)
+def test_a_port_where_somebody_else_listens(
+    tmp_path: Path, reply: bytes, options: str, told: str
+) -> None:
+    with listening(reply) as port:
+        url = f"postgresql://u:{SECRET}@127.0.0.1:{port}/db{options}"
+        assert told in refusal(url, tmp_path)
+
+
+def test_a_login_that_was_not_prepared(postgres: EmbeddedPostgres, tmp_path: Path) -> None:
+    """The role exists on the server, but nobody made this login a member."""
+    import psycopg
+    from psycopg import sql
+
+    administrator = postgres.superuser_conninfo()
+    name = f"stranger_{tmp_path.name}"[:60]
+    with psycopg.connect(administrator, autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(
+                sql.Identifier(name), sql.Literal(SECRET)
+            )
+        )
+        try:
+            said = refusal(make_conninfo(administrator, user=name, password=SECRET), tmp_path)
+        finally:
+            connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
+    assert UNPREPARED in said
+    assert COMMAND in said
+
+
+@pytest.mark.parametrize("reason", ["wrong password", "an @ in the password", "no URL"])
+async def test_every_program_tells_the_reason(
+    shared: Processes, conninfo: str, reason: str
+) -> None:
+    spoilt, told = REASONS[reason]
+    url = spoilt(conninfo)
+    services = [shared.launch(name, DATABASE_URL=url) for name in ("extraction", "retrieval")]
+    migrating = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "hitherto_shared.database.migrate",
+        cwd=ROOT,
+        env={"DATABASE_URL": url},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await migrating.communicate()
+    assert migrating.returncode == 1
+    texts = {COMMAND: said.decode()}
+    for service in services:
+        assert await service.ended() == 1
+        texts[f"hitherto-{service.name}"] = service.said
+    true_password = str(conninfo_to_dict(conninfo)["password"])
+    for program, text in texts.items():
+        assert text.startswith(f"{program}: DATABASE_URL: ") or f"\n{program}: DATABASE" in text
+        assert told in text
+        assert not any(secret in text for secret in (SECRET, true_password, url)), text
+        assert "Traceback" not in text
