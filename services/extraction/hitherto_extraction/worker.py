@@ -4,6 +4,10 @@ One job of a user at a time and in order is the queue's doing; this module decid
 outcome means: an outage waits, of the model as of the database, and so does a job without budget; a
 bad reply costs an attempt, a lost claim writes nothing, a stop hands back.
 
+A job during which the whole process stood still may be what held it. Time-outs of the model and the
+database then say nothing about either: the attempt counts, as it does where the worker is killed,
+or such a job would come back for ever.
+
 Jobs of a whole tenant may run for hours. They have one place of their own in each process, beside
 those for users.
 """
@@ -66,11 +70,17 @@ class JobFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WorkerRules:
-    """How many jobs at once, how long a silent worker keeps them, how long failures wait."""
+    """How many jobs at once, how long a silent worker keeps them, how long failures wait.
+
+    Attributes:
+        standstill_seconds: For how long the event loop may not move before running jobs are
+            charged.
+    """
 
     concurrency: int
     lease_seconds: float
     backoff_seconds: float
+    standstill_seconds: float = 5.0
 
 
 class Worker:
@@ -94,14 +104,18 @@ class Worker:
         self._resting: dict[tuple[str, str], float] = {}
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         self._running: dict[asyncio.Task[None], Claim] = {}
+        self._held_up: set[asyncio.Task[None]] = set()
+        self._moved = time.monotonic()
         self._stopping = False
         self._loops: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Begin to claim jobs in the background."""
+        self._moved = time.monotonic()
         self._loops = [
             asyncio.create_task(self._claim_loop(), name="claim-loop"),
             asyncio.create_task(self._renew_loop(), name="renew-loop"),
+            asyncio.create_task(self._clock_loop(), name="clock-loop"),
         ]
 
     async def stop(self, grace: float) -> None:
@@ -169,6 +183,7 @@ class Worker:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._running.pop(task, None)
+        self._held_up.discard(task)
         self._signals.wake()
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("a job's outcome could not be recorded: %s", type(error).__name__)
@@ -197,13 +212,33 @@ class Worker:
                     # Cancelled, erased or claimed elsewhere: whatever it would write is refused.
                     task.cancel()
 
+    async def _clock_loop(self) -> None:
+        while True:
+            self._look_at_the_clock()
+            await asyncio.sleep(self._rules.standstill_seconds / 5)
+
+    def _look_at_the_clock(self) -> None:
+        now = time.monotonic()
+        if now - self._moved > self._rules.standstill_seconds:
+            logger.error("the process stood still for %.1f s", now - self._moved)
+            self._held_up.update(self._running)
+        self._moved = now
+
+    def _was_held_up(self) -> bool:
+        """Whether the process stood still while this job ran in it."""
+        # The job may be the first to go on after it.
+        self._look_at_the_clock()
+        return asyncio.current_task() in self._held_up
+
     async def _run(self, held: Claim) -> None:
         job_id_of_task.set(str(held.job_id))
         act_for(held.tenant_id)
         try:
             await self._attempt(held)
         except asyncio.CancelledError:
-            if self._stopping:
+            if self._stopping and self._was_held_up():
+                await self._charge(held)
+            elif self._stopping:
                 await self._record(lambda c: claims.release(c, held))
             raise
 
@@ -224,6 +259,9 @@ class Worker:
         except BudgetSpent as error:
             await self._pause(held, error)
         except ModelUnavailable as error:
+            if self._was_held_up():
+                await self._charge(held)
+                return
             delay = self._backoff(1)
             if error.retry_after:
                 # No sooner than asked for, and not everybody at once.
@@ -251,6 +289,9 @@ class Worker:
             await self._fail(held, error.reason, str(error))
         except Exception as error:
             told = _database_fault(error)
+            if told is not None and self._was_held_up():
+                await self._charge(held)
+                return
             if told is not None:
                 # Trouble of the database, or with a user's key, is not the job's, however long it
                 # lasts.
@@ -261,6 +302,9 @@ class Worker:
                 return
             logger.error("the job failed on a fault of ours", exc_info=without_message(error))
             await self._fail(held, "INTERNAL", type(error).__name__)
+
+    async def _charge(self, held: Claim) -> None:
+        await self._fail(held, "WORKER_LOST", "the process stood still while the job ran")
 
     async def _pause(self, held: Claim, error: BudgetSpent) -> None:
         rest = min(_REST_SECONDS, error.seconds_left)

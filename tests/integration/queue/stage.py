@@ -135,6 +135,7 @@ class Stage:
         lease_seconds: float = 60.0,
         backoff_seconds: float = 0.01,
         budget: float = 0.0,
+        rules: WorkerRules | None = None,
         **others: Runner,
     ) -> Worker:
         """A worker that is not started; whoever starts it is relieved of stopping it.
@@ -145,7 +146,7 @@ class Stage:
             database or self.maintenance,
             self.signals,
             {"memory-extraction": runner, **others},
-            WorkerRules(concurrency, lease_seconds, backoff_seconds),
+            rules or WorkerRules(concurrency, lease_seconds, backoff_seconds),
             Budget(budget),
         )
         self._stack.push_async_callback(worker.stop, 0.0)
