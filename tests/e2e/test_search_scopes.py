@@ -238,7 +238,7 @@ async def test_d4_the_worked_example_of_document_003(
                 ["Q4 Planning"],
                 content_type="email",
                 made_at=NOW - timedelta(days=5),
-                mentions=["Sarah"],
+                mentions=["Sarah Johnson"],
                 vectors=[near],
             )
         ],
@@ -260,7 +260,7 @@ async def test_d4_the_worked_example_of_document_003(
     assert result.breakdown["source_priority"] == pytest.approx(0.1)
     without_text = result.score - result.breakdown["fulltext"]
     assert without_text == pytest.approx(0.827 - 0.04, abs=2e-3)
-    assert [entity.name for entity in found.entities] == ["Sarah"]
+    assert [entity.name for entity in found.entities] == ["Sarah Johnson"]
 
 
 async def test_weights_are_those_of_the_ranking(services: Services, ana: None) -> None:

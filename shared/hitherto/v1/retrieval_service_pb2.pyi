@@ -306,7 +306,7 @@ class SearchMemoriesRequest(_message.Message):
     limit: _builtins.int
     """limit, how many results. 0 or unset: 10; above 200 it counts as 200; negative is refused."""
     entity: _builtins.str
-    """entity, only what mentions the entity of this name or alias."""
+    """entity, only what mentions an entity of this name: its whole name, a word of it, an alias or an address."""
     conversation_id: _builtins.str
     """conversation_id, only what was learnt from or said in this conversation."""
     confidence_min: _memory_pb2.Confidence.ValueType
@@ -566,7 +566,9 @@ class ListMemoriesRequest(_message.Message):
     user_id: _builtins.str
     """user_id, whose memories are listed. Required; 1 to 256 printable characters."""
     entity: _builtins.str
-    """entity, only memories that mention the entity of this name or alias."""
+    """entity, only memories that mention an entity of this name: its whole name, a word of it, an alias or an
+    address.
+    """
     conversation_id: _builtins.str
     """conversation_id, only memories learnt from this conversation."""
     confidence_min: _memory_pb2.Confidence.ValueType
@@ -1057,7 +1059,9 @@ class ListDocumentsRequest(_message.Message):
     user_id: _builtins.str
     """user_id, whose documents are listed. Required; 1 to 256 printable characters."""
     entity: _builtins.str
-    """entity, only documents that mention the entity of this name or alias."""
+    """entity, only documents that mention an entity of this name: its whole name, a word of it, an alias or an
+    address.
+    """
     page_size: _builtins.int
     """page_size, how many at most. 0 or unset: 10; above 200 it counts as 200; negative is refused."""
     page_token: _builtins.str
@@ -1390,7 +1394,7 @@ class FindEntitiesRequest(_message.Message):
     user_id: _builtins.str
     """user_id, whose entities they are. Required; 1 to 256 printable characters."""
     name: _builtins.str
-    """name, a name, an alias, or a part of one. Unset: every entity."""
+    """name, a name, an alias, an address, or a part of one. Unset: every entity."""
     type: _entity_pb2.EntityType.ValueType
     """type, only entities of this type. Unset: of every type."""
     limit: _builtins.int

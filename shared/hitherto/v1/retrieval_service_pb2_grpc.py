@@ -157,7 +157,8 @@ class RetrievalServiceServicer(object):
     def SearchMemories(self, request, context):
         """SearchMemories finds memories and, if asked for, messages, summaries and documents, best first.
 
-        An empty query lists by importance, then by recency of use. Every returned memory counts as accessed.
+        An empty query lists memories by importance, then by recency of use, and after them the messages,
+        summaries and documents of the scopes asked for, the newest first. Every returned memory counts as accessed.
         Fails with INVALID_ARGUMENT (`INVALID_FIELD`; `EMBEDDING_SIZE_MISMATCH` for a query vector of another
         size than the active model's).
         """

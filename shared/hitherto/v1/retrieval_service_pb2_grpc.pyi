@@ -55,7 +55,8 @@ class RetrievalServiceStub:
     SearchMemories: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.SearchMemoriesRequest, _retrieval_service_pb2.SearchMemoriesResponse]
     """SearchMemories finds memories and, if asked for, messages, summaries and documents, best first.
 
-    An empty query lists by importance, then by recency of use. Every returned memory counts as accessed.
+    An empty query lists memories by importance, then by recency of use, and after them the messages,
+    summaries and documents of the scopes asked for, the newest first. Every returned memory counts as accessed.
     Fails with INVALID_ARGUMENT (`INVALID_FIELD`; `EMBEDDING_SIZE_MISMATCH` for a query vector of another
     size than the active model's).
     """
@@ -142,7 +143,8 @@ class RetrievalServiceAsyncStub(RetrievalServiceStub):
     SearchMemories: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.SearchMemoriesRequest, _retrieval_service_pb2.SearchMemoriesResponse]  # type: ignore[assignment]
     """SearchMemories finds memories and, if asked for, messages, summaries and documents, best first.
 
-    An empty query lists by importance, then by recency of use. Every returned memory counts as accessed.
+    An empty query lists memories by importance, then by recency of use, and after them the messages,
+    summaries and documents of the scopes asked for, the newest first. Every returned memory counts as accessed.
     Fails with INVALID_ARGUMENT (`INVALID_FIELD`; `EMBEDDING_SIZE_MISMATCH` for a query vector of another
     size than the active model's).
     """
@@ -238,7 +240,8 @@ class RetrievalServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_retrieval_service_pb2.SearchMemoriesResponse, _abc.Awaitable[_retrieval_service_pb2.SearchMemoriesResponse]]:
         """SearchMemories finds memories and, if asked for, messages, summaries and documents, best first.
 
-        An empty query lists by importance, then by recency of use. Every returned memory counts as accessed.
+        An empty query lists memories by importance, then by recency of use, and after them the messages,
+        summaries and documents of the scopes asked for, the newest first. Every returned memory counts as accessed.
         Fails with INVALID_ARGUMENT (`INVALID_FIELD`; `EMBEDDING_SIZE_MISMATCH` for a query vector of another
         size than the active model's).
         """

@@ -19,23 +19,22 @@ from hitherto_retrieval.search.corpora.looking import Corpus, Looking
 from hitherto_retrieval.search.corpora.memories import Memories
 from hitherto_retrieval.search.corpora.passages import Documents, Messages, Summaries
 from hitherto_retrieval.search.corpora.past import Indexed, PastMemories
-from hitherto_retrieval.search.corpora.whole import whole
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
+from hitherto_retrieval.search.listing import list_items
 from hitherto_retrieval.search.lone_characters import LoneCharacters
 from hitherto_retrieval.search.names import names_in
 from hitherto_retrieval.search.query import QueryEmbedders, QueryVector
-from hitherto_retrieval.search.question import Found, Hit, Question
+from hitherto_retrieval.search.question import Found, Question
 from hitherto_retrieval.search.ranking.light import Light
 from hitherto_retrieval.search.reporting import EPISODIC, NO_WEIGHT, report
 from hitherto_retrieval.search.sealed import (
     Sealed,
-    for_a_list,
     holds_sealed,
     opened,
     report_sealed,
 )
 from hitherto_retrieval.search.telling import tell
-from hitherto_retrieval.storage import memories, passages, past, people
+from hitherto_retrieval.storage import passages, people
 from hitherto_retrieval.storage.candidate import Kind
 from hitherto_retrieval.storage.passages import Corpus as Index
 from hitherto_retrieval.storage.people import UserState
@@ -173,7 +172,12 @@ class Searching:
             self._sealed = Sealed(self._opener, self._question)
             await self._opener.fetch()
         if self._question.empty:
-            return await self._run(database, legs, lambda c: self._list(c, legs))
+            for name in ("semantic", "keyword", "entity"):
+                legs.add(Leg(name, "skipped", reason=_NO_QUERY))
+            opener = self._opener if self._sealed is not None else None
+            return await self._run(
+                database, legs, lambda c: list_items(c, self._scope, self._question, opener)
+            )
         scores = self._words(user, legs)
         light = read_question_text(
             self._question.text,
@@ -311,38 +315,6 @@ class Searching:
             return False
         held = self._statistics.answer.get(_INDEXES[kind])
         return held is not None and held.documents > 0
-
-    async def _list(self, connection: Connection, legs: Legs) -> Found:
-        """What counts most when nothing is asked: by importance, then recency of use."""
-        question = self._question
-        for name in ("semantic", "keyword", "entity"):
-            legs.add(Leg(name, "skipped", reason=_NO_QUERY))
-        if "memory" not in question.kinds:
-            return Found()
-        moment, filters = question.moment, question.filters
-        if self._sealed is not None:
-            filters = await for_a_list(
-                self._scope, filters, moment, self._opener, lambda s: ask(connection, s)
-            )
-        order: Mapping[str, Any] = {
-            "order_by": "usefulness",
-            "after": None,
-            "limit": question.limit,
-        }
-        listed = (
-            past.page(self._scope, moment, filters, **order)
-            if moment
-            else memories.page(self._scope, filters, **order)
-        )
-        await ask(connection, listed)
-        ids = listed.answer.ids
-        read = whole(self._scope, "memory", ids, moment)
-        await ask(connection, read)
-        if question.min_score is not None and question.min_score > 0:
-            return Found(scored=listed.answer.total)
-        unscored = dict.fromkeys(question.ranking.weights, 0.0)
-        hits = [Hit(read.answer[key], 0.0, unscored, ()) for key in ids if key in read.answer]
-        return Found(hits, (), listed.answer.total)
 
     async def _answer(
         self,

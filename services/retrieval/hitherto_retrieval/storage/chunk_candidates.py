@@ -77,9 +77,7 @@ LET_THROUGH = """
             JOIN document_mentions AS dm ON dm.tenant_id = en.tenant_id
                  AND dm.user_id = en.user_id AND dm.entity_id = en.entity_id
             WHERE en.tenant_id = %(tenant_id)s AND en.user_id = %(user_id)s
-              AND (en.name_key = ANY(%(entity_names)s) OR EXISTS (
-                    SELECT FROM unnest(en.aliases) AS alias
-                    WHERE lower(alias) = ANY(%(entity_names)s)))))
+              AND en.called && %(entity_names)s::text[]))
 """
 """A condition on `documents AS d`, with the parameters of `PassageFilters.parameters`."""
 

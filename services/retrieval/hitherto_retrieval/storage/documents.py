@@ -10,9 +10,9 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from hitherto_retrieval.storage.filters import forms
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
-from hitherto_shared.text.normalise import fold
 
 _READ = """
 SELECT document_id, source_type, source_id, content_type, title, summary, content, author,
@@ -30,10 +30,12 @@ WHERE d.tenant_id = %(tenant_id)s AND d.user_id = %(user_id)s
   AND (%(metadata)s::jsonb IS NULL OR NOT EXISTS (
         SELECT FROM jsonb_each(%(metadata)s) AS wanted
         WHERE d.metadata -> wanted.key IS DISTINCT FROM wanted.value))
-  AND (%(entity_ids)s::uuid[] IS NULL OR EXISTS (
+  AND (%(entity_names)s::text[] IS NULL OR EXISTS (
         SELECT FROM document_mentions AS dm
+        JOIN entities AS en ON en.tenant_id = dm.tenant_id AND en.user_id = dm.user_id
+             AND en.entity_id = dm.entity_id
         WHERE dm.tenant_id = d.tenant_id AND dm.user_id = d.user_id
-          AND dm.document_id = d.document_id AND dm.entity_id = ANY(%(entity_ids)s)))
+          AND dm.document_id = d.document_id AND en.called && %(entity_names)s::text[]))
 """
 
 # A page starts after the document that the page before ended with.
@@ -55,12 +57,6 @@ LIMIT %(limit)s
 _COUNT = "SELECT count(*) FROM documents AS d" + _LET_THROUGH
 
 # Aliases are kept as they were written.
-_NAMED = """
-SELECT entity_id, name_key, aliases
-FROM entities
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND (name_key = %(key)s OR cardinality(aliases) > 0)
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +108,7 @@ async def list_documents(
         **_of(scope),
         "source_types": list(filters.source_types) if filters.source_types else None,
         "content_types": list(filters.content_types) if filters.content_types else None,
-        "entity_ids": None,
+        "entity_names": forms(filters.entity) if filters.entity else None,
         "created_after": filters.created_after,
         "created_before": filters.created_before,
         "metadata": Jsonb(filters.metadata) if filters.metadata else None,
@@ -120,8 +116,6 @@ async def list_documents(
         "after_id": after[1] if after else None,
         "limit": limit + 1,
     }
-    if filters.entity is not None:
-        values["entity_ids"] = await _named(connection, scope, fold(filters.entity))
     cursor = await connection.execute(_PAGE, values)
     found = [Document(*row) for row in await cursor.fetchall()]
     cursor = await connection.execute(_COUNT, values)
@@ -131,16 +125,6 @@ async def list_documents(
         return found, None, total
     last = found[limit - 1]
     return found[:limit], [last.created_at.isoformat(), str(last.document_id)], total
-
-
-async def _named(connection: Connection, scope: Scope, key: str) -> list[UUID]:
-    """The entities with this folded name or alias."""
-    cursor = await connection.execute(_NAMED, {**_of(scope), "key": key})
-    return [
-        entity_id
-        for entity_id, name_key, aliases in await cursor.fetchall()
-        if name_key == key or key in map(fold, aliases)
-    ]
 
 
 def _of(scope: Scope) -> dict[str, Any]:

@@ -37,9 +37,7 @@ LET_THROUGH = """
             JOIN entities AS en ON en.tenant_id = em.tenant_id AND en.user_id = em.user_id
                  AND en.entity_id = em.entity_id
             WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s
-              AND (en.name_key = ANY(%(entity_names)s) OR EXISTS (
-                    SELECT FROM unnest(en.aliases) AS alias
-                    WHERE lower(alias) = ANY(%(entity_names)s)))))
+              AND en.called && %(entity_names)s::text[]))
 """
 """A condition on `memories AS m`, with the parameters of `Filters.parameters`.
 
@@ -49,8 +47,9 @@ What other tables say is asked once for the user and looked up by hash, not row 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which memories count; None lets everything through. `entity` is a name or an alias.
+    """Which memories count; None lets everything through.
 
+    `entity` is a name, a word of one, an alias or an address.
     Tags and metadata of a sealed memory cannot be seen here: `sealed_ids` says which sealed ones
     have them, or may be read at all. Without it a sealed memory has no tags and no metadata.
     """

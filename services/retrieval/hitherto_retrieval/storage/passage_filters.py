@@ -23,10 +23,9 @@ SAID_OF_ENTITY = """
     JOIN memory_sources AS ms ON ms.tenant_id = em.tenant_id AND ms.user_id = em.user_id
          AND ms.memory_id = em.memory_id
     WHERE en.tenant_id = %(tenant_id)s AND en.user_id = %(user_id)s
-      AND (en.name_key = ANY(%(entity_names)s) OR EXISTS (
-            SELECT FROM unnest(en.aliases) AS alias WHERE lower(alias) = ANY(%(entity_names)s)))
+      AND en.called && %(entity_names)s::text[]
 """
-"""Messages that a memory came from which mentions the entity of this name or alias."""
+"""Messages that a memory came from which mentions an entity that is called so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +39,9 @@ class PassageFilters:
         stored_by: Only what was stored, as it is, at this time or before.
         source_types: Only documents of these; messages and summaries pass.
         content_types: Only documents of these; messages and summaries pass.
-        entity: A name or alias: only documents that mention it, messages that a memory mentioning
-            it came from, and summaries of conversations with such a message.
+        entity: A name, a word of one, an alias or an address: only documents that mention it,
+            messages that a memory mentioning it came from, and summaries of conversations with
+            such a message.
         metadata: Only what has all of these keys with equal values. A summary has none.
     """
 

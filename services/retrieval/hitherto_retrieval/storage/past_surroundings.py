@@ -49,9 +49,7 @@ SELECT entity_id, name, type, mention_count, aliases, metadata
 FROM entities
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
   AND created_at <= %(known_at)s
-ORDER BY (name_key = ANY(%(named)s) OR EXISTS (
-             SELECT FROM unnest(aliases) AS alias WHERE lower(alias) = ANY(%(named)s))) DESC,
-         mention_count DESC, name, entity_id
+ORDER BY (called && %(named)s::text[]) DESC, mention_count DESC, name, entity_id
 LIMIT %(limit)s
 """
 

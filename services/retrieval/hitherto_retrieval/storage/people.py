@@ -36,8 +36,7 @@ SELECT u.user_id IS NOT NULL, u.memory_enabled, u.time_zone, u.erased_at IS NOT 
         FROM (SELECT entity_id, name, type, mention_count, aliases, metadata
               FROM entities
               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
-                AND (name_key = ANY(%(named)s) OR aliases <> '{}' AND EXISTS (
-                      SELECT FROM unnest(aliases) AS alias WHERE lower(alias) = ANY(%(named)s)))
+                AND called && %(named)s::text[]
               ORDER BY mention_count DESC, name, entity_id
               LIMIT 20) AS named)
 FROM (SELECT %(tenant_id)s::text AS tenant_id, %(user_id)s::text AS user_id) AS asked
@@ -66,24 +65,18 @@ _KNOWN = """
 SELECT entity_id, name, type, mention_count, aliases, metadata
 FROM entities
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
-ORDER BY (name_key = ANY(%(named)s) OR EXISTS (
-             SELECT FROM unnest(aliases) AS alias WHERE lower(alias) = ANY(%(named)s))) DESC,
-         mention_count DESC, name, entity_id
+ORDER BY (called && %(named)s::text[]) DESC, mention_count DESC, name, entity_id
 LIMIT %(limit)s
 """
 
-# By a part of the name or of an alias, both compared without case and diacritics. Aliases are
-# stored as they were written: they are folded here, as `fold` does it.
-_FIND = r"""
+# By a part of the name, of an alias or of an address, without case and diacritics.
+_FIND = """
 SELECT entity_id, name, type, mention_count, aliases, metadata
 FROM entities
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
   AND (%(type)s::text IS NULL OR type = %(type)s)
-  AND (%(key)s = '' OR strpos(name_key, %(key)s) > 0
-       OR EXISTS (SELECT FROM unnest(aliases) AS alias
-                  WHERE strpos(lower(alias), %(lower)s) > 0
-                     OR strpos(regexp_replace(normalize(translate(lower(alias), 'đ', 'd'), NFD),
-                                              '[\u0300-\u036f]', '', 'g'), %(key)s) > 0))
+  AND EXISTS (SELECT FROM unnest(called) AS name
+              WHERE strpos(name, %(key)s) > 0 OR strpos(name, %(lower)s) > 0)
 ORDER BY mention_count DESC, name, entity_id
 LIMIT %(limit)s
 """
@@ -222,7 +215,7 @@ class ProfilePage:
 def find_entities(
     scope: Scope, *, name: str, type: str | None, limit: int
 ) -> Statement[list[Entity]]:
-    """Entities by a part of a name or alias, those mentioned most first; all without a name."""
+    """Entities by a part of a name, alias or address, most mentioned first; all without one."""
     return Statement(
         _FIND,
         {**_of(scope), "key": fold(name), "lower": name.lower(), "type": type, "limit": limit},

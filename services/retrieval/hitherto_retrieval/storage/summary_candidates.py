@@ -41,16 +41,8 @@ WITH nearest AS (
 )
 """
 
-_AMONG_FILTERED = (
+LET_THROUGH = (
     """
-WITH allowed AS MATERIALIZED (
-    SELECT s.conversation_id, s.lexical_no, e.embedding <#> %(vector)s::halfvec AS distance
-    FROM conversation_summaries AS s
-    JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
-         AND c.conversation_id = s.conversation_id
-    LEFT JOIN summary_embeddings AS e ON e.tenant_id = s.tenant_id AND e.user_id = s.user_id
-         AND e.conversation_id = s.conversation_id AND e.model = %(model)s
-         AND e.text_version = s.text_version
     WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
       AND (%(conversation_id)s::text IS NULL OR s.conversation_id = %(conversation_id)s)
       AND (%(created_after)s::timestamptz IS NULL
@@ -63,7 +55,23 @@ WITH allowed AS MATERIALIZED (
             SELECT said.conversation_id FROM ("""
     + SAID_OF_ENTITY
     + """) AS said))
-), pool AS (
+"""
+)
+"""A condition on `conversation_summaries AS s` and `conversations AS c`."""
+
+_AMONG_FILTERED = (
+    """
+WITH allowed AS MATERIALIZED (
+    SELECT s.conversation_id, s.lexical_no, e.embedding <#> %(vector)s::halfvec AS distance
+    FROM conversation_summaries AS s
+    JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
+         AND c.conversation_id = s.conversation_id
+    LEFT JOIN summary_embeddings AS e ON e.tenant_id = s.tenant_id AND e.user_id = s.user_id
+         AND e.conversation_id = s.conversation_id AND e.model = %(model)s
+         AND e.text_version = s.text_version
+"""
+    + LET_THROUGH
+    + """), pool AS (
     (SELECT conversation_id FROM allowed
      WHERE distance IS NOT NULL
      ORDER BY distance, conversation_id DESC

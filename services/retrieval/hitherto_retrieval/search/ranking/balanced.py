@@ -24,7 +24,7 @@ Adding scores keeps their size, which fusing ranks throws away; docs/retrieval.m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from hitherto_retrieval.search.dates.window import closeness
@@ -136,7 +136,7 @@ def _parts(
         # What the memories made of a message match better than the message itself.
         learnt = weight["semantic"] * max(0.0, _above_0(candidate.fact_cosine) - cosine)
         learnt += weight["keyword"] * max(0.0, _saturated(candidate.fact_bm25) - words)
-    named = bool(candidate.speaker) and fold(candidate.speaker) in light.names
+    named = bool(candidate.speaker) and _is_named(candidate.speaker, light.names)
     return (
         weight["semantic"] * cosine,
         learnt,
@@ -147,6 +147,12 @@ def _parts(
         weight["speaker"] if named else 0.0,
         weight["source_priority"] if candidate.source_type in light.source_types else 0.0,
     )
+
+
+def _is_named(speaker: str, names: Collection[str]) -> bool:
+    """Whether a question names a speaker by the whole name or a word of it."""
+    whole = fold(speaker)
+    return whole in names or any(len(part) > 1 and part in names for part in whole.split())
 
 
 def _above_0(cosine: float | None) -> float:

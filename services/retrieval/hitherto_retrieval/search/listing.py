@@ -1,0 +1,64 @@
+"""What a search without a question answers: what counts most, of every kind that is asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hitherto_retrieval.opening import Opener
+from hitherto_retrieval.search.question import Found, Hit, Question
+from hitherto_retrieval.search.sealed import for_a_list
+from hitherto_retrieval.search.telling import read_whole
+from hitherto_retrieval.storage import memories, newest, past
+from hitherto_retrieval.storage.candidate import Key, Kind
+from hitherto_retrieval.storage.memories import Page
+from hitherto_retrieval.storage.statement import Statement, ask
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.models import Scope
+
+
+async def list_items(
+    connection: Connection, scope: Scope, question: Question, opener: Opener | None
+) -> Found:
+    """Memories by importance, then recency of use; then what has no importance, newest first.
+
+    Args:
+        connection: Where to read.
+        scope: Whose.
+        question: What is listed, and how much of it.
+        opener: Opens what is sealed; None if nothing of the user can be.
+    """
+    listed = None
+    if "memory" in question.kinds:
+        listed = await _memories(connection, scope, question, opener)
+    pages = [
+        newest.page(scope, kind, question.passages, limit=question.limit)
+        for kind in question.kinds
+        if kind != "memory"
+    ]
+    await ask(connection, *([listed] if listed is not None else []), *pages)
+    keys: list[tuple[Kind, Key]] = []
+    if listed is not None:
+        keys.extend(("memory", memory_id) for memory_id in listed.answer.ids)
+    others = [item for page in pages for item in page.answer.items]
+    others.sort(key=lambda item: item.happened_at, reverse=True)
+    keys.extend((item.kind, item.key) for item in others)
+    total = sum(page.answer.total for page in (listed, *pages) if page is not None)
+    if question.min_score is not None and question.min_score > 0:
+        return Found(scored=total)
+    keys = keys[: question.limit]
+    found = await read_whole(connection, scope, keys, moment=question.moment)
+    unscored = dict.fromkeys(question.ranking.weights, 0.0)
+    hits = [Hit(found[key], 0.0, unscored, ()) for key in keys if key in found]
+    return Found(hits, (), total)
+
+
+async def _memories(
+    connection: Connection, scope: Scope, question: Question, opener: Opener | None
+) -> Statement[Page]:
+    filters, moment = question.filters, question.moment
+    if opener is not None:
+        filters = await for_a_list(scope, filters, moment, opener, lambda s: ask(connection, s))
+    order: dict[str, Any] = {"order_by": "usefulness", "after": None, "limit": question.limit}
+    if moment is not None:
+        return past.page(scope, moment, filters, **order)
+    return memories.page(scope, filters, **order)

@@ -1,0 +1,93 @@
+"""Messages, summaries and documents in a list without a question: the newest, and how many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from hitherto_retrieval.storage import chunk_candidates, message_candidates, summary_candidates
+from hitherto_retrieval.storage.candidate import Key, Kind
+from hitherto_retrieval.storage.passage_filters import PassageFilters, of
+from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_shared.models import Scope
+
+_MESSAGES = (
+    """
+SELECT m.said_at, count(*) OVER (), m.conversation_id, m.message_no
+FROM messages AS m
+"""
+    + message_candidates.LET_THROUGH
+    + """
+ORDER BY m.said_at DESC, m.conversation_id DESC, m.message_no DESC
+LIMIT %(limit)s
+"""
+)
+
+_SUMMARIES = (
+    """
+SELECT coalesce(c.last_said_at, s.created_at), count(*) OVER (), s.conversation_id
+FROM conversation_summaries AS s
+JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
+     AND c.conversation_id = s.conversation_id
+"""
+    + summary_candidates.LET_THROUGH
+    + """
+ORDER BY coalesce(c.last_said_at, s.created_at) DESC, s.conversation_id DESC
+LIMIT %(limit)s
+"""
+)
+
+# A document is shown by its beginning.
+_DOCUMENTS = (
+    """
+SELECT d.source_created_at, count(*) OVER (), c.chunk_id
+FROM documents AS d
+JOIN document_chunks AS c ON c.tenant_id = d.tenant_id AND c.user_id = d.user_id
+     AND c.document_id = d.document_id AND c.position = 0
+"""
+    + chunk_candidates.LET_THROUGH
+    + """
+ORDER BY d.source_created_at DESC, d.document_id DESC
+LIMIT %(limit)s
+"""
+)
+
+_OF_KIND = {"message": _MESSAGES, "summary": _SUMMARIES, "document": _DOCUMENTS}
+
+
+@dataclass(frozen=True, slots=True)
+class ListedItem:
+    """What to read whole, and when it happened."""
+
+    kind: Kind
+    key: Key
+    happened_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NewestItems:
+    """The newest of one kind, and how many there are in all."""
+
+    items: Sequence[ListedItem]
+    total: int
+
+
+def page(
+    scope: Scope, kind: Kind, filters: PassageFilters, *, limit: int
+) -> Statement[NewestItems]:
+    """The newest messages, summaries or documents that pass `filters`."""
+
+    def read(rows: Rows) -> NewestItems:
+        items = [
+            ListedItem(kind, tuple(key) if len(key) > 1 else key[0], happened_at)
+            for happened_at, _, *key in rows
+        ]
+        return NewestItems(items, rows[0][1] if rows else 0)
+
+    return Statement(
+        _OF_KIND[kind],
+        {**of(scope), **filters.parameters(), "limit": limit},
+        read,
+        planned_anew=True,
+    )
