@@ -39,3 +39,8 @@ def profile_place() -> Place:
 def reply_place(job_id: UUID | str, claim_no: int) -> Place:
     """Of what a model said in one attempt of a job, where nothing could be made of it."""
     return ("reply", str(job_id), str(claim_no))
+
+
+def statement_place(statement_id: UUID | str) -> Place:
+    """Of what a source said of a memory, of the profile or in a summary."""
+    return ("statement", str(statement_id))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from uuid import UUID
 
 from hitherto_extraction.consolidation.groups import mark_of
 from hitherto_extraction.once import Work
-from hitherto_extraction.storage import consolidation, editing, ledger, users
+from hitherto_extraction.storage import consolidation, editing, ledger, memories, users
 from hitherto_extraction.storage.editing import Edited
 from hitherto_extraction.storage.ledger import Event
 from hitherto_shared.database.pool import Connection
@@ -16,7 +17,9 @@ from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.errors import WrongState
 from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope
 
-_UNDOABLE = (*CURRENT_STATUSES, "quarantined")
+_UNDOABLE = (*CURRENT_STATUSES, "quarantined", "forgotten", "archived")
+_CURRENT = (*CURRENT_STATUSES, "quarantined")
+
 _REASON = "the merge was undone"
 
 
@@ -53,8 +56,12 @@ async def undo_merge(
     actor: str,
     reason: str = _REASON,
     key: UserKey | None = None,
+    share: bool = False,
 ) -> list[Memory]:
     """Take a merged memory apart; the originals, ACTIVE again, the oldest first.
+
+    With `share` a merged memory of any status is taken apart, and what became of it becomes of its
+    originals: one that was contradicted leaves contradicted ones.
 
     The caller holds the user's row. Originals that have got another status since stay as they are.
     The merged memory becomes ARCHIVED: it is no longer found, neither by readers nor as a duplicate
@@ -63,14 +70,16 @@ async def undo_merge(
 
     Raises:
         NotFound: The user has no such memory.
-        WrongState: It was not made by consolidation, is not current, or replaces nothing any more.
+        WrongState: It was not made by consolidation, was replaced, or replaces nothing any more.
         KeyNeeded: One of the memories has been sealed since, and there is no `key`.
     """
     merged = await editing.read_one(connection, scope, memory_id, key)
     if merged.memory.source != "consolidation":
         raise _conflict(merged, "was not made by consolidation, so there is nothing to undo")
-    if merged.memory.status not in _UNDOABLE:
-        raise _conflict(merged, f"is {merged.memory.status.upper()}; only a current one is undone")
+    if merged.memory.status not in _UNDOABLE and not share:
+        raise _conflict(
+            merged, f"is {merged.memory.status.upper()}: look at the memory that took its place"
+        )
     held = await editing.read(connection, scope, merged.memory.supersedes, key)
     originals = [
         each
@@ -82,15 +91,23 @@ async def undo_merge(
     at = await users.database_now(connection)
     events = []
     back = {each.memory.memory_id for each in originals}
+    ended = merged.memory if share and merged.memory.status not in _CURRENT else None
     for each in originals:
         after = replace(each, memory=replace(each.memory, status="active", superseded_by=None))
         await editing.write_version(connection, scope, after, at=at, key=key)
         events.append(_event("restored", each, after, reason, related=memory_id))
+        if ended is not None:
+            events.append(await _end_too(connection, scope, after, ended, reason, at, key))
+    if merged.memory.superseded_by is not None:
+        await memories.remove_superseded(
+            connection, scope, memory_id, by=merged.memory.superseded_by
+        )
     archived = replace(
         merged,
         memory=replace(
             merged.memory,
             status="archived",
+            superseded_by=None,
             supersedes=[each for each in merged.memory.supersedes if each not in back],
         ),
         challenges=(),
@@ -101,6 +118,36 @@ async def undo_merge(
     await _mark(connection, scope, originals)
     found = await editing.read(connection, scope, sorted(back), key)
     return _oldest_first(found.values())
+
+
+async def _end_too(
+    connection: Connection,
+    scope: Scope,
+    original: Edited,
+    ended: Memory,
+    reason: str,
+    at: datetime,
+    key: UserKey | None,
+) -> Event:
+    """Let an original that is active again end as its merged memory has ended."""
+    before = replace(original, memory=replace(original.memory, version=original.memory.version + 1))
+    valid_to = max(ended.valid_to, before.memory.valid_from) if ended.valid_to else None
+    after = replace(
+        before,
+        memory=replace(
+            before.memory,
+            status=ended.status,
+            superseded_by=ended.superseded_by,
+            valid_to=valid_to,
+        ),
+    )
+    # By the job that ended the merged memory, so that it is taken back with that one.
+    await editing.write_version(connection, scope, after, at=at, key=key, job_id=ended.job_id)
+    if ended.superseded_by is not None:
+        await memories.add_superseded(
+            connection, scope, before.memory.memory_id, by=ended.superseded_by
+        )
+    return _event(ended.status, before, after, reason, related=ended.superseded_by)
 
 
 async def _mark(connection: Connection, scope: Scope, originals: Sequence[Edited]) -> None:

@@ -23,10 +23,12 @@ PLACES: Mapping[str, Callable[[Mapping[str, Any]], Place]] = {
     "conversation_summaries": lambda row: places.summary_place(row["conversation_id"]),
     "profiles": lambda row: places.profile_place(),
     "profile_versions": lambda row: places.profile_place(),
+    "statements": lambda row: places.statement_place(row["statement_id"]),
 }
 """Where the rows of each table are sealed that has a column `sealed` which is exported."""
 
-_VERSIONS = "profile_versions"
+_INTO = {"profile_versions": "profile", "statements": "said"}
+"""Columns that hold all that is sealed as one object."""
 _REPLIES = "unusable_replies"
 
 
@@ -68,7 +70,7 @@ class Opening:
             values = self._key.open(sealed, PLACES[table](found))
         except BrokenSeal:
             return found, True
-        return found | ({"profile": values} if table == _VERSIONS else values), False
+        return found | ({_INTO[table]: values} if table in _INTO else values), False
 
     def _reply(self, found: dict[str, Any]) -> tuple[dict[str, Any], bool]:
         """A reply that was of no use, with what the model said in clear."""

@@ -25,14 +25,16 @@ from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.pipeline.plan import Situation, make_plan
 from hitherto_extraction.pipeline.sealed_memories import write_sealed
+from hitherto_extraction.pipeline.stating import document_of
 from hitherto_extraction.pipeline.surroundings import look_around
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.pipeline.write import Occasion, Vectors, write_plan
 from hitherto_extraction.queue import enqueueing
-from hitherto_extraction.storage import editing, known_memories, ledger, users
+from hitherto_extraction.storage import editing, known_memories, ledger, statements, users
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.editing import Edited
 from hitherto_extraction.storage.ledger import Event
+from hitherto_extraction.storage.statements import Stated
 from hitherto_extraction.user_key import sealing_key
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Embedder
@@ -279,11 +281,44 @@ async def _join(
     )
     if after == before:
         return
+    await _state_joined(connection, occasion, held, statement, made_version=not plan.rewrites)
     if plan.rewrites:
         # The new version is being made in this transaction: it holds these too.
         await editing.complete_version(connection, scope, replace(held, memory=after), key=key)
         return
     await _record(connection, occasion, held, after)
+
+
+async def _state_joined(
+    connection: Connection,
+    occasion: Occasion,
+    held: Edited,
+    statement: Statement,
+    *,
+    made_version: bool,
+) -> None:
+    """Keep what the caller joined to a known memory, for when its document is taken back."""
+    sealed = held.sealed or occasion.seals(held.memory.type, statement.sensitive)
+    words = {
+        "metadata": dict(statement.metadata),
+        "context": dict(statement.context),
+        "expires_at": statement.expires_at.isoformat() if statement.expires_at else None,
+        "sensitive": statement.sensitive,
+    }
+    stated = Stated(
+        "memory",
+        "joined",
+        held.memory.version + made_version,
+        made_version,
+        statement.origin,
+        occasion.at,
+        words,
+        memory_id=held.memory.memory_id,
+        conversation_id=statement.conversation_id,
+        document_id=document_of(statement.metadata, statement.context),
+        key=occasion.key if sealed else None,
+    )
+    await statements.record(connection, occasion.scope, [stated])
 
 
 async def _record(connection: Connection, occasion: Occasion, held: Edited, after: Memory) -> None:

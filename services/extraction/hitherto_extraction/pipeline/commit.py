@@ -22,6 +22,7 @@ from hitherto_extraction.pipeline.passages import PassageVectors
 from hitherto_extraction.pipeline.plan import Situation, make_plan
 from hitherto_extraction.pipeline.profile import ProfilePatch, merge_profile
 from hitherto_extraction.pipeline.result import Result
+from hitherto_extraction.pipeline.stating import of_profile, of_summary
 from hitherto_extraction.pipeline.surroundings import look_around
 from hitherto_extraction.pipeline.write import Occasion, Vectors, write_plan
 from hitherto_extraction.queue import claims
@@ -32,6 +33,7 @@ from hitherto_extraction.storage import (
     ledger,
     preferences,
     profiles,
+    statements,
     summaries,
     users,
 )
@@ -212,7 +214,7 @@ class Commit:
         occasion = Occasion(scope, held.job_id, held.conversation, at, key=key, sealing=sealing)
         await write_plan(connection, occasion, plan, outcome.vectors)
         result = outcome.result.with_plan(plan, outcome.answer.dropped)
-        result = await self._write_profile(connection, held, outcome, result, key)
+        result = await self._write_profile(connection, held, outcome, result, key, sealing)
         await self._write_summary(connection, held, outcome, key, sealing)
         await self._write_behaviour(connection, scope, outcome, at)
         return result, plan
@@ -223,7 +225,8 @@ class Commit:
         held: Claim,
         outcome: Outcome,
         result: Result,
-        key: UserKey | None = None,
+        key: UserKey | None,
+        sealing: UserKey | None,
     ) -> Result:
         """Merge what the user said about themselves; nobody else's words change a profile."""
         scope = held.scope
@@ -237,11 +240,22 @@ class Commit:
                 result,
                 dropped_items=result.dropped_items + (patch is not None),
             )
-        change = merge_profile(
-            profile,
-            said_at,
-            ProfilePatch(**{key: patch.get(key) for key in _PROFILE_KEYS}),
-            evidence.said_at,
+        given = ProfilePatch(**{key: patch.get(key) for key in _PROFILE_KEYS})
+        change = merge_profile(profile, said_at, given, evidence.said_at)
+        stated = of_profile(
+            given, evidence, change.profile.version, made_version=bool(change.changed)
+        )
+        await statements.record(
+            connection,
+            scope,
+            [
+                replace(
+                    stated,
+                    conversation_id=held.conversation,
+                    job_id=held.job_id,
+                    key=sealing,
+                )
+            ],
         )
         if change.changed:
             sealed = await profiles.write_profile(
@@ -290,6 +304,19 @@ class Commit:
         scope = held.scope
         held_summary = await summaries.read(connection, scope, held.conversation, key=key)
         of_sealed = held_summary.sealed or any(each.sealed for each in outcome.witnesses.messages)
+        stated = of_summary(outcome.answer.summary, outcome.witnesses, outcome.done_to)
+        await statements.record(
+            connection,
+            scope,
+            [
+                replace(
+                    stated,
+                    conversation_id=held.conversation,
+                    job_id=held.job_id,
+                    key=key if of_sealed else sealing,
+                )
+            ],
+        )
         await concluding.write(
             connection,
             scope,

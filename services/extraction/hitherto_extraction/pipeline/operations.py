@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import NewItem
@@ -59,6 +61,22 @@ class Closure:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What an item of the reply says of a known memory, whether or not that changes it.
+
+    `action` is "said" or "updated", `version` that of the memory afterwards, and `made_version`
+    tells whether the item made it. `words` are JSON.
+    """
+
+    memory_id: UUID
+    action: str
+    version: int
+    made_version: bool
+    evidence: Evidence
+    words: Mapping[str, Any]
+
+
 @dataclass(slots=True)
 class Plan:
     """Operations in the order in which they must be written.
@@ -75,6 +93,7 @@ class Plan:
     confirmed: dict[UUID, datetime] = field(default_factory=dict)
     mentions: list[tuple[UUID, NewItem]] = field(default_factory=list)
     challenges: list[tuple[UUID, UUID]] = field(default_factory=list)
+    said: list[Said] = field(default_factory=list)
     stated: dict[int, UUID] = field(default_factory=dict)
     sealed: frozenset[UUID] = frozenset()
     sensitive: frozenset[UUID] = frozenset()

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -36,6 +36,7 @@ from hitherto_extraction.pipeline.merge import (
 from hitherto_extraction.pipeline.operations import Creation, Plan
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.situation import Draft, Situation, may_change
+from hitherto_extraction.pipeline.stating import begins, words_of
 from hitherto_extraction.storage.known_memories import Known
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import CURRENT_STATUSES
@@ -82,11 +83,11 @@ class _Statements:
         elif duplicate.status == "forgotten":
             self._say_again(item, evidence, draft.now[duplicate.memory_id], suspect)
         elif duplicate.status == "quarantined" and (suspect or not evidence.trusted):
-            self._add_source(duplicate.memory_id, item, evidence)
+            self._add_source(duplicate.memory_id, item, evidence, suspect)
         elif duplicate.status == "quarantined":
             self._restate(item, evidence, draft.now[duplicate.memory_id], "the user said it")
         elif suspect:
-            self._add_source(duplicate.memory_id, item, evidence)
+            self._add_source(duplicate.memory_id, item, evidence, suspect)
         elif duplicate.original is not None:
             self._repeat(item, evidence, draft.now[duplicate.memory_id], duplicate.original)
         else:
@@ -132,7 +133,7 @@ class _Statements:
             item.index,
             item,
             evidence,
-            _begins(item, evidence),
+            begins(item, evidence),
             status="quarantined" if suspect else "active",
         )
         self._draft.plan.creations.append(made)
@@ -172,11 +173,16 @@ class _Statements:
             keywords=item.keywords,
         )
         self._draft.rewrite(known, after, "restored", reason, ("new", item.index), evidence.text)
+        self._draft.note_said(known, "said", evidence, words_of(item, evidence))
         self._note(known.memory_id, item, evidence, mentions=True)
 
-    def _add_source(self, memory_id: UUID, item: NewItem, evidence: Evidence) -> None:
+    def _add_source(
+        self, memory_id: UUID, item: NewItem, evidence: Evidence, suspect: bool
+    ) -> None:
         """Note that something was said once more, which lends it no weight."""
         self._note(memory_id, item, evidence, mentions=False)
+        words = words_of(item, evidence, suspect=suspect)
+        self._draft.note_said(self._draft.now[memory_id], "said", evidence, words)
 
     def _repeat(self, item: NewItem, evidence: Evidence, known: Known, original: UUID) -> None:
         """Note that a part of a merged memory was said again; its wording stays the merged one.
@@ -185,6 +191,9 @@ class _Statements:
         """
         self._note(known.memory_id, item, evidence, mentions=True)
         self._draft.note_sources(original, evidence)
+        words = words_of(item, evidence)
+        for each in (known, self._draft.now[original]):
+            self._draft.note_said(each, "said", evidence, words)
         if may_change(evidence, known):
             confirmed = self._draft.plan.confirmed
             said_at = max(known.said_at, evidence.said_at)
@@ -214,8 +223,10 @@ class _Statements:
             ),
         )
         self._note(known.memory_id, item, evidence, mentions=True)
+        words = words_of(item, evidence)
         if not merged.versioned:
             self._draft.plan.confirmed[known.memory_id] = merged.said_at
+            self._draft.note_said(known, "said", evidence, words)
             return
         after = replace(
             known,
@@ -231,6 +242,7 @@ class _Statements:
         )
         vector_of = ("new", item.index) if after.content != known.content else None
         self._draft.rewrite(known, after, "merged", "said again", vector_of, evidence.text)
+        self._draft.note_said(known, "said", evidence, words)
 
     def _note(self, memory_id: UUID, item: NewItem, evidence: Evidence, *, mentions: bool) -> None:
         self._draft.stated_by[item.index] = memory_id
@@ -253,6 +265,7 @@ def _update(draft: Draft, position: int, update: UpdatedItem) -> None:
         return
     draft.note_sources(known.memory_id, evidence)
     if evidence.said_at < known.said_at:
+        draft.note_said(known, "updated", evidence, _words_of_update(update))
         return
     content = update.content or known.content
     after = replace(
@@ -269,16 +282,23 @@ def _update(draft: Draft, position: int, update: UpdatedItem) -> None:
         known, tags=tuple(known.tags)
     ):
         draft.plan.confirmed[known.memory_id] = evidence.said_at
+        draft.note_said(known, "updated", evidence, _words_of_update(update))
         return
     vector_of = ("updated", position) if content != known.content else None
     draft.rewrite(known, after, "updated", "made more precise", vector_of, evidence.text)
+    draft.note_said(known, "updated", evidence, _words_of_update(update, after))
+
+
+def _words_of_update(update: UpdatedItem, after: Known | None = None) -> dict[str, Any]:
+    """What an update says; the weight it gives counts as far as it was let through."""
+    return {
+        "content": update.content,
+        "detail": update.detail,
+        "importance": after.importance if after and update.importance is not None else None,
+        "confidence": update.confidence,
+        "tags": list(update.tags),
+    }
 
 
 def _tags(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*old, *new]))[:MAX_LABELS]
-
-
-def _begins(item: NewItem, evidence: Evidence) -> datetime:
-    # A model's date counts only for the past: what is planned does not hold yet.
-    said = item.valid_from
-    return said if said is not None and said < evidence.said_at else evidence.said_at

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import Answer, NewItem
 from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.evidence import Evidence, Witnesses
-from hitherto_extraction.pipeline.operations import Closure, Creation, Plan, Rewrite
+from hitherto_extraction.pipeline.operations import Closure, Creation, Plan, Rewrite, Said
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.storage.known_memories import Known
 from hitherto_shared.embeddings.protocol import Vector
@@ -100,6 +101,14 @@ class Draft:
     def note_sources(self, memory_id: UUID, evidence: Evidence) -> None:
         """Say which messages a memory rests on."""
         self.plan.sources.extend((memory_id, source) for source in evidence.sources)
+
+    def note_said(
+        self, before: Known, action: str, evidence: Evidence, words: Mapping[str, Any]
+    ) -> None:
+        """Say what was said of a known memory, once the plan holds what comes of it."""
+        after = self.now[before.memory_id]
+        made = after.version != before.version
+        self.plan.said.append(Said(before.memory_id, action, after.version, made, evidence, words))
 
     def note_mentions(self, memory_id: UUID, item: NewItem) -> None:
         """Say which people and things a memory speaks of."""

@@ -12,12 +12,14 @@ from hitherto_extraction.pipeline.events import events_of
 from hitherto_extraction.pipeline.indexing import Indexed, index_plan, last_rewordings
 from hitherto_extraction.pipeline.operations import Closure, Creation, Plan, Rewrite
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive, write_sealed
+from hitherto_extraction.pipeline.stating import statements_of
 from hitherto_extraction.storage import (
     editing,
     ledger,
     memories,
     profiles,
     sealed_memories,
+    statements,
     users,
 )
 from hitherto_extraction.storage.sealed_words import seal_words
@@ -103,6 +105,18 @@ async def write_plan(
             for entity in item.entities
             if memory_id not in sealed
         ],
+    )
+    await statements.record(
+        connection,
+        scope,
+        statements_of(
+            plan,
+            job_id=occasion.job_id,
+            conversation_id=occasion.conversation_id,
+            kept=occasion.kept,
+            sealed=sealed,
+            key=occasion.sealing or occasion.key,
+        ),
     )
     await ledger.record(
         connection,

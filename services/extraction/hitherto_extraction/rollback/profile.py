@@ -1,63 +1,147 @@
-"""What the profile loses when a source is taken back. Pure.
+"""What the profile is when some of what was said of it does not count. Pure.
 
-Every change of a source is undone where its value still stands: a single value goes back to what
-it was before, an item that joined a list leaves it. What somebody else has changed since stays.
+The profile is told anew from its first version on: what sources said is merged as it was learnt,
+without the statements that are taken back, and what a hand changed is changed again.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+import json
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
+
+from hitherto_extraction.pipeline.profile import (
+    MAX_BYTES,
+    ProfilePatch,
+    merge_profile,
+    said_path,
+)
+from hitherto_extraction.storage.statements import Statement
+from hitherto_shared.models import Profile
 
 Path = tuple[str, ...]
 
+LISTS = ("current_projects", "frequent_intents")
 _ABSENT = object()
 
 
-def undo(
-    current: Mapping[str, Any], events: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
-) -> tuple[dict[str, Any], list[Path]]:
-    """The profile without what the events brought, and the paths that change.
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of the profile: its content as JSON, which job wrote it, and when."""
+
+    version: int
+    job_id: UUID | None
+    at: datetime
+    content: Mapping[str, Any]
+
+
+def replay(
+    current: Profile,
+    versions: Sequence[Version],
+    statements: Sequence[Statement],
+    *,
+    skipped: Collection[int],
+    said_at: Mapping[str, str],
+) -> tuple[Profile, dict[str, str]]:
+    """The profile as what still counts makes it, and when each of its values was said.
 
     Args:
-        current: The profile's content as it stands.
-        events: What the source changed, newest first: content before and after.
+        current: The profile as it stands, whose version and age are kept.
+        versions: Every version, the first one first.
+        statements: All statements about it, in their order, those taken back among them.
+        skipped: Versions that do not count, though no statement explains them: what rollbacks and
+            jobs that are taken back have made.
+        said_at: When each value of the present profile was said, for versions of jobs that kept no
+            statements.
     """
-    held: dict[str, Any] = copy.deepcopy(dict(current))
-    paths: dict[Path, None] = {}
-    for before, after in events:
-        for path in _differing(before, after, ()):
-            if _undo_one(held, path, _at(before, path), _at(after, path)):
-                paths[path] = None
-    return held, list(paths)
+    explained = {each.version for each in statements if each.made_version}
+    said = defaultdict[int, list[Statement]](list)
+    for each in statements:
+        said[each.version].append(each)
+    profile = Profile(current.user_id)
+    marks: dict[str, str] = {}
+    before: Mapping[str, Any] = {}
+    for version in [Version(0, None, datetime.min.replace(tzinfo=UTC), {}), *versions]:
+        if version.version not in explained and version.version not in skipped:
+            learnt = said_at if version.job_id is not None else {}
+            profile, marks = _changed(profile, marks, before, version, learnt)
+        for each in said[version.version]:
+            if not each.taken:
+                change = merge_profile(profile, marks, ProfilePatch(**each.said), each.said_at)
+                profile, marks = change.profile, change.said_at
+        before = version.content
+    return replace(
+        current,
+        **{
+            name: getattr(profile, name)
+            for name in (*LISTS, "department", "summary", "preferences", "access_level", "facts")
+        },
+        metadata=profile.metadata,
+    ), marks
 
 
-def _undo_one(held: dict[str, Any], path: Path, old: Any, new: Any) -> bool:
-    now = _at(held, path)
-    if isinstance(new, list) and isinstance(now, list):
-        known = old if isinstance(old, list) else []
-        kept = [item for item in now if item not in new or item in known]
-        if kept == now:
-            return False
-        _put(held, path, kept or (old if old is not _ABSENT else _ABSENT))
-        return True
-    if now is _ABSENT or now != new:
-        return False
-    _put(held, path, old)
-    return True
+def differing(before: Mapping[str, Any], after: Mapping[str, Any], path: Path = ()) -> list[Path]:
+    """Paths of the single values and lists that differ between two contents."""
+    found: list[Path] = []
+    for key in dict.fromkeys([*before, *after]):
+        old, new = before.get(key, _ABSENT), after.get(key, _ABSENT)
+        if old == new:
+            continue
+        if _object(old) and _object(new) and (old is not _ABSENT or new is not _ABSENT):
+            found += differing(
+                {} if old is _ABSENT else old, {} if new is _ABSENT else new, (*path, key)
+            )
+        else:
+            found.append((*path, key))
+    return found
 
 
-def _differing(before: Any, after: Any, path: Path) -> list[Path]:
-    """Paths of the values that differ, objects looked into."""
-    if isinstance(after, Mapping) and (isinstance(before, Mapping) or before is _ABSENT):
-        known = before if isinstance(before, Mapping) else {}
-        found: list[Path] = []
-        for key, value in after.items():
-            if known.get(key, _ABSENT) != value:
-                found.extend(_differing(known.get(key, _ABSENT), value, (*path, key)))
-        return found
-    return [path] if path else []
+def _object(value: Any) -> bool:
+    return value is _ABSENT or isinstance(value, Mapping)
+
+
+def _changed(
+    profile: Profile,
+    marks: Mapping[str, str],
+    before: Mapping[str, Any],
+    version: Version,
+    learnt: Mapping[str, str],
+) -> tuple[Profile, dict[str, str]]:
+    """The profile after what a hand changed from one version to the next."""
+    held: dict[str, Any] = {
+        name: copy.deepcopy(getattr(profile, name)) for name in before or version.content
+    }
+    held |= {name: list(held[name]) for name in LISTS if name in held}
+    dated = dict(marks)
+    for path in differing(before, version.content):
+        old, new = _at(before, path), _at(version.content, path)
+        if isinstance(new, list) and isinstance(old, list):
+            now = _at(held, path)
+            known = now if isinstance(now, list) else []
+            kept = [each for each in known if each in new or each not in old]
+            new = [*kept, *(each for each in new if each not in old and each not in kept)]
+        _put(held, path, _ABSENT if len(path) > 1 and new in ([], {}) else new)
+        name = said_path(*path)
+        dated = {key: value for key, value in dated.items() if not key.startswith(f"{name}.")}
+        dated[name] = learnt.get(name, version.at.astimezone(UTC).isoformat())
+    _fit(held, dated)
+    fields: dict[str, Any] = {n: tuple(v) if n in LISTS else v for n, v in held.items()}
+    return replace(profile, **fields), dated
+
+
+def _fit(held: dict[str, Any], marks: Mapping[str, str]) -> None:
+    """Drop the values said longest ago while the whole is larger than a profile may be."""
+    oldest = sorted(
+        (path for path in differing({}, held) if len(path) > 1),
+        key=lambda path: marks.get(said_path(*path), ""),
+    )
+    while oldest and len(json.dumps(held, ensure_ascii=False).encode()) > MAX_BYTES:
+        _put(held, oldest.pop(0), _ABSENT)
 
 
 def _at(value: Any, path: Path) -> Any:
@@ -70,10 +154,21 @@ def _at(value: Any, path: Path) -> Any:
 
 
 def _put(held: dict[str, Any], path: Path, value: Any) -> None:
-    inner = held
+    """Set a value or take it away, with the objects that are left empty by that."""
+    inner, ways = held, []
     for key in path[:-1]:
-        inner = inner[key]
-    if value is _ABSENT:
-        inner.pop(path[-1], None)
-    else:
+        following = inner.get(key)
+        if not isinstance(following, dict):
+            if value is _ABSENT:
+                return
+            following = inner[key] = {}
+        ways.append((inner, key))
+        inner = following
+    if value is not _ABSENT:
         inner[path[-1]] = value
+        return
+    inner.pop(path[-1], None)
+    for outer, key in reversed(ways):
+        if outer[key] or outer is held:
+            break
+        del outer[key]

@@ -21,6 +21,7 @@ from hitherto_extraction.storage import (
     sealed_memories,
     sealing,
     sealing_messages,
+    statements,
     summary_index,
 )
 from hitherto_extraction.storage.sealing_profiles import seal_standing_profile
@@ -90,6 +91,18 @@ async def move_vectors(connection: Connection, standing: Standing) -> int:
 async def seal_versions(connection: Connection, standing: Standing) -> int:
     """Seal the earlier versions of sealed memories."""
     return await sealing.seal_versions(connection, standing.scope, standing.key, limit=_ROWS)
+
+
+async def seal_statements(connection: Connection, standing: Standing) -> int:
+    """Seal what sources said of sealed memories."""
+    return await statements.seal(
+        connection, standing.scope, standing.key, beside=False, limit=_ROWS
+    )
+
+
+async def seal_every_statement(connection: Connection, standing: Standing) -> int:
+    """Seal what sources said of sealed memories, of the profile and in summaries."""
+    return await statements.seal(connection, standing.scope, standing.key, beside=True, limit=_ROWS)
 
 
 async def forget_mentions(connection: Connection, standing: Standing) -> int:
@@ -177,7 +190,13 @@ CLEANING: tuple[Cleaning, ...] = (drop_words, drop_names_and_vectors)
 CLEANING_OF_ENCRYPTING: tuple[Cleaning, ...] = (drop_quotations,)
 """The same, of a user who encrypts."""
 
-OF_SEALED: tuple[Step, ...] = (move_vectors, seal_versions, forget_mentions, empty_history)
+OF_SEALED: tuple[Step, ...] = (
+    move_vectors,
+    seal_versions,
+    seal_statements,
+    forget_mentions,
+    empty_history,
+)
 """About memories that are sealed already, also of a user who has stopped to encrypt."""
 
 OF_ENCRYPTING: tuple[Step, ...] = (
@@ -186,6 +205,7 @@ OF_ENCRYPTING: tuple[Step, ...] = (
     seal_summaries,
     seal_replies,
     seal_profile,
+    seal_every_statement,
 )
 """About all that a user who encrypts has in clear."""
 

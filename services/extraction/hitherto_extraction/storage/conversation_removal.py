@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hitherto_extraction.storage import statements
 from hitherto_extraction.storage.retention import HeldMessage
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
@@ -99,6 +100,7 @@ async def cancel_jobs(connection: Connection, scope: Scope, conversation_id: str
 
 async def clear_name(connection: Connection, scope: Scope, conversation_id: str) -> int:
     """Let memories no longer name the conversation; how many did."""
+    await statements.forget_conversation(connection, scope, conversation_id)
     cursor = await connection.execute(_DROP_SOURCES, _key(scope, conversation_id))
     named = {row[0] for row in await cursor.fetchall()}
     cursor = await connection.execute(_CLEAR, _key(scope, conversation_id))

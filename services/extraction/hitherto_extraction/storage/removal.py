@@ -67,6 +67,7 @@ _DELETE_SOURCE_VECTORS = _DELETE_FROM.format(table="memory_source_embeddings")
 _DELETE_SEALED_VECTORS = _DELETE_FROM.format(table="sealed_embeddings")
 _DELETE_SOURCES = _DELETE_FROM.format(table="memory_sources")
 _DELETE_VERSIONS = _DELETE_FROM.format(table="memory_versions")
+_DELETE_STATEMENTS = _DELETE_FROM.format(table="statements")
 
 # The keyword index counts texts and terms in the user's row.
 _DELETE_MEMORIES = """
@@ -262,6 +263,7 @@ async def remove_memories(
     vectors = await delete_vectors(connection, scope, memory_ids)
     vectors += (await connection.execute(_DELETE_SEALED_VECTORS, values)).rowcount
     versions = (await connection.execute(_DELETE_VERSIONS, values)).rowcount
+    await connection.execute(_DELETE_STATEMENTS, values)
     await connection.execute(_DELETE_MEMORIES, values)
     await connection.execute(_EMPTY_HISTORY, values)
     await drop_unused_tags(connection, scope)

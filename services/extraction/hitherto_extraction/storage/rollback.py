@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from hitherto_extraction.storage.sealed_words import open_words
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
+from hitherto_shared.text.normalise import fold
 
 _JOBS_OF_CONVERSATION = """
 SELECT job_id
@@ -59,17 +61,6 @@ WITH source AS (
 SELECT memory_id, bool_and(named) FROM source GROUP BY memory_id HAVING bool_or(named)
 """
 
-# Memories that came from these jobs and name no message at all.
-_SOURCELESS = """
-SELECT DISTINCT h.memory_id
-FROM history AS h
-WHERE h.tenant_id = %(tenant_id)s AND h.user_id = %(user_id)s AND h.subject = 'memory'
-  AND h.action IN ('created', 'quarantined') AND h.job_id = ANY(%(job_ids)s)
-  AND NOT EXISTS (
-      SELECT FROM memory_sources AS s
-      WHERE s.tenant_id = h.tenant_id AND s.user_id = h.user_id AND s.memory_id = h.memory_id)
-"""
-
 _OF_DOCUMENT = """
 SELECT memory_id
 FROM memories
@@ -77,38 +68,86 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND (metadata ->> 'document_id' = %(document_id)s OR context ->> 'document_id' = %(document_id)s)
 """
 
-# Memories whose present version one of these jobs wrote, with the newest version that none did.
-_REWRITTEN = """
-SELECT m.memory_id, v.version
-FROM memories AS m
-LEFT JOIN LATERAL (
-    SELECT version FROM memory_versions AS v
-    WHERE v.tenant_id = m.tenant_id AND v.user_id = m.user_id AND v.memory_id = m.memory_id
-      AND (v.job_id IS NULL OR v.job_id <> ALL(%(job_ids)s))
-    ORDER BY version DESC
-    LIMIT 1
-) AS v ON true
-WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.job_id = ANY(%(job_ids)s)
-ORDER BY m.memory_id
-"""
-
-_VERSION = """
-SELECT type, content, detail, importance, confidence, origin, status, tags, keywords, context,
-       metadata, valid_from, valid_to, expires_at, superseded_by, sensitive, said_at, sealed
+# Memories of which one of these jobs wrote a version.
+_WRITTEN_BY = """
+SELECT memory_id
+FROM memories
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id = ANY(%(job_ids)s)
+UNION
+SELECT memory_id
 FROM memory_versions
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
-  AND version = %(version)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id = ANY(%(job_ids)s)
 """
 
-# Merged memories that are current and have one of these among what they were merged from.
-_MERGED_FROM = """
-SELECT DISTINCT k.memory_id
-FROM memories AS k
-JOIN memories AS m ON m.tenant_id = k.tenant_id AND m.user_id = k.user_id
-     AND m.superseded_by = k.memory_id AND m.status = 'superseded'
-WHERE k.tenant_id = %(tenant_id)s AND k.user_id = %(user_id)s
-  AND k.source = 'consolidation' AND k.status IN ('active', 'achieved', 'quarantined')
-  AND m.memory_id = ANY(%(memory_ids)s)
+# Every version, the present one last.
+_VERSIONS = """
+SELECT memory_id, version, job_id, known_from AS at, type, content, detail, importance, confidence,
+       origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
+       superseded_by, sensitive, said_at, sealed
+FROM memory_versions
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+UNION ALL
+SELECT memory_id, version, job_id, updated_at, type, content, detail, importance, confidence,
+       origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
+       superseded_by, sensitive, said_at, sealed
+FROM memories
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+ORDER BY memory_id, version
+"""
+
+# Versions that earlier rollbacks made.
+_ROLLED_BACK = """
+SELECT memory_id, version
+FROM history
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+  AND action = 'rolled_back'
+"""
+
+_PROFILE_ROLLED_BACK = """
+SELECT version
+FROM history
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'profile'
+  AND action = 'rolled_back'
+"""
+
+_PROFILE_VERSIONS = """
+SELECT version, job_id, recorded_at, profile, sealed
+FROM profile_versions
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+ORDER BY version
+"""
+
+# Memories that one of these closed, or that wait for review because they contradict one of these.
+_DEPENDING = """
+SELECT memory_id
+FROM memories
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id <> ALL(%(memory_ids)s)
+  AND ((superseded_by = ANY(%(memory_ids)s) AND status IN ('contradicted', 'achieved'))
+       OR challenges && %(memory_ids)s)
+"""
+
+# Every merged memory that one of these went into, directly or by way of others, the outermost
+# first.
+_MERGED_ABOVE = """
+WITH RECURSIVE above (memory_id, steps) AS (
+    SELECT m.superseded_by, 1
+    FROM memories AS m
+    WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+      AND m.memory_id = ANY(%(memory_ids)s) AND m.status = 'superseded'
+    UNION
+    SELECT m.superseded_by, a.steps + 1
+    FROM above AS a
+    JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+         AND m.memory_id = a.memory_id
+    WHERE m.status = 'superseded' AND a.steps < 64
+)
+SELECT k.memory_id
+FROM above AS a
+JOIN memories AS k ON k.tenant_id = %(tenant_id)s AND k.user_id = %(user_id)s
+     AND k.memory_id = a.memory_id
+WHERE k.source = 'consolidation'
+GROUP BY k.memory_id
+ORDER BY max(a.steps) DESC, k.memory_id
 """
 
 _MERGED_BY = """
@@ -140,13 +179,25 @@ UPDATE memories SET supersedes = array_remove(supersedes, %(memory_id)s)
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(successor)s
 """
 
-# Changes of the profile by these jobs, newest first.
-_PROFILE_EVENTS = """
-SELECT version, before, after
-FROM history
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'profile'
-  AND job_id = ANY(%(job_ids)s)
-ORDER BY recorded_at DESC, event_id DESC
+# Evidence for the present words, where some of it no longer counts.
+_SAID_AT = """
+UPDATE memories SET said_at = %(said_at)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+"""
+
+_UNMENTION = """
+DELETE FROM entity_mentions AS em
+USING entities AS e, unnest(%(types)s::text[], %(name_keys)s::text[]) AS named (type, name_key)
+WHERE em.tenant_id = %(tenant_id)s AND em.user_id = %(user_id)s AND em.memory_id = %(memory_id)s
+  AND e.tenant_id = em.tenant_id AND e.user_id = em.user_id AND e.entity_id = em.entity_id
+  AND e.type = named.type AND e.name_key = named.name_key
+RETURNING em.entity_id
+"""
+
+_RECOUNT = """
+UPDATE entities AS e
+SET mention_count = greatest(e.mention_count - 1, 0)
+WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = ANY(%(entity_ids)s)
 """
 
 
@@ -191,12 +242,6 @@ async def stated_by(connection: Connection, scope: Scope, messages: Messages) ->
     return {row[0]: bool(row[1]) for row in await cursor.fetchall()}
 
 
-async def sourceless(connection: Connection, scope: Scope, job_ids: Sequence[UUID]) -> list[UUID]:
-    """Memories that jobs made without naming a message."""
-    cursor = await connection.execute(_SOURCELESS, {**_of(scope), "job_ids": list(job_ids)})
-    return [row[0] for row in await cursor.fetchall()]
-
-
 async def of_document(
     connection: Connection, scope: Scope, document_id: UUID, key: UserKey | None = None
 ) -> list[UUID]:
@@ -216,43 +261,57 @@ async def of_document(
     ]
 
 
-async def rewritten_by(
-    connection: Connection, scope: Scope, job_ids: Sequence[UUID]
-) -> dict[UUID, int | None]:
-    """Memories as one of these jobs left them, and their newest version by anybody else."""
-    cursor = await connection.execute(_REWRITTEN, {**_of(scope), "job_ids": list(job_ids)})
-    return {row[0]: row[1] for row in await cursor.fetchall()}
+async def written_by(connection: Connection, scope: Scope, job_ids: Sequence[UUID]) -> list[UUID]:
+    """Memories of which one of these jobs wrote a version."""
+    cursor = await connection.execute(_WRITTEN_BY, {**_of(scope), "job_ids": list(job_ids)})
+    return [row[0] for row in await cursor.fetchall()]
 
 
-async def read_version(
-    connection: Connection,
-    scope: Scope,
-    memory_id: UUID,
-    version: int,
-    key: UserKey | None = None,
-) -> Mapping[str, Any]:
-    """An earlier version of a memory, by column; `sealed` tells whether it was stored sealed.
+async def read_versions(
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID], key: UserKey | None
+) -> dict[UUID, list[dict[str, Any]]]:
+    """Every version of memories by column, the first one first, the present one last.
 
     Raises:
-        KeyNeeded: It was, and there is no `key`.
+        KeyNeeded: One of them is sealed, and there is no `key`.
     """
-    cursor = await connection.execute(
-        _VERSION, {**_of(scope), "memory_id": memory_id, "version": version}
-    )
-    row = await cursor.fetchone()
-    assert row is not None
+    cursor = await connection.execute(_VERSIONS, {**_of(scope), "memory_ids": list(memory_ids)})
     assert cursor.description is not None
-    found = {column.name: value for column, value in zip(cursor.description, row, strict=True)}
-    sealed = found["sealed"]
-    words = {} if sealed is None else open_words(key, memory_id, sealed)
-    return {**found, **words, "sealed": sealed is not None}
+    names = [column.name for column in cursor.description]
+    found: dict[UUID, list[dict[str, Any]]] = {}
+    for row in await cursor.fetchall():
+        fields = dict(zip(names, row, strict=True))
+        sealed = fields.pop("sealed")
+        if sealed is not None:
+            fields |= open_words(key, fields["memory_id"], sealed)
+        found.setdefault(fields["memory_id"], []).append(fields)
+    return found
 
 
-async def merged_from(
+async def rolled_back(
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
+) -> dict[UUID, set[int]]:
+    """The versions of memories that earlier rollbacks made."""
+    cursor = await connection.execute(_ROLLED_BACK, {**_of(scope), "memory_ids": list(memory_ids)})
+    found: dict[UUID, set[int]] = {memory_id: set() for memory_id in memory_ids}
+    for memory_id, version in await cursor.fetchall():
+        found[memory_id].add(version)
+    return found
+
+
+async def depending_on(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> list[UUID]:
-    """Current merged memories that one of these went into."""
-    cursor = await connection.execute(_MERGED_FROM, {**_of(scope), "memory_ids": list(memory_ids)})
+    """Other memories that these closed, or that wait for review because of them."""
+    cursor = await connection.execute(_DEPENDING, {**_of(scope), "memory_ids": list(memory_ids)})
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def merged_above(
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
+) -> list[UUID]:
+    """Merged memories that these went into, directly or by way of others, the outermost first."""
+    cursor = await connection.execute(_MERGED_ABOVE, {**_of(scope), "memory_ids": list(memory_ids)})
     return [row[0] for row in await cursor.fetchall()]
 
 
@@ -281,23 +340,54 @@ async def no_longer_supersedes(
     )
 
 
-async def profile_events(
-    connection: Connection, scope: Scope, job_ids: Sequence[UUID], key: UserKey | None = None
-) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """What these jobs changed in the profile, newest first: before and after.
+async def set_said_at(
+    connection: Connection, scope: Scope, memory_id: UUID, said_at: datetime
+) -> None:
+    """Note when a memory was last said, by what still counts."""
+    await connection.execute(_SAID_AT, {**_of(scope), "memory_id": memory_id, "said_at": said_at})
+
+
+async def unmention(
+    connection: Connection, scope: Scope, memory_id: UUID, names: Sequence[tuple[str, str]]
+) -> None:
+    """Let a memory no longer mention entities, each by its name and type."""
+    cursor = await connection.execute(
+        _UNMENTION,
+        {
+            **_of(scope),
+            "memory_id": memory_id,
+            "types": [kind for _, kind in names],
+            "name_keys": [fold(name) for name, _ in names],
+        },
+    )
+    entities = [row[0] for row in await cursor.fetchall()]
+    await connection.execute(_RECOUNT, {**_of(scope), "entity_ids": entities})
+
+
+async def profile_versions(
+    connection: Connection, scope: Scope, key: UserKey | None
+) -> list[tuple[int, UUID | None, datetime, Mapping[str, Any]]]:
+    """Every version of the profile: its number, job, moment and content.
 
     Raises:
-        KeyNeeded: The versions are sealed, and there is no `key`.
+        KeyNeeded: One of them is sealed, and there is no `key`.
     """
-    cursor = await connection.execute(_PROFILE_EVENTS, {**_of(scope), "job_ids": list(job_ids)})
-    found: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
-    for version, before, after in await cursor.fetchall():
-        if after is None:
-            # Of a user who encrypts history keeps no contents.
-            before = await profiles.read_version(connection, scope, version - 1, key)  # noqa: PLW2901
-            after = await profiles.read_version(connection, scope, version, key)  # noqa: PLW2901
-        found.append((before or {}, after))
-    return found
+    cursor = await connection.execute(_PROFILE_VERSIONS, _of(scope))
+    return [
+        (
+            row[0],
+            row[1],
+            row[2],
+            dict(row[3]) if row[4] is None else profiles.open_profile(row[4], key),
+        )
+        for row in await cursor.fetchall()
+    ]
+
+
+async def profile_rolled_back(connection: Connection, scope: Scope) -> set[int]:
+    """The versions of the profile that earlier rollbacks made."""
+    cursor = await connection.execute(_PROFILE_ROLLED_BACK, _of(scope))
+    return {row[0] for row in await cursor.fetchall()}
 
 
 def _range(messages: Messages) -> dict[str, Any]:

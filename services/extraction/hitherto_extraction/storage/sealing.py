@@ -58,6 +58,7 @@ SELECT EXISTS (SELECT FROM memories WHERE {_USER} AND sealed IS NOT NULL)
     OR EXISTS (SELECT FROM messages WHERE {_USER} AND sealed IS NOT NULL)
     OR EXISTS (SELECT FROM conversation_summaries WHERE {_USER} AND sealed IS NOT NULL)
     OR EXISTS (SELECT FROM profiles WHERE {_USER} AND sealed IS NOT NULL)
+    OR EXISTS (SELECT FROM statements WHERE {_USER} AND sealed IS NOT NULL)
 """
 
 _CLEAR_MEMORIES = f"""

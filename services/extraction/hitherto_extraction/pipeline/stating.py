@@ -1,0 +1,209 @@
+"""What a source said, as it is kept for RollbackSource: each statement in its own words.
+
+A memory or profile tells what all sources together make of it. These rows tell what each said, so
+that the rest can be rebuilt when one is taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from hitherto_extraction.pipeline.answer import NewItem
+from hitherto_extraction.pipeline.evidence import Evidence, Witnesses
+from hitherto_extraction.pipeline.operations import Creation, Plan
+from hitherto_extraction.pipeline.profile import ProfilePatch, merge_profile
+from hitherto_extraction.pipeline.summarise import NEUTRAL_TITLE, SummaryPatch, merge_summary
+from hitherto_extraction.storage.profiles import SEALED
+from hitherto_extraction.storage.statements import Stated
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.identifiers import parse_uuid
+from hitherto_shared.models import OUTCOMES, Profile
+
+_PROFILE = tuple(name for name in SEALED if name != "said_at")
+_SUMMARY = tuple(SummaryPatch.__dataclass_fields__)
+
+
+def begins(item: NewItem, evidence: Evidence) -> datetime:
+    """Since when a new statement holds.
+
+    A model's date counts only for the past: what is planned does not hold yet.
+    """
+    said = item.valid_from
+    return said if said is not None and said < evidence.said_at else evidence.said_at
+
+
+def words_of(item: NewItem, evidence: Evidence, *, suspect: bool = False) -> dict[str, Any]:
+    """What an item says, as JSON; `suspect` if it reads as an instruction to the assistant."""
+    return {
+        "content": item.content,
+        "detail": item.detail,
+        "importance": item.importance,
+        "confidence": item.confidence,
+        "tags": list(item.tags),
+        "keywords": list(item.keywords),
+        "entities": [[entity.name, entity.type] for entity in item.entities],
+        "context": dict(item.context),
+        "valid_from": begins(item, evidence).isoformat(),
+        "suspect": suspect,
+    }
+
+
+def document_of(*objects: Mapping[str, Any]) -> UUID | None:
+    """The document that metadata or context names as `document_id`."""
+    for each in objects:
+        name = each.get("document_id")
+        if isinstance(name, str) and (found := parse_uuid(name)) is not None:
+            return found
+    return None
+
+
+def statements_of(
+    plan: Plan,
+    *,
+    job_id: UUID | None,
+    conversation_id: str | None,
+    kept: Mapping[str, Any],
+    sealed: frozenset[UUID],
+    key: UserKey | None,
+) -> list[Stated]:
+    """Every statement of a plan about memories.
+
+    Args:
+        plan: What is written.
+        job_id: The job that read it.
+        conversation_id: Where it was said.
+        kept: What only the caller could give of a new memory.
+        sealed: Memories that are stored sealed.
+        key: What their words are sealed with.
+    """
+
+    def stated(
+        memory_id: UUID,
+        action: str,
+        version: int,
+        origin: str,
+        said_at: datetime,
+        words: Mapping[str, Any],
+        *,
+        made_version: bool = True,
+    ) -> Stated:
+        return Stated(
+            "memory",
+            action,
+            version,
+            made_version,
+            origin,
+            said_at,
+            words,
+            memory_id=memory_id,
+            conversation_id=conversation_id,
+            document_id=document_of(kept.get("metadata", {}), words.get("context", {})),
+            job_id=job_id,
+            key=key if memory_id in sealed else None,
+        )
+
+    created = [
+        stated(
+            made.memory_id,
+            "said",
+            1,
+            made.evidence.origin,
+            made.evidence.said_at,
+            _words_of_creation(made, kept),
+        )
+        for made in plan.creations
+    ]
+    said = [
+        stated(
+            each.memory_id,
+            each.action,
+            each.version,
+            each.evidence.origin,
+            each.evidence.said_at,
+            each.words,
+            made_version=each.made_version,
+        )
+        for each in plan.said
+    ]
+    challenged = [
+        stated(
+            change.after.memory_id,
+            "challenged",
+            change.after.version,
+            change.after.origin,
+            change.after.said_at,
+            {"challenges": [str(by) for m, by in plan.challenges if m == change.after.memory_id]},
+        )
+        for change in plan.rewrites
+        if change.action == "quarantined"
+    ]
+    closed = [
+        stated(
+            closure.before.memory_id,
+            "closed",
+            closure.before.version + 1,
+            closure.before.origin,
+            closure.valid_to,
+            {
+                "status": closure.status,
+                "valid_to": closure.valid_to.isoformat(),
+                "superseded_by": str(closure.superseded_by) if closure.superseded_by else None,
+            },
+        )
+        for closure in plan.closures
+    ]
+    return [*created, *said, *challenged, *closed]
+
+
+def _words_of_creation(made: Creation, kept: Mapping[str, Any]) -> dict[str, Any]:
+    expires_at = kept.get("expires_at")
+    return {
+        **words_of(made.item, made.evidence),
+        "valid_from": made.valid_from.isoformat(),
+        "status": made.status,
+        "suspect": made.status == "quarantined" and not made.challenges,
+        "challenges": [str(each) for each in made.challenges],
+        "valid_to": made.valid_to.isoformat() if made.valid_to else None,
+        "superseded_by": str(made.superseded_by) if made.superseded_by else None,
+        "metadata": dict(kept.get("metadata", {})),
+        "expires_at": expires_at.isoformat() if expires_at else None,
+        "sensitive": bool(kept.get("sensitive", False)),
+    }
+
+
+def of_profile(
+    patch: ProfilePatch, evidence: Evidence, version: int, *, made_version: bool
+) -> Stated:
+    """What a reply says of the profile: the profile that it alone would make."""
+    alone = merge_profile(Profile(""), {}, patch, evidence.said_at).profile
+    words: dict[str, Any] = {}
+    for name in _PROFILE:
+        value = getattr(alone, name)
+        if value:
+            words[name] = list(value) if isinstance(value, tuple) else value
+    return Stated(
+        "profile", "patched", version, made_version, evidence.origin, evidence.said_at, words
+    )
+
+
+def of_summary(given: Mapping[str, Any] | None, witnesses: Witnesses, done_to: int) -> Stated:
+    """What a reply says of its conversation, without the defaults for what it leaves out."""
+    patch = given or {}
+    fields = merge_summary(
+        None, SummaryPatch(**{name: patch.get(name) for name in _SUMMARY}), first_user_words=""
+    )
+    words: dict[str, Any] = {}
+    for name in _SUMMARY:
+        value = getattr(fields, name)
+        if value:
+            words[name] = list(value) if isinstance(value, tuple) else value
+    if words.get("title") == NEUTRAL_TITLE:
+        del words["title"]
+    outcome = patch.get("outcome")
+    if not (isinstance(outcome, str) and outcome.strip().lower() in OUTCOMES):
+        words.pop("outcome", None)
+    said_at = max(message.said_at for message in witnesses.messages)
+    return Stated("summary", "concluded", done_to, False, "user", said_at, words)

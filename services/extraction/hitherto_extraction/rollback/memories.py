@@ -1,0 +1,252 @@
+"""Rebuilds the memories that a source which is taken back has touched."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID
+
+from hitherto_extraction.pipeline.reindex import reindex
+from hitherto_extraction.pipeline.sealed_memories import write_sealed
+from hitherto_extraction.rollback.replay import FIELDS, Version, replay
+from hitherto_extraction.storage import editing, ledger, memories, profiles, statements, users
+from hitherto_extraction.storage import rollback as storage
+from hitherto_extraction.storage.editing import Edited
+from hitherto_extraction.storage.ledger import Event
+from hitherto_extraction.storage.statements import Stated, Statement
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """All that is known of how a memory came to be."""
+
+    held: Edited
+    versions: Sequence[Version]
+    statements: Sequence[Statement]
+    skipped: frozenset[int]
+
+
+@dataclass(slots=True)
+class Rebuilding:
+    """Rebuilds memories from what still counts.
+
+    Attributes:
+        scope: Whose.
+        job_ids: The jobs that are taken back.
+        stated: Memories that the source stands behind by its messages, and whether nothing else
+            does.
+        named: Memories that name the source as their document, and of which it said nothing.
+        actor: Who takes it back, and
+        reason: why, for the history.
+        key: The user's.
+        gone: Once it has run, the memories that nobody says any more.
+    """
+
+    scope: Scope
+    job_ids: Sequence[UUID]
+    stated: Mapping[UUID, bool]
+    named: Collection[UUID]
+    actor: str
+    reason: str
+    key: UserKey | None
+    gone: set[UUID] = field(default_factory=set)
+
+    async def run(self, connection: Connection, touched: Collection[UUID]) -> dict[str, int]:
+        """Rebuild memories, and those that were closed or held back by what goes.
+
+        Raises:
+            KeyNeeded: One of them is sealed, and there is no key.
+        """
+        told = await self._read(connection, touched)
+        self.gone = {memory_id for memory_id, each in told.items() if self._rebuilt(each) is None}
+        depending = await storage.depending_on(connection, self.scope, sorted(self.gone))
+        told |= await self._read(connection, set(depending) - told.keys())
+        counts = {"memories_forgotten": 0, "memories_restored": 0}
+        reworded = []
+        rebuilt: dict[UUID, Edited] = {}
+        for memory_id, each in told.items():
+            fields = self._rebuilt(each)
+            after = rebuilt[memory_id] = (
+                _forgotten(each.held) if fields is None else _as_rebuilt(each.held, fields)
+            )
+            if await self._write(connection, each, after):
+                counts["memories_forgotten" if fields is None else "memories_restored"] += 1
+                if after.memory.content != each.held.memory.content:
+                    reworded.append(memory_id)
+            await self._unmention(connection, each)
+        for memory_id, each in told.items():
+            await self._link(connection, memory_id, each.held, rebuilt[memory_id])
+        await reindex(connection, self.scope, reworded)
+        await profiles.recount_mentions(connection, self.scope, sorted(told))
+        return counts
+
+    def _rebuilt(self, told: _Told) -> dict[str, Any] | None:
+        return replay(told.versions, told.statements, skipped=told.skipped, gone=self.gone)
+
+    async def _read(
+        self, connection: Connection, memory_ids: Collection[UUID]
+    ) -> dict[UUID, _Told]:
+        wanted = sorted(memory_ids)
+        held = await editing.read(connection, self.scope, wanted, self.key)
+        # A merged memory is taken apart, never told anew without what it was merged from.
+        versions = await storage.read_versions(connection, self.scope, wanted, self.key)
+        said = await statements.of_memories(connection, self.scope, wanted, self.key)
+        earlier = await storage.rolled_back(connection, self.scope, wanted)
+        found = {}
+        for memory_id, edited in held.items():
+            told = [
+                Version(row["version"], row["job_id"], row["at"], _fields(row))
+                for row in versions[memory_id]
+            ]
+            taken = [
+                replace(each, taken=True)
+                if memory_id in self.named and each.job_id is None
+                else each
+                for each in said[memory_id]
+            ]
+            skipped = self._skipped(memory_id, told, taken)
+            await self._take_back(connection, memory_id, told, taken, said[memory_id], skipped)
+            found[memory_id] = _Told(edited, told, taken, frozenset(skipped | earlier[memory_id]))
+        return found
+
+    def _skipped(
+        self, memory_id: UUID, versions: Sequence[Version], said: Sequence[Statement]
+    ) -> set[int]:
+        """Versions without a statement that are taken back with the source."""
+        explained = {each.version for each in said if each.made_version}
+        unexplained = [each for each in versions if each.version not in explained]
+        skipped = {each.version for each in unexplained if each.job_id in self.job_ids}
+        first = next((each for each in unexplained if each.version == 1), None)
+        if first is not None and memory_id in self.named:
+            skipped.add(1)
+        elif first is not None and first.job_id is not None and memory_id in self.stated:
+            # Learnt when nobody kept what each source said: it stands while one of them does.
+            skipped -= {1}
+            if self.stated[memory_id]:
+                skipped.add(1)
+        return skipped
+
+    async def _take_back(
+        self,
+        connection: Connection,
+        memory_id: UUID,
+        versions: Sequence[Version],
+        taken: Sequence[Statement],
+        said: Sequence[Statement],
+        skipped: Collection[int],
+    ) -> None:
+        """Remember what is taken back beside the statements of the source."""
+        await statements.take_back(
+            connection,
+            self.scope,
+            [
+                each.statement_id
+                for each, before in zip(taken, said, strict=True)
+                if each.taken and not before.taken
+            ],
+        )
+        await statements.record(
+            connection,
+            self.scope,
+            [
+                Stated(
+                    "memory",
+                    "taken",
+                    each.version,
+                    True,
+                    each.fields["origin"],
+                    each.at,
+                    memory_id=memory_id,
+                    job_id=each.job_id,
+                    taken=True,
+                )
+                for each in versions
+                if each.version in skipped
+            ],
+        )
+
+    async def _write(self, connection: Connection, told: _Told, after: Edited) -> bool:
+        """Write the memory as it was rebuilt, if that is something else than it is."""
+        held, scope = told.held, self.scope
+        if after == held:
+            return False
+        before, changed = editing.difference(held.memory, after.memory, sealed=after.sealed)
+        if held.memory == after.memory:
+            await storage.set_said_at(connection, scope, held.memory.memory_id, after.said_at)
+            return False
+        at = await users.database_now(connection)
+        if after.sealed:
+            await write_sealed(connection, scope, self.key, held, after, at=at)
+        else:
+            await editing.write_version(connection, scope, after, at=at)
+        event = Event(
+            "memory",
+            "rolled_back",
+            held.memory.version + 1,
+            self.reason,
+            held.memory.memory_id,
+            before=before,
+            after=changed,
+        )
+        await ledger.record(connection, scope, None, [event], actor=self.actor)
+        return True
+
+    async def _link(
+        self, connection: Connection, memory_id: UUID, before: Edited, after: Edited
+    ) -> None:
+        """Let the successors of a memory name it, or no longer."""
+        old, new = before.memory.superseded_by, after.memory.superseded_by
+        if old == new:
+            return
+        if old is not None:
+            await memories.remove_superseded(connection, self.scope, memory_id, by=old)
+        if new is not None:
+            await memories.add_superseded(connection, self.scope, memory_id, by=new)
+
+    async def _unmention(self, connection: Connection, told: _Told) -> None:
+        """Take the names away that only statements name which no longer count."""
+        names: dict[bool, dict[tuple[str, str], None]] = {True: {}, False: {}}
+        for each in told.statements:
+            for name, kind in each.said.get("entities", ()):
+                names[each.taken][name, kind] = None
+        lost = [name for name in names[True] if name not in names[False]]
+        if lost:
+            await storage.unmention(connection, self.scope, told.held.memory.memory_id, lost)
+
+
+def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    fields = {name: row[name] for name in FIELDS}
+    fields["said_at"] = row["said_at"] or row["valid_from"]
+    return fields
+
+
+def _forgotten(held: Edited) -> Edited:
+    if held.memory.status == "forgotten":
+        return held
+    memory = replace(held.memory, status="forgotten", superseded_by=None, expires_at=None)
+    return replace(held, memory=memory, challenges=())
+
+
+def _as_rebuilt(held: Edited, fields: Mapping[str, Any]) -> Edited:
+    said_at = fields["said_at"]
+    memory = replace(
+        held.memory, **{name: value for name, value in fields.items() if name != "said_at"}
+    )
+    # What was sensitive at any time is not brought back in clear.
+    memory = replace(
+        memory,
+        sensitive=memory.sensitive or held.memory.sensitive,
+        valid_to=max(memory.valid_to, memory.valid_from) if memory.valid_to else None,
+    )
+    same = memory.content == held.memory.content
+    return replace(
+        held,
+        memory=memory,
+        said_at=said_at,
+        challenges=held.challenges if memory.status == "quarantined" else (),
+        embedding_state=held.embedding_state if same else "pending",
+    )

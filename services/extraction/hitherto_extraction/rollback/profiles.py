@@ -1,0 +1,73 @@
+"""Rebuilds the profile from what was said of it and still counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from hitherto_extraction.rollback.profile import Version, differing, replay
+from hitherto_extraction.storage import ledger, profiles, statements
+from hitherto_extraction.storage import rollback as storage
+from hitherto_extraction.storage.statements import Stated
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import Scope
+
+
+async def rebuild_profile(
+    connection: Connection,
+    scope: Scope,
+    job_ids: Sequence[UUID],
+    *,
+    actor: str,
+    reason: str,
+    key: UserKey | None,
+) -> int:
+    """Write the profile as it is without jobs, if that changes it; how many values it changes.
+
+    Statements of the jobs are marked already.
+
+    Raises:
+        KeyNeeded: The profile or what was said of it is sealed, and there is no `key`.
+    """
+    said = await statements.of_profile(connection, scope, key)
+    versions = [Version(*row) for row in await storage.profile_versions(connection, scope, key)]
+    explained = {each.version for each in said if each.made_version}
+    unexplained = [
+        each for each in versions if each.version not in explained and each.job_id in job_ids
+    ]
+    if not unexplained and not any(each.taken and each.job_id in job_ids for each in said):
+        return 0
+    await statements.record(
+        connection,
+        scope,
+        [
+            Stated(
+                "profile", "taken", each.version, True, "user", each.at,
+                job_id=each.job_id, taken=True,
+            )
+            for each in unexplained
+        ],
+    )  # fmt: skip
+    current, said_at = await profiles.read_profile(connection, scope, key)
+    rebuilt, marks = replay(
+        current,
+        versions,
+        said,
+        skipped={each.version for each in unexplained}
+        | await storage.profile_rolled_back(connection, scope),
+        said_at=said_at,
+    )
+    paths = differing(profiles.profile_content(current), profiles.profile_content(rebuilt))
+    if not paths:
+        return 0
+    after = replace(rebuilt, version=current.version + 1)
+    sealed = await profiles.write_profile(
+        connection, scope, after, marks, actor=actor, job_id=None, key=key
+    )
+    event = profiles.change_event(
+        "rolled_back", after, before=current, sealed=sealed, reason=reason
+    )
+    await ledger.record(connection, scope, None, [event], actor=actor)
+    return len(paths)

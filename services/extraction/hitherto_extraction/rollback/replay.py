@@ -1,0 +1,251 @@
+"""What a memory is when some of what was said of it does not count. Pure.
+
+The memory is told anew from its first version on. What sources said is applied by the rules by
+which it was learnt (`pipeline.merge`), without the statements that are taken back. A version that
+no statement explains was made by a hand or by upkeep: the fields it changed are set again.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from hitherto_extraction.pipeline.closing import ACHIEVED_IMPORTANCE
+from hitherto_extraction.pipeline.merge import KnownMemory, NewMemory, merge_update
+from hitherto_extraction.pipeline.trust import is_higher, outranks
+from hitherto_extraction.storage.statements import Statement
+from hitherto_shared.models import CURRENT_STATUSES
+
+FIELDS = (
+    "type", "content", "detail", "importance", "confidence", "origin", "status", "tags",
+    "keywords", "context", "metadata", "valid_from", "valid_to", "expires_at", "superseded_by",
+    "sensitive", "said_at",
+)  # fmt: skip
+_WORDS = (
+    "content", "detail", "importance", "confidence", "origin", "said_at", "tags", "keywords",
+)  # fmt: skip
+_NOTHING: Mapping[str, Any] = {
+    "type": "fact",
+    "content": "",
+    "detail": "",
+    "importance": 0.5,
+    "confidence": "medium",
+    "origin": "document",
+    "status": "active",
+    "tags": [],
+    "keywords": [],
+    "context": {},
+    "metadata": {},
+    "valid_from": None,
+    "valid_to": None,
+    "expires_at": None,
+    "superseded_by": None,
+    "sensitive": False,
+    "said_at": None,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of a memory: its fields, which job wrote it, and since when it was known."""
+
+    version: int
+    job_id: UUID | None
+    at: datetime
+    fields: Mapping[str, Any]
+
+
+def replay(
+    versions: Sequence[Version],
+    statements: Sequence[Statement],
+    *,
+    skipped: Collection[int] = (),
+    gone: Collection[UUID] = (),
+) -> dict[str, Any] | None:
+    """The fields of the memory as what still counts makes them; None if nobody says it any more.
+
+    Args:
+        versions: Every version, the first one first, the present one last.
+        statements: All statements about it, in their order, those taken back among them.
+        skipped: Versions that do not count, though no statement explains them: what rollbacks and
+            jobs that are taken back have made.
+        gone: Memories that nobody says any more: nothing is closed or held back for them.
+    """
+    explained = {each.version for each in statements if each.made_version}
+    said = defaultdict[int, list[Statement]](list)
+    for each in statements:
+        said[each.version].append(each)
+    telling = _Telling(gone)
+    telling.held["type"] = versions[0].fields["type"]
+    before: Version | None = None
+    for version in versions:
+        if version.version not in explained and version.version not in skipped:
+            telling.change(before, version)
+        for each in said[version.version]:
+            if not each.taken:
+                telling.hear(each)
+        before = version
+    return telling.held if telling.held["content"] else None
+
+
+class _Telling:
+    """A memory on its way from nothing to the present."""
+
+    def __init__(self, gone: Collection[UUID]) -> None:
+        self.held: dict[str, Any] = copy.deepcopy(dict(_NOTHING))
+        self._gone = {str(each) for each in gone}
+        self._ended_at: datetime | None = None
+
+    def change(self, before: Version | None, after: Version) -> None:
+        """Set what a hand or upkeep changed."""
+        held, new = self.held, after.fields
+        if before is None:
+            held.update(copy.deepcopy({name: new[name] for name in FIELDS}))
+            return
+        old = before.fields
+        for name in FIELDS:
+            if old[name] == new[name]:
+                continue
+            if name in ("tags", "keywords"):
+                kept = [each for each in held[name] if each in new[name] or each not in old[name]]
+                added = [each for each in new[name] if each not in old[name]]
+                held[name] = list(dict.fromkeys([*kept, *added]))
+            elif name in ("context", "metadata"):
+                held[name] = _changed_keys(held[name], old[name], new[name])
+            else:
+                held[name] = new[name]
+        if new["status"] == "forgotten" and old["status"] != "forgotten":
+            self._ended_at = after.at
+
+    def hear(self, statement: Statement) -> None:
+        """Apply what a source said."""
+        match statement.action:
+            case "said":
+                self._say(statement)
+            case "updated":
+                self._update(statement)
+            case "closed":
+                self._close(statement)
+            case "challenged":
+                if self.held["status"] == "active" and self._challenges(statement.said):
+                    self.held["status"] = "quarantined"
+            case "joined":
+                self._join(statement)
+
+    def _say(self, statement: Statement) -> None:
+        held, said = self.held, statement.said
+        trusted, suspect = is_higher(statement.origin), bool(said.get("suspect"))
+        if held["status"] == "forgotten":
+            late = self._ended_at is not None and statement.said_at <= self._ended_at
+            if not held["content"]:
+                self._begin(statement)
+                held["status"] = "forgotten"
+            if trusted and not (suspect or late):
+                self._restate(statement)
+        elif not held["content"]:
+            self._begin(statement)
+        elif held["status"] == "quarantined":
+            if trusted and not suspect:
+                self._restate(statement)
+        elif held["status"] in CURRENT_STATUSES and not suspect:
+            update = merge_update(_known(held), _new(statement))
+            for name in _WORDS:
+                held[name] = _listed(getattr(update, name))
+
+    def _begin(self, statement: Statement) -> None:
+        """The first statement that counts makes the memory."""
+        held, said = self.held, statement.said
+        self._take_words(statement)
+        held["valid_from"] = datetime.fromisoformat(said["valid_from"])
+        held["context"] = dict(said.get("context", {}))
+        held["metadata"] = dict(said.get("metadata", {}))
+        held["sensitive"] = bool(said.get("sensitive", False))
+        held["expires_at"] = _moment(said.get("expires_at"))
+        held["status"] = "quarantined" if said["suspect"] or self._challenges(said) else "active"
+        successor = said.get("superseded_by")
+        if said.get("status") == "contradicted" and successor not in self._gone:
+            held["status"] = "contradicted"
+            held["valid_to"] = _moment(said["valid_to"])
+            held["superseded_by"] = UUID(successor)
+
+    def _restate(self, statement: Statement) -> None:
+        """The user says what was not believed or not wanted."""
+        self._take_words(statement)
+        self.held["status"] = "active"
+
+    def _take_words(self, statement: Statement) -> None:
+        said = statement.said
+        for name in _WORDS:
+            if name not in ("origin", "said_at"):
+                self.held[name] = _listed(said[name])
+        self.held["origin"], self.held["said_at"] = statement.origin, statement.said_at
+
+    def _update(self, statement: Statement) -> None:
+        held, said = self.held, statement.said
+        if not held["content"]:
+            if not said["content"]:
+                return
+            held["origin"], held["valid_from"] = statement.origin, statement.said_at
+        elif outranks(held["origin"], statement.origin) or statement.said_at < held["said_at"]:
+            return
+        for name in ("content", "detail", "confidence"):
+            held[name] = said[name] or held[name]
+        if said["importance"] is not None:
+            held["importance"] = said["importance"]
+        held["tags"] = list(dict.fromkeys([*held["tags"], *said["tags"]]))
+        held["said_at"] = statement.said_at
+
+    def _close(self, statement: Statement) -> None:
+        held, said = self.held, statement.said
+        successor = said["superseded_by"]
+        if held["status"] not in CURRENT_STATUSES or not held["content"]:
+            return
+        if successor is not None and successor in self._gone:
+            return
+        held["status"] = said["status"]
+        held["valid_to"] = max(datetime.fromisoformat(said["valid_to"]), held["valid_from"])
+        held["superseded_by"] = UUID(successor) if successor is not None else None
+        if said["status"] == "achieved":
+            held["importance"] *= ACHIEVED_IMPORTANCE
+
+    def _join(self, statement: Statement) -> None:
+        held, said = self.held, statement.said
+        if not held["content"] or outranks(held["origin"], statement.origin):
+            return
+        for name in ("context", "metadata"):
+            held[name] = {**held[name], **said[name]}
+        held["expires_at"] = _moment(said["expires_at"]) or held["expires_at"]
+        held["sensitive"] = held["sensitive"] or said["sensitive"]
+
+    def _challenges(self, said: Mapping[str, Any]) -> bool:
+        """Whether a statement contradicts something more trusted that still stands."""
+        return any(each not in self._gone for each in said.get("challenges", ()))
+
+
+def _changed_keys(
+    held: Mapping[str, Any], old: Mapping[str, Any], new: Mapping[str, Any]
+) -> dict[str, Any]:
+    found = {key: value for key, value in held.items() if key in new or key not in old}
+    return found | {key: value for key, value in new.items() if old.get(key) != value}
+
+
+def _known(held: Mapping[str, Any]) -> KnownMemory:
+    return KnownMemory(**{name: held[name] for name in _WORDS})
+
+
+def _new(statement: Statement) -> NewMemory:
+    words = {name: statement.said[name] for name in _WORDS if name not in ("origin", "said_at")}
+    return NewMemory(**words, origin=statement.origin, said_at=statement.said_at)
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, list | tuple) else value
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

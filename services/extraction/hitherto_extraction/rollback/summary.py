@@ -1,0 +1,62 @@
+"""Rebuilds the summary of a conversation when one of the jobs that read it is taken back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+from hitherto_extraction.pipeline import concluding
+from hitherto_extraction.pipeline.passages import PassageVectors
+from hitherto_extraction.pipeline.summarise import SummaryPatch, merge_summary
+from hitherto_extraction.storage import statements, summaries
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.models import Scope, Summary
+
+
+async def rebuild_summary(
+    connection: Connection,
+    scope: Scope,
+    conversation_id: str,
+    *,
+    key: UserKey | None,
+    sealing: UserKey | None,
+) -> str | None:
+    """Write the summary that the jobs make which still count; without one it goes.
+
+    Returns:
+        "restored" or "removed"; None if there is no summary.
+
+    Raises:
+        KeyNeeded: The summary or what it was made from is sealed, and there is no `key`.
+    """
+    held = await summaries.read(connection, scope, conversation_id, key=key)
+    if held.summary is None:
+        return None
+    said = await statements.of_summary(connection, scope, conversation_id, key)
+    left = [each for each in said if not each.taken]
+    await concluding.drop_summary(connection, scope, conversation_id)
+    if not left:
+        return "removed"
+    summary: Summary | None = None
+    covers_to = 0
+    for each in left:
+        fields = merge_summary(
+            summary,
+            SummaryPatch(**each.said),
+            first_user_words=held.first_user_words,
+            late=each.version <= covers_to,
+        )
+        summary = replace(held.summary, **asdict(fields))
+        covers_to = max(covers_to, each.version)
+    await concluding.write(
+        connection,
+        scope,
+        conversation_id,
+        fields,
+        held=replace(held, summary=None, lexical_no=None, lexical_length=0, covers_to=0),
+        done_to=covers_to,
+        # Its words are indexed now; its vector waits for whoever fills in vectors.
+        vectors=PassageVectors(),
+        sealing=key if held.sealed else sealing,
+    )
+    return "restored"

@@ -1,0 +1,313 @@
+"""What each source said of memories, of the profile and in summaries: written once, for rollback.
+
+Of a memory that is sealed, and of the profile and the summaries of a user who encrypts, the words
+are sealed too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from hitherto_extraction.storage.sealed_rows import opened
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.encryption.places import statement_place
+from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.models import Scope
+
+_INSERT = """
+INSERT INTO statements (tenant_id, user_id, statement_id, subject, memory_id, conversation_id,
+    document_id, job_id, action, version, made_version, origin, said_at, said, sealed,
+    taken_back_at)
+VALUES (%(tenant_id)s, %(user_id)s, %(statement_id)s, %(subject)s, %(memory_id)s,
+    %(conversation_id)s, %(document_id)s, %(job_id)s, %(action)s, %(version)s, %(made_version)s,
+    %(origin)s, %(said_at)s, %(said)s, %(sealed)s, CASE WHEN %(taken)s THEN now() END)
+"""
+
+_COLUMNS = """statement_id, memory_id, conversation_id, job_id, action, version, made_version,
+       origin, said_at, said, sealed, taken_back_at IS NOT NULL"""
+
+_OF_MEMORIES = f"""
+SELECT {_COLUMNS}
+FROM statements
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+ORDER BY memory_id, version, recorded_at, statement_id
+"""
+
+_OF_PROFILE = f"""
+SELECT {_COLUMNS}
+FROM statements
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'profile'
+ORDER BY version, recorded_at, statement_id
+"""
+
+_OF_SUMMARY = f"""
+SELECT {_COLUMNS}
+FROM statements
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'summary'
+  AND md5(conversation_id) = md5(%(conversation_id)s) AND conversation_id = %(conversation_id)s
+ORDER BY recorded_at, statement_id
+"""
+
+# Each statement of a source that stands, by what it is about.
+_FIND = """
+SELECT statement_id, subject, memory_id, conversation_id
+FROM statements
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND taken_back_at IS NULL
+  AND (job_id = ANY(%(job_ids)s)
+       OR (md5(conversation_id) = md5(%(conversation_id)s)
+           AND conversation_id = %(conversation_id)s)
+       OR document_id = %(document_id)s)
+"""
+
+_TAKE_BACK = """
+UPDATE statements SET taken_back_at = now()
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND statement_id = ANY(%(statement_ids)s)
+"""
+
+_DROP_OF_SUMMARY = """
+DELETE FROM statements
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND subject = 'summary'
+  AND md5(conversation_id) = md5(%(conversation_id)s) AND conversation_id = %(conversation_id)s
+"""
+
+_UNNAME_CONVERSATION = """
+UPDATE statements SET conversation_id = NULL
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND md5(conversation_id) = md5(%(conversation_id)s) AND conversation_id = %(conversation_id)s
+"""
+
+# What stands in clear of memories that are sealed, or of what a user who encrypts has beside them.
+_CLEAR = """
+SELECT s.statement_id, s.said
+FROM statements AS s
+LEFT JOIN memories AS m ON m.tenant_id = s.tenant_id AND m.user_id = s.user_id
+     AND m.memory_id = s.memory_id
+WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.sealed IS NULL
+  AND s.said <> '{}' AND (m.sealed IS NOT NULL OR (%(beside)s AND s.subject <> 'memory'))
+ORDER BY s.statement_id
+LIMIT %(limit)s
+"""
+
+_SEAL = """
+UPDATE statements SET said = '{}', sealed = %(sealed)s
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND statement_id = %(statement_id)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A statement that is about to be stored.
+
+    Attributes:
+        subject: memory, profile or summary.
+        action: What kind of statement, as in the table.
+        version: Of its subject, once it was said; of a summary the last message it answers for.
+        made_version: Whether it made that version.
+        origin: Who said it.
+        said_at: Event time of its evidence.
+        said: What it says, as JSON.
+        memory_id: The memory it is about.
+        conversation_id: Where it was said.
+        document_id: The document it is from.
+        job_id: The job that read it.
+        key: What its words are sealed with; None: they stand in clear.
+        taken: It is stored as taken back.
+    """
+
+    subject: str
+    action: str
+    version: int
+    made_version: bool
+    origin: str
+    said_at: datetime
+    said: Mapping[str, Any] = field(default_factory=dict)
+    memory_id: UUID | None = None
+    conversation_id: str | None = None
+    document_id: UUID | None = None
+    job_id: UUID | None = None
+    key: UserKey | None = None
+    taken: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement as it is stored, with its words open."""
+
+    statement_id: UUID
+    memory_id: UUID | None
+    conversation_id: str | None
+    job_id: UUID | None
+    action: str
+    version: int
+    made_version: bool
+    origin: str
+    said_at: datetime
+    said: Mapping[str, Any]
+    taken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A statement of a source, by what it is about."""
+
+    statement_id: UUID
+    subject: str
+    memory_id: UUID | None
+    conversation_id: str | None
+
+
+async def record(connection: Connection, scope: Scope, statements: Sequence[Stated]) -> None:
+    """Store statements, in their order."""
+    rows = []
+    for each in statements:
+        statement_id = uuid7()
+        sealed = None
+        if each.key is not None and each.said:
+            sealed = each.key.seal(dict(each.said), statement_place(statement_id))
+        rows.append(
+            {
+                **_of(scope),
+                "statement_id": statement_id,
+                "subject": each.subject,
+                "memory_id": each.memory_id,
+                "conversation_id": each.conversation_id,
+                "document_id": each.document_id,
+                "job_id": each.job_id,
+                "action": each.action,
+                "version": each.version,
+                "made_version": each.made_version,
+                "origin": each.origin,
+                "said_at": each.said_at,
+                "said": Jsonb({} if sealed is not None else dict(each.said)),
+                "sealed": sealed,
+                "taken": each.taken,
+            }
+        )
+    async with connection.cursor() as cursor:
+        await cursor.executemany(_INSERT, rows)
+
+
+async def of_memories(
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID], key: UserKey | None
+) -> dict[UUID, list[Statement]]:
+    """Everything that was said of memories, in the order in which it was.
+
+    Raises:
+        KeyNeeded: Some of it is sealed, and there is no `key`.
+    """
+    cursor = await connection.execute(
+        _OF_MEMORIES.encode(), {**_of(scope), "memory_ids": list(memory_ids)}
+    )
+    found: dict[UUID, list[Statement]] = {memory_id: [] for memory_id in memory_ids}
+    for row in await cursor.fetchall():
+        found[row[1]].append(_statement(row, key))
+    return found
+
+
+async def of_profile(connection: Connection, scope: Scope, key: UserKey | None) -> list[Statement]:
+    """Everything that was said of the profile, in the order in which it was.
+
+    Raises:
+        KeyNeeded: Some of it is sealed, and there is no `key`.
+    """
+    cursor = await connection.execute(_OF_PROFILE.encode(), _of(scope))
+    return [_statement(row, key) for row in await cursor.fetchall()]
+
+
+async def of_summary(
+    connection: Connection, scope: Scope, conversation_id: str, key: UserKey | None
+) -> list[Statement]:
+    """What the summary of a conversation was made from, in the order in which it was.
+
+    Raises:
+        KeyNeeded: Some of it is sealed, and there is no `key`.
+    """
+    cursor = await connection.execute(
+        _OF_SUMMARY.encode(), {**_of(scope), "conversation_id": conversation_id}
+    )
+    return [_statement(row, key) for row in await cursor.fetchall()]
+
+
+async def find(
+    connection: Connection,
+    scope: Scope,
+    *,
+    job_ids: Sequence[UUID] = (),
+    conversation_id: str | None = None,
+    document_id: UUID | None = None,
+) -> list[Found]:
+    """The statements of a source that were not taken back yet."""
+    cursor = await connection.execute(
+        _FIND,
+        {
+            **_of(scope),
+            "job_ids": list(job_ids),
+            "conversation_id": conversation_id,
+            "document_id": document_id,
+        },
+    )
+    return [Found(*row) for row in await cursor.fetchall()]
+
+
+async def take_back(connection: Connection, scope: Scope, statement_ids: Sequence[UUID]) -> None:
+    """Let statements no longer count. On the role hitherto_removal."""
+    await connection.execute(_TAKE_BACK, {**_of(scope), "statement_ids": list(statement_ids)})
+
+
+async def forget_conversation(connection: Connection, scope: Scope, conversation_id: str) -> None:
+    """Drop what a conversation's summary was made from, and its name from all other statements.
+
+    On the role hitherto_removal.
+    """
+    values = {**_of(scope), "conversation_id": conversation_id}
+    await connection.execute(_DROP_OF_SUMMARY, values)
+    await connection.execute(_UNNAME_CONVERSATION, values)
+
+
+async def seal(
+    connection: Connection, scope: Scope, key: UserKey, *, beside: bool, limit: int
+) -> int:
+    """Seal statements about memories that are sealed; how many.
+
+    Args:
+        connection: On the role hitherto_removal, in a transaction that holds the user's row.
+        scope: Whose.
+        key: The user's.
+        beside: Also those about the profile and summaries, as of a user who encrypts.
+        limit: The most.
+    """
+    cursor = await connection.execute(_CLEAR, {**_of(scope), "beside": beside, "limit": limit})
+    rows = await cursor.fetchall()
+    async with connection.cursor() as many:
+        await many.executemany(
+            _SEAL,
+            [
+                {
+                    **_of(scope),
+                    "statement_id": statement_id,
+                    "sealed": key.seal(said, statement_place(statement_id)),
+                }
+                for statement_id, said in rows
+            ],
+        )
+    return len(rows)
+
+
+def _statement(row: tuple[Any, ...], key: UserKey | None) -> Statement:
+    said, sealed = row[9], row[10]
+    if sealed is not None:
+        said = opened(key, sealed, statement_place(row[0]))
+    values = (*row[:9], said, row[11])
+    return Statement(*values)
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

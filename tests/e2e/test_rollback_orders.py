@@ -1,0 +1,375 @@
+"""RollbackSource of any of several sources in any order: what stands is what the rest says.
+
+Conversations and a document say things of one memory and one profile in a random order, with event
+times in another. Then random ones of them are taken back, one after another and by random means.
+After each step the memory and the profile are compared with a model that hears only the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+from google.protobuf import json_format
+
+from hitherto.v1 import (
+    conversation_pb2,
+    extraction_service_pb2,
+    memory_pb2,
+    memory_service_pb2,
+    retrieval_service_pb2,
+)
+from hitherto.v1 import maintenance_service_pb2 as pb
+from tests.e2e.conftest import Services
+from tests.e2e.learning import ALL_STATUSES, ended, memories, shown
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model.answers import memory as new_memory
+
+USERS = 12
+MARCH = datetime(2026, 3, 1, tzinfo=UTC)
+BEES = "The user wants to keep bees"
+MORE = ("in the garden", "with Lan", "on the roof of the old mill", "before winter")
+CONFIDENCES = ("low", "medium", "high")
+_MARK = re.compile(r"#(\w+)")
+
+
+@dataclass
+class Said:
+    """One statement of a source, and what it says of the memory and of the profile."""
+
+    source: str
+    kind: str
+    at: datetime
+    job_id: str = ""
+    content: str = ""
+    importance: float = 0.5
+    confidence: str = "medium"
+    detail: str = ""
+    tags: tuple[str, ...] = ()
+    entities: tuple[str, ...] = ()
+    profile: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Person:
+    """A user with sources that speak of one goal."""
+
+    name: str
+    random: Random
+    services: Services
+    replies: dict[str, Any]
+    said: list[Said] = field(default_factory=list)
+    memory_id: str = ""
+    documents: dict[str, str] = field(default_factory=dict)
+
+    async def live(self) -> None:
+        """Let the sources speak, then take them back one by one."""
+        sources = self.random.choice((["a", "b"], ["a", "b", "c"], ["a", "b", "doc"]))
+        turns = [source for source in sources for _ in range(self.random.randint(1, 2))]
+        self.random.shuffle(turns)
+        hours = self.random.sample(range(500), len(turns))
+        for number, source in enumerate(turns):
+            at = MARCH + timedelta(hours=hours[number])
+            if source == "doc":
+                await self.save(source)
+            else:
+                await self.tell(source, at, number, last=number == len(turns) - 1)
+        await self.compare("nothing", set())
+        gone: set[str] = set()
+        for source in self.random.sample(sources, self.random.randint(1, len(sources))):
+            gone.add(source)
+            await self.take_back(source)
+            await self.compare(source, gone)
+
+    async def tell(self, source: str, at: datetime, number: int, *, last: bool) -> None:
+        """One message of a conversation and what a model makes of it."""
+        held = await self.held()
+        kinds = ["said"] if held is None else ["said", "updated", "updated"]
+        if last and held is not None:
+            # Afterwards: what is reached or was contradicted is repeated as another memory.
+            kinds += ["achieved", "contradicted"]
+            at = datetime.now(UTC)
+        said = Said(source, self.random.choice(kinds), at)
+        said.content = held.content if held is not None else BEES
+        said.importance = self.random.choice((0.4, 0.5, 0.6, 0.7))
+        said.confidence = self.random.choice(CONFIDENCES)
+        said.detail = self.random.choice(("", f"told by {source}{number}"))
+        said.tags = tuple(self.random.sample(("bees", "garden", source), 2))
+        said.entities = tuple(self.random.sample(("Lan", "Huy", f"Club {source}"), 1))
+        said.profile = {
+            "summary": self.random.choice(("", f"A keeper of bees, says {source}{number}.")),
+            "current_projects": self.random.sample(["bees", "mill", source], 1),
+            "preferences": self.random.choice(({}, {source: {"level": number}})),
+            "facts": {
+                "personal": {"location": f"{source}{number}"},
+                "preferences": {"topics": self.random.sample(["honey", "wax", source], 2)},
+            },
+        }
+        if said.kind == "updated":
+            said.content = f"{BEES} {self.random.choice(MORE)}"
+        mark = f"{self.name}x{number}"
+        self.replies[mark] = lambda request: self.reply(request, said)
+        message = conversation_pb2.Message(
+            id=mark,
+            role=conversation_pb2.ROLE_USER,
+            content=f"I say #{mark}: {said.content}, {said.detail} {said.entities} {said.profile}",
+        )
+        message.created_at.FromDatetime(said.at)
+        reply = await self.services.extraction.SubmitTranscripts(
+            extraction_service_pb2.SubmitTranscriptsRequest(
+                transcripts=[
+                    conversation_pb2.Transcript(
+                        user_id=self.name, conversation_id=source, messages=[message]
+                    )
+                ]
+            )
+        )
+        job = await ended(self.services, reply.jobs[0].id, within=240)
+        assert not job.error, job.error
+        said.job_id = job.id
+        if said.kind == "updated" and job.result.dropped_items:
+            # Refused by a guard: then the source said nothing of the memory.
+            said.kind = "refused"
+        if said.kind in ("achieved", "contradicted"):
+            assert job.result.goals_achieved + job.result.memories_contradicted == 1
+        self.said.append(said)
+
+    def reply(self, request: ChatRequest, said: Said) -> ChatAnswer:
+        """What the model finds in the message."""
+        answer: dict[str, Any] = {"profile": {**said.profile, "source_message_ids": ["m1"]}}
+        match said.kind:
+            case "said":
+                answer["new_memories"] = [
+                    new_memory(
+                        said.content,
+                        ["m1"],
+                        type="goal",
+                        importance=said.importance,
+                        confidence=said.confidence,
+                        detail=said.detail,
+                        tags=list(said.tags),
+                        entities=[{"name": name, "type": "person"} for name in said.entities],
+                    )
+                ]
+            case "updated":
+                answer["updated_memories"] = [
+                    {
+                        "id": shown(request, "bees"),
+                        "content": said.content,
+                        "tags": list(said.tags),
+                        "source_message_ids": ["m1"],
+                    }
+                ]
+            case "achieved":
+                answer["achieved_goals"] = [
+                    {"id": shown(request, "bees"), "by": None, "source_message_ids": ["m1"]}
+                ]
+            case "contradicted":
+                answer["new_memories"] = [new_memory("The user is afraid of insects", ["m1"])]
+                answer["contradicted_memories"] = [
+                    {"id": shown(request, "bees"), "by": 0, "source_message_ids": ["m1"]}
+                ]
+        return ChatAnswer.of(**answer)
+
+    async def save(self, source: str) -> None:
+        """A statement saved from a document."""
+        if source not in self.documents:
+            reply = await self.services.extraction.IngestDocuments(
+                extraction_service_pb2.IngestDocumentsRequest(
+                    user_id=self.name,
+                    documents=[
+                        {
+                            "source_type": "gdrive",
+                            "source_id": "letter",
+                            "content_type": "file",
+                            "title": "A letter",
+                            "content": "Plans for the summer.",
+                        }
+                    ],
+                )
+            )
+            await ended(self.services, reply.job.id, within=240)
+            listed = await self.services.retrieval.ListDocuments(
+                retrieval_service_pb2.ListDocumentsRequest(user_id=self.name)
+            )
+            self.documents[source] = listed.documents[0].id
+        held = await self.held()
+        said = Said(source, "said", datetime.now(UTC))
+        said.content = held.content if held is not None else BEES
+        said.importance = self.random.choice((0.3, 0.8))
+        said.detail = self.random.choice(("", "as the letter says"))
+        said.tags = ("letter",)
+        request = memory_service_pb2.SaveMemoryRequest(
+            user_id=self.name,
+            content=said.content,
+            type=memory_pb2.MEMORY_TYPE_GOAL,
+            importance=said.importance,
+            confidence=memory_pb2.CONFIDENCE_MEDIUM,
+            detail=said.detail,
+            tags=said.tags,
+        )
+        request.metadata.update({"document_id": self.documents[source]})
+        reply = await self.services.memory.SaveMemory(request)
+        assert reply.deduplicated == (held is not None)
+        self.said.append(said)
+
+    async def held(self) -> memory_pb2.Memory | None:
+        """The memory as it is, whatever its status."""
+        found = await memories(self.services, user=self.name, statuses=ALL_STATUSES)
+        about = [memory for memory in found if memory.type == memory_pb2.MEMORY_TYPE_GOAL]
+        assert len(about) <= 1, about
+        return about[0] if about else None
+
+    async def take_back(self, source: str) -> None:
+        """Take a source back as a whole, or job by job."""
+        job_ids = [said.job_id for said in self.said if said.source == source]
+        if source in self.documents:
+            each: list[dict[str, str]] = [{"document_id": self.documents[source]}]
+        elif self.random.random() < 0.5:
+            each = [{"conversation_id": source}]
+        else:
+            each = [{"job_id": job_id} for job_id in self.random.sample(job_ids, len(job_ids))]
+        for fields in each:
+            request = pb.RollbackSourceRequest(user_id=self.name, **fields)
+            request.dry_run = True
+            told = await self.services.maintenance.RollbackSource(request)
+            request.dry_run = False
+            done = await self.services.maintenance.RollbackSource(request)
+            assert told.counts == done.counts
+
+    async def compare(self, step: str, gone: set[str]) -> None:
+        """The memory and the profile are what the sources say that are left."""
+        left = [said for said in self.said if said.source not in gone]
+        story = "\n".join(map(str, [self.name, step, *self.said]))
+        held = await self.held()
+        assert held is not None
+        expected = expected_memory(left)
+        if expected is None:
+            assert held.status == memory_pb2.MEMORY_STATUS_FORGOTTEN, story
+        else:
+            assert told(held) == expected, story
+            sources = {source.conversation_id for source in held.sources}
+            assert sources <= {said.source for said in left}, story
+        profile = (
+            await self.services.retrieval.GetContext(
+                retrieval_service_pb2.GetContextRequest(user_id=self.name)
+            )
+        ).profile
+        assert {
+            "summary": profile.summary,
+            "current_projects": list(profile.current_projects),
+            "preferences": json_format.MessageToDict(profile.preferences),
+            "facts": json_format.MessageToDict(profile.facts),
+        } == expected_profile(left), story
+        summary = await self.services.retrieval.ListConversations(
+            retrieval_service_pb2.ListConversationsRequest(user_id=self.name)
+        )
+        assert {each.conversation_id for each in summary.conversations} == {
+            said.source for said in left if said.job_id
+        }, story
+
+
+def told(held: memory_pb2.Memory) -> dict[str, Any]:
+    """What of a memory the sources decide."""
+    return {
+        "content": held.content,
+        "detail": held.detail,
+        "importance": round(held.importance, 6),
+        "confidence": memory_pb2.Confidence.Name(held.confidence)
+        .removeprefix("CONFIDENCE_")
+        .lower(),
+        "tags": set(held.tags),
+        "entities": set(held.entities),
+        "status": memory_pb2.MemoryStatus.Name(held.status).removeprefix("MEMORY_STATUS_").lower(),
+        "document": "document_id" in held.metadata,
+    }
+
+
+def expected_memory(left: list[Said]) -> dict[str, Any] | None:
+    """What the statements make of the memory, heard one after another; None if none makes it."""
+    held: dict[str, Any] | None = None
+    latest = MARCH - timedelta(days=1)
+    for said in left:
+        if said.kind not in ("said", "updated"):
+            continue
+        new = held is None
+        if held is None:
+            held = {
+                "content": said.content,
+                "detail": said.detail if said.kind == "said" else "",
+                "importance": said.importance if said.kind == "said" else 0.5,
+                "confidence": said.confidence if said.kind == "said" else "medium",
+                "tags": set(said.tags),
+                "entities": set(),
+                "status": "active",
+                "document": False,
+            }
+        newer = said.at > latest
+        if said.kind == "said":
+            held["entities"] |= set(said.entities)
+            held["document"] = held["document"] or not said.job_id
+            if not new:
+                held["content"] = said.content if newer else held["content"]
+                if said.detail and (newer or not held["detail"]):
+                    held["detail"] = said.detail
+                held["importance"] = max(held["importance"], said.importance)
+                both = (held["confidence"], said.confidence)
+                held["confidence"] = max(both, key=CONFIDENCES.index)
+                held["tags"] |= set(said.tags)
+        elif newer and not new:
+            held["content"] = said.content
+            held["tags"] |= set(said.tags)
+        latest = max(latest, said.at)
+    for said in left:
+        if held is not None and said.kind in ("achieved", "contradicted") and said.at > latest:
+            held["status"] = said.kind
+            if said.kind == "achieved":
+                held["importance"] = round(held["importance"] / 2, 6)
+    return held
+
+
+def expected_profile(left: list[Said]) -> dict[str, Any]:
+    """What the statements make of the profile."""
+    heard = [said for said in left if said.profile]
+    in_time = sorted(heard, key=lambda said: said.at)
+    facts: dict[str, Any] = {}
+    if heard:
+        topics = [t for said in heard for t in said.profile["facts"]["preferences"]["topics"]]
+        facts = {
+            "personal": in_time[-1].profile["facts"]["personal"],
+            "preferences": {"topics": list(dict.fromkeys(topics))},
+        }
+    preferences: dict[str, Any] = {}
+    for said in in_time:
+        preferences |= said.profile["preferences"]
+    summaries = [said.profile["summary"] for said in in_time if said.profile["summary"]]
+    projects = [project for said in heard for project in said.profile["current_projects"]]
+    return {
+        "summary": summaries[-1] if summaries else "",
+        "current_projects": list(dict.fromkeys(projects)),
+        "preferences": preferences,
+        "facts": facts,
+    }
+
+
+async def test_row_72_any_sources_in_any_order(modelled: Services, model: ScriptedModel) -> None:
+    """The poison never stays, and nothing goes that another source says."""
+    replies: dict[str, Any] = {}
+
+    def script(request: ChatRequest) -> ChatAnswer:
+        marks = _MARK.findall("\n".join(message.content for message in request.messages))
+        return replies[marks[-1]](request) if marks else ChatAnswer.of(new_memories=[])
+
+    model.script = script
+    seed = Random().randrange(10**6)
+    people = [
+        Person(f"u{number}", Random(f"{seed}.{number}"), modelled, replies)
+        for number in range(USERS)
+    ]
+    results = await asyncio.gather(*(each.live() for each in people), return_exceptions=True)
+    failed = [result for result in results if result is not None]
+    assert not failed, "\n".join(map(str, [seed, *failed]))
