@@ -18,6 +18,7 @@ from google.protobuf import json_format
 
 from hitherto.v1 import (
     conversation_pb2,
+    document_pb2,
     extraction_service_pb2,
     memory_pb2,
     memory_service_pb2,
@@ -182,13 +183,13 @@ class Person:
                 extraction_service_pb2.IngestDocumentsRequest(
                     user_id=self.name,
                     documents=[
-                        {
-                            "source_type": "gdrive",
-                            "source_id": "letter",
-                            "content_type": "file",
-                            "title": "A letter",
-                            "content": "Plans for the summer.",
-                        }
+                        document_pb2.Document(
+                            source_type="gdrive",
+                            source_id="letter",
+                            content_type="file",
+                            title="A letter",
+                            content="Plans for the summer.",
+                        )
                     ],
                 )
             )
@@ -213,8 +214,8 @@ class Person:
             tags=said.tags,
         )
         request.metadata.update({"document_id": self.documents[source]})
-        reply = await self.services.memory.SaveMemory(request)
-        assert reply.deduplicated == (held is not None)
+        saved = await self.services.memory.SaveMemory(request)
+        assert saved.deduplicated == (held is not None)
         self.said.append(said)
 
     async def held(self) -> memory_pb2.Memory | None:
@@ -228,7 +229,7 @@ class Person:
         """Take a source back as a whole, or job by job."""
         job_ids = [said.job_id for said in self.said if said.source == source]
         if source in self.documents:
-            each: list[dict[str, str]] = [{"document_id": self.documents[source]}]
+            each: list[dict[str, Any]] = [{"document_id": self.documents[source]}]
         elif self.random.random() < 0.5:
             each = [{"conversation_id": source}]
         else:
@@ -370,6 +371,12 @@ async def test_row_72_any_sources_in_any_order(modelled: Services, model: Script
         Person(f"u{number}", Random(f"{seed}.{number}"), modelled, replies)
         for number in range(USERS)
     ]
-    results = await asyncio.gather(*(each.live() for each in people), return_exceptions=True)
+    turns = asyncio.Semaphore(4)
+
+    async def take_turn(person: Person) -> None:
+        async with turns:
+            await person.live()
+
+    results = await asyncio.gather(*map(take_turn, people), return_exceptions=True)
     failed = [result for result in results if result is not None]
     assert not failed, "\n".join(map(str, [seed, *failed]))

@@ -20,7 +20,7 @@ from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2, retrieval_s
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.encryption.failures import BrokenSeal, KeyGone
 from tests.e2e.conftest import Services, StartServices, model_settings
-from tests.e2e.curating import save, update
+from tests.e2e.curating import checks, save, update
 from tests.e2e.learning import ended, learn, memories, rows, submit, talk
 from tests.e2e.leaving import erase, export, until
 from tests.e2e.privacy import choose
@@ -151,6 +151,7 @@ async def save_everything(services: Services, *, entities: Sequence[str] = ()) -
 
 async def answer_with_nothing(services: Services, model: ScriptedModel) -> None:
     """A job that dies of what the model answers."""
+    await checks(services)
     model.queue(*(RawReply(b"not json: qubrokenreply") for _ in range(8)))
     (dead,) = await submit(services, talk("qubrokentalk", conversation="c2"))
     assert (await ended(services, dead)).state == job_pb2.JOB_STATE_DEAD

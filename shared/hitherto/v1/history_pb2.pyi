@@ -89,7 +89,10 @@ Global___HistoryEventKind: _TypeAlias = HistoryEventKind  # noqa: Y015
 
 @_typing.final
 class HistoryEvent(_message.Message):
-    """HistoryEvent is one change of a memory or profile: who, what, when, why, before and after."""
+    """HistoryEvent is one change of a memory or profile: who, what, when, why, before and after.
+
+    The `after` of all events, laid over one another from the oldest to the newest, is the present.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -129,7 +132,9 @@ class HistoryEvent(_message.Message):
 
     @_builtins.property
     def after(self) -> _struct_pb2.Struct:
-        """after, the same fields as they became. Unset under the same conditions, except for CREATED."""
+        """after, the same fields as they became; of CREATED every field. Unset where the content was removed by a
+        retention or is sensitive.
+        """
 
     def __init__(
         self,

@@ -101,10 +101,13 @@ class MaintenanceServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def UndoConsolidation(self, request, context):
-        """UndoConsolidation restores the originals of a merged memory and takes the merged one back.
+        """UndoConsolidation restores the originals of a merged memory and takes the merged one back, also one that
+        was forgotten or archived since. Originals are not merged with one another again unless a memory comes
+        to their tag that is newer than the merge and somebody asks for the tag.
 
         Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` if the memory
-        was not made by consolidation or is not current). Safe to retry with an idempotency key.
+        was not made by consolidation, was contradicted or replaced, or replaces nothing any more). Safe to retry
+        with an idempotency key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -159,10 +162,12 @@ class MaintenanceServiceServicer(object):
 
     def RollbackSource(self, request, context):
         """RollbackSource takes back everything that was learnt from one conversation, document or job: memories
-        that only it states are forgotten, others lose it as a source and get back the words they had before it,
-        what it contradicted or merged comes back, and the profile loses what it brought. The summary of a
-        conversation goes; its messages stay, and what is forgotten is not learnt from them again. A memory came
-        from a document if its `metadata` or `context` names it as `document_id`.
+        that only it states are forgotten; others, the profile and summaries become what the remaining sources
+        and changes by hand alone make of them; what it contradicted, achieved or merged comes back. Any of
+        several sources of a memory can go, in any order. The summary of a conversation goes with it, that of a
+        job's conversation is made from its other jobs; messages stay, and what is forgotten is not learnt from
+        them again. Of a conversation is also what SaveMemory saved with its `conversation_id`, of a document
+        what was saved with `metadata` or `context` that name it as `document_id`.
 
         Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`, `DOCUMENT_NOT_FOUND`, `JOB_NOT_FOUND`) and INVALID_ARGUMENT
         (`INVALID_FIELD`). Safe to retry: a second run finds nothing more.

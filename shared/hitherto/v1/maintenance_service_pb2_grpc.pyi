@@ -45,10 +45,13 @@ class MaintenanceServiceStub:
     tag; with `tag`, from 5 on. Safe to retry: a second run finds nothing more to merge.
     """
     UndoConsolidation: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.UndoConsolidationRequest, _maintenance_service_pb2.UndoConsolidationResponse]
-    """UndoConsolidation restores the originals of a merged memory and takes the merged one back.
+    """UndoConsolidation restores the originals of a merged memory and takes the merged one back, also one that
+    was forgotten or archived since. Originals are not merged with one another again unless a memory comes
+    to their tag that is newer than the merge and somebody asks for the tag.
 
     Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` if the memory
-    was not made by consolidation or is not current). Safe to retry with an idempotency key.
+    was not made by consolidation, was contradicted or replaced, or replaces nothing any more). Safe to retry
+    with an idempotency key.
     """
     RunDecay: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.RunDecayRequest, _maintenance_service_pb2.RunDecayResponse]
     """RunDecay archives what is of little importance (below 0.3) and was not used for 30 days, and context
@@ -78,10 +81,12 @@ class MaintenanceServiceStub:
     """
     RollbackSource: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.RollbackSourceRequest, _maintenance_service_pb2.RollbackSourceResponse]
     """RollbackSource takes back everything that was learnt from one conversation, document or job: memories
-    that only it states are forgotten, others lose it as a source and get back the words they had before it,
-    what it contradicted or merged comes back, and the profile loses what it brought. The summary of a
-    conversation goes; its messages stay, and what is forgotten is not learnt from them again. A memory came
-    from a document if its `metadata` or `context` names it as `document_id`.
+    that only it states are forgotten; others, the profile and summaries become what the remaining sources
+    and changes by hand alone make of them; what it contradicted, achieved or merged comes back. Any of
+    several sources of a memory can go, in any order. The summary of a conversation goes with it, that of a
+    job's conversation is made from its other jobs; messages stay, and what is forgotten is not learnt from
+    them again. Of a conversation is also what SaveMemory saved with its `conversation_id`, of a document
+    what was saved with `metadata` or `context` that name it as `document_id`.
 
     Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`, `DOCUMENT_NOT_FOUND`, `JOB_NOT_FOUND`) and INVALID_ARGUMENT
     (`INVALID_FIELD`). Safe to retry: a second run finds nothing more.
@@ -104,10 +109,13 @@ class MaintenanceServiceAsyncStub(MaintenanceServiceStub):
     tag; with `tag`, from 5 on. Safe to retry: a second run finds nothing more to merge.
     """
     UndoConsolidation: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.UndoConsolidationRequest, _maintenance_service_pb2.UndoConsolidationResponse]  # type: ignore[assignment]
-    """UndoConsolidation restores the originals of a merged memory and takes the merged one back.
+    """UndoConsolidation restores the originals of a merged memory and takes the merged one back, also one that
+    was forgotten or archived since. Originals are not merged with one another again unless a memory comes
+    to their tag that is newer than the merge and somebody asks for the tag.
 
     Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` if the memory
-    was not made by consolidation or is not current). Safe to retry with an idempotency key.
+    was not made by consolidation, was contradicted or replaced, or replaces nothing any more). Safe to retry
+    with an idempotency key.
     """
     RunDecay: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.RunDecayRequest, _maintenance_service_pb2.RunDecayResponse]  # type: ignore[assignment]
     """RunDecay archives what is of little importance (below 0.3) and was not used for 30 days, and context
@@ -137,10 +145,12 @@ class MaintenanceServiceAsyncStub(MaintenanceServiceStub):
     """
     RollbackSource: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.RollbackSourceRequest, _maintenance_service_pb2.RollbackSourceResponse]  # type: ignore[assignment]
     """RollbackSource takes back everything that was learnt from one conversation, document or job: memories
-    that only it states are forgotten, others lose it as a source and get back the words they had before it,
-    what it contradicted or merged comes back, and the profile loses what it brought. The summary of a
-    conversation goes; its messages stay, and what is forgotten is not learnt from them again. A memory came
-    from a document if its `metadata` or `context` names it as `document_id`.
+    that only it states are forgotten; others, the profile and summaries become what the remaining sources
+    and changes by hand alone make of them; what it contradicted, achieved or merged comes back. Any of
+    several sources of a memory can go, in any order. The summary of a conversation goes with it, that of a
+    job's conversation is made from its other jobs; messages stay, and what is forgotten is not learnt from
+    them again. Of a conversation is also what SaveMemory saved with its `conversation_id`, of a document
+    what was saved with `metadata` or `context` that name it as `document_id`.
 
     Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`, `DOCUMENT_NOT_FOUND`, `JOB_NOT_FOUND`) and INVALID_ARGUMENT
     (`INVALID_FIELD`). Safe to retry: a second run finds nothing more.
@@ -172,10 +182,13 @@ class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _maintenance_service_pb2.UndoConsolidationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_maintenance_service_pb2.UndoConsolidationResponse, _abc.Awaitable[_maintenance_service_pb2.UndoConsolidationResponse]]:
-        """UndoConsolidation restores the originals of a merged memory and takes the merged one back.
+        """UndoConsolidation restores the originals of a merged memory and takes the merged one back, also one that
+        was forgotten or archived since. Originals are not merged with one another again unless a memory comes
+        to their tag that is newer than the merge and somebody asks for the tag.
 
         Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` if the memory
-        was not made by consolidation or is not current). Safe to retry with an idempotency key.
+        was not made by consolidation, was contradicted or replaced, or replaces nothing any more). Safe to retry
+        with an idempotency key.
         """
 
     @_abc_1.abstractmethod
@@ -241,10 +254,12 @@ class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_maintenance_service_pb2.RollbackSourceResponse, _abc.Awaitable[_maintenance_service_pb2.RollbackSourceResponse]]:
         """RollbackSource takes back everything that was learnt from one conversation, document or job: memories
-        that only it states are forgotten, others lose it as a source and get back the words they had before it,
-        what it contradicted or merged comes back, and the profile loses what it brought. The summary of a
-        conversation goes; its messages stay, and what is forgotten is not learnt from them again. A memory came
-        from a document if its `metadata` or `context` names it as `document_id`.
+        that only it states are forgotten; others, the profile and summaries become what the remaining sources
+        and changes by hand alone make of them; what it contradicted, achieved or merged comes back. Any of
+        several sources of a memory can go, in any order. The summary of a conversation goes with it, that of a
+        job's conversation is made from its other jobs; messages stay, and what is forgotten is not learnt from
+        them again. Of a conversation is also what SaveMemory saved with its `conversation_id`, of a document
+        what was saved with `metadata` or `context` that name it as `document_id`.
 
         Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`, `DOCUMENT_NOT_FOUND`, `JOB_NOT_FOUND`) and INVALID_ARGUMENT
         (`INVALID_FIELD`). Safe to retry: a second run finds nothing more.

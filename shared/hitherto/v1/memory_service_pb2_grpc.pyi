@@ -57,6 +57,8 @@ class MemoryServiceStub:
     conversation: what the saved memory contradicts becomes CONTRADICTED, goals that it shows to be reached
     become ACHIEVED. A memory that is true only from a later time on is not checked.
 
+    The memory mentions the entities the user has already whose names stand in its content.
+
     Works with learning switched off. Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION
     (`MEMORY_DISABLED`). Safe to retry.
     """
@@ -64,6 +66,8 @@ class MemoryServiceStub:
     """UpdateMemory corrects a memory; it keeps its id and gets a new version, unless nothing changes. Nothing
     that was said before the correction overwrites it. Who said the memory stays what it was, and so does
     its status, except that new words that read as an instruction to the assistant make it QUARANTINED.
+    With new content it mentions the known entities whose names stand there, unless `update_mask` names
+    `entities`, and a check for contradictions follows as after SaveMemory.
 
     Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`, also for a mask path that
     cannot be changed), FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for a memory that is FORGOTTEN or was
@@ -84,7 +88,7 @@ class MemoryServiceStub:
     """
     ReviewMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ReviewMemoryRequest, _memory_service_pb2.ReviewMemoryResponse]
     """ReviewMemory decides about a QUARANTINED memory: approved it becomes ACTIVE, and contradicts what it was
-    held back for contradicting; rejected it becomes FORGOTTEN. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`),
+    held back for contradicting, and mentions the entities it came with; rejected it becomes FORGOTTEN. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`),
     INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` if it is not
     QUARANTINED). Safe to retry with an idempotency key.
     """
@@ -136,6 +140,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     conversation: what the saved memory contradicts becomes CONTRADICTED, goals that it shows to be reached
     become ACHIEVED. A memory that is true only from a later time on is not checked.
 
+    The memory mentions the entities the user has already whose names stand in its content.
+
     Works with learning switched off. Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION
     (`MEMORY_DISABLED`). Safe to retry.
     """
@@ -143,6 +149,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """UpdateMemory corrects a memory; it keeps its id and gets a new version, unless nothing changes. Nothing
     that was said before the correction overwrites it. Who said the memory stays what it was, and so does
     its status, except that new words that read as an instruction to the assistant make it QUARANTINED.
+    With new content it mentions the known entities whose names stand there, unless `update_mask` names
+    `entities`, and a check for contradictions follows as after SaveMemory.
 
     Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`, also for a mask path that
     cannot be changed), FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for a memory that is FORGOTTEN or was
@@ -163,7 +171,7 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """
     ReviewMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ReviewMemoryRequest, _memory_service_pb2.ReviewMemoryResponse]  # type: ignore[assignment]
     """ReviewMemory decides about a QUARANTINED memory: approved it becomes ACTIVE, and contradicts what it was
-    held back for contradicting; rejected it becomes FORGOTTEN. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`),
+    held back for contradicting, and mentions the entities it came with; rejected it becomes FORGOTTEN. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`),
     INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` if it is not
     QUARANTINED). Safe to retry with an idempotency key.
     """
@@ -224,6 +232,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         conversation: what the saved memory contradicts becomes CONTRADICTED, goals that it shows to be reached
         become ACHIEVED. A memory that is true only from a later time on is not checked.
 
+        The memory mentions the entities the user has already whose names stand in its content.
+
         Works with learning switched off. Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION
         (`MEMORY_DISABLED`). Safe to retry.
         """
@@ -237,6 +247,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """UpdateMemory corrects a memory; it keeps its id and gets a new version, unless nothing changes. Nothing
         that was said before the correction overwrites it. Who said the memory stays what it was, and so does
         its status, except that new words that read as an instruction to the assistant make it QUARANTINED.
+        With new content it mentions the known entities whose names stand there, unless `update_mask` names
+        `entities`, and a check for contradictions follows as after SaveMemory.
 
         Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`, also for a mask path that
         cannot be changed), FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for a memory that is FORGOTTEN or was
@@ -275,7 +287,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.ReviewMemoryResponse, _abc.Awaitable[_memory_service_pb2.ReviewMemoryResponse]]:
         """ReviewMemory decides about a QUARANTINED memory: approved it becomes ACTIVE, and contradicts what it was
-        held back for contradicting; rejected it becomes FORGOTTEN. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`),
+        held back for contradicting, and mentions the entities it came with; rejected it becomes FORGOTTEN. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`),
         INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` if it is not
         QUARANTINED). Safe to retry with an idempotency key.
         """

@@ -21,5 +21,5 @@ leaves out every item of which an original has changed. The originals become SUP
 memory names them, holds since the last of them began to hold, and has their sources, mentions and
 tags. What is left under a tag is remembered by its fingerprint: an unchanged group costs no second
 call. `UndoConsolidation` (`undo`) brings the originals back, and what a person has taken apart is
-merged again only if a person asks for its tag.
+merged again only if a person asks for its tag and a newer memory has come to it.
 """

@@ -381,8 +381,11 @@ async def _read(
     connection: Connection, scope: Scope, board: Board, group: Group, wanted: Wanted
 ) -> Background:
     ids = [each.memory_id for each in group.members]
-    # Who names a tag wants it merged, whatever was taken apart in it before.
-    apart = {} if wanted.again else await consolidation.taken_apart(connection, scope, ids)
+    apart = await consolidation.taken_apart(connection, scope, ids)
+    if wanted.again:
+        # Who names a tag wants it merged after all, once something newer than the merge is there.
+        newest = max(each.int for each in ids)
+        apart = {m: {by for by in merges if by.int > newest} for m, merges in apart.items()}
     return Background(board.names, apart, await read_words(connection, scope, ids))
 
 

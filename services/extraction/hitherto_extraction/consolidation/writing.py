@@ -106,7 +106,7 @@ async def write_merge(
             1,
             f"merged from {len(originals)} memories",
             merged_id,
-            after=editing.shown(created.memory),
+            after=editing.shown_of_new(created.memory),
         )
     ]
     for original in originals:

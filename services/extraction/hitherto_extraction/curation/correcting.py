@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -27,6 +27,7 @@ from hitherto_extraction.pipeline.answer import (
 from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
 from hitherto_extraction.pipeline.indexing import with_keywords
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive, write_sealed
+from hitherto_extraction.pipeline.selection import names_in
 from hitherto_extraction.storage import (
     editing,
     keyword_index,
@@ -138,11 +139,13 @@ async def correct(
     vector: NewVector | None,
     *,
     actor: str,
+    check: Callable[[Connection, Scope, UUID], Awaitable[None]],
     key: UserKey | None = None,
 ) -> Memory:
     """Correct a memory in the caller's transaction.
 
     Of a user who encrypts, one that is sensitive is sealed, and one that is so no longer opened.
+    With new content that is believed, `check` lets a job look for what it contradicts.
 
     Raises:
         KeyNeeded: The memory is sealed, or is to be, and there is no `key`.
@@ -169,6 +172,8 @@ async def correct(
             metadata={"memory_id": str(memory_id), "status": before.status.upper()},
         )
     after = corrected(before, correction)
+    if after.content != before.content and ("entities",) not in correction.paths:
+        after = replace(after, entities=await _entities(connection, scope, held, after, sealing))
     if after == before:
         return before
     at = await users.database_now(connection)
@@ -185,7 +190,25 @@ async def correct(
     stored = await editing.read_one(connection, scope, memory_id, key)
     sealed = held.sealed or stored.sealed
     await _record(connection, scope, before, after, actor, sealed=sealed)
+    if after.content != before.content and after.status == "active" and after.valid_from <= at:
+        await check(connection, scope, memory_id)
     return stored.memory
+
+
+async def _entities(
+    connection: Connection, scope: Scope, held: Edited, after: Memory, sealing: UserKey | None
+) -> Sequence[str]:
+    """What a memory mentions in its new words: of the known names those that stand there."""
+    if held.sealed or (sealing is not None and is_sensitive(after.type, after.sensitive)):
+        return after.entities
+    before = {fold(each.name) for each in await names_in(connection, scope, held.memory.content)}
+    named = [each.name for each in await names_in(connection, scope, after.content)]
+    now = {fold(name) for name in named}
+    # A name that never stood in the words was given by somebody, and stays.
+    kept = [name for name in after.entities if fold(name) in now or fold(name) not in before]
+    found = _named_once([*kept, *named])
+    same = {fold(name) for name in found} == {fold(name) for name in after.entities}
+    return after.entities if same else found
 
 
 async def _write_clear(
@@ -325,9 +348,8 @@ async def _record(
     sealed: bool,
 ) -> None:
     old, new = editing.difference(before, after, sealed=sealed)
-    for name in ("sensitive",) if sealed else ("entities", "sensitive"):
-        if getattr(before, name) != getattr(after, name):
-            old[name], new[name] = _plain(getattr(before, name)), _plain(getattr(after, name))
+    if not sealed and before.entities != after.entities:
+        old["entities"], new["entities"] = list(before.entities), list(after.entities)
     held_back = after.status != before.status
     event = Event(
         "memory",
@@ -339,9 +361,3 @@ async def _record(
         after=new,
     )
     await ledger.record(connection, scope, None, [event], actor=actor)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return list(value) if isinstance(value, tuple | list) else value

@@ -25,6 +25,7 @@ from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.pipeline.plan import Situation, make_plan
 from hitherto_extraction.pipeline.sealed_memories import write_sealed
+from hitherto_extraction.pipeline.selection import names_in
 from hitherto_extraction.pipeline.stating import document_of
 from hitherto_extraction.pipeline.surroundings import look_around
 from hitherto_extraction.pipeline.trust import outranks
@@ -177,15 +178,19 @@ class Saving:
         if self._crowding is not None:
             await self._crowding.look(connection, scope, tags_touched(plan))
         if found.status == "active" and found.valid_from <= at and _says_something_new(plan):
-            await enqueueing.enqueue(
-                connection,
-                scope.tenant_id,
-                "memory-extraction",
-                user_id=scope.user_id,
-                params={"memory_id": str(memory_id)},
-                max_attempts=self._max_attempts,
-            )
+            await self.enqueue_check(connection, scope, memory_id)
         return Saved(found, deduplicated=not created)
+
+    async def enqueue_check(self, connection: Connection, scope: Scope, memory_id: UUID) -> None:
+        """Let a job look for what a memory with new words contradicts."""
+        await enqueueing.enqueue(
+            connection,
+            scope.tenant_id,
+            "memory-extraction",
+            user_id=scope.user_id,
+            params={"memory_id": str(memory_id)},
+            max_attempts=self._max_attempts,
+        )
 
     async def _plan(
         self,
@@ -206,7 +211,7 @@ class Saving:
             confidence=statement.confidence,
             tags=statement.tags,
             keywords=statement.keywords,
-            entities=(),
+            entities=tuple(await names_in(connection, scope, statement.content)),
             context=statement.context,
             source_ids=(),
             valid_from=None,
@@ -285,6 +290,7 @@ async def _join(
     if plan.rewrites:
         # The new version is being made in this transaction: it holds these too.
         await editing.complete_version(connection, scope, replace(held, memory=after), key=key)
+        await _tell(connection, occasion, before, after, after.version, sealed=held.sealed)
         return
     await _record(connection, occasion, held, after)
 
@@ -329,14 +335,20 @@ async def _record(connection: Connection, occasion: Occasion, held: Edited, afte
         await write_sealed(connection, scope, key, held, edited, at=at)
     else:
         await editing.write_version(connection, scope, edited, at=at)
-    old, new = editing.difference(held.memory, after, sealed=sealed)
+    await _tell(connection, occasion, held.memory, after, after.version + 1, sealed=sealed)
+
+
+async def _tell(
+    connection: Connection,
+    occasion: Occasion,
+    before: Memory,
+    after: Memory,
+    version: int,
+    *,
+    sealed: bool,
+) -> None:
+    old, new = editing.difference(before, after, sealed=sealed)
     event = Event(
-        "memory",
-        "updated",
-        after.version + 1,
-        "saved again",
-        after.memory_id,
-        before=old,
-        after=new,
+        "memory", "updated", version, "saved again", after.memory_id, before=old, after=new
     )
-    await ledger.record(connection, scope, None, [event], actor=occasion.actor)
+    await ledger.record(connection, occasion.scope, None, [event], actor=occasion.actor)

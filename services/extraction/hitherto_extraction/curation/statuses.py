@@ -12,7 +12,15 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
-from hitherto_extraction.storage import editing, lapsed, ledger, memories, profiles, users
+from hitherto_extraction.storage import (
+    editing,
+    lapsed,
+    ledger,
+    memories,
+    profiles,
+    statements,
+    users,
+)
 from hitherto_extraction.storage.editing import Edited
 from hitherto_extraction.storage.ledger import Event
 from hitherto_shared.database.pool import Connection
@@ -138,6 +146,18 @@ async def review(
         actor,
         key,
     )
+    if not held.sealed:
+        said = await statements.of_memories(connection, scope, [memory_id], key)
+        await profiles.mention_entities(
+            connection,
+            scope,
+            [
+                (memory_id, name, kind)
+                for each in said[memory_id]
+                if not each.taken
+                for name, kind in each.said.get("entities", ())
+            ],
+        )
     await _close_challenged(connection, scope, approved, challenged, actor, key)
     return (await editing.read_one(connection, scope, memory_id, key)).memory
 
@@ -178,8 +198,16 @@ async def _close_challenged(
                 before.version + 1,
                 "contradicted by a memory that review let through",
                 before.memory_id,
-                before={"status": before.status, "superseded_by": None},
-                after={"status": "contradicted", "superseded_by": str(approved.memory_id)},
+                before={
+                    "status": before.status,
+                    "superseded_by": None,
+                    "valid_to": before.valid_to.isoformat() if before.valid_to else None,
+                },
+                after={
+                    "status": "contradicted",
+                    "superseded_by": str(approved.memory_id),
+                    "valid_to": max(approved.valid_from, before.valid_from).isoformat(),
+                },
                 related=approved.memory_id,
             )
         )

@@ -141,7 +141,14 @@ class CurationCalls:
 
         async def change(connection: Connection, key: UserKey | None) -> Memory:
             return await correcting.correct(
-                connection, scope, memory_id, correction, vector, actor=principal.subject, key=key
+                connection,
+                scope,
+                memory_id,
+                correction,
+                vector,
+                actor=principal.subject,
+                check=self._curation.saving.enqueue_check,
+                key=key,
             )
 
         outcome = await self._change(

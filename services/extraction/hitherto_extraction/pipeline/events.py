@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.closing import CHALLENGES
-from hitherto_extraction.pipeline.operations import Closure, Plan, Rewrite
+from hitherto_extraction.pipeline.operations import Closure, Creation, Plan, Rewrite
+from hitherto_extraction.pipeline.sealed_memories import is_sensitive
+from hitherto_extraction.storage import editing
 from hitherto_extraction.storage.known_memories import Known
 from hitherto_extraction.storage.ledger import Event
+from hitherto_shared.models import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class NewFields:
+    """What all new memories of a plan have in common."""
+
+    source: str
+    conversation_id: str | None
+    at: datetime
+    kept: Mapping[str, Any]
 
 
 def events_of(
-    plan: Plan, *, reason: str, sealed: frozenset[UUID], encrypts: bool
+    plan: Plan, new: NewFields, *, reason: str, sealed: frozenset[UUID], encrypts: bool
 ) -> Sequence[Event]:
     """The history of a plan.
 
     Args:
         plan: What is written.
+        new: What new memories get beside what the plan says.
         reason: Why memories are new.
         sealed: Memories of which no words are told.
         encrypts: The user encrypts: no words of a model's are told either.
@@ -34,11 +50,7 @@ def events_of(
             1,
             reason,
             made.memory_id,
-            after={
-                "type": made.item.type,
-                **({} if made.memory_id in sealed else {"content": made.item.content}),
-                "status": made.status,
-            },
+            after=editing.shown_of_new(_made(made, new), sealed=made.memory_id in sealed),
         )
         for made in plan.creations
     ]
@@ -80,6 +92,7 @@ def events_of(
                 **shown(closure.before),
                 "status": closure.status,
                 "importance": closure.importance,
+                "valid_to": max(closure.valid_to, closure.before.valid_from).isoformat(),
                 "superseded_by": str(closure.superseded_by) if closure.superseded_by else None,
             },
             related=closure.superseded_by,
@@ -99,11 +112,46 @@ def _told_reason(closure: Closure, sealed: frozenset[UUID], *, encrypts: bool) -
     return closure.status if quoted else closure.reason
 
 
+def _made(made: Creation, new: NewFields) -> Memory:
+    item = made.item
+    return Memory(
+        memory_id=made.memory_id,
+        user_id="",
+        type=item.type,
+        content=item.content,
+        importance=item.importance,
+        confidence=item.confidence,
+        source=new.source,
+        origin=made.evidence.origin,
+        status=made.status,
+        valid_from=made.valid_from,
+        created_at=new.at,
+        updated_at=new.at,
+        detail=item.detail,
+        tags=item.tags,
+        keywords=item.keywords,
+        context=item.context,
+        metadata=new.kept.get("metadata", {}),
+        sensitive=is_sensitive(item.type, bool(new.kept.get("sensitive", False))),
+        conversation_id=new.conversation_id,
+        valid_to=made.valid_to,
+        expires_at=new.kept.get("expires_at"),
+        superseded_by=made.superseded_by,
+    )
+
+
 def _shown(known: Known, *, sealed: bool) -> dict[str, Any]:
-    words = {} if sealed else {"content": known.content, "tags": list(known.tags)}
+    words = {
+        "content": known.content,
+        "detail": known.detail,
+        "tags": list(known.tags),
+        "keywords": list(known.keywords),
+    }
     return {
         "importance": known.importance,
         "confidence": known.confidence,
+        "origin": known.origin,
         "status": known.status,
-        **words,
+        "valid_to": known.valid_to.isoformat() if known.valid_to else None,
+        **({} if sealed else words),
     }

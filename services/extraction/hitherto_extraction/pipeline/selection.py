@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
+from hitherto_extraction.pipeline.answer import EntityName
 from hitherto_extraction.pipeline.batches import estimate_tokens
 from hitherto_extraction.pipeline.sealed_memories import postings_of
 from hitherto_extraction.storage import keyword_index, known_memories, mentioned
@@ -166,6 +167,13 @@ def entities_named(text: str, names: Sequence[Names]) -> list[UUID]:
         return key in phrases or (bool(_UNSPACED.search(name)) and name in folded)
 
     return [entity_id for entity_id, held in keys.items() if any(map(is_named, held))]
+
+
+async def names_in(connection: Connection, scope: Scope, text: str) -> list[EntityName]:
+    """The entities known already that a text names."""
+    names = await mentioned.read_names(connection, scope, limit=MAX_ENTITIES)
+    named = set(entities_named(text, names))
+    return [EntityName(each.name, each.type) for each in names if each.entity_id in named]
 
 
 def tags_named(terms: Iterable[str], tags: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.pipeline.events import events_of
+from hitherto_extraction.pipeline.events import NewFields, events_of
 from hitherto_extraction.pipeline.indexing import Indexed, index_plan, last_rewordings
 from hitherto_extraction.pipeline.operations import Closure, Creation, Plan, Rewrite
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive, write_sealed
@@ -124,6 +124,7 @@ async def write_plan(
         occasion.job_id,
         events_of(
             plan,
+            NewFields(occasion.source, occasion.conversation_id, occasion.at, occasion.kept),
             reason=occasion.reason,
             sealed=sealed,
             encrypts=occasion.sealing is not None,

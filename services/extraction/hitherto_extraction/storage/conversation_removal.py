@@ -23,7 +23,7 @@ ORDER BY message_no
 _CANCEL = """
 UPDATE jobs
 SET state = 'cancelled', finished_at = clock_timestamp(), lease_until = NULL,
-    claim_no = claim_no + 1, error = 'CANCELLED_BY_CALLER', error_reason = 'CANCELLED_BY_CALLER'
+    claim_no = claim_no + 1, error = 'CONVERSATION_DELETED', error_reason = 'CONVERSATION_DELETED'
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s AND state IN ('queued', 'failed', 'running')
 """

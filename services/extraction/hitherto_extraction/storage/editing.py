@@ -238,7 +238,19 @@ def shown(memory: Memory) -> dict[str, Any]:
         "valid_to": memory.valid_to.isoformat() if memory.valid_to else None,
         "expires_at": memory.expires_at.isoformat() if memory.expires_at else None,
         "superseded_by": str(memory.superseded_by) if memory.superseded_by else None,
+        "supersedes": [str(each) for each in memory.supersedes],
+        "sensitive": memory.sensitive,
     }
+
+
+def shown_of_new(memory: Memory, *, sealed: bool = False) -> dict[str, Any]:
+    """What the history keeps of a memory when it is made: also what never changes."""
+    fields = {
+        **shown(memory),
+        "source": memory.source,
+        "conversation_id": memory.conversation_id or "",
+    }
+    return {name: value for name, value in fields.items() if not (sealed and name in WORDS)}
 
 
 def difference(

@@ -10,7 +10,7 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
 _NAMES = """
-SELECT entity_id, name_key, aliases
+SELECT entity_id, name_key, aliases, name, type
 FROM entities
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
 ORDER BY mention_count DESC, name_key
@@ -46,6 +46,8 @@ class Names:
     entity_id: UUID
     name_key: str
     aliases: Sequence[str]
+    name: str = ""
+    type: str = "other"
 
 
 async def read_names(connection: Connection, scope: Scope, *, limit: int) -> list[Names]:

@@ -171,7 +171,7 @@ async def record(connection: Connection, scope: Scope, statements: Sequence[Stat
         statement_id = uuid7()
         sealed = None
         if each.key is not None and each.said:
-            sealed = each.key.seal(dict(each.said), statement_place(statement_id))
+            sealed = _sealed(each.key, statement_id, each.said)
         rows.append(
             {
                 **_of(scope),
@@ -293,12 +293,18 @@ async def seal(
                 {
                     **_of(scope),
                     "statement_id": statement_id,
-                    "sealed": key.seal(said, statement_place(statement_id)),
+                    "sealed": _sealed(key, statement_id, said),
                 }
                 for statement_id, said in rows
             ],
         )
     return len(rows)
+
+
+def _sealed(key: UserKey, statement_id: UUID, said: Mapping[str, Any]) -> bytes:
+    # What is sealed mentions nobody.
+    words = {name: value for name, value in said.items() if name != "entities"}
+    return key.seal(words, statement_place(statement_id))
 
 
 def _statement(row: tuple[Any, ...], key: UserKey | None) -> Statement:

@@ -1,0 +1,292 @@
+"""History rebuilds the present: what its events leave, laid over one another, is what is read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+import grpc
+import psycopg
+from google.protobuf import field_mask_pb2, json_format
+
+from hitherto.v1 import (
+    history_pb2,
+    maintenance_service_pb2,
+    memory_pb2,
+    memory_service_pb2,
+    retrieval_service_pb2,
+)
+from tests.e2e.conftest import Services
+from tests.e2e.curating import checks
+from tests.e2e.learning import ALL_STATUSES, ended, memories, submit, talk
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model.answers import memory as new_memory
+from tests.scripted_model.answers import merged
+
+USERS = 6
+STEPS = 14
+FACTS = (
+    "The user keeps bees",
+    "The user paints portraits",
+    "The user speaks Basque",
+    "The user rows every Sunday",
+    "The user collects stamps",
+    "The user dislikes long meetings",
+)
+_TIMES = ("valid_from", "valid_to", "expires_at")
+_PLAIN = (
+    "content", "detail", "importance", "tags", "keywords", "superseded_by", "sensitive",
+    "conversation_id",
+)  # fmt: skip
+_ENUMS = {
+    "type": (memory_pb2.MemoryType, "MEMORY_TYPE_"),
+    "confidence": (memory_pb2.Confidence, "CONFIDENCE_"),
+    "source": (memory_pb2.MemorySource, "MEMORY_SOURCE_"),
+    "origin": (memory_pb2.Origin, "ORIGIN_"),
+    "status": (memory_pb2.MemoryStatus, "MEMORY_STATUS_"),
+}
+
+
+class Life:
+    """A user to whom things happen at random."""
+
+    def __init__(self, services: Services, name: str, random: Random, conninfo: str) -> None:
+        self.services, self.name, self.random, self.conninfo = services, name, random, conninfo
+        self.turns = 0
+
+    async def live(self) -> None:
+        """Some random operations, then the comparison."""
+        steps = (
+            self.save, self.save, self.learn, self.learn, self.learn, self.correct, self.correct,
+            self.forget, self.restore, self.consolidate, self.undo, self.decay, self.roll_back,
+        )  # fmt: skip
+        await self.save()
+        await self.learn()
+        for _ in range(STEPS):
+            # What does not fit the moment is refused, and changes nothing.
+            with suppress(grpc.aio.AioRpcError):
+                await self.random.choice(steps)()
+        await self.compare()
+
+    async def one(self, *statuses: Any) -> str:
+        found = await memories(self.services, user=self.name, statuses=statuses or ALL_STATUSES)
+        return self.random.choice(found).id if found else ""
+
+    async def save(self) -> None:
+        request = memory_service_pb2.SaveMemoryRequest(
+            user_id=self.name,
+            content=self.random.choice(FACTS),
+            importance=self.random.choice((0.1, 0.4, 0.9)),
+            detail=self.random.choice(("", "said twice")),
+            tags=self.random.sample(("work", "home", "habits"), 2),
+        )
+        request.metadata.update({self.random.choice("ab"): self.random.choice("xyz")})
+        if self.random.random() < 0.3:
+            request.expires_at.FromDatetime(datetime(2040, 1, self.random.randint(1, 28)))
+        await self.services.memory.SaveMemory(request)
+
+    async def learn(self) -> None:
+        self.turns += 1
+        conversation = self.random.choice(("c1", "c2", "c3"))
+        text = f"turn {self.turns} of {self.name}"
+        transcript = talk(text, user=self.name, conversation=conversation, at=datetime.now(UTC))
+        transcript.messages[0].id = text
+        (job_id,) = await submit(self.services, transcript)
+        await ended(self.services, job_id, within=240)
+
+    async def correct(self) -> None:
+        memory = memory_pb2.Memory(
+            content=f"{self.random.choice(FACTS)} since {self.random.randint(1990, 2020)}",
+            importance=self.random.choice((0.1, 0.2, 0.8)),
+            tags=["habits"],
+            sensitive=self.random.random() < 0.2,
+        )
+        memory.context.update({"place": self.random.choice(("here", "there"))})
+        paths = self.random.sample(("content", "importance", "tags", "sensitive", "context"), 2)
+        await self.services.memory.UpdateMemory(
+            memory_service_pb2.UpdateMemoryRequest(
+                user_id=self.name,
+                memory_id=await self.one(),
+                memory=memory,
+                update_mask=field_mask_pb2.FieldMask(paths=paths),
+            )
+        )
+
+    async def forget(self) -> None:
+        await self.services.memory.ForgetMemory(
+            memory_service_pb2.ForgetMemoryRequest(user_id=self.name, memory_id=await self.one())
+        )
+
+    async def restore(self) -> None:
+        await self.services.memory.RestoreMemory(
+            memory_service_pb2.RestoreMemoryRequest(
+                user_id=self.name,
+                memory_id=await self.one(
+                    memory_pb2.MEMORY_STATUS_FORGOTTEN, memory_pb2.MEMORY_STATUS_ARCHIVED
+                ),
+            )
+        )
+
+    async def consolidate(self) -> None:
+        reply = await self.services.maintenance.Consolidate(
+            maintenance_service_pb2.ConsolidateRequest(
+                user_id=self.name, tag=self.random.choice(("work", "home", "habits"))
+            )
+        )
+        await ended(self.services, reply.job.id, within=240)
+
+    async def undo(self) -> None:
+        found = await memories(self.services, user=self.name, statuses=ALL_STATUSES)
+        made = [m.id for m in found if m.source == memory_pb2.MEMORY_SOURCE_CONSOLIDATION]
+        if made:
+            await self.services.maintenance.UndoConsolidation(
+                maintenance_service_pb2.UndoConsolidationRequest(
+                    user_id=self.name, memory_id=self.random.choice(made)
+                )
+            )
+
+    async def decay(self) -> None:
+        with psycopg.connect(self.conninfo, autocommit=True) as connection:
+            for table, column in (
+                ("memories", "created_at"),
+                ("memory_access", "last_accessed_at"),
+            ):
+                connection.execute(
+                    f"UPDATE hitherto.{table} SET {column} = {column} - interval '40 days'"
+                    f" WHERE user_id = '{self.name}'".encode()
+                )
+        reply = await self.services.maintenance.RunDecay(
+            maintenance_service_pb2.RunDecayRequest(user_id=self.name)
+        )
+        await ended(self.services, reply.job.id, within=240)
+
+    async def roll_back(self) -> None:
+        await self.services.maintenance.RollbackSource(
+            maintenance_service_pb2.RollbackSourceRequest(
+                user_id=self.name, conversation_id=self.random.choice(("c1", "c2", "c3"))
+            )
+        )
+
+    async def compare(self) -> None:
+        """Every memory and the profile are what their history tells."""
+        await checks(self.services, user=self.name)
+        for memory in await memories(self.services, user=self.name, statuses=ALL_STATUSES):
+            reply = await self.services.retrieval.GetMemoryHistory(
+                retrieval_service_pb2.GetMemoryHistoryRequest(
+                    user_id=self.name, memory_id=memory.id, page_size=200
+                )
+            )
+            told = replayed(reply.events)
+            assert told == present(memory), (self.name, memory.id, list(reply.events))
+            assert reply.events[0].version == memory.version
+        changes = await self.services.retrieval.GetProfileHistory(
+            retrieval_service_pb2.GetProfileHistoryRequest(user_id=self.name, page_size=200)
+        )
+        profile = (
+            await self.services.retrieval.GetProfile(
+                retrieval_service_pb2.GetProfileRequest(user_id=self.name)
+            )
+        ).profile
+        told = laid_over(changes.events)
+        assert told["facts"] == json_format.MessageToDict(profile.facts)
+        assert told["current_projects"] == list(profile.current_projects)
+        assert changes.events[0].version == profile.version
+
+
+def laid_over(events: Sequence[history_pb2.HistoryEvent]) -> dict[str, Any]:
+    """What the events leave; each begins where the one before has ended."""
+    held: dict[str, Any] = {}
+    for event in reversed(events):
+        for name, value in json_format.MessageToDict(event.before).items():
+            if name in held:
+                assert plain(name, held[name]) == plain(name, value), (name, event)
+        held |= json_format.MessageToDict(event.after)
+    return held
+
+
+def replayed(events: Sequence[history_pb2.HistoryEvent]) -> dict[str, Any]:
+    """A memory as its history tells it."""
+    held = laid_over(events)
+    names = (*_PLAIN, *_TIMES, *_ENUMS, "context", "metadata")
+    return {name: plain(name, held[name]) for name in names}
+
+
+def plain(name: str, value: Any) -> Any:
+    """A field as it compares."""
+    if name in _TIMES:
+        return datetime.fromisoformat(value) if value else None
+    if name == "importance":
+        return round(value, 9)
+    if name == "superseded_by":
+        return value or ""
+    return value
+
+
+def present(memory: memory_pb2.Memory) -> dict[str, Any]:
+    """A memory as it is read."""
+    fields: dict[str, Any] = {name: getattr(memory, name) for name in _PLAIN}
+    fields |= {name: list(getattr(memory, name)) for name in ("tags", "keywords")}
+    fields["importance"] = round(memory.importance, 9)
+    for name in _TIMES:
+        held = any(field.name == name for field, _ in memory.ListFields())
+        fields[name] = getattr(memory, name).ToDatetime(UTC) if held else None
+    for name, (kinds, prefix) in _ENUMS.items():
+        fields[name] = kinds.Name(getattr(memory, name)).removeprefix(prefix).lower()
+    for name in ("context", "metadata"):
+        fields[name] = json_format.MessageToDict(getattr(memory, name))
+    return fields
+
+
+def script(random: Random) -> Any:
+    """A model that merges all it is shown, and otherwise finds, contradicts and rewords."""
+
+    def answer(request: ChatRequest) -> ChatAnswer:
+        if request.consolidation:
+            return ChatAnswer.of(
+                memories=[merged("The user has habits", [m.local_id for m in request.memories])]
+            )
+        found: dict[str, Any] = {
+            "new_memories": [
+                new_memory(
+                    random.choice(FACTS),
+                    ["m1"],
+                    importance=random.choice((0.2, 0.5, 0.7)),
+                    detail=random.choice(("", "more of it")),
+                    tags=random.sample(["work", "home", "habits"], 2),
+                    context={"mood": random.choice(["good", "bad"])},
+                )
+            ],
+            "profile": {
+                "facts": {"personal": {"location": random.choice(["Porto", "Huế", "Oslo"])}},
+                "current_projects": [random.choice(["boat", "house"])],
+                "source_message_ids": ["m1"],
+            },
+        }
+        if request.memories:
+            known = random.choice(request.memories).local_id
+            key = random.choice(["contradicted_memories", "updated_memories", "none"])
+            if key == "contradicted_memories":
+                found[key] = [{"id": known, "by": 0, "source_message_ids": ["m1"]}]
+            elif key == "updated_memories":
+                found[key] = [{"id": known, "tags": ["seen"], "source_message_ids": ["m1"]}]
+        return ChatAnswer.of(**found)
+
+    return answer
+
+
+async def test_history_of_random_users_rebuilds_the_present(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    seed = Random().randrange(10**6)
+    model.script = script(Random(seed))
+    lives = [
+        Life(modelled, f"u{number}", Random(f"{seed}.{number}"), superuser_conninfo)
+        for number in range(USERS)
+    ]
+    results = await asyncio.gather(*(each.live() for each in lives), return_exceptions=True)
+    failed = [result for result in results if result is not None]
+    assert not failed, "\n".join(map(str, [seed, *failed]))
