@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hitherto_extraction.pipeline.closing import CHALLENGES
-from hitherto_extraction.pipeline.events import events_of
+from hitherto_extraction.pipeline.events import NewFields, events_of
 from hitherto_extraction.pipeline.operations import Closure, Plan, Rewrite
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive, postings_of, tags_of
 from hitherto_shared.text.bm25 import Statistics, score
@@ -55,9 +55,11 @@ def test_h3_the_history_of_what_is_sealed_has_no_words() -> None:
             Closure(known(8, "Ana runs"), "achieved", 0.5, clear.valid_from, None, "she ran"),
         ],
     )
-    told = events_of(plan, reason=CHALLENGES, sealed=frozenset({before.memory_id}), encrypts=False)
+    new = NewFields("conversation", None, clear.valid_from, {})
+    sealed = frozenset({before.memory_id})
+    told = events_of(plan, new, reason=CHALLENGES, sealed=sealed, encrypts=False)
     assert "zolpidem" not in repr(told)
     assert [event.reason for event in told] == ["made more precise", "contradicted", "she ran"]
     # Of a user who encrypts nothing that a model says of the reasons is kept.
-    told = events_of(plan, reason=CHALLENGES, sealed=frozenset(), encrypts=True)
+    told = events_of(plan, new, reason=CHALLENGES, sealed=frozenset(), encrypts=True)
     assert [event.reason for event in told] == ["made more precise", "contradicted", "achieved"]
