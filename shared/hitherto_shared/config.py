@@ -18,6 +18,7 @@ from hitherto_shared.auth.principal import DEFAULT_TENANT
 from hitherto_shared.auth.token_settings import check_token_settings
 from hitherto_shared.database.embedded import default_data_dir
 from hitherto_shared.encryption.settings import EncryptionSettings
+from hitherto_shared.rpc.edge_settings import EdgeSettings
 
 PREFIX = "HITHERTO_"
 DEFAULT_EMBEDDING_MODEL = "text-embedding-3-small"
@@ -26,7 +27,7 @@ AuthMode = Literal["off", "api-key", "jwt"]
 """How callers prove who they are."""
 
 
-class SharedSettings(EncryptionSettings):
+class SharedSettings(EncryptionSettings, EdgeSettings):
     """Settings common to the two services; see the README's table for every variable."""
 
     model_config = SettingsConfigDict(
@@ -70,7 +71,6 @@ class SharedSettings(EncryptionSettings):
     tls_key_file: Path | None = None
     tls_client_ca_file: Path | None = None
     reflection: bool = False
-    max_concurrent_rpcs: int = Field(512, ge=1)
     drain_seconds: float = Field(25.0, gt=0)
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 

@@ -194,9 +194,11 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
         {"reason": "REQUEST_TOO_LARGE", "domain": "hitherto", "metadata": {"max_bytes": "4194304"}}
     """
     ERROR_REASON_RATE_LIMITED: _ErrorReason.ValueType  # 31
-    """RESOURCE_EXHAUSTED, with RetryInfo: the caller sends too much in too little time.
+    """RESOURCE_EXHAUSTED, with RetryInfo: the tenant, or the person, asks for too much in too little time. The
+    `limit` is the setting behind it, of calls or of bytes, of reads or of all other calls.
 
-        {"reason": "RATE_LIMITED", "domain": "hitherto", "metadata": {"limit_per_second": "50"}}
+        {"reason": "RATE_LIMITED", "domain": "hitherto",
+         "metadata": {"limit": "user_reads_per_second", "limit_per_second": "50"}}
     """
     ERROR_REASON_QUEUE_FULL: _ErrorReason.ValueType  # 32
     """RESOURCE_EXHAUSTED, with RetryInfo: too many jobs wait.
@@ -487,9 +489,11 @@ ERROR_REASON_REQUEST_TOO_LARGE: ErrorReason.ValueType  # 30
     {"reason": "REQUEST_TOO_LARGE", "domain": "hitherto", "metadata": {"max_bytes": "4194304"}}
 """
 ERROR_REASON_RATE_LIMITED: ErrorReason.ValueType  # 31
-"""RESOURCE_EXHAUSTED, with RetryInfo: the caller sends too much in too little time.
+"""RESOURCE_EXHAUSTED, with RetryInfo: the tenant, or the person, asks for too much in too little time. The
+`limit` is the setting behind it, of calls or of bytes, of reads or of all other calls.
 
-    {"reason": "RATE_LIMITED", "domain": "hitherto", "metadata": {"limit_per_second": "50"}}
+    {"reason": "RATE_LIMITED", "domain": "hitherto",
+     "metadata": {"limit": "user_reads_per_second", "limit_per_second": "50"}}
 """
 ERROR_REASON_QUEUE_FULL: ErrorReason.ValueType  # 32
 """RESOURCE_EXHAUSTED, with RetryInfo: too many jobs wait.

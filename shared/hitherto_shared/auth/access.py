@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.descriptor_pb2 import MethodOptions
 from google.protobuf.message import Message
 
 from hitherto.v1 import access_pb2
@@ -99,8 +100,7 @@ class Rule:
         if self.user_optional and not getattr(request, self.user_path[0]):
             self._fill_in(principal, request)
             return frozenset()
-        # Handlers compare in normal form too.
-        others = {nfc(user_id) for user_id in _values(request, self.user_path)}
+        others = self.named_users(request)
         if principal.user_id is not None:
             others.discard(principal.user_id)
         if not others:
@@ -112,6 +112,12 @@ class Rule:
         if self.scope not in principal.scopes:
             raise self._scope_missing(method)
         return _to_look_up(principal, others)
+
+    def named_users(self, request: Message) -> set[str]:
+        """Whom a request is about, in normal form, in which handlers compare too."""
+        if not self.user_path:
+            return set()
+        return {nfc(user_id) for user_id in _values(request, self.user_path)}
 
     def _fill_in(self, principal: Principal, request: Message) -> None:
         """Let a request that names nobody be about the caller, or about everybody."""
@@ -165,6 +171,16 @@ def rules_of(services: Iterable[ServiceDescriptor]) -> dict[str, Rule]:
                     declared.installation,
                 )
     return found
+
+
+def reads_of(services: Iterable[ServiceDescriptor]) -> frozenset[str]:
+    """The methods that say they change nothing, by full name."""
+    return frozenset(
+        f"/{service.full_name}/{method.name}"
+        for service in services
+        for method in service.methods
+        if method.GetOptions().idempotency_level == MethodOptions.NO_SIDE_EFFECTS
+    )
 
 
 def _path(field: str) -> tuple[str, ...]:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from hitherto_shared.auth.api_keys import find_principal
+from hitherto_shared.auth.api_keys import find_principal, split_key
 from hitherto_shared.auth.principal import ANONYMOUS, Principal
 from hitherto_shared.database.pool import Connection, Reads
-from hitherto_shared.errors import NotAuthenticated
+from hitherto_shared.errors import Exhausted, NotAuthenticated
 
 CACHE_SECONDS = 10.0
 """How long a key that was found is believed: a revoked one ends within this time."""
 _CACHE_SIZE = 10_000
 _LOOKUP_SECONDS = 5.0
+_NEW_AT_ONCE = 8
+"""Keys not seen before that are looked up side by side, so that whoever sends invented ones does
+not take the database's connections from callers."""
+_NEW_WAITING = 256
 
 
 class Authenticator(Protocol):
@@ -46,22 +51,48 @@ class ApiKeyAuthentication:
         self._database = database
         self._monotonic = monotonic
         self._known: dict[bytes, tuple[float, Principal]] = {}
+        self._new = asyncio.Semaphore(_NEW_AT_ONCE)
+        self._waiting = 0
 
     async def authenticate(self, authorization: str | None) -> Principal:
-        """The caller behind `Bearer mk_…`."""
+        """The caller behind `Bearer mk_…`.
+
+        Raises:
+            NotAuthenticated: There is no valid key.
+            Exhausted: Too many keys that were not seen before wait to be looked up.
+        """
         scheme, _, key = (authorization or "").partition(" ")
-        if scheme.lower() != "bearer" or not key:
+        if scheme.lower() != "bearer":
             raise NotAuthenticated
+        key = key.strip()
         # The key itself is never kept, not even in memory.
         digest = hashlib.sha256(key.encode()).digest()
         remembered = self._known.get(digest)
         if remembered is not None and remembered[0] > self._monotonic():
             return remembered[1]
+        if split_key(key) is None:
+            raise NotAuthenticated
+        if remembered is not None:
+            return await self._look_up(key, digest)
+        if self._waiting >= _NEW_WAITING:
+            raise Exhausted(
+                "too many keys that were not seen before wait to be looked up; try again in a "
+                "moment",
+                reason="OVERLOADED",
+                retry_after=1.0,
+            )
+        self._waiting += 1
+        try:
+            async with self._new:
+                return await self._look_up(key, digest)
+        finally:
+            self._waiting -= 1
 
-        def look_up(connection: Connection) -> Awaitable[Principal | None]:
-            return find_principal(connection, key.strip())
+    async def _look_up(self, key: str, digest: bytes) -> Principal:
+        def find(connection: Connection) -> Awaitable[Principal | None]:
+            return find_principal(connection, key)
 
-        principal = await self._database.run(look_up, timeout=_LOOKUP_SECONDS, repeatable=True)
+        principal = await self._database.run(find, timeout=_LOOKUP_SECONDS, repeatable=True)
         if principal is None:
             self._known.pop(digest, None)
             raise NotAuthenticated

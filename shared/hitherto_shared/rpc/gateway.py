@@ -1,64 +1,76 @@
 """The gates every call passes, as one interceptor; handlers behind it just return or raise.
 
 In order: a request id; the credential; the access rule of the RPC (no rule, no entry); calls this
-version does not offer; the bytes (undecodable ones are the caller's fault, where gRPC itself would
-answer INTERNAL); the users and departments a bound credential may name, for which the database is
-asked who belongs where. Health and reflection are let through or refused here too, so that there is
-one place to look.
+version does not offer; the rates; a place among the calls at once. All of that is decided on the
+metadata, so that whoever is not admitted has no byte of a body read. Then the body, within its
+time; the bytes (undecodable ones are the caller's fault, where gRPC itself would answer INTERNAL);
+the rates of the users it names; the users and departments a bound credential may name, for which
+the database is asked who belongs where.
+
+To gRPC every handler takes a stream of bytes, also those that take one message: only so does it
+call them before the body has come. On the wire that is no difference.
+
+Health is answered without a credential, in places of its own.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import aclosing
-from dataclasses import replace
+from contextlib import AbstractContextManager, aclosing
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
 from google.protobuf.descriptor import Descriptor
-from google.protobuf.message import Message
 
-from hitherto_shared.auth.access import Rule
-from hitherto_shared.auth.authenticate import Authenticator
-from hitherto_shared.auth.departments import Departments
 from hitherto_shared.errors import (
     HithertoError,
     InvalidRequest,
     NotAuthenticated,
-    NotPermitted,
-    NotYetAvailable,
+    TooLate,
     Violation,
+    invalid,
 )
-from hitherto_shared.identifiers import uuid7
-from hitherto_shared.rpc.call import Call, Context, current_call, enter, seconds_left
+from hitherto_shared.rpc.admission import Admission, Requirements, named, request_id
+from hitherto_shared.rpc.call import Context
+from hitherto_shared.rpc.decoding import Decoder
+from hitherto_shared.rpc.edge_settings import EdgeSettings
+from hitherto_shared.rpc.places import HealthPlaces, Places
+from hitherto_shared.rpc.rates import Meter
 from hitherto_shared.rpc.status import abort, as_hitherto_error
-from hitherto_shared.rpc.undecodable import undecodable_field
 
 logger = logging.getLogger("hitherto.rpc")
 
-_HEALTH = "/grpc.health.v1.Health/"
-_REFLECTION = "/grpc.reflection."
-_CREDENTIAL = "authorization"
-_MAX_REQUEST_ID = 128
-_LOOKUP_SECONDS = 5.0
+HEALTH = "/grpc.health.v1.Health/"
+REFLECTION = "/grpc.reflection."
+_MAX_FOREIGN_BYTES = 4 * 1024
+"""Requests of health and reflection hold a name and no more."""
 
 
-_HANDLERS: dict[tuple[bool, bool], Callable[..., Any]] = {
-    (False, False): grpc.unary_unary_rpc_method_handler,
-    (False, True): grpc.unary_stream_rpc_method_handler,
-    (True, False): grpc.stream_unary_rpc_method_handler,
-    (True, True): grpc.stream_stream_rpc_method_handler,
-}
-"""How gRPC makes a handler, by (request is a stream, response is a stream)."""
+@dataclass(frozen=True, slots=True)
+class _Method:
+    """One method as the gateway answers it.
 
+    Attributes:
+        name: Full name.
+        needs: What its callers need; None for health, which needs nothing.
+        decoder: Of its requests.
+        max_bytes: Of one request; None if gRPC's own limit is enough.
+        behaviour: The handler.
+        serialize: Of its responses.
+        streams_requests: It takes a stream of requests.
+    """
 
-class _Undecodable:
-    """Stands for a request whose bytes are not the message they should be."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    name: str
+    needs: Requirements | None
+    decoder: Decoder
+    max_bytes: int | None
+    behaviour: Callable[..., Any]
+    serialize: Callable[[Any], bytes]
+    streams_requests: bool
 
 
 class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-ignore]
@@ -66,20 +78,26 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
 
     def __init__(
         self,
-        authenticator: Authenticator,
-        departments: Departments,
-        rules: Mapping[str, Rule],
-        planned: Mapping[str, str],
+        settings: EdgeSettings,
+        admission: Admission,
+        needs: Mapping[str, Requirements],
         requests: Mapping[str, Descriptor],
-        *,
-        operator_tenant: str,
     ) -> None:
-        self._authenticator = authenticator
-        self._departments = departments
-        self._rules = rules
-        self._planned = planned
+        """A gateway.
+
+        Args:
+            settings: The bounds.
+            admission: Who may come in.
+            needs: What the methods ask, by full name; of those that are missing, nobody can.
+            requests: What the methods take, by full name.
+        """
+        self._settings = settings
+        self._admission = admission
+        self._needs = needs
         self._requests = requests
-        self._operator_tenant = operator_tenant
+        self._places = Places(settings.max_concurrent_rpcs)
+        self._health = HealthPlaces()
+        self._handlers: dict[str, Any] = {}
 
     async def intercept_service(
         self,
@@ -87,163 +105,169 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
         """Called by gRPC for every call, before its bytes are read."""
-        handler = await continuation(handler_call_details)
-        method = str(handler_call_details.method)
-        if handler is None or method.startswith(_HEALTH):
-            return handler
-        return self._wrap(handler, method, _named(handler_call_details.invocation_metadata or ()))
+        name = str(handler_call_details.method)
+        handler = self._handlers.get(name)
+        if handler is None and (found := await continuation(handler_call_details)) is not None:
+            handler = self._handlers[name] = self._wrap(found, name)
+        return handler
 
-    def _wrap(self, handler: Any, method: str, metadata: Mapping[str, Any]) -> Any:
-        deserialize = handler.request_deserializer
-
-        def decode(data: bytes) -> Any:
-            try:
-                return deserialize(data)
-            except Exception:
-                return _Undecodable(data)
-
-        answers = self._stream if handler.response_streaming else self._unary
-        make = _HANDLERS[handler.request_streaming, handler.response_streaming]
-        return make(
-            answers(handler, method, metadata),
-            request_deserializer=decode,
-            response_serializer=handler.response_serializer,
+    def _wrap(self, handler: Any, name: str) -> Any:
+        streams_requests, streams_responses = handler.request_streaming, handler.response_streaming
+        behaviour = {
+            (False, False): handler.unary_unary,
+            (False, True): handler.unary_stream,
+            (True, False): handler.stream_unary,
+            (True, True): handler.stream_stream,
+        }[streams_requests, streams_responses]
+        ours = name in self._requests
+        method = _Method(
+            name,
+            self._requirements(name),
+            Decoder(name, handler.request_deserializer, self._requests.get(name)),
+            None if ours else _MAX_FOREIGN_BYTES,
+            behaviour,
+            handler.response_serializer,
+            streams_requests,
         )
+        if streams_responses:
+            return grpc.stream_stream_rpc_method_handler(self._stream(method))
+        return grpc.stream_unary_rpc_method_handler(self._unary(method))
 
-    def _unary(self, handler: Any, method: str, metadata: Mapping[str, Any]) -> Any:
-        behaviour = handler.stream_unary if handler.request_streaming else handler.unary_unary
+    def _requirements(self, name: str) -> Requirements | None:
+        if name.startswith(HEALTH):
+            return None
+        if name.startswith(REFLECTION):
+            return Requirements(name, None, reflection=True)
+        return self._needs.get(name) or Requirements(name, None)
 
-        async def answer(request: Any, context: Context) -> Any:
+    def _unary(self, method: _Method) -> Callable[[Any, Context], Awaitable[bytes]]:
+        async def answer(_: Any, context: Context) -> bytes:
             started = time.monotonic()
-            request_id = _request_id(metadata)
+            metadata = named(context.invocation_metadata() or ())
+            told_id = request_id(metadata)
             try:
-                rule = await self._admit(method, metadata, request_id)
-                checked = await self._checked(request, method, rule, context)
-                response = await behaviour(checked, context)
+                place, meter = await self._enter(method, metadata, told_id, context)
+                with place:
+                    request = await self._request(method, meter, context)
+                    response = method.serialize(await method.behaviour(request, context))
+                    if meter is not None:
+                        meter.count(len(response))
             except Exception as error:
-                await self._refuse(context, method, error, request_id)
-            _log_answer(method, started)
+                await self._refuse(context, method.name, error, told_id)
+            _log_answer(method.name, started)
             return response
 
         return answer
 
-    def _stream(self, handler: Any, method: str, metadata: Mapping[str, Any]) -> Any:
-        behaviour = handler.stream_stream if handler.request_streaming else handler.unary_stream
-
-        async def answer(request: Any, context: Context) -> AsyncIterator[Any]:
+    def _stream(self, method: _Method) -> Callable[[Any, Context], Awaitable[None]]:
+        async def answer(_: Any, context: Context) -> None:
             started = time.monotonic()
-            request_id = _request_id(metadata)
+            metadata = named(context.invocation_metadata() or ())
+            told_id = request_id(metadata)
             try:
-                rule = await self._admit(method, metadata, request_id)
-                checked = await self._checked(request, method, rule, context)
-                responses = behaviour(checked, context)
-                # A caller who leaves between two answers must end the handler's generator too.
-                async with aclosing(responses):
-                    async for response in responses:
-                        yield response
+                place, meter = await self._enter(method, metadata, told_id, context)
+                with place:
+                    request = await self._request(method, meter, context)
+                    # A caller who leaves between two answers must end the handler's generator too.
+                    async with aclosing(method.behaviour(request, context)) as responses:
+                        async for response in responses:
+                            data = method.serialize(response)
+                            if meter is not None:
+                                meter.count(len(data))
+                            await self._send(context, data)
             except Exception as error:
-                await self._refuse(context, method, error, request_id)
-            _log_answer(method, started)
+                await self._refuse(context, method.name, error, told_id)
+            _log_answer(method.name, started)
 
         return answer
 
-    async def _admit(
-        self, method: str, metadata: Mapping[str, Any], request_id: str
-    ) -> Rule | None:
-        """Let the caller in, or raise; the access rule to hold the request against."""
-        principal = await self._authenticator.authenticate(metadata.get(_CREDENTIAL))
-        enter(Call(method, request_id, principal))
-        if method.startswith(_REFLECTION):
-            return None
-        rule = self._rules.get(method)
-        if rule is None:
-            raise NotPermitted(
-                "this call declares no access rule and is denied to everybody",
-                reason="SCOPE_MISSING",
-                metadata={"scope": "UNSPECIFIED", "method": method},
-            )
-        rule.check(principal, method, operator_tenant=self._operator_tenant)
-        if (why := self._planned.get(method)) is not None:
-            raise NotYetAvailable(
-                f"{method.rpartition('/')[2]} is part of the contract and not offered by this "
-                f"version: {why}",
-                reason="CAPABILITY_NOT_AVAILABLE",
-                metadata={"method": method},
-            )
-        return rule
+    async def _enter(
+        self, method: _Method, metadata: Mapping[str, Any], told_id: str, context: Context
+    ) -> tuple[AbstractContextManager[Any], Meter | None]:
+        """The place of a call that may come in, and where its size is counted, if at all."""
+        if method.needs is None:
+            return self._health.place(context.peer(), watch=method.name.endswith("/Watch")), None
+        return self._places, await self._admission.admit(method.needs, metadata, told_id)
 
-    async def _checked(self, request: Any, method: str, rule: Rule | None, context: Context) -> Any:
-        """The request, or the stream of requests, each held against the rule."""
-        if isinstance(request, AsyncIterator) or hasattr(request, "__aiter__"):
-            return self._checked_stream(request, method, rule, context)
-        if isinstance(request, _Undecodable):
-            raise self._undecodable(request.data, method)
-        if rule is not None and isinstance(request, Message):
-            await self._check_people(request, method, rule, context)
+    async def _request(self, method: _Method, meter: Meter | None, context: Context) -> Any:
+        """What the handler gets: the request, or the stream of requests."""
+        if method.streams_requests:
+            return self._stream_of_requests(method, meter, context)
+        seconds = self._settings.body_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                data = await context.read()
+        except TimeoutError:
+            raise TooLate(
+                f"the body of the request did not come within {seconds:g} seconds",
+                reason="DEADLINE_EXCEEDED",
+            ) from None
+        if data is grpc.aio.EOF:
+            raise InvalidRequest([Violation("request", "is missing")])
+        request = self._decoded(method, data)
+        if meter is not None:
+            meter.request(_users(method, request), len(data))
+        return await self._checked(method, request, context)
+
+    async def _stream_of_requests(
+        self, method: _Method, meter: Meter | None, context: Context
+    ) -> AsyncIterator[Any]:
+        seconds = self._settings.stream_idle_seconds
+        while True:
+            try:
+                async with asyncio.timeout(seconds):
+                    data = await context.read()
+            except TimeoutError:
+                raise TooLate(
+                    f"nothing came on the stream for {seconds:g} seconds; what was accepted stays, "
+                    "start again with the rest",
+                    reason="DEADLINE_EXCEEDED",
+                ) from None
+            if data is grpc.aio.EOF:
+                return
+            request = self._decoded(method, data)
+            if meter is not None:
+                await meter.item(_users(method, request), len(data))
+            yield await self._checked(method, request, context)
+
+    def _decoded(self, method: _Method, data: Any) -> Any:
+        if method.max_bytes is not None and len(data) > method.max_bytes:
+            raise invalid("request", f"must be at most {method.max_bytes} bytes")
+        return method.decoder.decode(data)
+
+    async def _checked(self, method: _Method, request: Any, context: Context) -> Any:
+        """The request, held against the rule."""
+        if method.needs is not None:
+            await self._admission.check_people(method.needs, request, context)
         return request
 
-    async def _check_people(
-        self, request: Message, method: str, rule: Rule, context: Context
-    ) -> None:
-        call = current_call()
-        members = rule.check_request(call.principal, request, method)
-        if not members:
-            return
-        await self._departments.check(
-            call.principal, members, timeout=seconds_left(context, _LOOKUP_SECONDS)
-        )
-        if call.principal.user_id is not None:
-            enter(replace(call, principal=call.principal.for_members()))
+    async def _send(self, context: Context, response: bytes) -> None:
+        seconds = self._settings.stream_unread_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                await context.write(response)
+        except TimeoutError:
+            raise TooLate(
+                f"this stream was ended because nothing of it was read for {seconds:g} seconds",
+                reason="DEADLINE_EXCEEDED",
+            ) from None
 
-    async def _checked_stream(
-        self, requests: Any, method: str, rule: Rule | None, context: Context
-    ) -> AsyncIterator[Any]:
-        async for request in requests:
-            yield await self._checked(request, method, rule, context)
-
-    def _undecodable(self, data: bytes, method: str) -> InvalidRequest:
-        declared = self._requests.get(method)
-        found = (
-            undecodable_field(declared, data)
-            if declared is not None
-            else Violation("request", "is not the protobuf message this call takes")
-        )
-        return InvalidRequest(
-            [Violation(found.field, found.description, "UNDECODABLE_REQUEST", {"method": method})]
-        )
-
-    async def _refuse(
-        self, context: Context, method: str, error: Exception, request_id: str
-    ) -> None:
-        told: HithertoError = as_hitherto_error(error, request_id)
-        facts = {"code": told.code.name, "reason": told.reason, "request_id": request_id}
+    async def _refuse(self, context: Context, name: str, error: Exception, told_id: str) -> None:
+        told: HithertoError = as_hitherto_error(error, told_id)
+        facts = {"code": told.code.name, "reason": told.reason, "request_id": told_id}
         if isinstance(told, NotAuthenticated) and told.why:
             facts["why"] = told.why
-        logger.info("%s refused", method, extra=facts)
+        logger.info("%s refused", name, extra=facts)
         await abort(context, told)
 
 
-def _named(sent: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """The metadata by name.
-
-    Several credentials are put together and so are none: to pick one of them is to let somebody on
-    the way choose who the caller is.
-    """
-    found: dict[str, Any] = {}
-    for key, value in sent:
-        several = key == _CREDENTIAL and key in found
-        found[str(key)] = f"{found[key]}, {value}" if several else value
-    return found
+def _users(method: _Method, request: Any) -> Iterable[str]:
+    """Whom a request names."""
+    rule = method.needs.rule if method.needs is not None else None
+    return rule.named_users(request) if rule is not None else ()
 
 
-def _request_id(metadata: Mapping[str, Any]) -> str:
-    given = metadata.get("x-request-id")
-    if isinstance(given, str) and 0 < len(given) <= _MAX_REQUEST_ID and given.isprintable():
-        return given
-    return str(uuid7())
-
-
-def _log_answer(method: str, started: float) -> None:
+def _log_answer(name: str, started: float) -> None:
     logger.debug(
-        "%s answered", method, extra={"milliseconds": round((time.monotonic() - started) * 1000, 2)}
+        "%s answered", name, extra={"milliseconds": round((time.monotonic() - started) * 1000, 2)}
     )

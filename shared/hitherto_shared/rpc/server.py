@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import resource
 import signal
 import socket
 from collections.abc import Callable, Iterable
@@ -17,29 +18,29 @@ from typing import Any
 
 import grpc
 from google.protobuf.descriptor import ServiceDescriptor
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from hitherto_shared.auth.access import rules_of
+from hitherto_shared.auth.access import reads_of, rules_of
 from hitherto_shared.auth.authenticate import Authenticator
 from hitherto_shared.auth.departments import Departments
 from hitherto_shared.config import SharedSettings
+from hitherto_shared.rpc.admission import Admission, Requirements
+from hitherto_shared.rpc.edge_settings import EdgeSettings
 from hitherto_shared.rpc.gateway import Gateway
+from hitherto_shared.rpc.health import SERVICE, Health
 from hitherto_shared.rpc.planned import planned_of
 
 logger = logging.getLogger("hitherto.server")
 
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
 
-_OPTIONS: list[tuple[str, int]] = [
-    ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
-    ("grpc.max_send_message_length", 64 * 1024 * 1024),
-    ("grpc.max_concurrent_streams", 1_000),
-    # Clients may ping every second, and a ping that comes early counts as a strike: the default of
-    # five minutes would cut long calls of ordinary clients with "too many pings".
-    ("grpc.http2.min_ping_interval_without_data_ms", 500),
-    ("grpc.keepalive_permit_without_calls", 1),
-]
+MAX_METADATA_BYTES = 16 * 1024
+"""Of one call, credential included. gRPC by itself refuses some calls from 8 KiB on, by chance."""
+
+_KEEPALIVE_ANSWER_SECONDS = 20.0
+_FILES_OF_OUR_OWN = 256
+"""Descriptors that connections of callers leave for the database, files and model servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,31 +92,40 @@ class Server:
             for descriptor in descriptors
             for method in descriptor.methods
         }
-        gateway = Gateway(
-            authenticator,
-            departments,
+        rules, planned, reads = (
             rules_of(descriptors),
             planned_of(descriptors),
+            reads_of(descriptors),
+        )
+        gateway = Gateway(
+            settings,
+            Admission(
+                authenticator,
+                departments,
+                settings,
+                operator_tenant=settings.operator(listen),
+            ),
+            {
+                name: Requirements(name, rules.get(name), planned.get(name), name in reads)
+                for name in requests
+            },
             requests,
-            operator_tenant=settings.operator(listen),
         )
         self._settings = settings
         self._server = grpc.aio.server(
             interceptors=[gateway],
             # Two services that silently shared a port would each answer half of the calls.
-            options=[*_OPTIONS, ("grpc.so_reuseport", int(shares_port))],
-            maximum_concurrent_rpcs=settings.max_concurrent_rpcs,
+            options=[*_options(settings), ("grpc.so_reuseport", int(shares_port))],
         )
         for servicer in servicers:
             servicer.add_to_server(servicer.handlers, self._server)
-        self.health = health.aio.HealthServicer()
-        health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)
         names = [descriptor.full_name for descriptor in descriptors]
+        self.health = Health(["", *names])
+        health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)
         if settings.reflection:
             reflection.enable_server_reflection(
-                [*names, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server
+                [*names, SERVICE.full_name, reflection.SERVICE_NAME], self._server
             )
-        self._health_names = ["", *names]
         self.port = self._bind(listen)
 
     def _bind(self, listen: str) -> int:
@@ -157,22 +167,60 @@ class Server:
     async def start(self) -> None:
         """Begin to answer and say so in the health service."""
         await self._server.start()
-        await self.say(health_pb2.HealthCheckResponse.SERVING)
-
-    async def say(self, status: int) -> None:
-        """Set the health of the process and each of its services."""
-        for name in self._health_names:
-            await self.health.set(name, status)
+        self.health.say(health_pb2.HealthCheckResponse.SERVING)
 
     async def say_of(self, name: str, answers: bool) -> None:
         """Set the health of something that the process needs; its own stays as it is."""
         status = health_pb2.HealthCheckResponse
-        await self.health.set(name, status.SERVING if answers else status.NOT_SERVING)
+        self.health.say_of(name, status.SERVING if answers else status.NOT_SERVING)
 
     async def stop(self, grace: float) -> None:
         """Take no new calls, let those in flight finish for `grace` seconds."""
-        await self.health.enter_graceful_shutdown()
+        self.health.end()
         await self._server.stop(grace)
+
+
+def _options(settings: EdgeSettings) -> list[tuple[str, int]]:
+    """What gRPC is told about connections; 0 of a setting leaves an option at "without end"."""
+    options = {
+        "grpc.max_receive_message_length": MAX_REQUEST_BYTES,
+        "grpc.max_send_message_length": 64 * 1024 * 1024,
+        "grpc.max_metadata_size": MAX_METADATA_BYTES,
+        "grpc.absolute_max_metadata_size": MAX_METADATA_BYTES,
+        "grpc.max_concurrent_streams": settings.max_streams_per_connection,
+        # Clients may ping every second, and a ping that comes early counts as a strike: the default
+        # of five minutes would cut long calls of ordinary clients with "too many pings".
+        "grpc.http2.min_ping_interval_without_data_ms": 500,
+        "grpc.keepalive_permit_without_calls": 1,
+        # Pings of our own find connections whose other end is gone without a word.
+        "grpc.keepalive_time_ms": _milliseconds(settings.keepalive_seconds),
+        "grpc.keepalive_timeout_ms": _milliseconds(_KEEPALIVE_ANSWER_SECONDS),
+        "grpc.http2.max_pings_without_data": 0,
+        "grpc.server_handshake_timeout_ms": _milliseconds(settings.handshake_seconds),
+    }
+    ends = {
+        "grpc.max_connection_idle_ms": settings.max_connection_idle_seconds,
+        "grpc.max_connection_age_ms": settings.max_connection_age_seconds,
+        "grpc.max_connection_age_grace_ms": settings.max_connection_grace_seconds,
+    }
+    options |= {name: _milliseconds(seconds) for name, seconds in ends.items() if seconds}
+    if (most := _max_connections(settings)) is not None:
+        options["grpc.max_allowed_incoming_connections"] = most
+    return list(options.items())
+
+
+def _milliseconds(seconds: float) -> int:
+    return min(round(seconds * 1000), 2**31 - 1)
+
+
+def _max_connections(settings: EdgeSettings) -> int | None:
+    """As many as are allowed, and never so many that no file can be opened any more."""
+    if not settings.max_connections:
+        return None
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return settings.max_connections
+    return max(1, min(settings.max_connections, files - min(_FILES_OF_OUR_OWN, files // 2)))
 
 
 def addresses(listen: str) -> list[tuple[int, int, int, tuple[Any, ...]]]:

@@ -24,7 +24,7 @@ from hitherto_shared.auth.key_source import KeyFile
 from hitherto_shared.auth.principal import Principal
 from hitherto_shared.auth.web_tokens import ALGORITHMS, MAX_TOKEN_CHARS, WebTokenAuthentication
 from hitherto_shared.errors import NotAuthenticated
-from hitherto_shared.rpc.gateway import _named
+from hitherto_shared.rpc.admission import named as by_name
 from tests.token_issuer import AUDIENCE, ISSUER, KeyPair, TokenIssuer, claims, key_set, part
 
 RSA, EC, ED = KeyPair("rsa", "RS256"), KeyPair("ec", "ES256"), KeyPair("ed", "EdDSA")
@@ -478,7 +478,7 @@ async def test_everything_that_is_wrong_gets_one_answer(
 
 def test_two_credentials_in_one_call_are_none() -> None:
     """Whoever adds a second `authorization` cannot choose which one counts."""
-    found = _named([("authorization", "Bearer a"), ("x", "1"), ("authorization", "Bearer b")])
+    found = by_name([("authorization", "Bearer a"), ("x", "1"), ("authorization", "Bearer b")])
     assert found == {"authorization": "Bearer a, Bearer b", "x": "1"}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -13,7 +12,6 @@ from hitherto_shared.errors import (
     HithertoError,
     InvalidRequest,
     NotPermitted,
-    TooLate,
     WrongState,
 )
 
@@ -23,8 +21,6 @@ MAX_VIOLATIONS = 8
 """Bad fields told of one item, so that a reply full of errors stays within what clients accept."""
 MAX_IDS = 60_000
 """Ids in a reply, for the same reason: the default limit of a gRPC client is 4 MiB."""
-IDLE_SECONDS = 300.0
-"""A stream on which nothing comes for so long is ended."""
 
 _ITS_OWN_FAULT = (InvalidRequest, WrongState, AlreadyExists, NotPermitted)
 """What concerns one item. Anything else, such as a database out of reach, ends the stream."""
@@ -55,7 +51,7 @@ async def take_all(
     """
     taken = Taken()
     index = -1
-    while (request := await _next(requests)) is not None:
+    async for request in requests:
         index += 1
         try:
             await accept(request)
@@ -66,18 +62,6 @@ async def take_all(
             continue
         taken.accepted += 1
     return taken
-
-
-async def _next(requests: AsyncIterator[Item]) -> Item | None:
-    try:
-        async with asyncio.timeout(IDLE_SECONDS):
-            return await anext(requests, None)
-    except TimeoutError:
-        raise TooLate(
-            f"nothing came on the stream for {IDLE_SECONDS:.0f} seconds; what was accepted stays, "
-            "start again with the rest",
-            reason="DEADLINE_EXCEEDED",
-        ) from None
 
 
 def _item_error(index: int, error: HithertoError) -> item_error_pb2.ItemError:

@@ -1,0 +1,131 @@
+"""Who may come in: decided on the metadata of a call alone, before a byte of its body is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from google.protobuf.message import Message
+
+from hitherto_shared.auth.access import Rule
+from hitherto_shared.auth.authenticate import Authenticator
+from hitherto_shared.auth.departments import Departments
+from hitherto_shared.errors import NotPermitted, NotYetAvailable
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.rpc.call import Call, Context, current_call, enter, seconds_left
+from hitherto_shared.rpc.edge_settings import EdgeSettings
+from hitherto_shared.rpc.rates import Meter, limits_of
+
+_CREDENTIAL = "authorization"
+_MAX_REQUEST_ID = 128
+_LOOKUP_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    """What one method asks of its callers.
+
+    Attributes:
+        method: Full name `/package.Service/Method`.
+        rule: Its access rule; None if it declares none and is denied to everybody.
+        planned: Why this version does not offer it; None if it does.
+        reads: It changes nothing.
+        reflection: It is part of server reflection, which any credential may use.
+    """
+
+    method: str
+    rule: Rule | None
+    planned: str | None = None
+    reads: bool = False
+    reflection: bool = False
+
+
+class Admission:
+    """Checks callers, then what they ask for."""
+
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        departments: Departments,
+        settings: EdgeSettings,
+        *,
+        operator_tenant: str,
+    ) -> None:
+        self._authenticator = authenticator
+        self._departments = departments
+        self._operator_tenant = operator_tenant
+        self._reads, self._writes = limits_of(settings)
+
+    async def admit(
+        self, needs: Requirements, metadata: Mapping[str, Any], request_id: str
+    ) -> Meter:
+        """Let the caller in as the current call of this task; what it asks for is counted.
+
+        Raises:
+            NotAuthenticated: There is no valid credential.
+            Exhausted: The tenant or the person asks for too much in too little time.
+            NotPermitted: The credential can have no request of this method granted.
+            NotYetAvailable: This version does not offer it.
+        """
+        principal = await self._authenticator.authenticate(metadata.get(_CREDENTIAL))
+        enter(Call(needs.method, request_id, principal))
+        limits = self._reads if needs.reads else self._writes
+        meter = Meter(limits, principal.tenant_id, principal.user_id)
+        meter.begin()
+        if needs.reflection:
+            return meter
+        if needs.rule is None:
+            raise NotPermitted(
+                "this call declares no access rule and is denied to everybody",
+                reason="SCOPE_MISSING",
+                metadata={"scope": "UNSPECIFIED", "method": needs.method},
+            )
+        needs.rule.check(principal, needs.method, operator_tenant=self._operator_tenant)
+        if needs.planned is not None:
+            raise NotYetAvailable(
+                f"{needs.method.rpartition('/')[2]} is part of the contract and not offered by "
+                f"this version: {needs.planned}",
+                reason="CAPABILITY_NOT_AVAILABLE",
+                metadata={"method": needs.method},
+            )
+        return meter
+
+    async def check_people(self, needs: Requirements, request: Any, context: Context) -> None:
+        """Hold the users and departments that a request names against its caller.
+
+        Raises:
+            NotPermitted: It names somebody whom the caller may not.
+        """
+        if needs.rule is None or not isinstance(request, Message):
+            return
+        call = current_call()
+        members = needs.rule.check_request(call.principal, request, needs.method)
+        if not members:
+            return
+        await self._departments.check(
+            call.principal, members, timeout=seconds_left(context, _LOOKUP_SECONDS)
+        )
+        if call.principal.user_id is not None:
+            enter(replace(call, principal=call.principal.for_members()))
+
+
+def named(sent: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The metadata of a call by name.
+
+    Several credentials are put together and so are none: to pick one of them is to let somebody on
+    the way choose who the caller is.
+    """
+    found: dict[str, Any] = {}
+    for key, value in sent:
+        several = key == _CREDENTIAL and key in found
+        found[str(key)] = f"{found[key]}, {value}" if several else value
+    return found
+
+
+def request_id(metadata: Mapping[str, Any]) -> str:
+    """The id under which a call is logged: the caller's own if it is fit to be one."""
+    given = metadata.get("x-request-id")
+    if isinstance(given, str) and 0 < len(given) <= _MAX_REQUEST_ID and given.isprintable():
+        return given
+    return str(uuid7())

@@ -1,0 +1,180 @@
+"""From the bytes of a request to its message, without bytes that grow many times over.
+
+A nested message of two bytes takes a hundred once it is decoded, so that 4 MiB of them are 280 MB.
+How many there are is counted first, on a schema in which every nested message is plain bytes: that
+runs in the protobuf runtime and costs no more than reading the bytes once for each level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import DecodeError
+
+from hitherto_shared.errors import HithertoError, InvalidRequest, Violation, invalid
+from hitherto_shared.rpc.undecodable import undecodable_field
+
+MAX_ELEMENTS = 250_000
+"""Nested messages and repeated texts in one request: more than the limits of any call allow."""
+_MAX_PATHS = 5_000
+"""Different ways down that are looked at, as free JSON may have many."""
+_SMALLEST = 2
+"""Bytes that an element takes at least."""
+
+
+class Decoder:
+    """Decodes the requests of one method."""
+
+    def __init__(
+        self, method: str, deserialize: Callable[[bytes], Any], declared: Descriptor | None
+    ) -> None:
+        """A decoder.
+
+        Args:
+            method: Full name of the RPC, for errors.
+            deserialize: The generated code's own.
+            declared: What the request is; None where that is not known.
+        """
+        self._method = method
+        self._deserialize = deserialize
+        self._declared = declared
+
+    def decode(self, data: bytes) -> Any:
+        """The request.
+
+        Raises:
+            InvalidRequest: The bytes are not the message, or hold too many elements.
+        """
+        if self._declared is not None and len(data) > MAX_ELEMENTS * _SMALLEST:
+            try:
+                overfull = _overfull(_outline(self._declared), data)
+            except DecodeError:
+                # Not decoded to see where it fails: what stands before the fault is not counted.
+                raise self._undecodable(data) from None
+            if overfull is not None:
+                # Raised here, where nothing of what was read is alive any more.
+                raise invalid(
+                    overfull,
+                    f"a request may hold at most {MAX_ELEMENTS:,} nested messages and texts of "
+                    "lists, and this one holds more: send less at once",
+                )
+        try:
+            return self._deserialize(data)
+        except Exception:
+            raise self._undecodable(data) from None
+
+    def _undecodable(self, data: bytes) -> HithertoError:
+        found = (
+            undecodable_field(self._declared, data)
+            if self._declared is not None
+            else Violation("request", "is not the protobuf message this call takes")
+        )
+        return InvalidRequest(
+            [
+                Violation(
+                    found.field,
+                    found.description,
+                    "UNDECODABLE_REQUEST",
+                    {"method": self._method},
+                )
+            ]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Outline:
+    """A message in which all that is repeated or nested is plain bytes.
+
+    Attributes:
+        parse: Reads it.
+        fields: Their names, each with the outline of what is nested there, or None for text.
+    """
+
+    parse: Callable[[bytes], Any]
+    fields: dict[str, _Outline | None]
+
+
+def _overfull(outline: _Outline, data: bytes) -> str | None:
+    """Where a request has too many elements, level by level and all alike ones at once; or None.
+
+    Messages of one kind that stand one behind the other read as one message with the elements of
+    all. What stands at one path is kept in order, so that nothing hides behind bytes on which the
+    real decoder would have ended before.
+
+    Raises:
+        DecodeError: The bytes are not in the wire format.
+    """
+    elements = paths = 0
+    level: list[tuple[str, _Outline, bytes]] = [("", outline, data)]
+    while elements + sum(len(below) for _, _, below in level) // _SMALLEST > MAX_ELEMENTS:
+        beneath: list[tuple[str, _Outline, bytes]] = []
+        for path, here, joined in level:
+            paths += 1
+            read = here.parse(joined)
+            for name, nested in here.fields.items():
+                found = getattr(read, name)
+                elements += len(found)
+                where = f"{path}.{name}" if path else name
+                if elements > MAX_ELEMENTS or paths > _MAX_PATHS:
+                    return where
+                if nested is not None and found:
+                    beneath.append((where, nested, b"".join(found)))
+        level = beneath
+    return None
+
+
+@cache
+def _outline(declared: Descriptor) -> _Outline:
+    """The outline of a message and of all that may be nested in it."""
+    file = descriptor_pb2.FileDescriptorProto(
+        name="outline.proto", package="outline", syntax="proto2"
+    )
+    kinds: dict[str, str] = {}
+    nested: dict[str, dict[str, Descriptor | None]] = {}
+    waiting = [declared]
+    while waiting:
+        message = waiting.pop()
+        if message.full_name in kinds:
+            continue
+        kinds[message.full_name] = f"M{len(kinds)}"
+        outlined = file.message_type.add(name=kinds[message.full_name])
+        inside = nested[message.full_name] = {}
+        for field in message.fields:
+            inner = field.message_type
+            if inner is None and not _many_texts(field):
+                continue
+            outlined.field.add(
+                name=field.name,
+                number=field.number,
+                label=descriptor_pb2.FieldDescriptorProto.LABEL_REPEATED,
+                type=descriptor_pb2.FieldDescriptorProto.TYPE_BYTES,
+            )
+            inside[field.name] = inner
+            if inner is not None:
+                waiting.append(inner)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    outlines: dict[str, _Outline] = {}
+    for name, kind in kinds.items():
+        found: Any = message_factory.GetMessageClass(
+            pool.FindMessageTypeByName(f"{file.package}.{kind}")
+        )
+        outlines[name] = _Outline(found.FromString, {})
+    for name, inside in nested.items():
+        for field_name, inner in inside.items():
+            outlines[name].fields[field_name] = (
+                outlines[inner.full_name] if inner is not None else None
+            )
+    return outlines[declared.full_name]
+
+
+def _many_texts(field: FieldDescriptor) -> bool:
+    return field.is_repeated and field.type in (
+        FieldDescriptor.TYPE_STRING,
+        FieldDescriptor.TYPE_BYTES,
+    )

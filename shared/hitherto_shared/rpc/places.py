@@ -1,0 +1,112 @@
+"""How many calls are in hand at once: a place for each; without one a call is refused, not queued.
+
+Calls of the services have theirs once their caller is admitted, so that nobody without a credential
+can take one. Health checks need no credential: they have places of their own, few for each
+connection.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from hitherto_shared.errors import Exhausted
+
+HEALTH_CALLS_OF_A_CONNECTION = 8
+"""Health checks and watches of one connection at once."""
+HEALTH_CALLS = 256
+"""Health watches of all connections at once. Checks are not counted: they end by themselves."""
+_RETRY_SECONDS = 1.0
+
+
+class Places:
+    """A number of places; a context manager that takes one and gives it back."""
+
+    def __init__(self, number: int) -> None:
+        self._free = number
+
+    def __enter__(self) -> Self:
+        """Take a place.
+
+        Raises:
+            Exhausted: All are taken.
+        """
+        if self._free <= 0:
+            raise overloaded("this process answers as many calls as it may at once")
+        self._free -= 1
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Give the place back."""
+        self._free += 1
+
+
+class HealthPlace:
+    """The place of one health check or watch, taken on entering."""
+
+    def __init__(self, places: HealthPlaces, peer: str, *, watch: bool) -> None:
+        self._places = places
+        self._peer = peer
+        self._watch = watch
+
+    def __enter__(self) -> Self:
+        """Take it.
+
+        Raises:
+            Exhausted: This connection, or all together, have too many.
+        """
+        self._places.take(self._peer, watch=self._watch)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Give it back."""
+        self._places.give_back(self._peer, watch=self._watch)
+
+
+class HealthPlaces:
+    """Places of health checks, counted for each connection."""
+
+    def __init__(self) -> None:
+        self._of_peer: dict[str, int] = {}
+        self._watches = 0
+
+    def place(self, peer: str, *, watch: bool) -> HealthPlace:
+        """A place for a call of `peer`, as gRPC names the other end of a connection."""
+        return HealthPlace(self, peer, watch=watch)
+
+    def take(self, peer: str, *, watch: bool) -> None:
+        """Count a call, or raise Exhausted."""
+        # The ends of all Unix sockets have one name; who can open one is on this machine.
+        limited = not peer.startswith("unix")
+        if limited and self._of_peer.get(peer, 0) >= HEALTH_CALLS_OF_A_CONNECTION:
+            raise overloaded("this connection has as many health checks open as it may")
+        if watch and self._watches >= HEALTH_CALLS:
+            raise overloaded("as many health watches are open as may be; Check is answered")
+        self._of_peer[peer] = self._of_peer.get(peer, 0) + 1
+        self._watches += watch
+
+    def give_back(self, peer: str, *, watch: bool) -> None:
+        """Count a call no longer."""
+        left = self._of_peer[peer] - 1
+        if left:
+            self._of_peer[peer] = left
+        else:
+            del self._of_peer[peer]
+        self._watches -= watch
+
+
+def overloaded(why: str) -> Exhausted:
+    """There is no room for another call at the moment."""
+    return Exhausted(
+        f"{why}; try again in a moment", reason="OVERLOADED", retry_after=_RETRY_SECONDS
+    )

@@ -1,0 +1,195 @@
+"""How much a tenant, and each person of it, may ask for: token buckets on calls and on bytes.
+
+A bucket holds what may be asked for within `BURST_SECONDS` and fills at its rate. It is one number,
+the time at which it is full again, and one that is full is forgotten: memory is bounded whatever
+the number of callers. Bytes are known only after they have come, so they may overdraw a bucket, and
+who has overdrawn waits.
+
+Every process counts for itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from hitherto_shared.errors import Exhausted
+from hitherto_shared.rpc.edge_settings import EdgeSettings
+from hitherto_shared.validation import MAX_ID
+
+BURST_SECONDS = 10.0
+MAX_KEYS = 10_000
+"""Callers that one limit remembers."""
+
+Key = tuple[str, ...]
+"""A tenant, or a tenant and a person."""
+
+
+class Buckets:
+    """The buckets of one limit, one for each caller.
+
+    Args:
+        name: The setting behind it.
+        rate: Calls or bytes a second; 0 for no limit.
+        monotonic: A clock in seconds.
+    """
+
+    def __init__(
+        self, name: str, rate: float, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.name = name
+        self.rate = rate
+        self._monotonic = monotonic
+        self._burst = max(BURST_SECONDS, 1 / rate) if rate else 0.0
+        self._full_at: dict[Key, float] = {}
+
+    def __len__(self) -> int:
+        """How many are remembered."""
+        return len(self._full_at)
+
+    def wait(self, key: Key) -> float:
+        """Seconds until this caller may ask for one more; 0.0 if it may now."""
+        if not self.rate or (full_at := self._full_at.get(key)) is None:
+            return 0.0
+        return max(0.0, full_at - self._monotonic() + 1 / self.rate - self._burst)
+
+    def take(self, key: Key, amount: float) -> None:
+        """Count what was asked for. No debt takes longer to pay than a burst."""
+        if not self.rate:
+            return
+        now = self._monotonic()
+        full_at = max(now, self._full_at.get(key, now)) + amount / self.rate
+        if key not in self._full_at and len(self._full_at) >= MAX_KEYS:
+            self._forget(now)
+        self._full_at[key] = min(full_at, now + 2 * self._burst)
+
+    def _forget(self, now: float) -> None:
+        """Forget the full ones, and where that is not enough, the half that is nearest to it."""
+        self._full_at = {key: full_at for key, full_at in self._full_at.items() if full_at > now}
+        if len(self._full_at) > MAX_KEYS // 2:
+            emptiest = sorted(self._full_at.items(), key=lambda item: item[1], reverse=True)
+            self._full_at = dict(emptiest[: MAX_KEYS // 2])
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of one kind of calls: of those that only read, or of all others."""
+
+    tenant_calls: Buckets
+    tenant_bytes: Buckets
+    user_calls: Buckets
+    user_bytes: Buckets
+
+
+def limits_of(settings: EdgeSettings) -> tuple[Limits, Limits]:
+    """The limits of reads, and of all other calls."""
+
+    def limits(calls: str) -> Limits:
+        of_one = calls.removesuffix("s")
+        names = (
+            f"tenant_{calls}_per_second",
+            f"tenant_{of_one}_bytes_per_second",
+            f"user_{calls}_per_second",
+            f"user_{of_one}_bytes_per_second",
+        )
+        return Limits(*(Buckets(name, getattr(settings, name)) for name in names))
+
+    return limits("reads"), limits("writes")
+
+
+class Meter:
+    """What one call has asked for, and whether it may ask for more.
+
+    A person is whoever the credential belongs to; of a service's credential, the users whom the
+    requests name.
+    """
+
+    __slots__ = ("_limits", "_people", "_personal", "_tenant")
+
+    def __init__(self, limits: Limits, tenant_id: str, user_id: str | None) -> None:
+        self._limits = limits
+        self._tenant: Key = (tenant_id,)
+        self._personal = user_id is not None
+        self._people: list[Key] = [] if user_id is None else [(tenant_id, user_id)]
+
+    def begin(self) -> None:
+        """Count a call, as far as is known whose it is.
+
+        Raises:
+            Exhausted: The tenant or the person has asked for too much.
+        """
+        for seconds, buckets in self._waits():
+            if seconds:
+                raise _limited(buckets, seconds)
+        self._limits.tenant_calls.take(self._tenant, 1)
+        for person in self._people:
+            self._limits.user_calls.take(person, 1)
+
+    def request(self, users: Iterable[str], size: int) -> None:
+        """Count the one request of a call that has begun.
+
+        Args:
+            users: Whom it names.
+            size: Its bytes.
+
+        Raises:
+            Exhausted: Too much was asked for one of them.
+        """
+        if not self._personal:
+            self._name(users)
+            for seconds, buckets in self._waits_of_people():
+                if seconds:
+                    raise _limited(buckets, seconds)
+            for person in self._people:
+                self._limits.user_calls.take(person, 1)
+        self.count(size)
+
+    async def item(self, users: Iterable[str], size: int) -> None:
+        """Count a request of a stream, each as a call; wait while too much was asked for."""
+        if not self._personal:
+            self._name(users)
+        # Others ask meanwhile, so that one wait may not be enough.
+        while seconds := self._longest_wait():  # noqa: ASYNC110 - it is time that is waited for
+            await asyncio.sleep(seconds)
+        self._limits.tenant_calls.take(self._tenant, 1)
+        for person in self._people:
+            self._limits.user_calls.take(person, 1)
+        self.count(size)
+
+    def count(self, size: int) -> None:
+        """Count bytes that came or went; of several people each has an equal share."""
+        self._limits.tenant_bytes.take(self._tenant, size)
+        for person in self._people:
+            self._limits.user_bytes.take(person, size / len(self._people))
+
+    def _name(self, users: Iterable[str]) -> None:
+        # What is longer than an id is refused later, and is not to be remembered until then.
+        self._people = [(*self._tenant, user_id[:MAX_ID]) for user_id in users if user_id]
+
+    def _longest_wait(self) -> float:
+        return max(seconds for seconds, _ in self._waits())
+
+    def _waits(self) -> Iterator[tuple[float, Buckets]]:
+        for buckets in (self._limits.tenant_calls, self._limits.tenant_bytes):
+            yield buckets.wait(self._tenant), buckets
+        yield from self._waits_of_people()
+
+    def _waits_of_people(self) -> Iterator[tuple[float, Buckets]]:
+        for person in self._people:
+            for buckets in (self._limits.user_calls, self._limits.user_bytes):
+                yield buckets.wait(person), buckets
+
+
+def _limited(buckets: Buckets, seconds: float) -> Exhausted:
+    whose, what = ("this tenant", "this user")[buckets.name.startswith("user")], "calls"
+    if "bytes" in buckets.name:
+        what = "bytes"
+    return Exhausted(
+        f"too many {what} in too little time for {whose}: at most {buckets.rate:g} a second "
+        f"(HITHERTO_{buckets.name.upper()}); try again later",
+        reason="RATE_LIMITED",
+        metadata={"limit": buckets.name, "limit_per_second": f"{buckets.rate:g}"},
+        retry_after=max(seconds, 0.001),
+    )

@@ -1,0 +1,145 @@
+"""Token buckets of tenants and people: what passes, what waits, and that memory is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hitherto_shared.errors import Exhausted
+from hitherto_shared.rpc.edge_settings import EdgeSettings
+from hitherto_shared.rpc.rates import BURST_SECONDS, MAX_KEYS, Buckets, Limits, Meter, limits_of
+
+ANA = ("a", "ana")
+
+
+class Clock:
+    """Seconds that pass when told."""
+
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_burst_passes_and_then_the_rate() -> None:
+    clock = Clock()
+    buckets = Buckets("user_reads_per_second", 5, monotonic=clock)
+    passed = 0
+    for _ in range(300):
+        clock.now += 0.1
+        if not buckets.wait(ANA):
+            buckets.take(ANA, 1)
+            passed += 1
+    # Thirty seconds at five, and the burst.
+    assert passed == pytest.approx(30 * 5 + BURST_SECONDS * 5, abs=1)
+
+
+def test_the_wait_is_what_it_takes() -> None:
+    clock = Clock()
+    buckets = Buckets("user_reads_per_second", 2, monotonic=clock)
+    while not (seconds := buckets.wait(ANA)):
+        buckets.take(ANA, 1)
+    assert seconds == pytest.approx(0.5)
+    clock.now += seconds * 1.001
+    assert buckets.wait(ANA) == 0.0
+
+
+def test_a_rate_below_one_in_a_burst_still_lets_one_pass() -> None:
+    clock = Clock()
+    buckets = Buckets("user_reads_per_second", 0.01, monotonic=clock)
+    assert buckets.wait(ANA) == 0.0
+    buckets.take(ANA, 1)
+    assert buckets.wait(ANA) == pytest.approx(100)
+
+
+def test_no_debt_lasts_longer_than_a_burst() -> None:
+    clock = Clock()
+    buckets = Buckets("user_read_bytes_per_second", 1_000, monotonic=clock)
+    buckets.take(ANA, 1e12)
+    assert buckets.wait(ANA) <= BURST_SECONDS + 0.01
+
+
+def test_zero_is_no_limit_and_remembers_nobody() -> None:
+    buckets = Buckets("user_reads_per_second", 0)
+    buckets.take(ANA, 1e9)
+    assert (buckets.wait(ANA), len(buckets)) == (0.0, 0)
+
+
+def test_whoever_has_overdrawn_stays_known_among_any_number_of_others() -> None:
+    clock = Clock()
+    buckets = Buckets("user_writes_per_second", 10, monotonic=clock)
+    for _ in range(200):
+        buckets.take(ANA, 1)
+    for number in range(5 * MAX_KEYS):
+        buckets.take(("a", str(number)), 1)
+        assert len(buckets) <= MAX_KEYS
+    assert buckets.wait(ANA) > 0
+    clock.now += 60
+    buckets.take(("a", "new"), 1)
+    assert buckets.wait(ANA) == 0.0
+
+
+def test_reads_and_writes_have_limits_of_their_own() -> None:
+    reads, writes = limits_of(EdgeSettings(user_reads_per_second=1, user_writes_per_second=2))
+    assert (reads.user_calls.rate, writes.user_calls.rate) == (1, 2)
+    assert reads.tenant_bytes.name == "tenant_read_bytes_per_second"
+    assert writes.user_bytes.name == "user_write_bytes_per_second"
+
+
+def limits(**rates: float) -> Limits:
+    return Limits(
+        *(
+            Buckets(name, rates.get(name, 0))
+            for name in ("tenant_calls", "tenant_bytes", "user_calls", "user_bytes")
+        )
+    )
+
+
+def spend(meter: Meter, *users: str, size: int = 0) -> str | None:
+    """One call; which limit refuses it."""
+    try:
+        meter.begin()
+        meter.request(users, size)
+    except Exhausted as error:
+        limited = error.reason == "RATE_LIMITED" and error.retry_after is not None
+        return error.metadata["limit"] if limited else error.reason
+    return None
+
+
+def test_people_are_counted_by_credential_or_by_request() -> None:
+    of = limits(user_calls=1)
+    for _ in range(int(BURST_SECONDS)):
+        assert spend(Meter(of, "a", None), "ana") is None
+    assert spend(Meter(of, "a", None), "ana") == "user_calls"
+    assert spend(Meter(of, "a", None), "bo", "ana") == "user_calls"
+    assert spend(Meter(of, "a", None), "bo") is None
+    assert spend(Meter(of, "a", None)) is None
+    # The same person by a credential of her own; another tenant's is somebody else.
+    assert spend(Meter(of, "a", "ana"), "bo") == "user_calls"
+    assert spend(Meter(of, "b", "ana"), "ana") is None
+
+
+def test_bytes_are_shared_among_those_whom_a_request_names() -> None:
+    of = limits(user_bytes=100)
+    assert spend(Meter(of, "a", None), "ana", "bo", size=1_500) is None
+    assert spend(Meter(of, "a", None), "ana") is None
+    assert spend(Meter(of, "a", None), "ana", size=500) is None
+    assert spend(Meter(of, "a", None), "ana") == "user_bytes"
+    assert spend(Meter(of, "a", None), "bo") is None
+
+
+def test_ids_that_are_too_long_are_not_remembered_whole() -> None:
+    of = limits(user_calls=1)
+    assert spend(Meter(of, "a", None), "x" * 1_000_000) is None
+    assert max(len(key[1]) for key in of.user_calls._full_at) == 256
+
+
+async def test_items_of_a_stream_wait_instead() -> None:
+    of = limits(tenant_calls=50)
+    meter = Meter(of, "a", None)
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    for _ in range(int(50 * BURST_SECONDS) + 20):
+        await meter.item(["ana"], 1)
+    assert loop.time() - started > 0.3
