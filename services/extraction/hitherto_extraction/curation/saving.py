@@ -168,6 +168,13 @@ class Saving:
             key=key,
             sealing=sealing,
         )
+        if plan.rewrites:
+            # The event of the new version tells these too.
+            known = plan.rewrites[-1].before
+            before = (await editing.read_one(connection, scope, known.memory_id, key)).memory
+            joined = _with_joined(before, statement)
+            hidden = known.sealed or occasion.seals(before.type, joined.sensitive)
+            occasion = replace(occasion, joined=editing.difference(before, joined, sealed=hidden))
         await write_plan(connection, occasion, plan, vectors)
         memory_id = plan.stated.get(_ONLY, known_id)
         assert memory_id is not None
@@ -261,6 +268,19 @@ def _joined(
     return joined
 
 
+def _with_joined(known: Memory, statement: Statement) -> Memory:
+    """A memory with what only the caller can say of it, if that may be joined to it."""
+    if outranks(known.origin, statement.origin):
+        return known
+    return replace(
+        known,
+        metadata=_joined("metadata", known.metadata, statement.metadata, statement),
+        context=_joined("context", known.context, statement.context, statement),
+        expires_at=statement.expires_at or known.expires_at,
+        sensitive=known.sensitive or statement.sensitive,
+    )
+
+
 async def _join(
     connection: Connection,
     occasion: Occasion,
@@ -274,23 +294,13 @@ async def _join(
     """
     scope, key = occasion.scope, occasion.key
     held = await editing.read_one(connection, scope, memory_id, key)
-    if outranks(held.memory.origin, statement.origin):
-        return
-    before = held.memory
-    after = replace(
-        before,
-        metadata=_joined("metadata", before.metadata, statement.metadata, statement),
-        context=_joined("context", before.context, statement.context, statement),
-        expires_at=statement.expires_at or before.expires_at,
-        sensitive=before.sensitive or statement.sensitive,
-    )
+    before, after = held.memory, _with_joined(held.memory, statement)
     if after == before:
         return
     await _state_joined(connection, occasion, held, statement, made_version=not plan.rewrites)
     if plan.rewrites:
         # The new version is being made in this transaction: it holds these too.
         await editing.complete_version(connection, scope, replace(held, memory=after), key=key)
-        await _tell(connection, occasion, before, after, after.version, sealed=held.sealed)
         return
     await _record(connection, occasion, held, after)
 
@@ -335,20 +345,14 @@ async def _record(connection: Connection, occasion: Occasion, held: Edited, afte
         await write_sealed(connection, scope, key, held, edited, at=at)
     else:
         await editing.write_version(connection, scope, edited, at=at)
-    await _tell(connection, occasion, held.memory, after, after.version + 1, sealed=sealed)
-
-
-async def _tell(
-    connection: Connection,
-    occasion: Occasion,
-    before: Memory,
-    after: Memory,
-    version: int,
-    *,
-    sealed: bool,
-) -> None:
-    old, new = editing.difference(before, after, sealed=sealed)
+    old, new = editing.difference(held.memory, after, sealed=sealed)
     event = Event(
-        "memory", "updated", version, "saved again", after.memory_id, before=old, after=new
+        "memory",
+        "updated",
+        after.version + 1,
+        "saved again",
+        after.memory_id,
+        before=old,
+        after=new,
     )
-    await ledger.record(connection, occasion.scope, None, [event], actor=occasion.actor)
+    await ledger.record(connection, scope, None, [event], actor=occasion.actor)

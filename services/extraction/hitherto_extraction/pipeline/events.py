@@ -19,12 +19,16 @@ from hitherto_shared.models import Memory
 
 @dataclass(frozen=True, slots=True)
 class NewFields:
-    """What all new memories of a plan have in common."""
+    """What all new memories of a plan have in common.
+
+    `joined` is what else of a rewritten memory changes: as it was, and as it becomes.
+    """
 
     source: str
     conversation_id: str | None
     at: datetime
     kept: Mapping[str, Any]
+    joined: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
 
 
 def events_of(
@@ -61,8 +65,8 @@ def events_of(
             change.after.version,
             change.reason,
             change.before.memory_id,
-            before=shown(change.before),
-            after=shown(change.after),
+            before={**shown(change.before), **new.joined[0]},
+            after={**shown(change.after), **new.joined[1]},
             related=_challenged(plan, change) if change.action == "quarantined" else None,
         )
         for change in plan.rewrites

@@ -46,7 +46,8 @@ class Vectors:
 class Occasion:
     """For whom, on whose account, in which job and conversation, and when rows are written.
 
-    `kept` are columns of a new memory that only a caller can give: metadata, expires_at, sensitive.
+    `kept` are columns of a new memory that only a caller can give: metadata, expires_at, sensitive;
+    `joined` what such columns of the one memory that gets a new version were, and become.
     `key` opens what is sealed of the user, `sealing` is the same key for a user who encrypts.
     """
 
@@ -58,6 +59,7 @@ class Occasion:
     source: str = "conversation"
     reason: str = "learnt from a conversation"
     kept: Mapping[str, Any] = field(default_factory=dict)
+    joined: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
     key: UserKey | None = None
     sealing: UserKey | None = None
 
@@ -124,7 +126,13 @@ async def write_plan(
         occasion.job_id,
         events_of(
             plan,
-            NewFields(occasion.source, occasion.conversation_id, occasion.at, occasion.kept),
+            NewFields(
+                occasion.source,
+                occasion.conversation_id,
+                occasion.at,
+                occasion.kept,
+                occasion.joined,
+            ),
             reason=occasion.reason,
             sealed=sealed,
             encrypts=occasion.sealing is not None,
