@@ -31,6 +31,7 @@ from benchmarks.serving import Place, Writing, reading, temporary_place, writing
 from benchmarks.words import sentence
 from hitherto.v1 import memory_pb2, memory_service_pb2, privacy_pb2, privacy_service_pb2
 from hitherto.v1 import retrieval_service_pb2 as reads
+from hitherto_shared.database.connect import with_role
 
 SIZES = (0, 100, 1_000, 2_000)
 """Sensitive memories of a user; the last is how many a search opens."""
@@ -107,8 +108,8 @@ async def encrypt(services: Writing, users: Sequence[str], place: Place) -> None
 
 
 def _left(conninfo: str) -> int:
-    options = "-c role=hitherto_maintenance"
-    with psycopg.connect(conninfo, options=options) as connection:
+    login = with_role(conninfo, "hitherto_maintenance", application="bench")
+    with psycopg.connect(login) as connection:
         row = connection.execute(_LEFT.encode()).fetchone()
         assert row is not None
         return int(row[0])

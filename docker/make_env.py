@@ -13,7 +13,11 @@ import secrets
 import sys
 from pathlib import Path
 
-PASSWORDS = ("POSTGRES_PASSWORD", "HITHERTO_SERVICE_PASSWORD")
+PASSWORDS = (
+    "POSTGRES_PASSWORD",
+    "HITHERTO_RETRIEVAL_PASSWORD",
+    "HITHERTO_EXTRACTION_PASSWORD",
+)
 
 
 def write_env(path: Path) -> bool:

@@ -1,14 +1,14 @@
-"""Prepares the database of docker-compose.yml: roles, schema, secret, one API key.
+"""Prepares the database of docker-compose.yml: roles, logins, schema, secret, one API key.
 
-Runs once per `docker compose up`, before the services, and changes nothing that is there already.
-It alone holds the administrator's password; the services log in as `SERVICE_LOGIN`, which is no
-superuser.
+Runs once per `docker compose up`, before the services, and changes nothing that is there already,
+but for the passwords of the services' logins, which become those of the environment. It alone holds
+the administrator's password.
 
     python prepare.py            prepare
     python prepare.py show-key   print the API key that was made
 
-Environment: DATABASE_URL (of an administrator), HITHERTO_SERVICE_PASSWORD,
-HITHERTO_SECRET_FILE, HITHERTO_API_KEY_FILE.
+Environment: DATABASE_URL (of an administrator), HITHERTO_RETRIEVAL_PASSWORD,
+HITHERTO_EXTRACTION_PASSWORD, HITHERTO_SECRET_FILE, HITHERTO_API_KEY_FILE.
 """
 
 from __future__ import annotations
@@ -24,32 +24,49 @@ import psycopg
 from hitherto_shared.auth.api_keys import create_key
 from hitherto_shared.auth.principal import DEFAULT_TENANT, PROFILES_MANAGE
 from hitherto_shared.database.bootstrap import bootstrap
-from hitherto_shared.database.connect import with_role
+from hitherto_shared.database.connect import logging_in, with_role
+from hitherto_shared.database.faults import described
+from hitherto_shared.database.logins import PASSWORD_VARIABLES, passwords_for, refused
 from hitherto_shared.database.migrate import MigrationError, migrate
 from hitherto_shared.sealing import load_secret
 
-SERVICE_LOGIN = "hitherto_service"
 KEY_SCOPES = ("read", "write")
 KEY_CAPABILITIES = (PROFILES_MANAGE,)
 
 logger = logging.getLogger("hitherto.prepare")
 
 
-def prepare(conninfo: str, *, service_password: str, secret_file: Path, api_key_file: Path) -> None:
+def prepare(
+    conninfo: str,
+    *,
+    retrieval_password: str,
+    extraction_password: str,
+    secret_file: Path,
+    api_key_file: Path,
+) -> None:
     """Do what is still missing.
 
     Args:
         conninfo: The database and an administrator's login.
-        service_password: For the login of the services, when that is created.
+        retrieval_password: For the login of the retrieval service.
+        extraction_password: For the logins of the extraction service.
         secret_file: Secret behind the tokens that both services hand out; made if missing.
         api_key_file: Receives a new API key (mode 0600) if it does not exist.
     """
-    bootstrap(conninfo, login_role=SERVICE_LOGIN, login_password=service_password)
+    passwords = passwords_for(
+        conninfo, retrieval=retrieval_password, extraction=extraction_password
+    )
+    bootstrap(conninfo, passwords=passwords)
+    if refused(conninfo, passwords):
+        # Nobody but this file's services has these logins: the server is compose's own.
+        logger.info("the passwords of the services' logins have changed; setting them")
+        bootstrap(conninfo, passwords=passwords, set_passwords=True)
     for name in migrate(conninfo):
         logger.info("applied %s", name)
     load_secret(secret_file)
     if not api_key_file.exists():
-        _write_key(api_key_file, asyncio.run(_create_key(conninfo)))
+        extraction = logging_in(conninfo, "hitherto_maintenance", extraction_password)
+        _write_key(api_key_file, asyncio.run(_create_key(extraction)))
         logger.info("made an API key: docker compose run --rm migrate show-key")
 
 
@@ -87,12 +104,13 @@ def main() -> None:
     try:
         prepare(
             os.environ["DATABASE_URL"],
-            service_password=os.environ["HITHERTO_SERVICE_PASSWORD"],
+            retrieval_password=os.environ[PASSWORD_VARIABLES[0]],
+            extraction_password=os.environ[PASSWORD_VARIABLES[1]],
             secret_file=Path(os.environ["HITHERTO_SECRET_FILE"]),
             api_key_file=key_file,
         )
     except (MigrationError, psycopg.Error, PermissionError, ValueError) as error:
-        raise SystemExit(f"the database cannot be prepared: {error}") from None
+        raise SystemExit(f"the database cannot be prepared: {described(error)}") from None
 
 
 if __name__ == "__main__":

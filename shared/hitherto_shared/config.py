@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from pathlib import Path
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import SettingsConfigDict
@@ -16,6 +16,7 @@ from pydantic_settings import SettingsConfigDict
 from hitherto_shared.auth.claims import DEFAULT_TENANT_CLAIM
 from hitherto_shared.auth.principal import DEFAULT_TENANT
 from hitherto_shared.auth.token_settings import check_token_settings
+from hitherto_shared.database.connect import RETRIEVAL_LOGINS, Role, logging_in
 from hitherto_shared.database.embedded import default_data_dir
 from hitherto_shared.encryption.settings import EncryptionSettings
 from hitherto_shared.rpc.edge_settings import EdgeSettings
@@ -45,6 +46,11 @@ class SharedSettings(EncryptionSettings, EdgeSettings):
     signing_key_file: Path | None = None
     hash_key_file: Path | None = None
     migrate: bool = False
+    retrieval_password: SecretStr | None = None
+    extraction_password: SecretStr | None = None
+
+    logins: ClassVar[tuple[Role, ...]] = ("hitherto_maintenance",)
+    """Whom this process logs in to the database as: a service its own, commands this one."""
 
     openai_api_key: SecretStr | None = Field(None, validation_alias="OPENAI_API_KEY")
     openai_base_url: str | None = Field(None, validation_alias="OPENAI_BASE_URL")
@@ -78,6 +84,14 @@ class SharedSettings(EncryptionSettings, EdgeSettings):
     def embedded(self) -> bool:
         """True when the embedded Postgres is used."""
         return self.database_url is None
+
+    def for_service(self, conninfo: str) -> str:
+        """A connection string as this process logs in with, whoever it names itself."""
+        reads = self.logins == RETRIEVAL_LOGINS
+        password = self.retrieval_password if reads else self.extraction_password
+        if password is None:
+            return conninfo
+        return logging_in(conninfo, self.logins[0], password.get_secret_value())
 
     @property
     def model_available(self) -> bool:

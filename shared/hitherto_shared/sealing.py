@@ -19,6 +19,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from hitherto_shared.private_file import require_private
+
 _NONCE = 12
 
 
@@ -67,7 +69,7 @@ def load_secret(path: Path) -> bytes:
     Replicas of both services must share the file: a token sealed by one is opened by another.
 
     Raises:
-        ValueError: The file exists and holds something else.
+        ValueError: The file exists and holds something else, or others may read it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # Not the process id: two containers that share a volume may both be process 1.
@@ -83,6 +85,7 @@ def load_secret(path: Path) -> bytes:
             pass
         finally:
             draft.unlink()
+    require_private(path)
     try:
         secret = bytes.fromhex(path.read_text("ascii").strip())
     except (ValueError, UnicodeDecodeError):

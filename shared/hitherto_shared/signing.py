@@ -15,6 +15,8 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from hitherto_shared.private_file import require_private
+
 _KEY_ID_DIGITS = 16
 
 
@@ -93,11 +95,12 @@ def load_signer(path: Path) -> Signer:
     """The signer with the key in `path`, which is made there on first use (mode 0600).
 
     Raises:
-        ValueError: The file exists and holds something else.
+        ValueError: The file exists and holds something else, or others may read it.
         OSError: The file cannot be read, or made.
     """
     if not path.exists():
         _make(path)
+    require_private(path)
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):

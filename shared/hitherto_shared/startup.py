@@ -6,7 +6,7 @@ import asyncio
 import logging
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +24,18 @@ from hitherto_shared.auth.claims import Expected
 from hitherto_shared.auth.token_settings import web_token_authentication
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.database.bootstrap import bootstrap
-from hitherto_shared.database.connect import DatabaseUnreachable, with_role
+from hitherto_shared.database.connect import (
+    LOGINS,
+    OWNER,
+    DatabaseUnreachable,
+    Role,
+    connected,
+    login_of,
+    with_role,
+)
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.faults import described
+from hitherto_shared.database.logins import passwords_for, require_no_more
 from hitherto_shared.database.migrate import COMMAND, MigrationError, migrate, pending
 from hitherto_shared.database.pool import Connection, Reads
 from hitherto_shared.embeddings.factory import build_embedder
@@ -68,7 +77,18 @@ async def locate_unless_ended(settings: SharedSettings, end: asyncio.Event) -> L
     if ending.done():
         stop.set()
     ending.cancel()
-    return await locating
+    located = await locating
+    url = settings.database_url
+    named = login_of(url.get_secret_value()) if url is not None else None
+    if named is not None and named not in LOGINS and not settings.migrate:
+        logger.warning(
+            "DATABASE_URL names a login that may become %s. This service does not use it, and logs "
+            "in as %s; give each service a connection string of its own to keep it from knowing "
+            "one (docs/security.md)",
+            OWNER,
+            ", ".join(settings.logins),
+        )
+    return located
 
 
 def locate_database(settings: SharedSettings, stop: threading.Event | None = None) -> Located:
@@ -92,14 +112,14 @@ def locate_database(settings: SharedSettings, stop: threading.Event | None = Non
             embedded.release()
             raise
         return Located(conninfo, embedded)
-    conninfo = settings.database_url.get_secret_value()
+    given = settings.database_url.get_secret_value()
     try:
         if settings.migrate:
-            bootstrap(conninfo)
-            for name in migrate(conninfo, stop=stop):
+            bootstrap(given, passwords=_passwords(settings, given))
+            for name in migrate(given, stop=stop):
                 logger.info("applied migration %s", name)
-            return Located(conninfo, None)
-        behind = _behind(conninfo)
+        conninfo = settings.for_service(given)
+        behind = _behind(conninfo, settings.logins)
     except DatabaseUnreachable as error:
         raise StartupFailed(f"DATABASE_URL: {error}") from None
     if behind:
@@ -110,10 +130,13 @@ def locate_database(settings: SharedSettings, stop: threading.Event | None = Non
     return Located(conninfo, None)
 
 
-def _behind(conninfo: str) -> list[str]:
-    """The migrations that the database lacks."""
+def _behind(conninfo: str, roles: Sequence[Role]) -> list[str]:
+    """The migrations that the database lacks, as seen after a login as each of `roles`."""
+    for role in roles:
+        with connected(with_role(conninfo, role, application="hitherto-start")) as connection:
+            require_no_more(connection, role)
     try:
-        return pending(with_role(conninfo, "hitherto_read", application="hitherto-start"))
+        return pending(with_role(conninfo, roles[0], application="hitherto-start"))
     except DatabaseUnreachable:
         raise
     except psycopg.Error as error:
@@ -121,6 +144,15 @@ def _behind(conninfo: str) -> list[str]:
             f"the schema of the database in DATABASE_URL cannot be read: {described(error)}; check "
             f"that `{COMMAND}` was run on it"
         ) from None
+
+
+def _passwords(settings: SharedSettings, conninfo: str) -> Mapping[Role, str | None]:
+    retrieval, extraction = settings.retrieval_password, settings.extraction_password
+    return passwords_for(
+        conninfo,
+        retrieval=retrieval.get_secret_value() if retrieval else None,
+        extraction=extraction.get_secret_value() if extraction else None,
+    )
 
 
 async def serve(

@@ -11,6 +11,7 @@ import hmac
 import json
 
 _PURPOSE = b"hitherto/user-hash\0"
+_CREDENTIAL = b"hitherto/credential-hash\0"
 _CHECK = b"hitherto/hash-key-check\0"
 
 
@@ -25,6 +26,12 @@ def user_hash(key: bytes, tenant_id: str, user_id: str) -> str:
     # As JSON, because two texts joined by any sign could also be two others.
     named = json.dumps([tenant_id, user_id], separators=(",", ":")).encode()
     return hmac.new(key, _PURPOSE + named, hashlib.sha256).hexdigest()
+
+
+def credential_hash(key: bytes, tenant_id: str, subject: str) -> str:
+    """The same for a credential: `subject` may name a person."""
+    named = json.dumps([tenant_id, subject], separators=(",", ":")).encode()
+    return hmac.new(key, _CREDENTIAL + named, hashlib.sha256).hexdigest()
 
 
 def hash_key_id(key: bytes) -> str:

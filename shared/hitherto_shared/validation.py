@@ -18,7 +18,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from hitherto_shared.errors import InvalidRequest, Violation
 from hitherto_shared.identifiers import parse_uuid
-from hitherto_shared.text.normalise import nfc, unusable_characters
+from hitherto_shared.text.normalise import has_visible, nfc, unusable_characters
 
 MAX_ID = 256
 MAX_KEY = 128
@@ -64,7 +64,10 @@ class Checks:
     def identifier(
         self, field: str, value: str, *, required: bool = True, max_chars: int = MAX_ID
     ) -> str:
-        """An id chosen by a caller: 1 to 256 printable characters, or as many as `max_chars`."""
+        """An id chosen by a caller: 1 to 256 printable characters, or as many as `max_chars`.
+
+        At least one of them can be seen, so that nobody is mistaken for nobody.
+        """
         text = nfc(value)
         if not text:
             if required:
@@ -75,6 +78,8 @@ class Checks:
             self.add(field, why)
         elif any(unicodedata.category(ch) in ("Cc", "Zl", "Zp") for ch in text):
             self.add(field, "must contain printable characters only")
+        elif not has_visible(text):
+            self.add(field, "must contain a character that can be seen")
         return text
 
     def uuid(self, field: str, value: str) -> UUID:

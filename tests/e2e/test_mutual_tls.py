@@ -81,6 +81,7 @@ class Authority:
     def _written(self, name: str, content: bytes) -> Path:
         file = self._folder / name
         file.write_bytes(content)
+        file.chmod(0o600)
         return file
 
 

@@ -589,6 +589,7 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
             serialization.NoEncryption(),
         )
     )
+    key_file.chmod(0o600)
     return certificate_file, key_file
 
 
@@ -604,7 +605,8 @@ async def test_services_play_a_role_that_is_no_superuser(
     await services.retrieval.GetContext(retrieval.GetContextRequest(user_id="ana"))
     async with await psycopg.AsyncConnection.connect(superuser_conninfo) as watcher:
         cursor = await watcher.execute(
-            "SELECT DISTINCT s.application_name, r.rolsuper, r.rolcreaterole, r.rolbypassrls"
+            "SELECT DISTINCT s.application_name, r.rolname::text,"
+            " r.rolsuper, r.rolcreaterole, r.rolbypassrls"
             " FROM pg_stat_activity s JOIN pg_roles r ON r.oid = s.usesysid"
             " WHERE s.datname = current_database() AND s.application_name ^@ 'hitherto'"
         )
@@ -614,8 +616,17 @@ async def test_services_play_a_role_that_is_no_superuser(
             " AND (rolsuper OR rolcreatedb OR rolcreaterole OR rolbypassrls)"
         )
         powerful = await cursor.fetchone()
-    assert {session[0] for session in sessions} >= {"hitherto-retrieval", "hitherto-extraction"}
-    assert all(not any(session[1:]) for session in sessions)
+    # One login per role, and none that migrates.
+    logins = {(session[0], session[1]) for session in sessions}
+    assert logins == {
+        ("hitherto-retrieval", "hitherto_read"),
+        ("hitherto-retrieval-counters", "hitherto_read"),
+        ("hitherto-retrieval-audit", "hitherto_read"),
+        ("hitherto-extraction", "hitherto_write"),
+        ("hitherto-extraction", "hitherto_maintenance"),
+        ("hitherto-extraction", "hitherto_removal"),
+    }
+    assert all(not any(session[2:]) for session in sessions)
     assert powerful == (0,)
     for role in _ROLES:
         async with as_role(conninfo, role) as connection:

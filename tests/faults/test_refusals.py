@@ -52,9 +52,17 @@ async def test_a_database_without_migrations(
 async def test_hitherto_migrate_migrates(
     shared: Processes, postgres: EmbeddedPostgres, empty_database: str, name: Name
 ) -> None:
-    conninfo = postgres.superuser_conninfo(empty_database)
+    admin = postgres.superuser_conninfo(empty_database)
+    with psycopg.connect(admin, autocommit=True) as connection:
+        connection.execute("CREATE EXTENSION vector SCHEMA public")
+        connection.execute(
+            sql.SQL("ALTER DATABASE {} OWNER TO hitherto_owner").format(
+                sql.Identifier(empty_database)
+            )
+        )
+    conninfo = postgres.conninfo(empty_database)
     service = await shared.start(name, DATABASE_URL=conninfo, HITHERTO_MIGRATE="1")
-    assert pending(f"{conninfo} options='-c search_path=hitherto,public'") == []
+    assert pending(f"{admin} options='-c search_path=hitherto,public'") == []
     assert await service.end() == 0
 
 

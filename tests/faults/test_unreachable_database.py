@@ -135,7 +135,7 @@ def test_a_port_where_somebody_else_listens(
 
 
 def test_a_login_that_was_not_prepared(postgres: EmbeddedPostgres, tmp_path: Path) -> None:
-    """The role exists on the server, but nobody made this login a member."""
+    """The services' logins exist on the server, with passwords that this login does not tell."""
     import psycopg
     from psycopg import sql
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from uuid import uuid4
 
 import psycopg
 import pytest
-from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
 from hitherto_shared.auth.api_keys import find_principal
 from hitherto_shared.auth.principal import Principal
-from hitherto_shared.database.connect import with_role
+from hitherto_shared.database.connect import EXTRACTION_LOGINS, logging_in, with_role
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.sealing import load_secret
 
@@ -34,27 +32,23 @@ def load(name: str) -> ModuleType:
     return module
 
 
-@pytest.fixture
-def empty_database(postgres: EmbeddedPostgres) -> Iterator[str]:
-    """An administrator's connection string of a database without anything of ours."""
-    name = f"test_{uuid4().hex}"
-    with psycopg.connect(postgres.superuser_conninfo(), autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-    yield postgres.superuser_conninfo(name)
-    with psycopg.connect(postgres.superuser_conninfo(), autocommit=True) as connection:
-        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+@pytest.fixture(scope="module")
+def empty_database() -> Iterator[str]:
+    """An administrator's connection string of a database without anything of ours, on a server of
+    its own: logins belong to the whole server."""
+    with (
+        tempfile.TemporaryDirectory(prefix="rc-") as name,
+        EmbeddedPostgres.acquire(_opened(Path(name)) / "data") as server,
+    ):
+        with psycopg.connect(server.superuser_conninfo(), autocommit=True) as connection:
+            connection.execute("CREATE DATABASE compose")
+        yield server.superuser_conninfo("compose")
 
 
-@pytest.fixture
-def service_login(
-    postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tuple[ModuleType, str]]:
-    """The script with a login of this test's own: roles belong to the whole server."""
-    script, login = load("prepare"), f"service_{uuid4().hex}"
-    monkeypatch.setattr(script, "SERVICE_LOGIN", login)
-    yield script, login
-    with psycopg.connect(postgres.superuser_conninfo(), autocommit=True) as connection:
-        connection.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(login)))
+def _opened(folder: Path) -> Path:
+    # Postgres runs as another account where tests run as root.
+    folder.chmod(0o711)
+    return folder
 
 
 def find(conninfo: str, key: str) -> Principal | None:
@@ -66,14 +60,18 @@ def find(conninfo: str, key: str) -> Principal | None:
 
 
 def test_an_empty_database_is_ready_after_it_and_a_second_run_changes_nothing(
-    empty_database: str, service_login: tuple[ModuleType, str], tmp_path: Path
+    empty_database: str, tmp_path: Path
 ) -> None:
-    script, login = service_login
+    script = load("prepare")
     secret, key_file = tmp_path / "secret", tmp_path / "api-key"
 
-    def prepare() -> tuple[bytes, str]:
+    def prepare(retrieval: str = "r3trieval") -> tuple[bytes, str]:
         script.prepare(
-            empty_database, service_password="s3cret", secret_file=secret, api_key_file=key_file
+            empty_database,
+            retrieval_password=retrieval,
+            extraction_password="3xtraction",
+            secret_file=secret,
+            api_key_file=key_file,
         )
         return load_secret(secret), key_file.read_text()
 
@@ -81,17 +79,24 @@ def test_an_empty_database_is_ready_after_it_and_a_second_run_changes_nothing(
     assert prepare() == first
     assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
 
-    service = make_conninfo(empty_database, user=login, password="s3cret")
-    with psycopg.connect(with_role(service, "hitherto_read", application="test")) as connection:
-        row = connection.execute(
-            "SELECT session_user, current_user, rolsuper FROM pg_roles WHERE rolname = session_user"
-        ).fetchone()
-    assert row == (login, "hitherto_read", False)
+    extraction = logging_in(empty_database, "hitherto_write", "3xtraction")
+    for role in EXTRACTION_LOGINS:
+        with psycopg.connect(with_role(extraction, role, application="test")) as connection:
+            row = connection.execute("SELECT session_user, current_user").fetchone()
+        assert row == (role, role)
 
-    principal = find(with_role(service, "hitherto_read", application="test"), first[1].strip())
+    reader = logging_in(empty_database, "hitherto_read", "r3trieval")
+    login = with_role(reader, "hitherto_read", application="test")
+    principal = find(login, first[1].strip())
     assert principal is not None
     assert principal.tenant_id == "default"
     assert principal.scopes == {"read", "write"}
+
+    # Another password in .env is that of the next start.
+    assert prepare(retrieval="another") == first
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(login)
+    psycopg.connect(logging_in(login, "hitherto_read", "another")).close()
 
 
 def test_passwords_are_generated_once(tmp_path: Path) -> None:
@@ -99,8 +104,12 @@ def test_passwords_are_generated_once(tmp_path: Path) -> None:
     path = tmp_path / ".env"
     assert script.write_env(path)
     lines = dict(line.split("=") for line in path.read_text().splitlines())
-    assert set(lines) == {"POSTGRES_PASSWORD", "HITHERTO_SERVICE_PASSWORD"}
-    assert len(set(lines.values())) == 2
+    assert set(lines) == {
+        "POSTGRES_PASSWORD",
+        "HITHERTO_RETRIEVAL_PASSWORD",
+        "HITHERTO_EXTRACTION_PASSWORD",
+    }
+    assert len(set(lines.values())) == 3
     assert all(len(value) == 48 and value.isalnum() for value in lines.values())
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert not script.write_env(path)

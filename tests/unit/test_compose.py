@@ -65,7 +65,11 @@ def test_ports_are_published_on_loopback_only() -> None:
 def test_no_password_has_a_default() -> None:
     text = (ROOT / "docker-compose.yml").read_text("utf-8")
     uses = re.findall(r"\$\{(\w*PASSWORD\w*)([^}]*)\}", text)
-    assert {name for name, _ in uses} == {"POSTGRES_PASSWORD", "HITHERTO_SERVICE_PASSWORD"}
+    assert {name for name, _ in uses} == {
+        "POSTGRES_PASSWORD",
+        "HITHERTO_RETRIEVAL_PASSWORD",
+        "HITHERTO_EXTRACTION_PASSWORD",
+    }
     assert {rest for _, rest in uses} == {":?run make compose-env first"}
     # Every place that takes a password takes it from there.
     assert not re.search(r"PASSWORD: (?!\$\{)", text)
@@ -75,9 +79,15 @@ def test_no_password_has_a_default() -> None:
 def test_only_the_one_shot_holds_the_administrators_password() -> None:
     for name in OURS:
         environment = str(SERVICES[name]["environment"])
-        assert "hitherto_service:" in environment
         assert "POSTGRES_PASSWORD" not in environment
         assert "hitherto_admin" not in environment
+
+
+def test_a_service_holds_the_password_of_its_own_logins_alone() -> None:
+    for name in OURS:
+        held = {key for key in SERVICES[name]["environment"] if "PASSWORD" in key}
+        assert held == {f"HITHERTO_{name.upper()}_PASSWORD"}
+        assert "@" not in SERVICES[name]["environment"]["DATABASE_URL"]
 
 
 def test_both_services_share_one_secret_and_neither_sees_the_api_key() -> None:

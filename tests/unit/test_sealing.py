@@ -105,6 +105,7 @@ def test_processes_that_start_together_agree_on_the_secret(tmp_path: Path) -> No
 def test_a_file_without_a_secret_is_named(tmp_path: Path, content: str) -> None:
     path = tmp_path / "secret"
     path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    path.chmod(0o600)
     with pytest.raises(ValueError, match="openssl rand -hex 32"):
         load_secret(path)
     assert path.exists()

@@ -61,6 +61,7 @@ def test_the_public_half_is_read_from_either_file(tmp_path: Path) -> None:
 def test_other_files_are_refused_and_left_alone(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "key"
     path.write_bytes(text)
+    path.chmod(0o600)
     for load in (load_signer, read_public_key):
         with pytest.raises(ValueError, match="openssl"):
             load(path)
@@ -76,6 +77,7 @@ def test_a_key_of_another_kind_is_refused(tmp_path: Path) -> None:
             serialization.NoEncryption(),
         )
     )
+    path.chmod(0o600)
     for load in (load_signer, read_public_key):
         with pytest.raises(ValueError, match="Ed25519"):
             load(path)

@@ -16,10 +16,13 @@ from hitherto_extraction.upkeep.schedules import (
     read_line,
 )
 from hitherto_shared.config import SharedSettings
+from hitherto_shared.database.connect import EXTRACTION_LOGINS
 
 
 class ExtractionSettings(SharedSettings):
     """Settings of this service; see the README's table for every variable."""
+
+    logins = EXTRACTION_LOGINS
 
     extraction_listen: str = "127.0.0.1:50052"
 

@@ -24,9 +24,13 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What makes a repeated call recognisable: its key, its method and the hash of its body."""
+    """What makes a repeated call recognisable: its key, its method and the hash of its body.
+
+    A key is that of one credential, for which `subject` stands (`Trail.caller`).
+    """
 
     tenant_id: str
+    subject: str
     rpc: str
     key: str
     body_hash: bytes
@@ -126,6 +130,7 @@ async def _first_ids(connection: Connection, identity: Identity | None) -> list[
     return await idempotency.replayed(
         connection,
         tenant_id=identity.tenant_id,
+        subject=identity.subject,
         rpc=identity.rpc,
         key=identity.key,
         body_hash=identity.body_hash,
@@ -140,6 +145,7 @@ async def _remember(
     first = await idempotency.take(
         connection,
         tenant_id=identity.tenant_id,
+        subject=identity.subject,
         rpc=identity.rpc,
         key=identity.key,
         user_ids=sorted(set(work.users(made))),

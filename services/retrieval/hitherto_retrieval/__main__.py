@@ -72,7 +72,8 @@ async def running(
         audited = Database(conninfo, "hitherto_read", application=f"{NAME}-audit", max_size=2)
         replica = None
         if settings.read_database_url is not None:
-            replica = _pool(settings, settings.read_database_url.get_secret_value(), processes)
+            there = settings.for_service(settings.read_database_url.get_secret_value())
+            replica = _pool(settings, there, processes)
         secret = load_deployment_secret(settings)
         readers = Readers(primary, replica, ConsistencyTokens(secret))
         stack.push_async_callback(counters.close)

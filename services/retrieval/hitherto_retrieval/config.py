@@ -9,10 +9,13 @@ from pydantic import Field, SecretStr, field_validator
 from hitherto_retrieval.search.asked.content_types import ContentTypes
 from hitherto_retrieval.search.asked.recency import RecencyWords
 from hitherto_shared.config import SharedSettings
+from hitherto_shared.database.connect import RETRIEVAL_LOGINS
 
 
 class RetrievalSettings(SharedSettings):
     """Settings of this service; see the README's table for every variable."""
+
+    logins = RETRIEVAL_LOGINS
 
     retrieval_listen: str = "127.0.0.1:50051"
     read_database_url: SecretStr | None = None

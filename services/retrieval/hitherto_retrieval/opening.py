@@ -15,9 +15,9 @@ from typing import Any, TypeVar, cast
 from hitherto_shared.encryption.failures import (
     BrokenSeal,
     EncryptionNotConfigured,
-    KeyNotOpened,
     KeyServiceUnavailable,
     KeyUnavailable,
+    SealBroken,
 )
 from hitherto_shared.encryption.places import (
     Place,
@@ -139,7 +139,7 @@ class Opener:
         found = await self.whole([item])
         if found:
             return found[0]
-        raise self.failure or KeyNotOpened("what it sealed was changed, or belongs to another row")
+        raise self.failure or SealBroken
 
     def _whole(self, item: Anything) -> Anything | None:
         sealed, place = _sealed_in(item)

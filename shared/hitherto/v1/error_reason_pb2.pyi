@@ -293,6 +293,17 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
 
         {"reason": "KEY_SERVICE_UNAVAILABLE", "domain": "hitherto", "metadata": {}}
     """
+    ERROR_REASON_ORIGIN_NOT_ALLOWED: _ErrorReason.ValueType  # 49
+    """PERMISSION_DENIED: the credential is bound to a person, and `origin` says that the operator spoke.
+
+        {"reason": "ORIGIN_NOT_ALLOWED", "domain": "hitherto", "metadata": {"field": "origin"}}
+    """
+    ERROR_REASON_SEAL_BROKEN: _ErrorReason.ValueType  # 50
+    """FAILED_PRECONDITION: the user's key is there, and what a row holds sealed does not open with it: it was
+    changed or moved in the database, or sealed with another key. Restore it from a backup.
+
+        {"reason": "SEAL_BROKEN", "domain": "hitherto", "metadata": {}}
+    """
     ERROR_REASON_MODEL_MISCONFIGURED: _ErrorReason.ValueType  # 60
     """The `error` of a job that waits because a model's server refuses every request of this installation: a wrong
     key, an unpaid account, a wrong address, an unknown model, a web page in place of the API. The message names
@@ -587,6 +598,17 @@ ERROR_REASON_KEY_SERVICE_UNAVAILABLE: ErrorReason.ValueType  # 48
 """UNAVAILABLE, with RetryInfo: the key-management service, or the folder of user keys, cannot be used.
 
     {"reason": "KEY_SERVICE_UNAVAILABLE", "domain": "hitherto", "metadata": {}}
+"""
+ERROR_REASON_ORIGIN_NOT_ALLOWED: ErrorReason.ValueType  # 49
+"""PERMISSION_DENIED: the credential is bound to a person, and `origin` says that the operator spoke.
+
+    {"reason": "ORIGIN_NOT_ALLOWED", "domain": "hitherto", "metadata": {"field": "origin"}}
+"""
+ERROR_REASON_SEAL_BROKEN: ErrorReason.ValueType  # 50
+"""FAILED_PRECONDITION: the user's key is there, and what a row holds sealed does not open with it: it was
+changed or moved in the database, or sealed with another key. Restore it from a backup.
+
+    {"reason": "SEAL_BROKEN", "domain": "hitherto", "metadata": {}}
 """
 ERROR_REASON_MODEL_MISCONFIGURED: ErrorReason.ValueType  # 60
 """The `error` of a job that waits because a model's server refuses every request of this installation: a wrong

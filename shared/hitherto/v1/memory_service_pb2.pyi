@@ -159,8 +159,8 @@ class SaveMemoryRequest(_message.Message):
     source: _memory_pb2.MemorySource.ValueType
     """source, how it came to be. Unset: EXPLICIT."""
     origin: _memory_pb2.Origin.ValueType
-    """origin, who said it. Unset: USER if `source` is EXPLICIT, else ASSISTANT. A credential may cap it: then
-    the memory gets the lower origin, and the reply shows it.
+    """origin, who said it. Unset: USER if `source` is EXPLICIT, else ASSISTANT. OPERATOR is for services: a
+    credential that is bound to a person is answered PERMISSION_DENIED, `ORIGIN_NOT_ALLOWED`.
     """
     conversation_id: _builtins.str
     """conversation_id, the conversation it comes from. Optional."""

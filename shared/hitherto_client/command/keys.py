@@ -25,6 +25,7 @@ _MAX_DEPARTMENTS = 100
 _MAX_USERS = 100
 _MAX_DAYS = 36_500
 _MAX_NAME = 256
+_MAX_TENANT = 128
 
 
 def register(commands: Any) -> None:
@@ -78,8 +79,8 @@ def _create(options: argparse.Namespace, output: Output) -> int:
     days = options.expires_days
     if days is not None and days > _MAX_DAYS:
         raise UsageError(f"--expires-days should be at most {_MAX_DAYS}")
-    for flag, text in (("--name", options.name), ("--tenant", options.tenant)):
-        _check_label(flag, text)
+    _check_label("--name", options.name)
+    _check_label("--tenant", options.tenant, _MAX_TENANT)
     if options.user is not None:
         _check_label("--user", options.user)
     user_ids = _for_users(options)
@@ -204,9 +205,9 @@ def _revoke(options: argparse.Namespace, output: Output) -> int:
     return on_database(work, tell, output)
 
 
-def _check_label(flag: str, text: str) -> None:
-    if not text.strip() or not text.isprintable() or len(text) > _MAX_NAME:
-        raise UsageError(f"{flag} should be 1 to {_MAX_NAME} printable characters")
+def _check_label(flag: str, text: str, most: int = _MAX_NAME) -> None:
+    if not text.strip() or not text.isprintable() or len(text) > most:
+        raise UsageError(f"{flag} should be 1 to {most} printable characters")
 
 
 def _for_users(options: argparse.Namespace) -> list[str] | None:

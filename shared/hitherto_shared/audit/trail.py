@@ -16,7 +16,7 @@ from hitherto_shared.database import audit_log
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.identifiers import parse_uuid
 from hitherto_shared.rpc.call import maybe_current_call
-from hitherto_shared.user_hash import user_hash
+from hitherto_shared.user_hash import credential_hash, user_hash
 
 NOBODY = ""
 """Stands for the user where something is about none, or about everybody."""
@@ -50,6 +50,10 @@ class Trail:
         if principal.departments is None:
             return principal.subject
         return self._without_name(principal.tenant_id, principal.subject)
+
+    def caller(self, principal: Principal) -> str:
+        """A keyed hash that tells one credential of a tenant from another, and nothing else."""
+        return credential_hash(self.key, principal.tenant_id, principal.subject)
 
     def actors(self, tenant_id: str, name: str) -> list[str]:
         """What may stand for the credential of this name, to look for its entries."""

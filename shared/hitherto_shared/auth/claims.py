@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from hitherto_shared.auth.principal import CAPABILITIES, SCOPES, Principal
+from hitherto_shared.auth.principal import CAPABILITIES, MAX_TENANT, SCOPES, Principal
 from hitherto_shared.errors import InvalidRequest
-from hitherto_shared.text.normalise import nfc, unusable_characters
 from hitherto_shared.validation import MAX_ID, Checks
 
 LEEWAY_SECONDS = 30
@@ -67,8 +66,8 @@ def principal_of(claims: Mapping[str, Any], expected: Expected, now: float) -> P
     if claims.get("iss") != expected.issuer:
         raise TokenRefused("iss is not HITHERTO_JWT_ISSUER")
     _check_audience(claims.get("aud"), expected.audience)
-    subject = _name(claims, "sub")
-    tenant_id = _name(claims, expected.tenant_claim)
+    subject = _name(claims, "sub", MAX_ID)
+    tenant_id = _name(claims, expected.tenant_claim, MAX_TENANT)
     whose = claims.get(USER_SCOPE_CLAIM, "self")
     listed = None if whose in ("self", "any") else _users(whose)
     return Principal(
@@ -84,25 +83,20 @@ def principal_of(claims: Mapping[str, Any], expected: Expected, now: float) -> P
 
 def _users(given: Any) -> frozenset[str]:
     """The users that a token lists, spelt as in requests."""
-    checks = Checks()
-    if (
-        not isinstance(given, list)
-        or not 1 <= len(given) <= MAX_USERS
-        or not all(isinstance(one, str) and one.strip() for one in given)
-    ):
-        raise _unusable_user_scope()
-    listed = frozenset(checks.identifier(USER_SCOPE_CLAIM, one) for one in given)
-    try:
-        checks.done()
-    except InvalidRequest:
-        raise _unusable_user_scope() from None
+    listed = _identifiers(given, MAX_USERS)
+    if not listed:
+        raise TokenRefused(
+            f"{USER_SCOPE_CLAIM} is neither self nor any nor a list of 1 to {MAX_USERS} users"
+        )
     return listed
 
 
-def _unusable_user_scope() -> TokenRefused:
-    return TokenRefused(
-        f"{USER_SCOPE_CLAIM} is neither self nor any nor a list of 1 to {MAX_USERS} users"
-    )
+def _identifiers(given: Any, most: int) -> frozenset[str] | None:
+    """The identifiers in a list of at most so many; None if it is none."""
+    if not isinstance(given, list) or len(given) > most:
+        return None
+    found = [_identifier(one, MAX_ID) if isinstance(one, str) else None for one in given]
+    return None if None in found else frozenset(one for one in found if one is not None)
 
 
 def _check_times(claims: Mapping[str, Any], now: float) -> None:
@@ -142,15 +136,26 @@ def _check_audience(given: Any, ours: str) -> None:
         raise TokenRefused("aud does not name HITHERTO_JWT_AUDIENCE")
 
 
-def _name(claims: Mapping[str, Any], claim: str) -> str:
+def _name(claims: Mapping[str, Any], claim: str, max_chars: int) -> str:
     """The identifier in a claim, spelt as identifiers in requests are."""
     value = claims.get(claim)
     if not isinstance(value, str) or not value.strip():
         raise TokenRefused(f"{_told(claim)} is missing or no text")
-    value = nfc(value)
-    if len(value) > MAX_ID or unusable_characters(value) is not None:
-        raise TokenRefused(f"{_told(claim)} is no identifier of at most {MAX_ID} characters")
-    return value
+    name = _identifier(value, max_chars)
+    if name is None:
+        raise TokenRefused(f"{_told(claim)} is no identifier of at most {max_chars} characters")
+    return name
+
+
+def _identifier(value: str, max_chars: int) -> str | None:
+    """The identifier as requests would spell it; None if they may not have it."""
+    checks = Checks()
+    name = checks.identifier("", value, max_chars=max_chars)
+    try:
+        checks.done()
+    except InvalidRequest:
+        return None
+    return name
 
 
 def _told(claim: str) -> str:
@@ -176,17 +181,14 @@ def _words(claim: str, granted: Any) -> frozenset[str]:
 
 
 def _departments(claims: Mapping[str, Any], *, bound: bool) -> frozenset[str] | None:
-    """The caller's departments; without the claim a person has none and a service is not bound."""
-    given = claims.get(DEPARTMENTS_CLAIM)
-    if given is None:
+    """The caller's departments; without the claim a person has none and a service is not bound.
+
+    A claim that is there binds: a provider that has nothing to say may write null.
+    """
+    if DEPARTMENTS_CLAIM not in claims:
         return frozenset() if bound else None
-    if (
-        not isinstance(given, list)
-        or len(given) > MAX_DEPARTMENTS
-        or not all(
-            isinstance(one, str) and 0 < len(one) <= MAX_ID and unusable_characters(one) is None
-            for one in given
-        )
-    ):
+    given = claims[DEPARTMENTS_CLAIM]
+    named = _identifiers([] if given is None else given, MAX_DEPARTMENTS)
+    if named is None:
         raise TokenRefused(f"{DEPARTMENTS_CLAIM} is no list of at most {MAX_DEPARTMENTS} names")
-    return frozenset(nfc(one) for one in given)
+    return named

@@ -8,6 +8,8 @@ from hitherto_shared.errors import NotPermitted
 from hitherto_shared.models import Scope
 
 DEFAULT_TENANT = "default"
+MAX_TENANT = 128
+"""Characters of a tenant's id."""
 
 SCOPES = frozenset({"read", "write", "maintenance", "admin"})
 """Kinds of work; none of them includes another."""
@@ -132,6 +134,24 @@ class Principal:
                 f"this needs a credential with the capability `{capability}`",
                 reason="CAPABILITY_MISSING",
                 metadata={"capability": capability},
+            )
+
+    def check_origin(self, field: str, origin: str) -> None:
+        """Refuse a person who would speak for whoever runs the application.
+
+        Args:
+            field: Where the request names it.
+            origin: Who is said to have said something.
+
+        Raises:
+            NotPermitted: The credential is a person's.
+        """
+        if origin == "operator" and self.user_id is not None:
+            raise NotPermitted(
+                "this credential is bound to a person, and a person does not speak for the "
+                "operator: leave origin out, or save it with the credential of a service",
+                reason="ORIGIN_NOT_ALLOWED",
+                metadata={"field": field},
             )
 
     def check_department(self, field: str, department: str) -> None:

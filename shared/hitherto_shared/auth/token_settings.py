@@ -17,6 +17,7 @@ from hitherto_shared.auth.web_tokens import (
     SECRET_ALGORITHM,
     WebTokenAuthentication,
 )
+from hitherto_shared.private_file import NotPrivate, require_private
 
 logger = logging.getLogger("hitherto.auth")
 
@@ -119,8 +120,11 @@ async def web_token_authentication(
 
 def _read_secret(path: Path) -> bytes:
     try:
+        require_private(path)
         with path.open("rb") as file:
             secret = file.read(_MAX_SECRET_BYTES + 1).strip()
+    except NotPrivate as error:
+        raise NotPrivate(f"HITHERTO_JWT_SECRET_FILE: {error}") from None
     except OSError as error:
         raise ValueError(
             f"HITHERTO_JWT_SECRET_FILE cannot be read: {error.strerror or 'I/O error'}"

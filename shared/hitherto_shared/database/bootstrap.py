@@ -1,33 +1,28 @@
 """Roles and extension: what must exist in a database before the first migration.
 
-Five group roles that nobody logs in as carry all rights; a login role is a member of them and
-plays one of them per connection (`hitherto_shared.database.connect`). Only what is missing is
-done, in one transaction, so that this may run at every start, twice at once, and after a crash.
+Five roles carry all rights. Four are the logins of the services, members of nothing
+(`hitherto_shared.database.connect`); the owner is played by the login that migrates. Only what is
+missing is done, in one transaction, so that this may run at every start, twice at once, and after a
+crash.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import LiteralString
 
 import psycopg
 from psycopg import errors, sql
 from psycopg.conninfo import conninfo_to_dict
 
-from hitherto_shared.database.connect import connected
-
-GROUP_ROLES = (
-    "hitherto_owner",
-    "hitherto_read",
-    "hitherto_write",
-    "hitherto_maintenance",
-    "hitherto_removal",
-)
+from hitherto_shared.database.connect import LOGINS, OWNER, Role, connected, service_passwords
 
 _OLDEST_POSTGRES = 15
 _OLDEST_PGVECTOR = (0, 7)  # the first with halfvec
 _ATTEMPTS = 10
+_NEW_LOGIN: LiteralString = "CREATE ROLE {} LOGIN NOSUPERUSER NOINHERIT PASSWORD {}"
 
 
 class BootstrapError(PermissionError):
@@ -43,26 +38,45 @@ class _Step:
 
 
 def bootstrap(
-    conninfo: str, *, login_role: str | None = None, login_password: str | None = None
+    conninfo: str,
+    *,
+    passwords: Mapping[Role, str | None] | None = None,
+    set_passwords: bool = False,
+    migrator: str | None = None,
+    migrator_password: str | None = None,
 ) -> None:
-    """Bring roles, extension and memberships into the database of `conninfo`.
+    """Bring roles, extension and rights into the database of `conninfo`.
 
     Args:
         conninfo: A database and a login. A superuser can do everything; any other login suffices
             where nothing is missing or it has the rights for what is.
-        login_role: The role that services will log in as, created if missing; None means the
-            login of `conninfo` itself.
-        login_password: Password for `login_role` when it is created. That of an existing role is
-            left alone.
+        passwords: Those of the services' logins that are made; None means those that `conninfo`
+            alone tells (`service_passwords`).
+        set_passwords: Give them to logins that exist as well.
+        migrator: The login that migrates, created if missing; None means that of `conninfo`.
+        migrator_password: Password for `migrator` when it is created.
 
     Raises:
         BootstrapError: A right is missing (the text has the SQL for an administrator), or the
             server is too old or has no pgvector.
         DatabaseUnreachable: There is no connection to be had.
     """
+    given = service_passwords(conninfo) if passwords is None else passwords
     with connected(conninfo) as connection:
+        if connection.info.user in LOGINS:
+            raise BootstrapError(
+                f"{connection.info.user} is a login of the services and may not prepare or migrate"
+                " the database: name a login in DATABASE_URL that is a member of"
+                f" {OWNER}, or an administrator's"
+            )
         for attempt in range(_ATTEMPTS):
-            steps = _missing(connection, login_role, login_password)
+            steps = _missing(connection, given, migrator, migrator_password)
+            if set_passwords:
+                steps += [
+                    _login(connection, "ALTER ROLE {} PASSWORD {}", role, password)
+                    for role, password in given.items()
+                    if password is not None
+                ]
             if not steps:
                 return
             try:
@@ -82,36 +96,44 @@ def bootstrap(
 
 
 def _missing(
-    connection: psycopg.Connection, login_role: str | None, login_password: str | None
+    connection: psycopg.Connection,
+    passwords: Mapping[Role, str | None],
+    migrator: str | None,
+    migrator_password: str | None,
 ) -> list[_Step]:
     """The statements that are still owed, in the order in which they must run."""
     _check_server(connection)
     steps = _missing_extension(connection)
-    known = {
-        row[0]
-        for row in connection.execute(
-            "SELECT rolname FROM pg_roles WHERE rolname = ANY (%s)",
-            [[*GROUP_ROLES, login_role or ""]],
-        )
-    }
-    for role in GROUP_ROLES:
+    # What is known, and whether it may log in.
+    known: dict[str, bool] = dict(
+        connection.execute(
+            "SELECT rolname, rolcanlogin FROM pg_roles WHERE rolname = ANY (%s)",
+            [[OWNER, *LOGINS, migrator or ""]],
+        ).fetchall()
+    )
+    if OWNER not in known:
+        steps.append(_plain("CREATE ROLE {} NOLOGIN NOSUPERUSER", OWNER))
+    for role in LOGINS:
         if role not in known:
-            steps.append(_plain("CREATE ROLE {} NOLOGIN NOSUPERUSER", role))
-    if login_role is not None and login_role not in known:
-        steps.append(_new_login(connection, login_role, login_password))
-    member = login_role or connection.info.user
-    for role in GROUP_ROLES:
-        exist = role in known and (login_role is None or login_role in known)
-        if not (exist and _may_become(connection, member, role)):
-            steps.append(_plain("GRANT {} TO {}", role, member))
-    if GROUP_ROLES[0] not in known or not _flag(
+            steps.append(_login(connection, _NEW_LOGIN, role, passwords[role]))
+        elif not known[role]:
+            steps.append(
+                _login(connection, "ALTER ROLE {} LOGIN PASSWORD {}", role, passwords[role])
+            )
+        if role not in known or not _may_connect(connection, role):
+            steps.append(_plain("GRANT CONNECT ON DATABASE {} TO {}", connection.info.dbname, role))
+    if migrator is not None and migrator not in known:
+        steps.append(_login(connection, _NEW_LOGIN, migrator, migrator_password))
+    member = migrator or connection.info.user
+    exist = OWNER in known and (migrator is None or migrator in known)
+    if not (exist and _may_become(connection, member, OWNER)):
+        steps.append(_plain("GRANT {} TO {}", OWNER, member))
+    if OWNER not in known or not _flag(
         connection,
         "SELECT has_database_privilege(%s, current_database(), 'CREATE')",
-        [GROUP_ROLES[0]],
+        [OWNER],
     ):
-        steps.append(
-            _plain("GRANT CREATE ON DATABASE {} TO {}", connection.info.dbname, GROUP_ROLES[0])
-        )
+        steps.append(_plain("GRANT CREATE ON DATABASE {} TO {}", connection.info.dbname, OWNER))
     return steps
 
 
@@ -152,8 +174,9 @@ def _missing_extension(connection: psycopg.Connection) -> list[_Step]:
     return []
 
 
-def _new_login(connection: psycopg.Connection, role: str, password: str | None) -> _Step:
-    text = "CREATE ROLE {} LOGIN NOSUPERUSER NOINHERIT PASSWORD {}"
+def _login(
+    connection: psycopg.Connection, text: LiteralString, role: str, password: str | None
+) -> _Step:
     secret: sql.Composable = sql.SQL("NULL")
     if password is not None:
         # Hashed here, so that the password itself is in no statement and no log of the server.
@@ -168,6 +191,12 @@ def _new_login(connection: psycopg.Connection, role: str, password: str | None) 
     )
 
 
+def _may_connect(connection: psycopg.Connection, role: str) -> bool:
+    return _flag(
+        connection, "SELECT has_database_privilege(%s, current_database(), 'CONNECT')", [role]
+    )
+
+
 def _may_become(connection: psycopg.Connection, member: str, role: str) -> bool:
     """True when `member` may SET ROLE to `role`; since 16 a membership may lack just that."""
     right = "SET" if connection.info.server_version >= 160_000 else "MEMBER"
@@ -179,7 +208,7 @@ def _flag(connection: psycopg.Connection, query: str, values: Sequence[object] =
     return row is not None and bool(row[0])
 
 
-def _plain(text: str, *names: str) -> _Step:
+def _plain(text: LiteralString, *names: str) -> _Step:
     statement = sql.SQL(text).format(*map(sql.Identifier, names))
     return _Step(statement, statement)
 

@@ -1,4 +1,8 @@
-"""How a connection of ours looks: which role it plays, which schema it sees, how long it waits.
+"""How a connection of ours looks: who logs in, which schema it sees, how long it waits.
+
+Each role that the services play is a login of its own and a member of nothing, so that no statement
+can turn a connection of one into another. Who holds a connection string names an administrator or
+one of these logins; `with_role` makes of it what a connection needs.
 
 What keeps a connection from being made is told in words of our own (`faults.why_unreachable`): the
 driver quotes parts of the connection string, which has a password in it.
@@ -6,6 +10,10 @@ driver quotes parts of the connection string, which has a password in it.
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import os
+from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import psycopg
@@ -24,6 +32,16 @@ Role = Literal[
 ]
 
 SCHEMA = "hitherto"
+OWNER: Role = "hitherto_owner"
+"""Owns all objects. Nobody logs in as it: whoever migrates is a member."""
+RETRIEVAL_LOGINS: tuple[Role, ...] = ("hitherto_read",)
+EXTRACTION_LOGINS: tuple[Role, ...] = (
+    "hitherto_write",
+    "hitherto_maintenance",
+    "hitherto_removal",
+)
+LOGINS = RETRIEVAL_LOGINS + EXTRACTION_LOGINS
+"""The roles that services log in as."""
 
 
 class DatabaseUnreachable(psycopg.OperationalError):
@@ -64,26 +82,65 @@ def connected(conninfo: str) -> psycopg.Connection[TupleRow]:
 def with_role(
     conninfo: str, role: Role, *, application: str, statement_timeout_ms: int = 30_000
 ) -> str:
-    """`conninfo` for a session that plays `role` from its first statement on.
+    """`conninfo` for a session that is `role` from its first statement on.
 
-    The role is a start-up parameter and not a SET, so that no statement can ever run as the login
-    role, and a pool's reset returns to it.
+    Of the owner, the login of `conninfo` is a member, and plays it by a start-up parameter: no
+    statement runs as the login. Every other role logs in itself.
 
     Raises:
         DatabaseUnreachable: `conninfo` is malformed.
     """
-    try:
-        options = str(conninfo_to_dict(conninfo).get("options") or "")
-    except psycopg.Error as error:
-        raise DatabaseUnreachable(error) from None
+    options = str(_parts(conninfo).get("options") or "")
     ours = (
-        f" -c role={role} -c search_path={SCHEMA},public -c timezone=UTC"
+        f" -c search_path={SCHEMA},public -c timezone=UTC"
         f" -c statement_timeout={statement_timeout_ms} -c lock_timeout=5000"
         " -c idle_in_transaction_session_timeout=60000 -c synchronous_commit=on"
     )
+    if role == OWNER:
+        ours = f" -c role={role}{ours}"
+    else:
+        conninfo = logging_in(conninfo, role, service_passwords(conninfo)[role])
     return make_conninfo(
         conninfo,
         options=(options + ours).strip(),
         application_name=application,
         connect_timeout=5,
     )
+
+
+def logging_in(conninfo: str, role: Role, password: str | None) -> str:
+    """`conninfo` with `role` as its login; without a password, libpq looks for one elsewhere."""
+    parts = _parts(conninfo)
+    parts.pop("password", None)
+    return make_conninfo("", **{**parts, "user": role, "password": password})
+
+
+def login_of(conninfo: str) -> str | None:
+    """Whom `conninfo` names, or the environment for it."""
+    user = _parts(conninfo).get("user") or os.environ.get("PGUSER")
+    return str(user) if user else None
+
+
+def service_passwords(conninfo: str) -> Mapping[Role, str | None]:
+    """The passwords of the logins, as whoever has `conninfo` alone knows them.
+
+    A service's own login stands for all of its service, which have one password. From the password
+    of any other login those of the services are derived, so that one connection string is enough
+    for all. None: `conninfo` has no password.
+    """
+    password = _parts(conninfo).get("password") or os.environ.get("PGPASSWORD")
+    if not password or login_of(conninfo) in LOGINS:
+        return dict.fromkeys(LOGINS, str(password) if password else None)
+    key = str(password).encode()
+    return {
+        role: hmac.new(key, f"login {role}".encode(), hashlib.sha256).hexdigest() for role in LOGINS
+    }
+
+
+def _parts(conninfo: str) -> dict[str, Any]:
+    try:
+        return conninfo_to_dict(conninfo)
+    except psycopg.Error as error:
+        raise DatabaseUnreachable(error) from None
+    except UnicodeError:
+        raise DatabaseUnreachable(psycopg.ProgrammingError()) from None

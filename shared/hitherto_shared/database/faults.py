@@ -55,9 +55,11 @@ _UNREACHABLE: tuple[tuple[str, str], ...] = (
         "what listens there is not Postgres: check the host and the port in the connection string",
     ),
     (
-        'role "hitherto_',
-        "its roles are missing, or this login may not play them: run `hitherto-migrate` with the "
-        "login of an administrator",
+        # A login of the services, or the owner.
+        '(user|role) "hitherto_',
+        "it refuses the login: check the user and the password in the connection string, and that "
+        "pg_hba.conf lets this user in from here; or its roles are missing or have other "
+        "passwords: run `hitherto-migrate` with the login of an administrator (docs/security.md)",
     ),
     (
         "authentication failed|no password supplied|role .* does not exist|permitted to log in"

@@ -23,6 +23,7 @@ from psycopg import sql
 from hitherto_shared.database.bootstrap import bootstrap
 from hitherto_shared.database.connect import SCHEMA, DatabaseUnreachable, connected, with_role
 from hitherto_shared.database.faults import described
+from hitherto_shared.database.logins import PASSWORD_VARIABLES, passwords_for, refused
 
 logger = logging.getLogger("hitherto.migrate")
 
@@ -164,9 +165,14 @@ def _apply(connection: psycopg.Connection, migration: Migration) -> None:
 
 
 def main() -> None:
-    """The command `hitherto-migrate`: roles, extension, schema on `DATABASE_URL`."""
+    """The command `hitherto-migrate`: roles, logins, extension, schema on `DATABASE_URL`."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=main.__doc__)
     parser.add_argument("--check", action="store_true", help="only say what is pending")
+    parser.add_argument(
+        "--set-passwords",
+        action="store_true",
+        help="also give the services' logins that exist the passwords that new ones get",
+    )
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     conninfo = os.environ.get("DATABASE_URL")
@@ -176,18 +182,31 @@ def main() -> None:
             "DATABASE_URL is not set. The embedded database needs no command: its services "
             "migrate it when they start.\n",
         )
+    given = [os.environ.get(name) or None for name in PASSWORD_VARIABLES]
     try:
         if arguments.check:
             names = pending(with_role(conninfo, "hitherto_owner", application=COMMAND))
             print("\n".join(names) if names else "the database is up to date")
             sys.exit(1 if names else 0)
-        bootstrap(conninfo)
+        passwords = passwords_for(conninfo, retrieval=given[0], extraction=given[1])
+        bootstrap(conninfo, passwords=passwords, set_passwords=arguments.set_passwords)
         names = migrate(conninfo)
+        shut_out = refused(conninfo, passwords)
     except DatabaseUnreachable as error:
         parser.exit(1, f"{COMMAND}: DATABASE_URL: {error}\n")
     except (MigrationError, psycopg.Error, PermissionError) as error:
         parser.exit(1, f"{COMMAND}: {described(error)}\n")
     print("\n".join(f"applied {name}" for name in names) or "the database is up to date")
+    if shut_out:
+        print(
+            f"{COMMAND}: {', '.join(shut_out)} cannot log in with the password that "
+            f"{' or '.join(PASSWORD_VARIABLES)}, or else DATABASE_URL, stands for. Unless the "
+            "services have connection strings of their own, set these variables or run "
+            f"`{COMMAND} --set-passwords`",
+            file=sys.stderr,
+        )
+        # Without a variable, whoever made the logins may have chosen their passwords.
+        sys.exit(1 if any(given) else 0)
 
 
 if __name__ == "__main__":

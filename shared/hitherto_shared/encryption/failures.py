@@ -46,6 +46,18 @@ class KeyNotOpened(KeyUnavailable):
         )
 
 
+class SealBroken(KeyUnavailable):
+    """The user's key is there, and what a row holds sealed does not open with it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "what is stored sealed does not open with the key of this user: it was changed or "
+            "moved in the database, or sealed with another key; an administrator must restore it "
+            "from a backup",
+            reason="SEAL_BROKEN",
+        )
+
+
 class KeyServiceUnavailable(Unavailable):
     """The key-management service, or the folder of user keys, cannot be used at the moment."""
 

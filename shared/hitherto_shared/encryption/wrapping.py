@@ -20,6 +20,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from hitherto_shared.private_file import require_private
+
 HOOK = "HITHERTO_KEY_WRAPPER"
 KEK_BYTES = 32
 MAX_ID = 256
@@ -114,9 +116,11 @@ def read_kek_file(path: Path) -> bytes:
     """The key-encryption key in a file.
 
     Raises:
-        ValueError: There is no such file, it cannot be read, or it holds something else.
+        ValueError: There is no such file, it cannot be read, others may read it too, or it holds
+            something else.
     """
     try:
+        require_private(path)
         text = path.read_text("ascii")
     except UnicodeDecodeError:
         text = ""

@@ -25,6 +25,7 @@ from hitherto_shared.auth.access import reads_of, rules_of
 from hitherto_shared.auth.authenticate import Authenticator
 from hitherto_shared.auth.departments import Departments
 from hitherto_shared.config import SharedSettings
+from hitherto_shared.private_file import require_private
 from hitherto_shared.rpc.admission import Admission, Requirements
 from hitherto_shared.rpc.edge_settings import EdgeSettings
 from hitherto_shared.rpc.gateway import Gateway
@@ -154,6 +155,7 @@ class Server:
             return None
         clients = self._settings.tls_client_ca_file
         try:
+            require_private(key_file)
             pair = (key_file.read_bytes(), certificate_file.read_bytes())
             authority = clients.read_bytes() if clients is not None else None
         except OSError as error:

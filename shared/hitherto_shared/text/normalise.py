@@ -6,6 +6,10 @@ import re
 import unicodedata
 
 _SPACE = re.compile(r"\s+")
+# Letters, marks and symbols that are drawn as nothing (Unicode: default ignorable, and the blank
+# of Braille).
+_UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_VARIES = re.compile("[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 
 
 def nfc(text: str) -> str:
@@ -25,6 +29,16 @@ def fold(text: str) -> str:
             "NFC", "".join(ch for ch in decomposed if not unicodedata.combining(ch))
         )
     return _SPACE.sub(" ", lowered).strip()
+
+
+def has_visible(text: str) -> bool:
+    """Whether anything of `text` can be seen: blanks, format characters and fillers cannot."""
+    if text.isascii():
+        return any("!" <= ch <= "~" for ch in text)
+    return any(
+        ch not in _UNSEEN and unicodedata.category(ch)[0] in "LNPSM" and not _VARIES.match(ch)
+        for ch in text
+    )
 
 
 def unusable_characters(text: str) -> str | None:

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from hitherto_shared.database.bootstrap import GROUP_ROLES, BootstrapError, bootstrap
-from hitherto_shared.database.connect import with_role
+from hitherto_shared.database.bootstrap import BootstrapError, bootstrap
+from hitherto_shared.database.connect import LOGINS, OWNER, with_role
 from hitherto_shared.database.embedded import EmbeddedPostgres
 
 
@@ -28,11 +28,12 @@ def test_what_services_find(data_dir: Path) -> None:
                 " FROM pg_roles WHERE rolname = 'hitherto'"
             ).fetchone()
             assert bare == (False, False, False, False)
-            may_log_in = connection.execute(
-                "SELECT bool_or(rolcanlogin OR rolsuper) FROM pg_roles WHERE rolname = ANY (%s)",
-                [list(GROUP_ROLES)],
-            ).fetchone()
-            assert may_log_in == (False,)
+            rows = connection.execute(
+                "SELECT rolname, rolcanlogin, rolsuper OR rolcreaterole OR rolbypassrls"
+                " FROM pg_roles WHERE rolname = ANY (%s)",
+                [[OWNER, *LOGINS]],
+            ).fetchall()
+            assert set(rows) == {(OWNER, False, False), *((role, True, False) for role in LOGINS)}
         with (
             psycopg.connect(server.conninfo()) as connection,
             pytest.raises(psycopg.errors.InsufficientPrivilege),
@@ -61,7 +62,9 @@ def test_only_the_password_opens_the_socket(data_dir: Path) -> None:
 def test_what_a_crash_left_undone_is_done_by_the_next(data_dir: Path) -> None:
     with EmbeddedPostgres.acquire(data_dir) as server:
         with psycopg.connect(server.superuser_conninfo("hitherto"), autocommit=True) as admin:
-            admin.execute("REVOKE hitherto_write FROM hitherto")
+            admin.execute("REVOKE hitherto_owner FROM hitherto")
+            admin.execute("ALTER ROLE hitherto_write NOLOGIN")
+            admin.execute("REVOKE CONNECT ON DATABASE hitherto FROM hitherto_write")
             admin.execute("DROP EXTENSION vector")
             admin.execute("GRANT CONNECT ON DATABASE hitherto TO PUBLIC")
         EmbeddedPostgres.acquire(data_dir).release()
@@ -91,16 +94,28 @@ def test_a_server_of_somebody_else(data_dir: Path) -> None:
         with psycopg.connect(server.superuser_conninfo("theirs"), autocommit=True) as admin:
             admin.execute(script.encode())
         bootstrap(app)
-        for role in ("hitherto_owner", "hitherto_read", "hitherto_write"):
-            with psycopg.connect(with_role(app, role, application="test")) as connection:
+        with psycopg.connect(with_role(app, OWNER, application="test")) as connection:
+            assert connection.execute("SELECT current_user::text").fetchone() == (OWNER,)
+        # Their logins were there, with the passwords of the server's own database.
+        for role in LOGINS:
+            login = with_role(server.conninfo("theirs"), role, application="test")
+            with psycopg.connect(login) as connection:
                 assert connection.execute("SELECT current_user::text").fetchone() == (role,)
 
 
 def test_the_text_for_an_administrator_has_no_password(data_dir: Path) -> None:
     with EmbeddedPostgres.acquire(data_dir) as server:
+        with psycopg.connect(server.superuser_conninfo(), autocommit=True) as admin:
+            admin.execute("ALTER ROLE hitherto_removal NOLOGIN")
         with pytest.raises(BootstrapError) as caught:
-            bootstrap(server.conninfo(), login_role="newcomer", login_password="hush-hush")
+            bootstrap(
+                server.conninfo(),
+                passwords=dict.fromkeys(LOGINS, "hush-hush"),
+                migrator="newcomer",
+                migrator_password="hush-hush",
+            )
         assert "newcomer" in str(caught.value)
+        assert 'ALTER ROLE "hitherto_removal" LOGIN PASSWORD' in str(caught.value)
         assert "hush-hush" not in str(caught.value)
         assert "SCRAM-SHA-256" not in str(caught.value)
 
@@ -112,7 +127,7 @@ def test_at_once_from_several_processes(data_dir: Path) -> None:
 
         def work() -> None:
             try:
-                bootstrap(conninfo, login_role="several", login_password="x")
+                bootstrap(conninfo, migrator="several", migrator_password="x")
             except BaseException as error:
                 failures.append(error)
 

@@ -73,7 +73,7 @@ def transcript(
 
 def identity(key: str, body: bytes = b"body", rpc: str = "SubmitTranscripts") -> Identity:
     """A call's identity; `body` stands for its body."""
-    return Identity(TENANT, rpc, key, body.ljust(32, b"\0")[:32])
+    return Identity(TENANT, "", rpc, key, body.ljust(32, b"\0")[:32])
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:

@@ -154,6 +154,7 @@ async def test_secrets_that_are_refused(tmp_path: Path, held: bytes | None) -> N
     place = tmp_path / "secret"
     if held is not None:
         place.write_bytes(held)
+        place.chmod(0o600)
     with pytest.raises(ValueError, match="HITHERTO_JWT_SECRET_FILE") as caught:
         async with web_token_authentication(
             Expected(ISSUER, AUDIENCE), ("HS256",), place=None, secret_file=place

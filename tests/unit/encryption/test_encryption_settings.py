@@ -30,6 +30,7 @@ def test_h3_the_key_from_the_environment_or_a_file(
 ) -> None:
     file = tmp_path / "kek"
     file.write_text(f"{DIGITS}\n")
+    file.chmod(0o600)
     monkeypatch.setenv("HITHERTO_USER_KEYS_DIR", str(tmp_path / "elsewhere"))
     monkeypatch.setenv("HITHERTO_ENCRYPTION_KEY_FILE", str(file))
     settings = SharedSettings()
@@ -79,6 +80,7 @@ def test_h3_a_key_of_another_form_is_told_and_not_repeated(tmp_path: Path, text:
     assert text not in told
     file = tmp_path / "kek"
     file.write_text(text, "utf-8")
+    file.chmod(0o600)
     with pytest.raises(ValueError, match="64 hexadecimal digits") as in_file:
         SharedSettings(encryption_key_file=file).load_key_wrapper()
     assert str(file) in str(in_file.value)

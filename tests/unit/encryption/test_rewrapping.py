@@ -26,6 +26,7 @@ USERS = [("t", f"user-{i}") for i in range(5)] + [("u", "user-0")]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, kek in (("old", OLD), ("new", NEW)):
         (tmp_path / name).write_text(kek.hex())
+        (tmp_path / name).chmod(0o600)
     monkeypatch.setenv("HITHERTO_USER_KEYS_DIR", str(tmp_path / "keys"))
     monkeypatch.setenv("HITHERTO_ENCRYPTION_KEY_FILE", str(tmp_path / "new"))
     return tmp_path

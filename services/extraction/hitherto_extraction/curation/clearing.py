@@ -160,6 +160,7 @@ class Clearing:
             first = await idempotency.replayed(
                 connection,
                 tenant_id=identity.tenant_id,
+                subject=identity.subject,
                 rpc=identity.rpc,
                 key=identity.key,
                 body_hash=identity.body_hash,

@@ -47,7 +47,8 @@ class Answering:
         """Who calls with which idempotency key; None without a key."""
         if key is None:
             return None
-        return Identity(current_call().principal.tenant_id, rpc, key, body_hash(request))
+        caller = current_call().principal
+        return Identity(caller.tenant_id, self.trail.caller(caller), rpc, key, body_hash(request))
 
     async def change(
         self,

@@ -240,8 +240,10 @@ class CurationCalls:
         key = checks.idempotency_key(request.idempotency_key, field=f"{prefix}idempotency_key")
         checks.done()
         principal = current_call().principal
+        scope = principal.scope(user_id)
+        principal.check_origin(f"{prefix}origin", statement.origin)
         identity = self._answering.identity(rpc, key, request)
-        return ToSave(principal.scope(user_id), statement, identity, principal.subject)
+        return ToSave(scope, statement, identity, principal.subject)
 
     def _read_item(self, request: pb.StreamMemoriesRequest) -> ToSave | HithertoError:
         """A checked item of a stream, or why it is refused."""

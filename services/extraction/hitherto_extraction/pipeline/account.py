@@ -112,7 +112,7 @@ def open_with_user_key(key: UserKey | None, job_id: UUID, claim_no: int, sealed:
 
     Raises:
         KeyNeeded: There is no `key`.
-        KeyNotOpened: It was sealed with another key, or moved.
+        SealBroken: It was sealed with another key, or moved.
     """
     values = opened(key, base64.b64decode(sealed), reply_place(job_id, claim_no))
     return str(values["reply"])

@@ -14,7 +14,7 @@ from hitherto_extraction.storage.sealed_memories import Unembedded
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
-from hitherto_shared.encryption.failures import KeyNotOpened
+from hitherto_shared.encryption.failures import SealBroken
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.model_api import ModelError, ModelUnavailable
 from hitherto_shared.models import Scope
@@ -116,7 +116,7 @@ class SealedVectors:
 def _opens(each: Unembedded, key: UserKey) -> bool:
     try:
         each.content(key)
-    except KeyNotOpened:
+    except SealBroken:
         logger.error("a sealed memory does not open, and stays without a vector")
         return False
     return True

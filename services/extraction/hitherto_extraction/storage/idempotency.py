@@ -1,4 +1,4 @@
-"""First answers of mutating calls, kept by the caller's key: which resources, never contents."""
+"""First answers of mutating calls, by credential and its key: which resources, never contents."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ WITH held AS MATERIALIZED (
     WHERE tenant_id = %(tenant_id)s AND user_id = ANY(%(user_ids)s::text[])
     FOR KEY SHARE
 )
-INSERT INTO idempotency_keys (tenant_id, rpc, key, user_ids, body_hash, resource_ids)
-SELECT %(tenant_id)s::text, %(rpc)s::text, %(key)s::text,
+INSERT INTO idempotency_keys
+    (tenant_id, subject, rpc, key, user_ids, body_hash, resource_ids)
+SELECT %(tenant_id)s::text, %(subject)s::text, %(rpc)s::text, %(key)s::text,
        ARRAY(SELECT user_id FROM held ORDER BY user_id), %(body_hash)s::bytea,
        %(resource_ids)s::text[]
-ON CONFLICT (tenant_id, rpc, key) DO NOTHING
+ON CONFLICT (tenant_id, subject, rpc, key) DO NOTHING
 """
 
 _FIND = """
 SELECT body_hash, resource_ids
 FROM idempotency_keys
-WHERE tenant_id = %(tenant_id)s AND rpc = %(rpc)s AND key = %(key)s
+WHERE tenant_id = %(tenant_id)s AND subject = %(subject)s AND rpc = %(rpc)s AND key = %(key)s
 """
 
 # Across users: keys are promised for a day.
@@ -35,14 +36,16 @@ DELETE FROM idempotency_keys WHERE created_at < now() - interval '48 hours'
 
 
 async def replayed(
-    connection: Connection, *, tenant_id: str, rpc: str, key: str, body_hash: bytes
+    connection: Connection, *, tenant_id: str, subject: str, rpc: str, key: str, body_hash: bytes
 ) -> list[str] | None:
     """The resources of the first call with this key, or None if there was none.
 
     Raises:
         AlreadyExists: The first call had another body.
     """
-    cursor = await connection.execute(_FIND, {"tenant_id": tenant_id, "rpc": rpc, "key": key})
+    cursor = await connection.execute(
+        _FIND, {"tenant_id": tenant_id, "subject": subject, "rpc": rpc, "key": key}
+    )
     row = await cursor.fetchone()
     if row is None:
         return None
@@ -59,6 +62,7 @@ async def take(
     connection: Connection,
     *,
     tenant_id: str,
+    subject: str,
     rpc: str,
     key: str,
     user_ids: Sequence[str],
@@ -70,6 +74,7 @@ async def take(
         _TAKE,
         {
             "tenant_id": tenant_id,
+            "subject": subject,
             "rpc": rpc,
             "key": key,
             "user_ids": list(user_ids),

@@ -184,7 +184,7 @@ def open_vector(key: UserKey, memory_id: UUID, model: str, sealed: bytes) -> Vec
     """What `write_vector` stored.
 
     Raises:
-        KeyNotOpened: The key is another than it was sealed with, or the value was changed.
+        SealBroken: The key is another than it was sealed with, or the value was changed.
     """
     plain = opened_bytes(key, sealed, vector_place(memory_id, model))
     return np.frombuffer(plain, dtype=_HALF).astype(np.float32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hitherto_shared.encryption.failures import BrokenSeal, KeyNotOpened
+from hitherto_shared.encryption.failures import BrokenSeal, SealBroken
 from hitherto_shared.encryption.needed import KeyNeeded
 from hitherto_shared.encryption.sealed import UserKey
 
@@ -15,27 +15,23 @@ def opened(key: UserKey | None, sealed: bytes, place: Sequence[str]) -> dict[str
 
     Raises:
         KeyNeeded: There is no key to open it with.
-        KeyNotOpened: The key is another than it was sealed with, or the value was changed.
+        SealBroken: The key is another than it was sealed with, or the value was changed.
     """
     if key is None:
         raise KeyNeeded
     try:
         return key.open(sealed, place)
     except BrokenSeal:
-        raise _broken() from None
+        raise SealBroken from None
 
 
 def opened_bytes(key: UserKey, sealed: bytes, place: Sequence[str]) -> bytes:
     """The bytes, such as a vector's, that `sealed` holds.
 
     Raises:
-        KeyNotOpened: The key is another than they were sealed with, or the value was changed.
+        SealBroken: The key is another than they were sealed with, or the value was changed.
     """
     try:
         return key.open_bytes(sealed, place)
     except BrokenSeal:
-        raise _broken() from None
-
-
-def _broken() -> KeyNotOpened:
-    return KeyNotOpened("what is stored was sealed with another key, or changed")
+        raise SealBroken from None

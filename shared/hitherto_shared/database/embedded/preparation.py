@@ -9,14 +9,15 @@ from collections.abc import Callable
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from hitherto_shared.database.bootstrap import bootstrap
+from hitherto_shared.database.connect import LOGINS, OWNER, service_passwords
 from hitherto_shared.database.embedded.credentials import Credentials
 
 DATABASE = "hitherto"
 LOGIN_ROLE = "hitherto"
-
-_OWNER = "hitherto_owner"
+"""Who migrates. The logins of the services have passwords derived from this one's."""
 
 
 def prepare(superuser_conninfo: Callable[[str], str], credentials: Credentials) -> None:
@@ -34,7 +35,14 @@ def prepare(superuser_conninfo: Callable[[str], str], credentials: Credentials) 
         if known.fetchone() is None:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
     inside = superuser_conninfo(DATABASE)
-    bootstrap(inside, login_role=LOGIN_ROLE, login_password=credentials.login_password)
+    bootstrap(
+        inside,
+        passwords=service_passwords(
+            make_conninfo(user=LOGIN_ROLE, password=credentials.login_password)
+        ),
+        migrator=LOGIN_ROLE,
+        migrator_password=credentials.login_password,
+    )
     with psycopg.connect(inside, autocommit=True) as connection:
         row = connection.execute(
             "SELECT pg_get_userbyid(datdba) = %s,"
@@ -42,20 +50,20 @@ def prepare(superuser_conninfo: Callable[[str], str], credentials: Credentials) 
             " WHERE grantee = 0 AND privilege_type = 'CONNECT'),"
             " has_database_privilege(%s, oid, 'CONNECT')"
             " FROM pg_database WHERE datname = current_database()",
-            [_OWNER, LOGIN_ROLE],
+            [OWNER, LOGIN_ROLE],
         ).fetchone()
         if row == (True, True, True):
             return
         names = {
             "database": sql.Identifier(DATABASE),
-            "owner": sql.Identifier(_OWNER),
-            "login": sql.Identifier(LOGIN_ROLE),
+            "owner": sql.Identifier(OWNER),
+            "logins": sql.SQL(", ").join(map(sql.Identifier, (LOGIN_ROLE, *LOGINS))),
         }
         with connection.transaction():
             for statement in (
                 "ALTER DATABASE {database} OWNER TO {owner}",
                 "REVOKE CONNECT ON DATABASE {database} FROM PUBLIC",
-                "GRANT CONNECT ON DATABASE {database} TO {login}",
+                "GRANT CONNECT ON DATABASE {database} TO {logins}",
                 "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
             ):
                 connection.execute(sql.SQL(statement).format(**names))

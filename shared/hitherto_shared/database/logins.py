@@ -1,0 +1,101 @@
+"""The logins of the services: whose password is which, and that none can do more than its role."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import psycopg
+
+from hitherto_shared.database.connect import (
+    EXTRACTION_LOGINS,
+    LOGINS,
+    OWNER,
+    RETRIEVAL_LOGINS,
+    SCHEMA,
+    DatabaseUnreachable,
+    Role,
+    connected,
+    logging_in,
+    service_passwords,
+    with_role,
+)
+
+PASSWORD_VARIABLES = ("HITHERTO_RETRIEVAL_PASSWORD", "HITHERTO_EXTRACTION_PASSWORD")
+"""Settings with the password of all logins of a service."""
+
+# Roles that this session is or may become, and that no wall holds: neither grants nor row-level
+# security, or those of somebody else.
+_TOO_STRONG = """
+SELECT r.rolname::text
+FROM pg_roles AS r
+WHERE pg_has_role(session_user, r.oid, 'MEMBER')
+  AND (
+    r.rolsuper OR r.rolbypassrls OR r.rolcreaterole
+    OR (r.rolname = ANY (%(ours)s) AND r.rolname <> session_user)
+    OR r.rolname IN (
+        'pg_read_all_data', 'pg_write_all_data', 'pg_read_server_files', 'pg_write_server_files',
+        'pg_execute_server_program')
+    OR r.oid IN (
+        SELECT datdba FROM pg_database WHERE datname = current_database()
+        UNION ALL
+        SELECT nspowner FROM pg_namespace WHERE nspname = %(schema)s))
+ORDER BY r.rolname <> session_user, r.rolname
+LIMIT 3
+"""
+
+
+class LoginTooStrong(PermissionError):
+    """A login of a service could undo what holds it; the text has the SQL for an administrator."""
+
+
+def passwords_for(
+    conninfo: str, *, retrieval: str | None, extraction: str | None
+) -> Mapping[Role, str | None]:
+    """The password of every login: one per service as given, else what `conninfo` alone tells."""
+    known = dict(service_passwords(conninfo))
+    if retrieval is not None:
+        known.update(dict.fromkeys(RETRIEVAL_LOGINS, retrieval))
+    if extraction is not None:
+        known.update(dict.fromkeys(EXTRACTION_LOGINS, extraction))
+    return known
+
+
+def require_no_more(connection: psycopg.Connection, role: Role) -> None:
+    """See that whoever holds this connection can become nobody else.
+
+    Raises:
+        LoginTooStrong: They can.
+    """
+    rows = connection.execute(_TOO_STRONG, {"ours": [OWNER, *LOGINS], "schema": SCHEMA}).fetchall()
+    names = [row[0] for row in rows]
+    if not names:
+        return
+    if names[0] == role:
+        raise LoginTooStrong(
+            f"the database login {role} has more rights than a service may have; an administrator"
+            f" must run: ALTER ROLE {role} NOSUPERUSER NOCREATEROLE NOBYPASSRLS (and must not let"
+            " it own the database or its schema)"
+        )
+    raise LoginTooStrong(
+        f"the database login {role} may become {names[0]}, which nothing holds back; an"
+        f' administrator must run: REVOKE "{names[0]}" FROM {role}'
+    )
+
+
+def refused(conninfo: str, passwords: Mapping[Role, str | None]) -> list[Role]:
+    """The logins that are not let in with these passwords."""
+    return [
+        role
+        for role, password in passwords.items()
+        if not _lets_in(
+            with_role(logging_in(conninfo, role, password), role, application="hitherto-login")
+        )
+    ]
+
+
+def _lets_in(conninfo: str) -> bool:
+    try:
+        connected(conninfo).close()
+    except DatabaseUnreachable:
+        return False
+    return True

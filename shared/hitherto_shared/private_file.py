@@ -1,0 +1,39 @@
+"""Files with a key or a secret: nobody but the service may read them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_MOUNTED = _OTHERS & ~stat.S_IRGRP
+
+
+class NotPrivate(ValueError):
+    """Others may read the file; the text has the command that ends this."""
+
+
+def require_private(path: Path) -> None:
+    """See that a file of ours is open to its owner alone, and somebody else's to our group at most.
+
+    A secret that is mounted into a container belongs to root, and our group is how we read it
+    (mode 0440 or 0640).
+
+    Raises:
+        NotPrivate: More may read or change it.
+        OSError: There is no such file.
+    """
+    if not hasattr(os, "geteuid"):
+        return  # no such modes on this platform
+    found = path.stat()
+    ours = found.st_uid == os.geteuid() and found.st_uid != 0
+    mode = stat.S_IMODE(found.st_mode)
+    if not mode & (_OTHERS if ours else _MOUNTED):
+        return
+    right = "600" if ours or not mode & stat.S_IRGRP else "640"
+    raise NotPrivate(
+        f"others can read or change {path} (mode {mode:04o}), which holds a key or a secret: run "
+        f"`chmod {right} {path}`, or mount it with such a mode, and make a new one if somebody may "
+        "have read it"
+    )

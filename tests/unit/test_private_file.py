@@ -1,0 +1,98 @@
+"""A key or a secret that others can read does not start a service."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hitherto_shared.auth.token_settings import _read_secret
+from hitherto_shared.encryption.wrapping import read_kek_file
+from hitherto_shared.private_file import NotPrivate, require_private
+from hitherto_shared.sealing import load_secret
+from hitherto_shared.signing import load_signer
+
+
+def signing(path: Path) -> object:
+    if not path.exists():
+        load_signer(path)
+    return load_signer(path)
+
+
+def loading(read: Callable[[Path], object]) -> Callable[[Path], object]:
+    def load(path: Path) -> object:
+        if not path.exists():
+            path.touch(0o600)
+            path.write_text("ab" * 32 + "\n")
+        return read(path)
+
+    return load
+
+
+@pytest.mark.parametrize(
+    "load",
+    [loading(load_secret), loading(read_kek_file), loading(_read_secret), signing],
+    ids=["secret", "key-encryption key", "secret of tokens", "signing key"],
+)
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o660, 0o620, 0o602])
+def test_a_file_that_others_can_read_or_change_is_refused(
+    tmp_path: Path, load: Callable[[Path], object], mode: int
+) -> None:
+    path = tmp_path / "key"
+    load(path)
+    path.chmod(mode)
+    with pytest.raises(ValueError, match=r"chmod 6[04]0") as caught:
+        load(path)
+    assert str(path) in str(caught.value)
+    assert "ab" * 4 not in str(caught.value)
+    path.chmod(0o600)
+    load(path)
+    path.chmod(0o400)
+    load(path)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that another account can enter."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o711)
+        yield Path(folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_mounted_secret_may_be_open_to_our_group(open_folder: Path) -> None:
+    """Kubernetes with fsGroup: the file is root's, mode 0440, and the group is ours."""
+    path = open_folder / "key"
+    path.write_text("ab" * 32)
+    for mode in (0o440, 0o640, 0o400):
+        path.chmod(mode)
+        require_private(path)
+    for mode in (0o444, 0o460, 0o644):
+        path.chmod(mode)
+        with pytest.raises(NotPrivate):
+            require_private(path)
+    # Our own file has no reader but us.
+    path.chmod(0o440)
+    os.chown(path, 65534, 65534)
+    before = os.geteuid()
+    os.seteuid(65534)
+    try:
+        with pytest.raises(NotPrivate, match="chmod 600"):
+            require_private(path)
+    finally:
+        os.seteuid(before)
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    """As those of a Kubernetes volume are."""
+    path, link = tmp_path / "key", tmp_path / "link"
+    path.write_text("ab" * 32)
+    path.chmod(0o644)
+    link.symlink_to(path)
+    with pytest.raises(NotPrivate):
+        require_private(link)
+    path.chmod(0o600)
+    require_private(link)
