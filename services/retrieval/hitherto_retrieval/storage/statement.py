@@ -80,11 +80,17 @@ async def ask(connection: Connection, *statements: Statement[Any]) -> None:
         cursor = await _send(connection, statements[0])
         statements[0].answered(await cursor.fetchall())
         return
-    async with connection.pipeline(), AsyncExitStack() as stack:
-        if any(statement.planned_anew for statement in statements):
-            await stack.enter_async_context(connection.transaction())
-            await connection.execute(_PLAN_ANEW)
-        cursors = [await _send(connection, statement) for statement in statements]
+    try:
+        async with connection.pipeline(), AsyncExitStack() as stack:
+            if any(statement.planned_anew for statement in statements):
+                await stack.enter_async_context(connection.transaction())
+                await connection.execute(_PLAN_ANEW)
+            cursors = [await _send(connection, statement) for statement in statements]
+    except BaseException:
+        # What was sent behind the statement that failed was not prepared, and psycopg takes it for
+        # prepared from then on.
+        await connection.close()
+        raise
     for statement, cursor in zip(statements, cursors, strict=True):
         statement.answered(await cursor.fetchall())
 
