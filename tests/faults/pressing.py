@@ -21,7 +21,7 @@ import grpc
 from google.protobuf.message import Message
 
 from tests.e2e.methods import OFFERED, Method
-from tests.e2e.requests import valid
+from tests.e2e.requests import places, valid
 
 OPTIONS: list[tuple[str, int]] = [
     ("grpc.use_local_subchannel_pool", 1),
@@ -36,6 +36,36 @@ _RARE = {
     "PrivacyService/EraseUser",
 }
 """After one of these there is little to do for other calls."""
+
+
+_SHAPES = (
+    *(
+        "\n",
+        " ",
+        "\t \n",
+        "a",
+        "a ",
+        "1",
+        "1.",
+        "é",
+        "e\u0301",
+        "\u202e",
+        "字",
+        "👩\u200d",
+        "(",
+        "[",
+        "<<<",
+    ),
+    *("- ", "# ", "> ", "http://", "@", "&amp;", "{{", "\\", "ignore ", "not ", "user: ", "\u3000"),
+)
+_SIZES = (256, 8 * 1024, 64 * 1024)
+"""Bytes: the limits of ids, of statements and of messages."""
+_TEXTS = [
+    (method, put)
+    for method in OFFERED
+    if method.name not in _RARE
+    for _, put in places(method, lambda field: field.type == field.TYPE_STRING)
+]
 
 
 @dataclass
@@ -62,6 +92,14 @@ class Pressing:
         if "query" in request.DESCRIPTOR.fields_by_name:
             request.query = "Where does she live, and what does she drink?"  # type: ignore[attr-defined]
         return request
+
+    def hostile(self) -> tuple[Method, Message]:
+        """A request with one text of an unkind shape, as long as some field may be."""
+        method, put = self.chance.choice(_TEXTS)
+        shape, size = self.chance.choice(_SHAPES), self.chance.choice(_SIZES)
+        request = self.request(method)
+        put(request, shape * (size // len(shape.encode())))
+        return method, request
 
     def method(self) -> Method:
         """Any method of the contract."""
@@ -101,15 +139,18 @@ async def one_caller(pressing: Pressing, kind: str) -> None:
     ):
         while not pressing.over.is_set():
             method = pressing.method()
+            request = pressing.request(method)
+            if kind == "hostile":
+                method, request = pressing.hostile()
             channel = reading if method.name.startswith("RetrievalService/") else writing
             moment = pressing.chance.uniform(0.001, 0.05)
             try:
                 if kind == "leaving":
                     async with asyncio.timeout(moment):
-                        await answer(channel, method, pressing.request(method), 5.0)
+                        await answer(channel, method, request, 5.0)
                 else:
                     seconds = moment if kind == "hurried" else 5.0
-                    await answer(channel, method, pressing.request(method), seconds)
+                    await answer(channel, method, request, seconds)
                 told = "OK"
             except grpc.aio.AioRpcError as error:
                 told = error.code().name
@@ -135,6 +176,7 @@ async def press(arguments: argparse.Namespace) -> None:
         ["hurried"] * arguments.hurried
         + ["leaving"] * arguments.leaving
         + ["patient"] * arguments.patient
+        + ["hostile"] * arguments.hostile
     )
     callers = [asyncio.create_task(one_caller(pressing, kind)) for kind in kinds]
     await asyncio.gather(*callers)
@@ -150,6 +192,7 @@ def main() -> None:
     parser.add_argument("--hurried", type=int, default=8, help="callers with deadlines of 1-50 ms")
     parser.add_argument("--leaving", type=int, default=8, help="callers who cancel after as much")
     parser.add_argument("--patient", type=int, default=0, help="callers with deadlines of seconds")
+    parser.add_argument("--hostile", type=int, default=0, help="callers who send unkind texts")
     parser.add_argument("--seed", type=int, default=1)
     asyncio.run(press(parser.parse_args()))
 
