@@ -9,6 +9,7 @@ import psycopg
 
 from hitherto.v1 import maintenance_service_pb2 as pb
 from tests.e2e.conftest import Services
+from tests.tenants import tenant_of
 
 USER, KIND, DAY, MODEL = (
     pb.USAGE_DIMENSION_USER,
@@ -34,12 +35,13 @@ def spend(
     kind: str = "memory-extraction",
     stage: str = "extraction",
     model: str = "gpt-4o-mini",
-    tenant: str = "default",
+    tenant: str | None = None,
 ) -> None:
     """Put a call of ten tokens in and two out on the bill."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
         connection.execute(
-            _SPEND.encode(), (tenant, user, days_ago, uuid4(), stage, model, kind, usd)
+            _SPEND.encode(),
+            (tenant or tenant_of(conninfo), user, days_ago, uuid4(), stage, model, kind, usd),
         )
 
 

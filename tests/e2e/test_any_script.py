@@ -66,18 +66,18 @@ QUESTIONS: Sequence[tuple[str, set[str]]] = [
 
 
 @pytest.fixture
-async def polyglot(superuser_conninfo: str) -> None:
+async def polyglot(tenant_conninfo: str) -> None:
     """Every text as a memory, a message, a summary and a document, without any vector."""
     names = list(TEXTS)
-    await remember(superuser_conninfo, "ana", [Fact(text, tags=[n]) for n, text in TEXTS.items()])
+    await remember(tenant_conninfo, "ana", [Fact(text, tags=[n]) for n, text in TEXTS.items()])
     await converse(
-        superuser_conninfo,
+        tenant_conninfo,
         "ana",
         {name: [Turn(TEXTS[name], message_id=name)] for name in names},
     )
-    await sum_up(superuser_conninfo, "ana", [Outline(name, TEXTS[name]) for name in names])
+    await sum_up(tenant_conninfo, "ana", [Outline(name, TEXTS[name]) for name in names])
     await hand_over(
-        superuser_conninfo, "ana", [Paper("gdrive", [TEXTS[name]], title="x") for name in names]
+        tenant_conninfo, "ana", [Paper("gdrive", [TEXTS[name]], title="x") for name in names]
     )
 
 
@@ -105,11 +105,11 @@ async def test_d13_words_of_any_script_are_found_in_every_scope(
 
 
 async def test_d13_a_character_counts_as_often_as_it_stands_there(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     """A character inside a run is part of two pairs and still one occurrence."""
     await remember(
-        superuser_conninfo,
+        tenant_conninfo,
         "ana",
         [
             Fact("白い猫が猫と寝ている庭"),

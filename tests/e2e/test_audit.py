@@ -197,14 +197,14 @@ async def test_h6_a_replay_that_tells_of_others_is_a_read_of_them(
 
 
 async def test_h6_what_is_rolled_back_is_not_in_the_log(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     """The entry and the change are one transaction: where the log cannot be written, nothing is."""
-    with psycopg.connect(superuser_conninfo, autocommit=True) as admin:
+    with psycopg.connect(tenant_conninfo, autocommit=True) as admin:
         admin.execute("REVOKE INSERT ON audit_events FROM hitherto_write")
     with pytest.raises(grpc.aio.AioRpcError):
         await save(services, "tea")
-    assert rows(superuser_conninfo, "SELECT count(*) FROM memories") == [(0,)]
+    assert rows(tenant_conninfo, "SELECT count(*) FROM memories") == [(0,)]
 
 
 async def test_h6_a_batch_is_an_entry_for_each_user_with_that_users_jobs(
@@ -224,7 +224,7 @@ async def test_h6_a_batch_is_an_entry_for_each_user_with_that_users_jobs(
 
 
 async def test_h6_no_contents_and_no_ids_that_callers_chose(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     user, conversation = f"{CANARY}-user", f"{CANARY}-conversation"
     accepted = await services.extraction.SubmitTranscripts(
@@ -241,14 +241,14 @@ async def test_h6_no_contents_and_no_ids_that_callers_chose(
         retrieval_service_pb2.SearchMemoriesRequest(user_id=user, query=CANARY)
     )
     await until_logged(services, SEARCH.path)
-    text = dump(superuser_conninfo)
+    text = dump(tenant_conninfo)
     assert "SearchMemories" in text
     assert "DeleteConversation" in text
     assert CANARY not in text
 
 
 async def test_h6_a_users_own_uuid_is_not_kept_as_a_resource(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     user = "0195c0de-0000-7000-8000-00000000c0de"
     await call(
@@ -258,7 +258,7 @@ async def test_h6_a_users_own_uuid_is_not_kept_as_a_resource(
     )
     (event,) = await log(services, user_id=user)
     assert list(event.resource_ids) == []
-    assert user not in dump(superuser_conninfo)
+    assert user not in dump(tenant_conninfo)
 
 
 async def test_h6_filters_order_and_pages(services: Services) -> None:
@@ -333,12 +333,12 @@ async def test_h6_jobs_are_in_the_log_under_their_kind(services: Services) -> No
 
 
 async def test_h6_upkeep_of_a_tenant_names_the_users_it_changed(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     for user in ("ana", "bo"):
         await save(services, f"minor thing of {user}", user=user)
     await save(services, "a thing that stays", user="cy")
-    with psycopg.connect(superuser_conninfo, autocommit=True) as admin:
+    with psycopg.connect(tenant_conninfo, autocommit=True) as admin:
         admin.execute(
             "UPDATE memories SET importance = 0.1, created_at = created_at - interval '1 year',"
             " updated_at = updated_at - interval '1 year',"
@@ -348,7 +348,7 @@ async def test_h6_upkeep_of_a_tenant_names_the_users_it_changed(
     ran = await services.maintenance.RunDecay(maintenance_service_pb2.RunDecayRequest())
     await ended(services, ran.job.id)
     archived = rows(
-        superuser_conninfo, "SELECT user_id FROM memories WHERE status = 'archived' ORDER BY 1"
+        tenant_conninfo, "SELECT user_id FROM memories WHERE status = 'archived' ORDER BY 1"
     )
     assert archived == [("ana",), ("bo",)]
     for user, times in (("ana", 1), ("bo", 1), ("cy", 0)):

@@ -290,11 +290,11 @@ async def test_b14_usage(at_model: Typed, tmp_path: Path) -> None:
 
 
 async def test_c2_c3_decay_and_retention(
-    at_model: Typed, tmp_path: Path, superuser_conninfo: str
+    at_model: Typed, tmp_path: Path, tenant_conninfo: str
 ) -> None:
     await at_model("submit", lines(tmp_path, said("Likes tea."), said("Has a dog.", "c2")))
     rows(
-        superuser_conninfo,
+        tenant_conninfo,
         "UPDATE memories SET importance = 0.2, created_at = created_at - interval '40 days',"
         " updated_at = updated_at - interval '40 days' RETURNING 1",
     )

@@ -172,7 +172,7 @@ async def test_c1_what_a_merge_leaves_is_not_looked_at_again(
 
 
 async def test_c1_undo_brings_the_originals_back(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = script(all_into(ONE_STYLE))
     await say(modelled, *STYLES)
@@ -192,7 +192,7 @@ async def test_c1_undo_brings_the_originals_back(
     )
     assert len(history.events) >= 3
     assert rows(
-        superuser_conninfo,
+        tenant_conninfo,
         "SELECT action, count(*) FROM hitherto.history WHERE related_memory_id IS NOT NULL"
         " GROUP BY action ORDER BY action",
     ) == [("restored", 5), ("superseded", 5)]
@@ -358,7 +358,7 @@ async def test_row_25_an_outage_of_the_model_is_waited_out(
 
 
 async def test_an_outage_of_the_embedder_leaves_the_merged_memory_to_the_back_fill(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = script(all_into(ONE_STYLE))
     await say(modelled, *STYLES)
@@ -415,7 +415,7 @@ class Held:
 
 
 async def test_row_39_an_original_that_changes_during_the_call_stays_as_it_became(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     held = Held(ONE_STYLE)
     model.script = held.answer
@@ -426,7 +426,7 @@ async def test_row_39_an_original_that_changes_during_the_call_stays_as_it_becam
     await asyncio.wait_for(held.asked.wait(), 30)
     # No lock is held meanwhile: whoever writes does not wait for the model.
     rows_changed = rows(
-        superuser_conninfo,
+        tenant_conninfo,
         "UPDATE hitherto.memories SET version = version + 1,"
         " content = 'The user changed their mind', updated_at = clock_timestamp()"
         " WHERE content LIKE '%formal language' RETURNING version",
@@ -449,7 +449,7 @@ async def the_last(services: Services) -> job_pb2.Job:
 
 
 async def test_row_22_runs_over_the_same_memories_never_deadlock(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     """One for the tenant and one for the user, over two tags, each in its own order."""
     model.script = script(all_into(ONE_CASUAL))
@@ -466,9 +466,9 @@ async def test_row_22_runs_over_the_same_memories_never_deadlock(
         job = await ended(modelled, each.job.id)
         assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
     assert await contents(modelled) == [ONE_CASUAL]
-    assert rows(
-        superuser_conninfo, "SELECT sum(cardinality(supersedes)) FROM hitherto.memories"
-    ) == [(5,)]
+    assert rows(tenant_conninfo, "SELECT sum(cardinality(supersedes)) FROM hitherto.memories") == [
+        (5,)
+    ]
 
 
 async def test_a_run_over_the_tenant_goes_through_its_users(
@@ -487,15 +487,15 @@ async def test_a_run_over_the_tenant_goes_through_its_users(
 
 
 async def test_c4_the_nightly_run_merges_what_is_too_much_and_asks_once(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     """The job that a schedule queues: of the tenant, and asked for by nobody."""
 
     async def nightly() -> job_pb2.Job:
         ((job_id,),) = rows(
-            superuser_conninfo,
+            tenant_conninfo,
             "INSERT INTO jobs (job_id, tenant_id, kind, max_attempts) VALUES (gen_random_uuid(),"
-            " 'default', 'consolidation', 4) RETURNING job_id",
+            " current_setting('hitherto.tenant_id'), 'consolidation', 4) RETURNING job_id",
         )
         job = await ended(modelled, str(job_id))
         assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
@@ -594,7 +594,7 @@ async def test_a_dry_run_counts_and_asks_nobody(modelled: Services, model: Scrip
 
 
 async def test_b14_the_call_is_charged(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = script(all_into(ONE_STYLE))
     await say(modelled, *STYLES)
@@ -602,7 +602,7 @@ async def test_b14_the_call_is_charged(
     assert (job.result.usage.llm_calls, job.result.usage.embedding_calls) == (1, 1)
     assert (job.result.usage.input_tokens, job.result.usage.output_tokens) == (100, 20)
     assert rows(
-        superuser_conninfo,
+        tenant_conninfo,
         "SELECT stage, calls, input_tokens, cost_usd > 0 FROM hitherto.usage_ledger"
         " WHERE kind = 'consolidation' AND stage = 'consolidation'",
     ) == [("consolidation", 1, 100, True)]
@@ -628,7 +628,7 @@ async def test_what_says_a_merged_memory_again_strengthens_it_and_doubles_nothin
 
 
 async def test_offline_rules_list_preferences_of_one_facet_and_no_others(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     """Without a model: what is about one thing and has one form becomes one sentence."""
     said = [
@@ -653,7 +653,7 @@ async def test_offline_rules_list_preferences_of_one_facet_and_no_others(
     assert job.result.extractor == "offline"
     assert job.result.usage.llm_calls == 0
     rows(
-        superuser_conninfo,
+        tenant_conninfo,
         "UPDATE memories SET tags = tags || '{answers}' WHERE content LIKE '%answers%' RETURNING 1",
     )
     await consolidate(services, tag="preference")
@@ -666,13 +666,13 @@ async def test_offline_rules_list_preferences_of_one_facet_and_no_others(
 
 
 async def test_nobody_who_wants_nothing_learnt_is_put_before_the_model(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = script(all_into(ONE_STYLE))
     for user in ("ana", "ben"):
         await say(modelled, *STYLES, user=user)
     rows(
-        superuser_conninfo,
+        tenant_conninfo,
         "UPDATE hitherto.users SET learning_enabled = false WHERE user_id = 'ana' RETURNING 1",
     )
     begun = await modelled.maintenance.Consolidate(

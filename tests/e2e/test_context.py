@@ -19,7 +19,8 @@ from hitherto_retrieval.render.tokens import counter
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from tests.e2e.conftest import Services
 from tests.e2e.test_search import refused, search
-from tests.integration.retrieval.seed import TENANT, Fact, remember, summarise
+from tests.integration.retrieval.seed import Fact, remember, summarise
+from tests.tenants import tenant_of
 
 NOW = datetime.now(UTC)
 PLANT = (
@@ -47,21 +48,21 @@ COUNT = counter("o200k_base")
 
 
 @pytest.fixture
-async def ana(superuser_conninfo: str) -> None:
-    await remember(superuser_conninfo, "ana", FACTS, embedder=OfflineEmbedder())
+async def ana(tenant_conninfo: str) -> None:
+    await remember(tenant_conninfo, "ana", FACTS, embedder=OfflineEmbedder())
     for n, topic in enumerate(["python", "tea", "hiking", "chess", "cats", "jazz", "rain"]):
         await summarise(
-            superuser_conninfo,
+            tenant_conninfo,
             "ana",
             f"about {topic}",
             f"They talked about {topic}.",
             said_at=NOW - timedelta(hours=n),
         )
-    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as connection:
+    async with await psycopg.AsyncConnection.connect(tenant_conninfo) as connection:
         await connection.execute(
             "INSERT INTO profiles (tenant_id, user_id, summary, facts, version)"
             " VALUES (%s, 'ana', 'An engineer.', %s, 3)",
-            (TENANT, Jsonb({"personal": {"name": "Ana"}})),
+            (tenant_of(tenant_conninfo), Jsonb({"personal": {"name": "Ana"}})),
         )
 
 
@@ -216,13 +217,13 @@ async def test_a_custom_template_must_be_usable(services: Services, ana: None) -
 
 
 async def test_nobody_and_the_switched_off_get_an_empty_answer(
-    services: Services, ana: None, superuser_conninfo: str
+    services: Services, ana: None, tenant_conninfo: str
 ) -> None:
     unknown = await context(services, user="nobody", query="Porto")
     assert (unknown.profile.version, unknown.prompt_block, unknown.reason) == (0, "", "")
     sections = (unknown.memories, unknown.relevant, unknown.conversations, unknown.entities)
     assert not any(sections)
-    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as connection:
+    async with await psycopg.AsyncConnection.connect(tenant_conninfo) as connection:
         await connection.execute("UPDATE users SET memory_enabled = false WHERE user_id = 'ana'")
     off = await context(services, query="Porto")
     assert (off.reason, off.prompt_block, len(off.memories)) == ("MEMORY_DISABLED", "", 0)
@@ -248,12 +249,12 @@ async def test_a_profile_that_is_not_there(services: Services, ana: None) -> Non
 
 
 async def test_what_is_told_is_counted_and_nothing_else_is_written(
-    services: Services, ana: None, superuser_conninfo: str
+    services: Services, ana: None, tenant_conninfo: str
 ) -> None:
     """D11: GetContext and SearchMemories count, lists do not; but for the audit log no other table
     is written to by reads."""
     async with await psycopg.AsyncConnection.connect(
-        superuser_conninfo, autocommit=True
+        tenant_conninfo, autocommit=True
     ) as connection:
 
         async def fetch(statement: str) -> list[Any]:

@@ -24,7 +24,7 @@ async def by_city(services: Services) -> dict[str, memory_pb2.Memory]:
 
 @pytest.mark.parametrize("by", [0, None, 7])
 async def test_b12_the_saved_memory_takes_the_place_whatever_the_reply_says(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str, by: int | None
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str, by: int | None
 ) -> None:
     model.script = replies(
         {
@@ -40,7 +40,7 @@ async def test_b12_the_saved_memory_takes_the_place_whatever_the_reply_says(
     await save(modelled, "Ana plays the cello")
     await checks(modelled)
     untouched = "SELECT xmin::text, * FROM memories WHERE content LIKE '%cello%'"
-    before = rows(superuser_conninfo, untouched)
+    before = rows(tenant_conninfo, untouched)
     saved = (await save(modelled, "Ana lives in Berlin")).memory
     job = (await checks(modelled))[-1]
     assert job.kind == "memory-extraction"
@@ -56,11 +56,11 @@ async def test_b12_the_saved_memory_takes_the_place_whatever_the_reply_says(
     assert lisbon.valid_to.ToDatetime() == berlin.valid_from.ToDatetime()
     assert lisbon.job_id == job.id
     assert berlin.version == 1
-    assert history(superuser_conninfo, lisbon.id)[-1][:3] == ("contradicted", 2, "she moved")
-    assert rows(superuser_conninfo, untouched) == before
+    assert history(tenant_conninfo, lisbon.id)[-1][:3] == ("contradicted", 2, "she moved")
+    assert rows(tenant_conninfo, untouched) == before
     # The question cost something, and the bill says for whom.
     assert rows(
-        superuser_conninfo,
+        tenant_conninfo,
         f"SELECT stage, calls FROM usage_ledger WHERE job_id = '{job.id}' AND stage = 'extraction'",
     ) == [("extraction", 1)]
 
@@ -99,7 +99,7 @@ async def test_the_model_is_shown_the_others_and_not_the_statement_itself(
 
 
 async def test_everything_else_of_the_answer_is_ignored(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     def script(request: ChatRequest) -> ChatAnswer:
         return ChatAnswer.of(
@@ -119,11 +119,11 @@ async def test_everything_else_of_the_answer_is_ignored(
         "Ana lives in Lisbon",
     ]
     for table in ("profiles", "conversation_summaries", "conversations", "entities", "preferences"):
-        assert rows(superuser_conninfo, f"SELECT count(*) FROM {table}") == [(0,)], table
+        assert rows(tenant_conninfo, f"SELECT count(*) FROM {table}") == [(0,)], table
 
 
 async def test_b13_a_goal_can_be_reached(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = replies(
         {"ran": lambda r: {"achieved_goals": [{"id": shown(r, "wants"), "by": None}]}}
@@ -140,7 +140,7 @@ async def test_b13_a_goal_can_be_reached(
 
 
 async def test_row_67_a_lower_voice_that_contradicts_a_higher_one_waits(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = replies(
         {"Rome": lambda r: {"contradicted_memories": [{"id": shown(r, "Porto"), "by": 0}]}}
@@ -157,7 +157,7 @@ async def test_row_67_a_lower_voice_that_contradicts_a_higher_one_waits(
     )
     assert found["Rome"].status == memory_pb2.MEMORY_STATUS_QUARANTINED
     assert rows(
-        superuser_conninfo, f"SELECT challenges::text[] FROM memories WHERE memory_id = '{rome.id}'"
+        tenant_conninfo, f"SELECT challenges::text[] FROM memories WHERE memory_id = '{rome.id}'"
     ) == [([porto.id],)]
 
 
@@ -215,7 +215,7 @@ async def test_row_26_a_check_that_fails_is_tried_again(
 
 
 async def test_a_check_can_be_run_again_and_changes_nothing_more(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     await save(modelled, "Ana lives in Lisbon")
     model.script = replies(
@@ -224,15 +224,15 @@ async def test_a_check_can_be_run_again_and_changes_nothing_more(
     await save(modelled, "Ana lives in Berlin")
     job = (await checks(modelled))[-1]
     change(
-        superuser_conninfo,
+        tenant_conninfo,
         "UPDATE jobs SET state = 'dead' WHERE job_id = %(id)s",
         id=job.id,
     )
     model.script = replies({})
-    before = rows(superuser_conninfo, "SELECT xmin::text, * FROM memories ORDER BY memory_id")
+    before = rows(tenant_conninfo, "SELECT xmin::text, * FROM memories ORDER BY memory_id")
     await modelled.extraction.RetryJob(extraction_service_pb2.RetryJobRequest(job_id=job.id))
     assert (await ended(modelled, job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
-    after = rows(superuser_conninfo, "SELECT xmin::text, * FROM memories ORDER BY memory_id")
+    after = rows(tenant_conninfo, "SELECT xmin::text, * FROM memories ORDER BY memory_id")
     assert after == before
 
 

@@ -128,11 +128,11 @@ async def test_suggestions_come_from_the_summaries(
 
 
 async def test_entities_are_found_by_a_part_of_the_name(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     """D7: prefix, inside, without case and diacritics; those mentioned most first."""
     await remember(
-        superuser_conninfo,
+        tenant_conninfo,
         "ana",
         [
             Fact("1", entities=["Nguyễn Thành", "Sarah Miller"]),

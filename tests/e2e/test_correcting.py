@@ -46,7 +46,7 @@ async def refusal_of(services: Services, memory_id: str, *paths: str, **fields: 
 
 
 async def test_c5_a_correction_keeps_the_id_and_the_earlier_version(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     saved = (await save(services, "Ana lives in Porto", tags=["home"])).memory
     after = await update(services, saved.id, content="Ana lives in Lisbon", importance=0.0)
@@ -58,21 +58,21 @@ async def test_c5_a_correction_keeps_the_id_and_the_earlier_version(
     assert after.created_at == saved.created_at
     assert after.job_id == ""
     assert await memories(services) == [after]
-    assert rows(superuser_conninfo, "SELECT version, content FROM memory_versions") == [
+    assert rows(tenant_conninfo, "SELECT version, content FROM memory_versions") == [
         (1, "Ana lives in Porto")
     ]
-    created, updated = history(superuser_conninfo, saved.id)
+    created, updated = history(tenant_conninfo, saved.id)
     assert (created[0], updated[0], updated[1]) == ("created", "updated", 2)
     assert updated[3] == created[3] != "extraction"
     assert rows(
-        superuser_conninfo,
+        tenant_conninfo,
         "SELECT before ->> 'content', after ->> 'content', after ? 'tags' FROM history"
         " WHERE action = 'updated'",
     ) == [("Ana lives in Porto", "Ana lives in Lisbon", False)]
 
 
 async def test_the_new_words_find_it_and_the_index_stays_in_step(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     saved = (await save(services, "Ana lives in Porto", keywords=["Foz"])).memory
     other = (await save(services, "Ana bakes rye bread")).memory
@@ -84,20 +84,20 @@ async def test_the_new_words_find_it_and_the_index_stays_in_step(
     assert (await found(services, "Alfama"))[0] == "Ana lives in Lisbon near the river Tejo"
     expected = count_terms("Ana lives in Lisbon near the river Tejo", "Alfama")
     held = rows(
-        superuser_conninfo,
+        tenant_conninfo,
         "SELECT p.term, p.frequencies[array_position(p.lexical_nos, m.lexical_no)]"
         " FROM postings p JOIN memories m USING (tenant_id, user_id)"
         f" WHERE m.memory_id = '{saved.id}' AND m.lexical_no = ANY(p.lexical_nos)",
     )
     assert dict(held) == dict(expected)
     both = expected.total() + count_terms(other.content).total()
-    assert rows(superuser_conninfo, "SELECT lexical_documents, lexical_terms FROM users") == [
+    assert rows(tenant_conninfo, "SELECT lexical_documents, lexical_terms FROM users") == [
         (2, both)
     ]
 
 
 async def test_a_new_text_is_embedded_once_and_other_changes_not_at_all(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     saved = (await save(modelled, "Ana lives in Porto")).memory
     calls = model.calls["embeddings"]
@@ -111,11 +111,11 @@ async def test_a_new_text_is_embedded_once_and_other_changes_not_at_all(
         "SELECT m.embedding_state, m.text_version = e.text_version FROM memories m"
         " JOIN memory_embeddings e USING (tenant_id, user_id, memory_id)"
     )
-    assert rows(superuser_conninfo, states) == [("stored", True)]
+    assert rows(tenant_conninfo, states) == [("stored", True)]
     # Row 32: without the embedder the new words are found, and the old vector says nothing.
     model.always(StatusFault(503), endpoint="embeddings")
     await update(modelled, saved.id, content="Ana lives in Coimbra")
-    assert rows(superuser_conninfo, states) == [("pending", False)]
+    assert rows(tenant_conninfo, states) == [("pending", False)]
     assert await found(modelled, "Coimbra") == ["Ana lives in Coimbra"]
 
 
@@ -184,7 +184,7 @@ async def test_times_and_kinds_can_be_corrected(services: Services) -> None:
 
 
 async def test_what_changes_nothing_makes_no_version(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     saved = (
         await save(services, "Ana lives in Porto", tags=["home"], metadata={"n": 1, "l": [1]})
@@ -199,28 +199,28 @@ async def test_what_changes_nothing_makes_no_version(
     ):
         after = await update(services, saved.id, *paths, **fields)
         assert after == saved, (paths, fields)
-    assert len(history(superuser_conninfo, saved.id)) == 1
+    assert len(history(tenant_conninfo, saved.id)) == 1
     await update(services, saved.id, "entities", entities=["Porto", "Ana"])
     named = await update(services, saved.id, "entities", entities=["Ana", "Porto", "ana"])
     assert named.version == 2
 
 
-async def test_entities_are_replaced_by_name(services: Services, superuser_conninfo: str) -> None:
+async def test_entities_are_replaced_by_name(services: Services, tenant_conninfo: str) -> None:
     saved = (await save(services, "Ana works with Sarah")).memory
     after = await update(services, saved.id, entities=["Sarah", "Đà Nẵng"])
     assert (after.version, sorted(after.entities)) == (2, ["Sarah", "Đà Nẵng"])
     table = "SELECT name, type, mention_count FROM entities WHERE mention_count > 0 ORDER BY name"
-    assert rows(superuser_conninfo, table) == [("Sarah", "other", 1), ("Đà Nẵng", "other", 1)]
-    change(superuser_conninfo, "UPDATE entities SET type = 'person' WHERE name = 'Sarah'")
+    assert rows(tenant_conninfo, table) == [("Sarah", "other", 1), ("Đà Nẵng", "other", 1)]
+    change(tenant_conninfo, "UPDATE entities SET type = 'person' WHERE name = 'Sarah'")
     second = (await save(services, "Ana writes to Sarah on Mondays")).memory
     after = await update(services, second.id, entities=["sarah"])
     # The entity that is known, under its own name.
     assert list(after.entities) == ["Sarah"]
     after = await update(services, saved.id, "entities")
     assert list(after.entities) == []
-    assert rows(superuser_conninfo, table) == [("Sarah", "person", 1)]
+    assert rows(tenant_conninfo, table) == [("Sarah", "person", 1)]
     assert rows(
-        superuser_conninfo,
+        tenant_conninfo,
         "SELECT after -> 'entities' FROM history WHERE action = 'updated' AND version = 3",
     ) == [([],)]
 
@@ -240,7 +240,7 @@ async def test_row_39_a_stale_version_is_aborted(services: Services) -> None:
 
 
 async def test_row_39_corrections_at_once_lose_nothing(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     saved = (await save(services, "Ana lives in Porto")).memory
     await asyncio.gather(
@@ -248,7 +248,7 @@ async def test_row_39_corrections_at_once_lose_nothing(
     )
     (after,) = await memories(services)
     assert (after.version, len(after.metadata)) == (21, 20)
-    versions = rows(superuser_conninfo, "SELECT version FROM memory_versions ORDER BY version")
+    versions = rows(tenant_conninfo, "SELECT version FROM memory_versions ORDER BY version")
     assert versions == [(n,) for n in range(1, 21)]
     checked = await asyncio.gather(
         *(update(services, saved.id, version=21, importance=n / 10) for n in range(10)),
@@ -328,7 +328,7 @@ async def test_row_46_keys_of_free_json_in_either_normal_form(services: Services
 
 
 async def test_only_what_is_believed_or_waits_can_be_corrected(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     saved = (await save(services, "Ana lives in Porto")).memory
     await forget(services, saved.id)
@@ -341,7 +341,7 @@ async def test_only_what_is_believed_or_waits_can_be_corrected(
     successor = (await save(services, "Ana lives in Lisbon")).memory
     for status in ("superseded", "contradicted"):
         change(
-            superuser_conninfo,
+            tenant_conninfo,
             "UPDATE memories SET status = %(status)s, superseded_by = %(by)s"
             " WHERE memory_id = %(id)s",
             status=status,
@@ -351,7 +351,7 @@ async def test_only_what_is_believed_or_waits_can_be_corrected(
         refusal = await refusal_of(services, saved.id, content="Ana lives in Rome")
         assert refusal.reason == "MEMORY_STATUS_CONFLICT"
     change(
-        superuser_conninfo,
+        tenant_conninfo,
         "UPDATE memories SET status = 'archived', superseded_by = NULL WHERE memory_id = %(id)s",
         id=saved.id,
     )

@@ -49,7 +49,7 @@ def everything(conninfo: str) -> str:
 
 
 async def test_its_words_are_gone_and_what_was_learnt_stays(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     """F7, with a word that only the messages hold."""
     await learn(
@@ -57,7 +57,7 @@ async def test_its_words_are_gone_and_what_was_learnt_stays(
         talk("My favourite tea is jasmine tea. Zanzibarquux!", conversation="gone", at=NOON),
         talk("I live in Lisbon.", conversation="kept", at=NOON),
     )
-    assert "anzibarquux" in everything(superuser_conninfo)
+    assert "anzibarquux" in everything(tenant_conninfo)
 
     response = await delete(services, "gone")
 
@@ -67,7 +67,7 @@ async def test_its_words_are_gone_and_what_was_learnt_stays(
         "jobs_cancelled": 0,
         "memories_kept": 1,
     }
-    assert "anzibarquux" not in everything(superuser_conninfo).lower()
+    assert "anzibarquux" not in everything(tenant_conninfo).lower()
     found = {m.content: m for m in await memories(services)}
     (tea,) = [memory for content, memory in found.items() if "jasmine" in content]
     assert (tea.conversation_id, list(tea.sources)) == ("", [])
@@ -93,7 +93,7 @@ async def test_a_second_time_there_is_nothing(services: Services) -> None:
 
 
 async def test_a_job_that_is_asking_the_model_writes_nothing_more(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     """Row 57's fence: the job is cancelled, cannot be run again, and its late answer is refused."""
     model.queue(Hang(), endpoint="chat")
@@ -110,7 +110,7 @@ async def test_a_job_that_is_asking_the_model_writes_nothing_more(
     assert read_refusal(caught.value).reason == "JOB_STATE_CONFLICT"
     await learn(modelled, talk("canary:other", conversation="kept", at=NOON))
     assert [m.content for m in await memories(modelled) if "late" in m.content] == []
-    assert rows(superuser_conninfo, "SELECT 1 FROM hitherto.messages WHERE content ~ 'late'") == []
+    assert rows(tenant_conninfo, "SELECT 1 FROM hitherto.messages WHERE content ~ 'late'") == []
 
 
 async def test_a_conversation_of_the_same_name_begins_anew(services: Services) -> None:

@@ -46,23 +46,23 @@ _BOUND = 60.0
 
 
 async def test_until_the_job_is_done_the_old_chunks_are_there(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     await taken_in(modelled, document("d1", "The old text.", author="Bo"))
     model.queue(Hang(), endpoint="embeddings")
     reply = await hand_over(modelled, document("d1", "The new text.", author="Ann"))
     async with asyncio.timeout(_BOUND):
         await model.called(2, endpoint="embeddings")
-    assert chunks(superuser_conninfo) == ["The old text."]
-    assert set(entities(superuser_conninfo)) == {"Bo"}
-    check_index(superuser_conninfo)
+    assert chunks(tenant_conninfo) == ["The old text."]
+    assert set(entities(tenant_conninfo)) == {"Bo"}
+    check_index(tenant_conninfo)
     await modelled.extraction.CancelJob(pb.CancelJobRequest(job_id=reply.job.id))
     # Left unread by a job that ended early: handing it over again is unchanged, and queues a job.
     again = await hand_over(modelled, document("d1", "The new text.", author="Ann"))
     assert (again.unchanged_count, again.job.id != reply.job.id) == (1, True)
     assert (await ended(modelled, again.job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
-    assert chunks(superuser_conninfo) == ["The new text."]
-    assert set(entities(superuser_conninfo)) == {"Ann"}
+    assert chunks(tenant_conninfo) == ["The new text."]
+    assert set(entities(tenant_conninfo)) == {"Ann"}
 
 
 async def test_a_waiting_job_is_the_answer_for_what_is_unchanged(
@@ -95,22 +95,22 @@ async def test_without_the_embedder_words_find_the_document_at_once(
 
 @pytest.mark.parametrize("kind", ["nan", "one_missing", "wrong_dimensions"])
 async def test_a_spoiled_vector_is_not_stored(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str, kind: Any
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str, kind: Any
 ) -> None:
     model.always(EmbeddingFault(kind), endpoint="embeddings")
     await taken_in(modelled, document("d1", "Some tea."))
-    assert rows(superuser_conninfo, "SELECT 1 FROM document_chunk_embeddings") == []
+    assert rows(tenant_conninfo, "SELECT 1 FROM document_chunk_embeddings") == []
 
 
 async def test_of_an_erased_user_nothing_is_taken(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     """Row 57: neither a new document nor the late answer about an earlier one."""
     model.queue(Hang(), endpoint="embeddings")
     reply = await hand_over(modelled, document("d1", "Tea."))
     async with asyncio.timeout(_BOUND):
         await model.called(1, endpoint="embeddings")
-    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+    with psycopg.connect(tenant_conninfo, autocommit=True) as connection:
         connection.execute("UPDATE users SET erased_at = now()")
     for call in (hand_over(modelled, document("d2", "x")), delete(modelled, reply.document_ids[0])):
         with pytest.raises(grpc.aio.AioRpcError) as caught:

@@ -59,7 +59,7 @@ async def reason_of(call: Any) -> str:
 
 
 async def test_a_document_is_stored_whole_and_made_findable(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     """Chunks, words, vectors and entities; one embedding call for the job, none of a chat model."""
     sent = [
@@ -71,15 +71,15 @@ async def test_a_document_is_stored_whole_and_made_findable(
     assert dict(job.result.counts) == {"documents": 3, "chunks": 6, "entities": 4}
     assert (model.calls["embeddings"], model.calls["chat"]) == (1, 0)
     assert job.result.usage.embedding_calls == 1
-    assert rows(superuser_conninfo, "SELECT kind, stage, calls FROM usage_ledger") == [
+    assert rows(tenant_conninfo, "SELECT kind, stage, calls FROM usage_ledger") == [
         ("document-ingestion", "embedding", 1)
     ]
-    assert vector_states(superuser_conninfo) == {"stored": 6}
-    check_index(superuser_conninfo)
-    assert " ".join(chunks(superuser_conninfo, "m1")) == LONG
+    assert vector_states(tenant_conninfo) == {"stored": 6}
+    check_index(tenant_conninfo)
+    assert " ".join(chunks(tenant_conninfo, "m1")) == LONG
     assert all(text.startswith("Q4 Planning\n") for text in model.embedding_requests[0].texts[:4])
-    assert chunks(superuser_conninfo, "e1") == ["Stand-up"]
-    assert entities(superuser_conninfo) == {
+    assert chunks(tenant_conninfo, "e1") == ["Stand-up"]
+    assert entities(tenant_conninfo) == {
         "Sarah Johnson": ("person", 1, "sarah@company.com"),
         "tom@company.com": ("person", 1, "tom@company.com"),
         "Apollo": ("project", 1, ""),
@@ -92,26 +92,26 @@ async def test_a_document_is_stored_whole_and_made_findable(
 
 
 async def test_an_unchanged_document_costs_nothing(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     sent = document("m1", LONG, created_at=NOON, **MAIL)
     ids, job = await taken_in(modelled, sent)
-    before = rows(superuser_conninfo, "SELECT * FROM documents")
+    before = rows(tenant_conninfo, "SELECT * FROM documents")
     again = await hand_over(modelled, sent)
     assert (again.new_count, again.replaced_count, again.unchanged_count) == (0, 0, 1)
     assert (list(again.document_ids), again.job.id) == (ids, job.id)
     assert again.job.state == job_pb2.JOB_STATE_SUCCEEDED
     assert again.job.consistency_token
-    assert rows(superuser_conninfo, "SELECT * FROM documents") == before
-    assert rows(superuser_conninfo, "SELECT count(*) FROM jobs") == [(1,)]
+    assert rows(tenant_conninfo, "SELECT * FROM documents") == before
+    assert rows(tenant_conninfo, "SELECT count(*) FROM jobs") == [(1,)]
     assert model.calls["embeddings"] == 1
 
 
 async def test_unchanged_without_its_job_still_answers_a_finished_one(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     await taken_in(services, document("d1", "Tea."))
-    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+    with psycopg.connect(tenant_conninfo, autocommit=True) as connection:
         connection.execute("DELETE FROM jobs")
     again = await hand_over(services, document("d1", "Tea."))
     assert again.job.state == job_pb2.JOB_STATE_SUCCEEDED
@@ -142,41 +142,40 @@ async def test_every_field_makes_a_document_another_one(services: Services) -> N
 
 
 async def test_what_stays_of_a_changed_document_is_not_embedded_again(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     """It keeps its id; a new sentence costs one chunk, a new label nothing."""
     ids, _ = await taken_in(modelled, document("m1", LONG, **MAIL))
     vectors = "SELECT chunk_id, embedding::text FROM document_chunk_embeddings ORDER BY 1"
-    before = rows(superuser_conninfo, vectors)
+    before = rows(tenant_conninfo, vectors)
     relabelled = {**MAIL, "metadata": {"from": "bo@company.com"}}
     assert (await taken_in(modelled, document("m1", LONG, **relabelled)))[0] == ids
     assert model.calls["embeddings"] == 1
-    assert rows(superuser_conninfo, vectors) == before
-    assert set(entities(superuser_conninfo)) == {"bo@company.com", "Sarah Johnson"}
+    assert rows(tenant_conninfo, vectors) == before
+    assert set(entities(tenant_conninfo)) == {"bo@company.com", "Sarah Johnson"}
     await taken_in(modelled, document("m1", "Mango first. " + LONG, **relabelled))
-    assert chunks(superuser_conninfo, "m1")[0].startswith("Mango first.")
+    assert chunks(tenant_conninfo, "m1")[0].startswith("Mango first.")
     last = model.embedding_requests[-1].texts
     assert 1 <= len(last) < len(before) + 1
-    check_index(superuser_conninfo)
+    check_index(tenant_conninfo)
     await taken_in(modelled, document("m1", LONG, **{**relabelled, "title": "Other"}))
     assert len(model.embedding_requests[-1].texts) == len(before)
-    check_index(superuser_conninfo)
-    assert vector_states(superuser_conninfo) == {"stored": len(before)}
+    check_index(tenant_conninfo)
+    assert vector_states(tenant_conninfo) == {"stored": len(before)}
 
 
-async def test_chunks_may_change_places(services: Services, superuser_conninfo: str) -> None:
+async def test_chunks_may_change_places(services: Services, tenant_conninfo: str) -> None:
     first, second = "A sentence of the first part. " * 25, "Words of the second part. " * 30
     await taken_in(services, document("d1", f"{first}\n\n{second}"))
-    ids = rows(superuser_conninfo, "SELECT chunk_id FROM document_chunks ORDER BY position")
+    ids = rows(tenant_conninfo, "SELECT chunk_id FROM document_chunks ORDER BY position")
     await taken_in(services, document("d1", f"{second}\n\n{first}"))
-    assert chunks(superuser_conninfo) == [second.strip(), first.strip()]
+    assert chunks(tenant_conninfo) == [second.strip(), first.strip()]
     assert (
-        rows(superuser_conninfo, "SELECT chunk_id FROM document_chunks ORDER BY position DESC")
-        == ids
+        rows(tenant_conninfo, "SELECT chunk_id FROM document_chunks ORDER BY position DESC") == ids
     )
     await taken_in(services, document("d1", " "))
-    assert chunks(superuser_conninfo) == []
-    check_index(superuser_conninfo)
+    assert chunks(tenant_conninfo) == []
+    check_index(tenant_conninfo)
 
 
 async def test_a_source_stands_in_a_request_once(services: Services) -> None:
@@ -215,14 +214,14 @@ async def test_bounds_of_a_document(services: Services) -> None:
     assert (await hand_over(services, fine)).new_count == 1
 
 
-async def test_a_request_of_four_mebibytes(services: Services, superuser_conninfo: str) -> None:
+async def test_a_request_of_four_mebibytes(services: Services, tenant_conninfo: str) -> None:
     """Row 43: just below the bound everything is taken in, above it nothing."""
     sentence = "Sentence with some words in it, and ế too. "
     content = sentence * ((4 * 1024 * 1024 - 200) // len(sentence.encode()))
     _, job = await taken_in(services, document("d1", content))
-    assert job.result.counts["chunks"] == len(chunks(superuser_conninfo)) > 3000
-    assert "".join("".join(chunks(superuser_conninfo)).split()) == "".join(content.split())
-    check_index(superuser_conninfo)
+    assert job.result.counts["chunks"] == len(chunks(tenant_conninfo)) > 3000
+    assert "".join("".join(chunks(tenant_conninfo)).split()) == "".join(content.split())
+    check_index(tenant_conninfo)
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await hand_over(services, document("d2", content + sentence * 100))
     assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -253,13 +252,13 @@ async def test_with_memory_off_nothing_is_stored(
 
 
 async def test_documents_are_knowledge_and_not_learning(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     await taken_in(services, document("d0", "Tea."))
-    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+    with psycopg.connect(tenant_conninfo, autocommit=True) as connection:
         connection.execute("UPDATE users SET learning_enabled = false")
     await taken_in(services, document("d1", "Tea."))
-    assert chunks(superuser_conninfo) == ["Tea."]
+    assert chunks(tenant_conninfo) == ["Tea."]
 
 
 async def test_lists_filter_and_page(services: Services) -> None:
@@ -313,7 +312,7 @@ async def test_an_alias_finds_the_documents(services: Services) -> None:
 
 
 async def test_deleting_leaves_no_trace_but_what_was_learnt(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     """Row 57's measure: a canary in every table, gone with the document."""
     await learn(services, talk("My name is Ana. I live in Lisbon."))
@@ -326,18 +325,18 @@ async def test_deleting_leaves_no_trace_but_what_was_learnt(
                  content_type="email", author=f"{canary} Smith",
                  metadata={"from": f"Ana <{canary}@x.org>", "project": "Apollo"}),
     )  # fmt: skip
-    assert entities(superuser_conninfo)["Apollo"] == ("project", 2, "")
+    assert entities(tenant_conninfo)["Apollo"] == ("project", 2, "")
     counts = dict((await delete(services, ids[0])).counts)
     assert counts == {
         "documents": 1,
-        "document_chunks": len(chunks(superuser_conninfo, "d0")) + 0,
-        "document_chunk_embeddings": len(chunks(superuser_conninfo, "d0")),
+        "document_chunks": len(chunks(tenant_conninfo, "d0")) + 0,
+        "document_chunk_embeddings": len(chunks(tenant_conninfo, "d0")),
         "document_mentions": 3,
         "entities": counts["entities"],
     }
-    assert canary not in everything(superuser_conninfo).lower()
-    assert entities(superuser_conninfo)["Apollo"] == ("project", 1, "")
-    check_index(superuser_conninfo)
+    assert canary not in everything(tenant_conninfo).lower()
+    assert entities(tenant_conninfo)["Apollo"] == ("project", 1, "")
+    check_index(tenant_conninfo)
     assert await memories(services) == learnt
     assert await listed(services) == ["d0"]
     assert (await get(services, kept[0])).source_id == "d0"
@@ -345,14 +344,14 @@ async def test_deleting_leaves_no_trace_but_what_was_learnt(
 
 
 async def test_the_words_of_earlier_versions_go_too(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     await taken_in(services, document("d1", "About zanzibarquux.", title="zanzibarquux"))
     ids, _ = await taken_in(services, document("d1", "About tea.", author="quuxperson"))
-    assert "zanzibarquux" not in everything(superuser_conninfo)
+    assert "zanzibarquux" not in everything(tenant_conninfo)
     await delete(services, ids[0])
-    assert rows(superuser_conninfo, "SELECT 1 FROM passage_postings") == []
-    assert entities(superuser_conninfo) == {}
+    assert rows(tenant_conninfo, "SELECT 1 FROM passage_postings") == []
+    assert entities(tenant_conninfo) == {}
 
 
 async def test_a_second_time_there_is_nothing_to_delete(services: Services) -> None:
@@ -368,17 +367,17 @@ async def test_a_second_time_there_is_nothing_to_delete(services: Services) -> N
 
 
 async def test_entities_of_memories_and_documents_are_the_same(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     """What a document said of somebody goes with it; that memories mention them stays."""
     await learn(services, talk("My name is Sarah Johnson."))
-    (known,) = rows(superuser_conninfo, "SELECT entity_id, mention_count FROM entities")
+    (known,) = rows(tenant_conninfo, "SELECT entity_id, mention_count FROM entities")
     ids, _ = await taken_in(services, document("d1", "Hi.", **MAIL))
-    assert entities(superuser_conninfo)["Sarah Johnson"] == (
+    assert entities(tenant_conninfo)["Sarah Johnson"] == (
         "person",
         known[1] + 1,
         "sarah@company.com",
     )
     await delete(services, ids[0])
-    assert entities(superuser_conninfo) == {"Sarah Johnson": ("person", known[1], "")}
-    assert rows(superuser_conninfo, "SELECT entity_id, mention_count FROM entities") == [known]
+    assert entities(tenant_conninfo) == {"Sarah Johnson": ("person", known[1], "")}
+    assert rows(tenant_conninfo, "SELECT entity_id, mention_count FROM entities") == [known]

@@ -109,7 +109,7 @@ async def test_b6_the_prompt_holds_profile_summary_and_relevant_memories(
 
 
 async def test_e2_the_profile_merges_and_its_versions_have_no_gap(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     patches = [
         {
@@ -135,11 +135,11 @@ async def test_e2_the_profile_merges_and_its_versions_have_no_gap(
     # E1: nothing that is said sets these.
     assert (now.department, now.access_level) == ("", "standard")
     # L4.
-    assert rows(superuser_conninfo, "SELECT version FROM profile_versions ORDER BY version") == [
+    assert rows(tenant_conninfo, "SELECT version FROM profile_versions ORDER BY version") == [
         (1,), (2,), (3,),
     ]  # fmt: skip
     assert rows(
-        superuser_conninfo,
+        tenant_conninfo,
         "SELECT action, version, before ->> 'summary', after ->> 'summary' FROM history"
         " WHERE subject = 'profile' ORDER BY version",
     ) == [
@@ -150,7 +150,7 @@ async def test_e2_the_profile_merges_and_its_versions_have_no_gap(
 
 
 async def test_e2_concurrent_batches_lose_no_change_of_the_profile(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = lambda request: ChatAnswer.of(
         profile={"current_projects": [request.messages[0].content]}
@@ -161,7 +161,7 @@ async def test_e2_concurrent_batches_lose_no_change_of_the_profile(
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
     now = await profile(modelled)
     assert (sorted(now.current_projects), now.version) == (sorted(projects), 12)
-    assert rows(superuser_conninfo, "SELECT count(*), max(version) FROM profile_versions") == [
+    assert rows(tenant_conninfo, "SELECT count(*), max(version) FROM profile_versions") == [
         (12, 12)
     ]
 
@@ -170,7 +170,7 @@ async def test_e2_concurrent_batches_lose_no_change_of_the_profile(
     "sources", [["m2"], ["m1", "m2"], ["m9"], "m1"], ids=["assistant", "both", "unknown", "shape"]
 )
 async def test_row_67_what_the_assistant_wrote_never_changes_the_profile(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str, sources: Any
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str, sources: Any
 ) -> None:
     model.script = replies(
         {
@@ -185,7 +185,7 @@ async def test_row_67_what_the_assistant_wrote_never_changes_the_profile(
     now = await profile(modelled)
     assert (now.summary, now.version, result.profile_version) == ("Ana sails.", 1, 0)
     assert result.dropped_items >= 1
-    assert rows(superuser_conninfo, "SELECT count(*) FROM profile_versions") == [(1,)]
+    assert rows(tenant_conninfo, "SELECT count(*) FROM profile_versions") == [(1,)]
 
 
 async def test_row_67_the_assistants_claims_carry_its_origin_and_close_nothing(
@@ -244,7 +244,7 @@ async def test_f1_the_summary_is_merged_field_by_field(
 
 
 async def test_entities_are_found_again_under_any_spelling_and_mentions_are_counted(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     def tell(content: str, name: str) -> dict[str, Any]:
         entity = {"name": name, "type": "person"}
@@ -257,10 +257,10 @@ async def test_entities_are_found_again_under_any_spelling_and_mentions_are_coun
         }
     )
     await learn(modelled, talk("my sister"), talk("a lawyer", conversation="c2"))
-    assert rows(superuser_conninfo, "SELECT name, aliases, type, mention_count FROM entities") == [
+    assert rows(tenant_conninfo, "SELECT name, aliases, type, mention_count FROM entities") == [
         ("Zoë", ["zoe"], "person", 2)
     ]
-    assert rows(superuser_conninfo, "SELECT count(*) FROM entity_mentions") == [(2,)]
+    assert rows(tenant_conninfo, "SELECT count(*) FROM entity_mentions") == [(2,)]
     assert [list(m.entities) for m in await memories(modelled)] == [["Zoë"], ["Zoë"]]
 
 
@@ -336,7 +336,7 @@ async def test_b3_a_long_transcript_is_committed_call_by_call_and_resumed_where_
 
 
 async def test_row_27_a_cut_off_answer_splits_the_batch_and_is_paid_for(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     def cut_off(request: ChatRequest) -> ChatAnswer:
         if len(request.messages) > 2:
@@ -349,9 +349,9 @@ async def test_row_27_a_cut_off_answer_splits_the_batch_and_is_paid_for(
     assert sorted(m.content for m in await memories(modelled)) == lines
     assert [len(request.messages) for request in model.chat_requests] == [7, 3, 1, 2, 4, 2, 2]
     assert result.usage.llm_calls == 7
-    assert rows(
-        superuser_conninfo, "SELECT calls FROM usage_ledger WHERE stage = 'extraction'"
-    ) == [(7,)]
+    assert rows(tenant_conninfo, "SELECT calls FROM usage_ledger WHERE stage = 'extraction'") == [
+        (7,)
+    ]
 
 
 # --- document 001, through the offline extractor -------------------------------------------------

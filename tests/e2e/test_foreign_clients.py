@@ -87,6 +87,7 @@ def a_transcript(user_id: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.usefixtures("conninfo")
 async def test_a_client_submits_a_transcript_and_reads_the_context(
     client: list[str], services: Services
 ) -> None:

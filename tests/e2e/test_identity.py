@@ -37,7 +37,7 @@ CAFE = "Ana likes the quiet little cafe near the old harbour"
 
 
 async def test_b12_the_newer_city_closes_the_older_one_and_nothing_else(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = replies(
         {
@@ -57,10 +57,10 @@ async def test_b12_the_newer_city_closes_the_older_one_and_nothing_else(
     )
     await learn(modelled, talk("I live in Lisbon and play the cello", at=MARCH))
     untouched = "SELECT xmin::text, ctid::text, * FROM memories WHERE content LIKE '%cello%'"
-    before = rows(superuser_conninfo, untouched)
+    before = rows(tenant_conninfo, untouched)
     result = await learn(modelled, talk("I moved to Berlin", conversation="c2", at=APRIL))
     assert result.memories_contradicted == 1
-    assert rows(superuser_conninfo, untouched) == before
+    assert rows(tenant_conninfo, untouched) == before
 
     assert {m.content for m in await memories(modelled)} == {
         "Ana lives in Berlin",
@@ -76,7 +76,7 @@ async def test_b12_the_newer_city_closes_the_older_one_and_nothing_else(
 
     # C6: one row per change, with what was before and what is after.
     history = rows(
-        superuser_conninfo,
+        tenant_conninfo,
         "SELECT action, version, reason, before ->> 'status', after ->> 'status'"
         f" FROM history WHERE memory_id = '{lisbon.id}' ORDER BY version",
     )
@@ -85,14 +85,14 @@ async def test_b12_the_newer_city_closes_the_older_one_and_nothing_else(
         ("contradicted", 2, "she moved", "active", "contradicted"),
     ]
     kept = rows(
-        superuser_conninfo, f"SELECT version, status FROM memory_versions"
+        tenant_conninfo, f"SELECT version, status FROM memory_versions"
         f" WHERE memory_id = '{lisbon.id}'",
     )  # fmt: skip
     assert kept == [(1, "active")]
 
 
 async def test_b11_a_paraphrase_updates_the_memory_and_unites_the_sources(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = echo
     await learn(modelled, talk(CAFE, at=MARCH))
@@ -106,7 +106,7 @@ async def test_b11_a_paraphrase_updates_the_memory_and_unites_the_sources(
         ("c2", "c2-1"),
     ]
     assert rows(
-        superuser_conninfo,
+        tenant_conninfo,
         "SELECT action, before ->> 'content', after ->> 'content' FROM history"
         " WHERE action <> 'created'",
     ) == [("merged", CAFE, f"{CAFE} today")]
@@ -217,7 +217,7 @@ async def test_row_38_messages_sent_again_are_extracted_once(
 
 
 async def test_b13_a_goal_that_was_reached_keeps_half_its_importance(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = replies(
         {
@@ -240,7 +240,7 @@ async def test_b13_a_goal_that_was_reached_keeps_half_its_importance(
     assert (goal.status, goal.importance) == (memory_pb2.MEMORY_STATUS_ACHIEVED, 0.4)
     assert goal.superseded_by == ran.id
     assert rows(
-        superuser_conninfo,
+        tenant_conninfo,
         "SELECT before ->> 'importance', after ->> 'importance' FROM history"
         " WHERE action = 'achieved'",
     ) == [("0.8", "0.4")]

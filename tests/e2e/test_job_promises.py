@@ -123,15 +123,15 @@ async def test_row_10_whoever_watches_a_job_is_told_that_the_service_stops(
 
 
 async def test_a_job_of_an_erased_user_cannot_be_retried(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     await learn(services, talk("I live in Lisbon."))
     rows(
-        superuser_conninfo,
+        tenant_conninfo,
         "WITH gone AS (UPDATE users SET erased_at = now() WHERE user_id = 'ana')"
         " UPDATE jobs SET state = 'dead' RETURNING 1",
     )
-    ((job_id,),) = rows(superuser_conninfo, "SELECT job_id::text FROM jobs")
+    ((job_id,),) = rows(tenant_conninfo, "SELECT job_id::text FROM jobs")
     refusal = await refused(
         services, METHODS["ExtractionService/RetryJob"], pb.RetryJobRequest(job_id=job_id)
     )

@@ -117,7 +117,7 @@ async def rows(conninfo: str, statement: str) -> list[tuple[Any, ...]]:
 
 
 async def test_a_batch_is_refused_whole_and_every_fault_is_named(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     """B1: violations in the caller's field names, all at once; nothing is stored."""
     batch = [transcript(conversation=f"c{n}") for n in range(5)]
@@ -135,7 +135,7 @@ async def test_a_batch_is_refused_whole_and_every_fault_is_named(
         "transcripts[3].user_id",
         "transcripts[4].messages[1].id",
     ]
-    assert await rows(superuser_conninfo, "SELECT 1 FROM jobs, messages, users") == []
+    assert await rows(tenant_conninfo, "SELECT 1 FROM jobs, messages, users") == []
 
 
 async def test_an_overlapping_transcript_is_extracted_once(
@@ -419,15 +419,15 @@ async def test_memory_off_says_so_and_stores_nothing(
     assert await rows(superuser_conninfo, "SELECT 1 FROM messages") == []
 
 
-async def test_learning_off_and_erased_users(services: Services, superuser_conninfo: str) -> None:
+async def test_learning_off_and_erased_users(services: Services, tenant_conninfo: str) -> None:
     """A paused user gets CANCELLED LEARNING_DISABLED, an erased one USER_ERASED."""
     (job,) = await submit(services, transcript())
     await watch(services, job.id)
-    await rows(superuser_conninfo, "UPDATE users SET learning_enabled = false")
+    await rows(tenant_conninfo, "UPDATE users SET learning_enabled = false")
     (paused,) = await submit(services, transcript(3, 4))
     assert paused.state == job_pb2.JOB_STATE_CANCELLED
     assert paused.error.startswith("LEARNING_DISABLED")
-    await rows(superuser_conninfo, "UPDATE users SET erased_at = now()")
+    await rows(tenant_conninfo, "UPDATE users SET erased_at = now()")
     code, reason, _ = await refusal(submit(services, transcript(5, 6)))
     assert (code, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "USER_ERASED")
 

@@ -59,15 +59,15 @@ async def test_row_32_the_vector_of_words_that_were_rewritten_in_an_outage_answe
 
 
 async def test_row_35_vectors_of_another_model_are_never_compared(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = replies({"again": lambda r: say(f"{CAFE} today"), "cafe": lambda r: say(CAFE)})
     await learn(modelled, talk("a cafe"))
     rows(
-        superuser_conninfo,
+        tenant_conninfo,
         "INSERT INTO embedding_models (model, dimensions) VALUES ('other', 64) RETURNING 1",
     )
-    rows(superuser_conninfo, "UPDATE memory_embeddings SET model = 'other' RETURNING 1")
+    rows(tenant_conninfo, "UPDATE memory_embeddings SET model = 'other' RETURNING 1")
     result = await learn(modelled, talk("again", conversation="c2"))
     assert (result.memories_created, result.memories_updated) == (1, 0)
 
@@ -108,7 +108,7 @@ async def test_row_38_an_older_range_that_is_run_again_replaces_nothing_in_the_s
 
 
 async def test_f1_a_summary_is_as_old_as_its_conversation(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = replies({})
     await modelled.extraction.AppendMessages(
@@ -118,33 +118,33 @@ async def test_f1_a_summary_is_as_old_as_its_conversation(
     )
     await learn(modelled, talk("hello", "again"))
     assert rows(
-        superuser_conninfo,
+        tenant_conninfo,
         "SELECT s.created_at = c.created_at FROM conversation_summaries AS s"
         " JOIN conversations AS c USING (tenant_id, user_id, conversation_id)",
     ) == [(True,)]
 
 
 async def test_b7_relative_dates_are_meant_in_the_users_zone_unless_the_transcript_says(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = replies({})
     at = datetime(2026, 3, 1, 20, tzinfo=UTC)
     zones = "SELECT time_zone FROM conversations WHERE conversation_id = '{}'"
 
     await learn(modelled, talk("hello", conversation="plain", at=at))
-    assert rows(superuser_conninfo, zones.format("plain")) == [("UTC",)]
+    assert rows(tenant_conninfo, zones.format("plain")) == [("UTC",)]
 
     stated = talk("hello", conversation="stated", at=at)
     stated.time_zone = "Europe/Berlin"
     await learn(modelled, stated)
     # Nobody says anything else: the conversation keeps its zone.
     await learn(modelled, talk("hello", "more", conversation="stated", at=at))
-    assert rows(superuser_conninfo, zones.format("stated")) == [("Europe/Berlin",)]
+    assert rows(tenant_conninfo, zones.format("stated")) == [("Europe/Berlin",)]
 
-    rows(superuser_conninfo, "UPDATE users SET time_zone = 'Asia/Ho_Chi_Minh' RETURNING 1")
+    rows(tenant_conninfo, "UPDATE users SET time_zone = 'Asia/Ho_Chi_Minh' RETURNING 1")
     await learn(modelled, talk("hello", conversation="theirs", at=at))
     assert "2026-03-02T03:00:00+07:00" in model.chat_requests[-1].sections["CONVERSATION"]
-    assert rows(superuser_conninfo, zones.format("theirs")) == [("Asia/Ho_Chi_Minh",)]
+    assert rows(tenant_conninfo, zones.format("theirs")) == [("Asia/Ho_Chi_Minh",)]
 
 
 async def test_b9_an_event_stays_short_when_it_is_updated(

@@ -12,7 +12,8 @@ import pytest
 from hitherto.v1 import conversation_pb2, memory_pb2, retrieval_service_pb2
 from tests.e2e.conftest import Services
 from tests.e2e.test_search import refused
-from tests.integration.retrieval.seed import TENANT, Fact, remember, summarise
+from tests.integration.retrieval.seed import Fact, remember, summarise
+from tests.tenants import tenant_of
 
 NOW = datetime.now(UTC)
 
@@ -34,7 +35,7 @@ async def pages(services: Services, size: int, **fields: Any) -> list[list[memor
 
 
 @pytest.fixture
-async def ana(superuser_conninfo: str) -> list[str]:
+async def ana(tenant_conninfo: str) -> list[str]:
     """23 memories; several share their time, their importance and their last use."""
     facts = [
         Fact(
@@ -44,12 +45,12 @@ async def ana(superuser_conninfo: str) -> list[str]:
         )
         for n in range(23)
     ]
-    ids = await remember(superuser_conninfo, "ana", facts)
-    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as connection:
+    ids = await remember(tenant_conninfo, "ana", facts)
+    async with await psycopg.AsyncConnection.connect(tenant_conninfo) as connection:
         for n, memory_id in enumerate(ids[::3]):
             await connection.execute(
                 "INSERT INTO memory_access VALUES (%s, 'ana', %s, 1, %s)",
-                (TENANT, memory_id, NOW + timedelta(hours=n // 2)),
+                (tenant_of(tenant_conninfo), memory_id, NOW + timedelta(hours=n // 2)),
             )
     return [str(memory_id) for memory_id in ids]
 
@@ -78,17 +79,17 @@ async def test_pages_tell_everything_once_in_order(
 
 
 async def test_pages_stay_whole_while_memories_come(
-    services: Services, ana: list[str], superuser_conninfo: str
+    services: Services, ana: list[str], tenant_conninfo: str
 ) -> None:
     first = await services.retrieval.ListMemories(
         retrieval_service_pb2.ListMemoriesRequest(user_id="ana", page_size=10)
     )
-    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as connection:
+    async with await psycopg.AsyncConnection.connect(tenant_conninfo) as connection:
         await connection.execute(
             "INSERT INTO memories (tenant_id, user_id, memory_id, type, content, confidence,"
             " source, origin, valid_from, said_at, lexical_no, lexical_length) VALUES (%s, 'ana',"
             " gen_random_uuid(), 'fact', 'new', 'high', 'explicit', 'user', now(), now(), 99, 1)",
-            (TENANT,),
+            (tenant_of(tenant_conninfo),),
         )
     second = await services.retrieval.ListMemories(
         retrieval_service_pb2.ListMemoriesRequest(
@@ -127,10 +128,10 @@ async def test_defaults_and_limits(services: Services, ana: list[str]) -> None:
 
 
 async def test_a_memory_is_read_by_its_owner_whatever_its_status(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
-    (mine,) = await remember(superuser_conninfo, "ana", [Fact("gone", status="forgotten")])
-    (theirs,) = await remember(superuser_conninfo, "minh", [Fact("secret")])
+    (mine,) = await remember(tenant_conninfo, "ana", [Fact("gone", status="forgotten")])
+    (theirs,) = await remember(tenant_conninfo, "minh", [Fact("secret")])
     found = await services.retrieval.GetMemory(
         retrieval_service_pb2.GetMemoryRequest(user_id="ana", memory_id=str(mine))
     )
@@ -149,12 +150,12 @@ async def test_a_memory_is_read_by_its_owner_whatever_its_status(
 
 
 async def test_conversations_in_pages_also_at_equal_times(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
-    await remember(superuser_conninfo, "ana", [])
+    await remember(tenant_conninfo, "ana", [])
     for n in range(11):
         await summarise(
-            superuser_conninfo,
+            tenant_conninfo,
             "ana",
             f"c{n:02}",
             "words",

@@ -32,7 +32,7 @@ MADE = {
 
 
 @pytest.fixture
-async def ana(superuser_conninfo: str) -> None:
+async def ana(tenant_conninfo: str) -> None:
     """Documents of six sources, with a few memories and messages beside them."""
     papers = [
         Paper(
@@ -46,7 +46,7 @@ async def ana(superuser_conninfo: str) -> None:
         for place, days in enumerate(ages)
     ]
     await fill(
-        superuser_conninfo,
+        tenant_conninfo,
         "ana",
         memories=[
             Fact("Ana's last name is Silva", valid_from=ago(300)),
@@ -101,7 +101,7 @@ async def test_d5_the_newest_of_each_named_source_come_first_by_time(
 
 
 async def test_d5_what_a_question_is_about_goes_before_what_is_newest(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     """Among answers about it the newer one is preferred."""
     about = [
@@ -112,7 +112,7 @@ async def test_d5_what_a_question_is_about_goes_before_what_is_newest(
         Paper("gmail", [f"Invoice number {n}"], title=f"invoice {n}", made_at=ago(n / 10))
         for n in range(1, 20)
     ]
-    await fill(superuser_conninfo, "ana", documents=[*about, *others])
+    await fill(tenant_conninfo, "ana", documents=[*about, *others])
     found = await shown(services, "latest email about the tulip auction", "balanced")
     assert found[:2] == [("tulips", 30), ("tulips", 60)]
 

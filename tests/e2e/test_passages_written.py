@@ -39,7 +39,7 @@ def titled(title: str, **more: object) -> ChatAnswer:
 
 
 async def test_d3_what_was_said_and_what_it_was_about_is_indexed_once(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     """User and assistant, in any language; not system and tool; P5: one embedding call."""
     model.script = lambda request: titled("Trà ở Bắc Kinh 🍵", key_topics=["tea"])
@@ -56,9 +56,7 @@ async def test_d3_what_was_said_and_what_it_was_about_is_indexed_once(
     said.messages[0].name = "Lan"
     result = await learn(modelled, said)
     assert result.usage.embedding_calls == model.calls["embeddings"] == 1
-    states = {
-        content: (state, no) for content, state, no in rows(superuser_conninfo, MESSAGE_STATES)
-    }
+    states = {content: (state, no) for content, state, no in rows(tenant_conninfo, MESSAGE_STATES)}
     assert {content: state for content, (state, _) in states.items()} == {
         VIETNAMESE: "stored", CHINESE: "stored", "Hà Nội 🍜!": "stored", "?!?": "stored",
         "You are terse.": "none", "tool output": "none", "👍🏽": "none", "ok": "none",
@@ -67,16 +65,16 @@ async def test_d3_what_was_said_and_what_it_was_about_is_indexed_once(
         "You are terse.",
         "tool output",
     }
-    vectors = message_vectors(superuser_conninfo)
+    vectors = message_vectors(tenant_conninfo)
     assert {content for content, (state, _) in states.items() if state == "stored"} == set(vectors)
     assert is_vector_of(vectors[VIETNAMESE], f"Lan: {VIETNAMESE}")
     assert is_vector_of(vectors[CHINESE], CHINESE)
-    (vector,) = summary_vectors(superuser_conninfo).values()
+    (vector,) = summary_vectors(tenant_conninfo).values()
     assert is_vector_of(vector, "Trà ở Bắc Kinh 🍵\ntea")
-    assert rows(superuser_conninfo, SUMMARIES) == [("Trà ở Bắc Kinh 🍵", "stored", 1, 1)]
-    check_words(superuser_conninfo)
+    assert rows(tenant_conninfo, SUMMARIES) == [("Trà ở Bắc Kinh 🍵", "stored", 1, 1)]
+    check_words(tenant_conninfo)
     found = rows(
-        superuser_conninfo,
+        tenant_conninfo,
         "SELECT DISTINCT corpus, term FROM passage_postings WHERE term IN"
         " ('lan', 'hà', 'ha', '北京', '🍜', '👍', '🍵', 'tea', 'terse', 'tool')",
     )
@@ -87,24 +85,24 @@ async def test_d3_what_was_said_and_what_it_was_about_is_indexed_once(
 
 
 async def test_running_a_range_again_doubles_nothing(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     """Row 26's range that ended DEAD is not indexed by its job; RetryJob indexes it, once."""
     model.queue(*[ChatAnswer(CONTENT_FAULTS["not_json"])] * 8)
     (job_id,) = await submit(modelled, talk("I like tea", ("assistant", "Noted, tea")))
     assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_DEAD
-    assert rows(superuser_conninfo, "SELECT 1 FROM passage_postings") == []
+    assert rows(tenant_conninfo, "SELECT 1 FROM passage_postings") == []
     await modelled.extraction.RetryJob(pb.RetryJobRequest(job_id=job_id))
     assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
-    check_words(superuser_conninfo)
-    before = rows(superuser_conninfo, MESSAGE_STATES)
+    check_words(tenant_conninfo)
+    before = rows(tenant_conninfo, MESSAGE_STATES)
     assert [state for _, state, _ in before] == ["stored", "stored"]
     # The job that covers them is no longer kept: the same range as a new job.
-    rows(superuser_conninfo, "DELETE FROM jobs RETURNING 1")
+    rows(tenant_conninfo, "DELETE FROM jobs RETURNING 1")
     await learn(modelled, talk("I like tea", ("assistant", "Noted, tea")))
-    assert rows(superuser_conninfo, MESSAGE_STATES) == before
-    assert len(message_vectors(superuser_conninfo)) == 2
-    check_words(superuser_conninfo)
+    assert rows(tenant_conninfo, MESSAGE_STATES) == before
+    assert len(message_vectors(tenant_conninfo)) == 2
+    check_words(tenant_conninfo)
 
 
 async def test_what_no_job_has_indexed_is_indexed_all_the_same(
@@ -156,28 +154,28 @@ async def test_what_no_job_has_indexed_is_indexed_all_the_same(
 
 
 async def test_a_summary_is_found_by_its_present_words_only(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     """The words of before leave the index, and a vector says which wording it is of."""
     model.script = lambda request: titled(f"About {CANARY}", summary="Long talk")
     await learn(modelled, talk("one"))
-    assert rows(superuser_conninfo, SUMMARIES) == [(f"About {CANARY}", "stored", 1, 1)]
+    assert rows(tenant_conninfo, SUMMARIES) == [(f"About {CANARY}", "stored", 1, 1)]
     # What is not searched does not count as another wording.
     model.script = lambda request: titled(f"About {CANARY}", outcome="resolved")
     await learn(modelled, talk("one", "two"))
-    assert rows(superuser_conninfo, SUMMARIES) == [(f"About {CANARY}", "stored", 1, 1)]
+    assert rows(tenant_conninfo, SUMMARIES) == [(f"About {CANARY}", "stored", 1, 1)]
     assert model.embedding_requests[-1].texts == ["two"]
     model.script = lambda request: titled("About boats")
     await learn(modelled, talk("one", "two", "three"))
-    assert rows(superuser_conninfo, SUMMARIES) == [("About boats", "stored", 2, 2)]
-    (vector,) = summary_vectors(superuser_conninfo).values()
+    assert rows(tenant_conninfo, SUMMARIES) == [("About boats", "stored", 2, 2)]
+    (vector,) = summary_vectors(tenant_conninfo).values()
     assert is_vector_of(vector, "About boats\nLong talk")
-    assert rows(superuser_conninfo, f"SELECT 1 FROM passage_postings WHERE term = '{CANARY}'") == []
-    check_words(superuser_conninfo)
+    assert rows(tenant_conninfo, f"SELECT 1 FROM passage_postings WHERE term = '{CANARY}'") == []
+    check_words(tenant_conninfo)
 
 
 async def test_f7_nothing_is_left_of_a_deleted_conversation(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     """DeleteConversation takes words and vectors of messages and summary along."""
     model.script = lambda request: titled(
@@ -189,23 +187,23 @@ async def test_f7_nothing_is_left_of_a_deleted_conversation(
         talk("I like tea", conversation="kept"),
     )
     with_canary = f"SELECT DISTINCT corpus FROM passage_postings WHERE term ~ '{CANARY}'"
-    assert sorted(rows(superuser_conninfo, with_canary)) == [("messages",), ("summaries",)]
+    assert sorted(rows(tenant_conninfo, with_canary)) == [("messages",), ("summaries",)]
     response = await modelled.privacy.DeleteConversation(
         privacy_service_pb2.DeleteConversationRequest(user_id="ana", conversation_id="gone")
     )
     assert (response.counts["messages"], response.counts["summaries"]) == (2, 1)
-    assert rows(superuser_conninfo, with_canary) == []
+    assert rows(tenant_conninfo, with_canary) == []
     for table in ("message_embeddings", "summary_embeddings"):
-        assert rows(superuser_conninfo, f"SELECT conversation_id FROM {table}") == [("kept",)]
-    check_words(superuser_conninfo)
+        assert rows(tenant_conninfo, f"SELECT conversation_id FROM {table}") == [("kept",)]
+    check_words(tenant_conninfo)
     # A conversation of the same name begins anew.
     await learn(modelled, talk("I like milk", conversation="gone"))
-    assert set(message_vectors(superuser_conninfo)) == {"I like tea", "I like milk"}
-    check_words(superuser_conninfo)
+    assert set(message_vectors(tenant_conninfo)) == {"I like tea", "I like milk"}
+    check_words(tenant_conninfo)
 
 
 async def test_a_source_that_is_taken_back_takes_its_summary_along(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     """RollbackSource: the summary goes with its words and vector, what was said stays findable."""
     model.script = lambda request: titled(f"About {CANARY}")
@@ -214,10 +212,10 @@ async def test_a_source_that_is_taken_back_takes_its_summary_along(
         maintenance_service_pb2.RollbackSourceRequest(user_id="ana", conversation_id="c1")
     )
     assert response.counts["summaries_removed"] == 1
-    assert rows(superuser_conninfo, "SELECT 1 FROM summary_embeddings") == []
-    assert rows(superuser_conninfo, f"SELECT 1 FROM passage_postings WHERE term = '{CANARY}'") == []
-    assert set(message_vectors(superuser_conninfo)) == {"I like tea"}
-    check_words(superuser_conninfo)
+    assert rows(tenant_conninfo, "SELECT 1 FROM summary_embeddings") == []
+    assert rows(tenant_conninfo, f"SELECT 1 FROM passage_postings WHERE term = '{CANARY}'") == []
+    assert set(message_vectors(tenant_conninfo)) == {"I like tea"}
+    check_words(tenant_conninfo)
 
 
 async def test_b10_an_outage_of_the_embedder_is_made_up_for(
@@ -316,7 +314,7 @@ async def test_without_message_vectors_messages_are_found_by_their_words(
 
 
 async def test_jobs_at_once_keep_their_numbers_apart(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     """Two conversations of one user and another user's, all under way together."""
     model.script = echo
@@ -327,15 +325,15 @@ async def test_jobs_at_once_keep_their_numbers_apart(
     ]
     for job_id in await submit(modelled, *batch):
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
-    assert sorted(rows(superuser_conninfo, "SELECT user_id, lexical_no FROM messages")) == [
+    assert sorted(rows(tenant_conninfo, "SELECT user_id, lexical_no FROM messages")) == [
         (user, number) for user in ("ana", "bo") for number in range(1, 13)
     ]
-    assert len(message_vectors(superuser_conninfo)) == 24
-    check_words(superuser_conninfo)
+    assert len(message_vectors(tenant_conninfo)) == 24
+    check_words(tenant_conninfo)
 
 
 async def test_a_preview_indexes_nothing(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     """What is only shown is neither stored nor embedded beyond what the showing takes."""
     model.script = echo
@@ -343,15 +341,15 @@ async def test_a_preview_indexes_nothing(
         pb.PreviewExtractionRequest(transcript=talk("I like tea", ("assistant", "Noted, tea")))
     )
     assert [request.texts for request in model.embedding_requests] == [["I like tea"]]
-    assert rows(superuser_conninfo, "SELECT 1 FROM passage_postings") == []
+    assert rows(tenant_conninfo, "SELECT 1 FROM passage_postings") == []
 
 
 @pytest.mark.parametrize("characters", [4_000, 20_000])
 async def test_the_beginning_of_a_long_message_is_embedded(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str, characters: int
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str, characters: int
 ) -> None:
     """Every word of it is indexed all the same, up to the bound of a text."""
     model.script = lambda request: titled("Tea")
     await learn(modelled, talk("tea " * (characters // 4 - 1) + CANARY[:4]))
     assert max(map(len, model.embedding_requests[0].texts)) == 4_000
-    check_words(superuser_conninfo)
+    check_words(tenant_conninfo)

@@ -62,7 +62,7 @@ def everything(conninfo: str) -> dict[str, Any]:
 
 
 async def test_b15_a_preview_of_somebody_unknown_writes_nothing_not_even_the_user(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = lambda request: ChatAnswer.of(
         new_memories=[
@@ -71,9 +71,9 @@ async def test_b15_a_preview_of_somebody_unknown_writes_nothing_not_even_the_use
         profile={"summary": "Ana drinks tea."},
         conversation_summary={"title": "Tea", "key_topics": ["tea"]},
     )
-    before = everything(superuser_conninfo)
+    before = everything(tenant_conninfo)
     seen = await preview(modelled, talk("I like tea in Porto", at=MARCH))
-    assert everything(superuser_conninfo) == before
+    assert everything(tenant_conninfo) == before
     assert not before["users"]
 
     (only,) = seen.memories_created
@@ -92,7 +92,7 @@ async def test_b15_a_preview_of_somebody_unknown_writes_nothing_not_even_the_use
 
 
 async def test_b15_a_preview_shows_what_the_job_then_does(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = replies(
         {
@@ -121,9 +121,9 @@ async def test_b15_a_preview_shows_what_the_job_then_does(
     await learn(modelled, talk("I live in Lisbon", at=MARCH))
     known = {m.content: m.id for m in await memories(modelled)}
     later = talk("I moved to Berlin", "and ran it", conversation="c2", at=APRIL)
-    before = everything(superuser_conninfo)
+    before = everything(tenant_conninfo)
     seen = await preview(modelled, later)
-    assert everything(superuser_conninfo) == before
+    assert everything(tenant_conninfo) == before
 
     assert [m.content for m in seen.memories_created] == [
         "Ana lives in Berlin",
@@ -177,7 +177,7 @@ async def test_b15_a_long_transcript_is_read_in_parts_that_see_one_another(
 
 
 async def test_row_27_a_cut_off_reply_is_split_and_paid_for(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     def cut_off(request: ChatRequest) -> ChatAnswer:
         if len(request.messages) > 1:
@@ -189,18 +189,18 @@ async def test_row_27_a_cut_off_reply_is_split_and_paid_for(
     assert [m.content for m in seen.memories_created] == ["Ana met Ben", "Ana met Zoë"]
     assert seen.result.usage.llm_calls == 3
     calls = "SELECT calls FROM usage_ledger WHERE stage = 'extraction'"
-    assert rows(superuser_conninfo, calls) == [(3,)]
+    assert rows(tenant_conninfo, calls) == [(3,)]
 
 
 async def test_b14_a_preview_is_on_the_bill_as_such(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = echo
     await preview(modelled, talk("Ana likes tea"))
     await learn(modelled, talk("Ana likes tea", user="bo"))
     await preview(modelled, talk("Ana likes rum", user="bo", conversation="c2"))
     bill = rows(
-        superuser_conninfo,
+        tenant_conninfo,
         "SELECT user_id, kind, stage, calls, input_tokens FROM usage_ledger"
         " WHERE kind = 'preview' ORDER BY user_id, stage",
     )
@@ -211,7 +211,7 @@ async def test_b14_a_preview_is_on_the_bill_as_such(
         ("bo", "preview", "embedding", 1),
         ("bo", "preview", "extraction", 1),
     ]
-    (cost,) = rows(superuser_conninfo, "SELECT sum(cost_usd) FROM usage_ledger")[0]
+    (cost,) = rows(tenant_conninfo, "SELECT sum(cost_usd) FROM usage_ledger")[0]
     assert cost > Decimal(0)
 
 
@@ -242,13 +242,13 @@ async def test_b15_the_offline_extractor_previews_too(services: Services) -> Non
 async def test_b15_what_is_wrong_with_the_model_is_told(
     modelled: Services,
     model: ScriptedModel,
-    superuser_conninfo: str,
+    tenant_conninfo: str,
     fault: Any,
     code: grpc.StatusCode,
     reason: str,
 ) -> None:
     model.script = lambda request: fault
-    before = everything(superuser_conninfo)
+    before = everything(tenant_conninfo)
     refusal = await refused(
         modelled,
         METHODS["ExtractionService/PreviewExtraction"],
@@ -257,7 +257,7 @@ async def test_b15_what_is_wrong_with_the_model_is_told(
     assert (refusal.code, refusal.reason) == (code, reason)
     assert refusal.metadata["model"] == "gpt-4o-mini"
     assert (refusal.retry_after is not None) == (code == grpc.StatusCode.UNAVAILABLE)
-    assert everything(superuser_conninfo) == before
+    assert everything(tenant_conninfo) == before
 
 
 async def test_b15_a_preview_ends_at_the_callers_deadline(

@@ -78,8 +78,8 @@ async def refused(call: Any, *fields: str) -> None:
 
 
 @pytest.fixture
-async def ana(superuser_conninfo: str) -> None:
-    await remember(superuser_conninfo, "ana", FACTS, embedder=OfflineEmbedder())
+async def ana(tenant_conninfo: str) -> None:
+    await remember(tenant_conninfo, "ana", FACTS, embedder=OfflineEmbedder())
 
 
 async def test_the_breakdown_adds_up_and_is_there_when_asked_for(
@@ -189,11 +189,11 @@ async def test_what_looks_like_syntax_is_text(services: Services, ana: None) -> 
 
 
 async def test_an_empty_query_lists_by_importance_then_recency_of_use(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     now = datetime.now(UTC)
     ids = await remember(
-        superuser_conninfo,
+        tenant_conninfo,
         "ana",
         [
             Fact("new", importance=0.5, created_at=now - timedelta(days=1)),
@@ -201,9 +201,10 @@ async def test_an_empty_query_lists_by_importance_then_recency_of_use(
             Fact("heavy", importance=0.9, created_at=now - timedelta(days=99)),
         ],
     )
-    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as connection:
+    async with await psycopg.AsyncConnection.connect(tenant_conninfo) as connection:
         await connection.execute(
-            "INSERT INTO memory_access VALUES ('default', 'ana', %s, 1, now())", (ids[1],)
+            "INSERT INTO memory_access VALUES (current_setting('hitherto.tenant_id'), 'ana', %s, 1, now())",
+            (ids[1],),
         )
     found = await search(services, explain=True)
     assert contents(found) == ["heavy", "old, just used", "new"]
@@ -217,13 +218,13 @@ async def test_an_empty_query_lists_by_importance_then_recency_of_use(
 
 
 async def test_a_time_in_the_question_lifts_what_is_of_that_time(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     trips = [
         Fact("Went hiking with Bo", valid_from=datetime(2023, month, 15, tzinfo=UTC))
         for month in (1, 5, 9)
     ]
-    ids = await remember(superuser_conninfo, "ana", trips, embedder=OfflineEmbedder())
+    ids = await remember(tenant_conninfo, "ana", trips, embedder=OfflineEmbedder())
     found = await search(services, "When did I go hiking in May 2023?", explain=True)
     assert found.results[0].memory.id == str(ids[1])
     assert found.results[0].breakdown["date"] == pytest.approx(0.4 / (2.25 * 1.5))

@@ -20,7 +20,7 @@ from tests.e2e.methods import read_refusal
 from tests.e2e.shelf import SCRIPTED, ago, fill, scripted_vector
 from tests.e2e.test_search import leg, search
 from tests.e2e.test_search_scopes import EVERYWHERE, KINDS, kinds
-from tests.integration.retrieval.seed import TENANT, Fact
+from tests.integration.retrieval.seed import Fact
 from tests.integration.retrieval.seed_passages import Outline, Paper, Turn
 from tests.scripted_model import (
     EmbeddingFault,
@@ -32,6 +32,7 @@ from tests.scripted_model import (
     SlowDrip,
     StatusFault,
 )
+from tests.tenants import tenant_of
 
 ASKED = "When does the tulip auction begin?"
 FAULTS: dict[str, tuple[Fault, str]] = {
@@ -155,24 +156,24 @@ async def test_d10_a_question_is_embedded_once_however_it_is_asked(
 
 
 async def test_d8_what_has_no_weight_is_not_looked_for(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     """The model is not asked for what no vector counts in, nor the index where no word does."""
     asked = "When does the Tulip Society hold its auction? "
     said = "It was on the poster: auction at noon"
     ids = await fill(
-        superuser_conninfo,
+        tenant_conninfo,
         "bo",
         memories=[Fact("An auction begins at noon", entities=["Tulip Society"]), Fact("Bees")],
         conversations={"c1": [Turn("The auction begins at noon, she said")]},
         scripted=True,
     )
-    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as connection:
+    async with await psycopg.AsyncConnection.connect(tenant_conninfo) as connection:
         await register_vector_async(connection)
         await connection.execute(
             "INSERT INTO memory_source_embeddings (tenant_id, user_id, memory_id, model,"
             " dimensions, embedding) VALUES (%s, 'bo', %s, %s, %s, %s)",
-            (TENANT, ids[0], *SCRIPTED, HalfVector(scripted_vector(said))),
+            (tenant_of(tenant_conninfo), ids[0], *SCRIPTED, HalfVector(scripted_vector(said))),
         )
     components = ("semantic", "source", "keyword", "entity")
     for number, kept in enumerate(components):

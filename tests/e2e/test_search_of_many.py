@@ -25,12 +25,12 @@ def crowd(count: int, **more: object) -> list[Fact]:
 
 @pytest.mark.parametrize("count", [100, 1_100])
 async def test_one_among_many_is_found_with_all_its_features(
-    services: Services, superuser_conninfo: str, count: int
+    services: Services, tenant_conninfo: str, count: int
 ) -> None:
     """Exactly up to a thousand memories, by the signs of the vectors above."""
     needle = Fact("Hoa bakes rye bread on Sundays", entities=["Hoa"])
     facts = [*crowd(count // 2), needle, *crowd(count // 2)]
-    await remember(superuser_conninfo, "ana", facts, embedder=OfflineEmbedder())
+    await remember(tenant_conninfo, "ana", facts, embedder=OfflineEmbedder())
     for _ in range(12):  # past the point where a connection keeps its plans
         found = await search(services, "Does Hoa bake rye bread?", explain=True)
         assert contents(found)[0] == needle.content
@@ -44,22 +44,22 @@ async def test_one_among_many_is_found_with_all_its_features(
 
 
 async def test_those_in_front_that_have_expired_hide_nobody(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     """Q2: the hundred nearest are gone, the others are all there."""
     gone = [Fact(f"rye bread recipe {n}", expires_at=YESTERDAY) for n in range(100)]
     kept = crowd(30)
-    await remember(superuser_conninfo, "ana", [*gone, *kept], embedder=OfflineEmbedder())
+    await remember(tenant_conninfo, "ana", [*gone, *kept], embedder=OfflineEmbedder())
     found = await search(services, "rye bread recipe", limit=200)
     assert sorted(contents(found)) == sorted(fact.content for fact in kept)
 
 
 async def test_those_without_a_vector_are_found_by_words_among_many(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     """D10: a memory that waits for its vector is not out of reach."""
-    await remember(superuser_conninfo, "ana", crowd(90), embedder=OfflineEmbedder())
-    await remember(superuser_conninfo, "minh", [*crowd(90), Fact("Minh keeps bees")])
+    await remember(tenant_conninfo, "ana", crowd(90), embedder=OfflineEmbedder())
+    await remember(tenant_conninfo, "minh", [*crowd(90), Fact("Minh keeps bees")])
     found = await search(services, "bees", user="minh")
     assert contents(found)[0] == "Minh keeps bees"
     assert len(found.results) == 10
@@ -67,7 +67,7 @@ async def test_those_without_a_vector_are_found_by_words_among_many(
 
 @pytest.mark.parametrize("ranking", ["balanced", "seed003"])
 async def test_what_is_gone_never_stands_in_the_place_of_what_is_there(
-    services: Services, superuser_conninfo: str, ranking: str
+    services: Services, tenant_conninfo: str, ranking: str
 ) -> None:
     """Q2: neither by vector, nor by words, nor by an entity, nor as the newest."""
     expired = [
@@ -79,7 +79,7 @@ async def test_what_is_gone_never_stands_in_the_place_of_what_is_there(
         Fact("She sings", entities=["Hoa"], valid_from=old),
     ]
     facts = [*crowd(120, valid_from=old), *expired, *there]
-    await remember(superuser_conninfo, "ana", facts, embedder=OfflineEmbedder())
+    await remember(tenant_conninfo, "ana", facts, embedder=OfflineEmbedder())
     found = await search(services, "rye bread recipe", ranking=ranking)
     assert contents(found)[0] == "Once somebody baked rye bread"
     assert len(found.results) == 10
@@ -88,10 +88,10 @@ async def test_what_is_gone_never_stands_in_the_place_of_what_is_there(
     assert sings.breakdown["entity"] > 0
 
 
-async def test_full_text_counts_among_many(services: Services, superuser_conninfo: str) -> None:
+async def test_full_text_counts_among_many(services: Services, tenant_conninfo: str) -> None:
     """D4: `seed003` has its text ranks, however many memories there are."""
     facts = [*crowd(100), Fact("Hoa bakes rye bread")]
-    await remember(superuser_conninfo, "ana", facts, embedder=OfflineEmbedder())
+    await remember(tenant_conninfo, "ana", facts, embedder=OfflineEmbedder())
     found = await search(services, "rye bread", ranking="seed003", explain=True)
     assert contents(found)[0] == "Hoa bakes rye bread"
     assert found.results[0].breakdown["fulltext"] > 0

@@ -50,10 +50,10 @@ async def turn(content: str, role: str = "user", **more: object) -> Turn:
 
 
 @pytest.fixture
-async def ana(superuser_conninfo: str) -> None:
+async def ana(tenant_conninfo: str) -> None:
     """Something about the budget of every kind, and something else beside it."""
     await remember(
-        superuser_conninfo,
+        tenant_conninfo,
         "ana",
         [
             Fact(
@@ -66,7 +66,7 @@ async def ana(superuser_conninfo: str) -> None:
         embedder=EMBEDDER,
     )
     await converse(
-        superuser_conninfo,
+        tenant_conninfo,
         "ana",
         {
             "c1": [
@@ -80,7 +80,7 @@ async def ana(superuser_conninfo: str) -> None:
         model=MODEL,
     )
     await sum_up(
-        superuser_conninfo,
+        tenant_conninfo,
         "ana",
         [
             Outline("c1", "The Q4 campaign budget is due", vector=await vector("Q4 budget due")),
@@ -94,7 +94,7 @@ async def ana(superuser_conninfo: str) -> None:
         "jira": ("Fix the bee hive monitor", "task", 1),
     }
     await hand_over(
-        superuser_conninfo,
+        tenant_conninfo,
         "ana",
         [
             Paper(
@@ -221,7 +221,7 @@ async def test_d6_a_named_kind_of_content_leaves_conversations_out(
 
 
 async def test_d4_the_worked_example_of_document_003(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     """0.78 · 0.5 + recency of five days + one entity + gmail: what is left is full text."""
     query = await vector(ASKED)
@@ -230,7 +230,7 @@ async def test_d4_the_worked_example_of_document_003(
     other /= np.linalg.norm(other)
     near = (0.78 * query + math.sqrt(1 - 0.78**2) * other).astype(np.float32)
     await hand_over(
-        superuser_conninfo,
+        tenant_conninfo,
         "sarah",
         [
             Paper(
@@ -273,11 +273,11 @@ async def test_weights_are_those_of_the_ranking(services: Services, ana: None) -
 
 
 async def test_d7_an_alias_finds_what_mentions_the_entity(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     facts = [Fact("They climbed at dawn", entities=["Roberto Díaz"]), Fact("They swam at noon")]
-    await remember(superuser_conninfo, "ana", facts, embedder=EMBEDDER)
-    async with await psycopg.AsyncConnection.connect(superuser_conninfo) as connection:
+    await remember(tenant_conninfo, "ana", facts, embedder=EMBEDDER)
+    async with await psycopg.AsyncConnection.connect(tenant_conninfo) as connection:
         await connection.execute("UPDATE entities SET aliases = '{Beto,Bob}'")
     found = await search(services, "What does BETO like?", explain=True)
     assert found.results[0].memory.content == "They climbed at dawn"
@@ -290,7 +290,7 @@ async def test_d7_an_alias_finds_what_mentions_the_entity(
 
 
 async def test_d3_what_is_of_the_time_asked_about_comes_up_among_many_that_match_better(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     """More than any leg brings in match the words; the few of that day match them less."""
     day = datetime(2023, 5, 15, 12, tzinfo=UTC)
@@ -300,7 +300,7 @@ async def test_d3_what_is_of_the_time_asked_about_comes_up_among_many_that_match
         f"c{n}": [dataclasses.replace(better, said_at=moment)] for n, moment in enumerate(others)
     }
     await converse(
-        superuser_conninfo,
+        tenant_conninfo,
         "ana",
         {**conversations, "day": [await turn("Our plan is dropped", said_at=day)]},
         model=MODEL,
@@ -310,13 +310,13 @@ async def test_d3_what_is_of_the_time_asked_about_comes_up_among_many_that_match
         for name, turns in conversations.items()
     ]
     dropped = Outline("day", "It was dropped", said_at=day, vector=await vector("It was dropped"))
-    await sum_up(superuser_conninfo, "ana", [*outlines, dropped], model=MODEL)
+    await sum_up(tenant_conninfo, "ana", [*outlines, dropped], model=MODEL)
     papers = [
         Paper("gdrive", [better.content], title=f"{n}", made_at=moment, vectors=[better.vector])
         for n, moment in enumerate(others)
     ]
     memo = Paper("gdrive", ["Dropped"], made_at=day, vectors=[await vector("Dropped")])
-    await hand_over(superuser_conninfo, "ana", [*papers, memo], model=MODEL)
+    await hand_over(tenant_conninfo, "ana", [*papers, memo], model=MODEL)
 
     shown_as: list[tuple[int, Callable[[search_pb2.SearchResult], bool]]] = [
         (MESSAGES, lambda result: result.message.conversation_id == "day"),

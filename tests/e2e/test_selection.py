@@ -87,7 +87,7 @@ async def test_b6_the_memories_of_a_prompt_are_bounded_in_tokens(
 
 
 async def test_d3_a_reworded_memory_is_found_by_the_words_of_all_its_sources(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     first = "Ana rents a studio in the old town"
     model.script = replies(
@@ -113,6 +113,6 @@ async def test_d3_a_reworded_memory_is_found_by_the_words_of_all_its_sources(
         )
         assert found.results[0].memory.id == only.id, words
     # The statistics are those of the texts that are found, also after two versions in one reply.
-    assert rows(superuser_conninfo, "SELECT lexical_documents, lexical_terms FROM users") == rows(
-        superuser_conninfo, "SELECT count(*), sum(lexical_length) FROM memories"
+    assert rows(tenant_conninfo, "SELECT lexical_documents, lexical_terms FROM users") == rows(
+        tenant_conninfo, "SELECT count(*), sum(lexical_length) FROM memories"
     )

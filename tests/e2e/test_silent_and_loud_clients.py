@@ -34,15 +34,15 @@ def apart(services: Services, *options: tuple[str, int]) -> grpc.aio.Channel:
 @pytest.mark.parametrize("how", ["cancels", "has a deadline of 50 ms"])
 @pytest.mark.parametrize("request_", [SEARCH, CONTEXT], ids=["SearchMemories", "GetContext"])
 async def test_row_51_a_caller_who_leaves_leaves_nothing_at_the_database(
-    services: Services, superuser_conninfo: str, how: str, request_: Any
+    services: Services, tenant_conninfo: str, how: str, request_: Any
 ) -> None:
-    await remember(superuser_conninfo, "ana", FACTS, embedder=OfflineEmbedder())
+    await remember(tenant_conninfo, "ana", FACTS, embedder=OfflineEmbedder())
     search = isinstance(request_, pb.SearchMemoriesRequest)
     method: Any = services.retrieval.SearchMemories if search else services.retrieval.GetContext
     await method(request_)
     async with (
-        await psycopg.AsyncConnection.connect(superuser_conninfo) as blocker,
-        await psycopg.AsyncConnection.connect(superuser_conninfo, autocommit=True) as observer,
+        await psycopg.AsyncConnection.connect(tenant_conninfo) as blocker,
+        await psycopg.AsyncConnection.connect(tenant_conninfo, autocommit=True) as observer,
     ):
         await blocker.execute("LOCK TABLE users, memories IN ACCESS EXCLUSIVE MODE")
 

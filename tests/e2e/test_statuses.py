@@ -51,7 +51,7 @@ MARCH = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 async def test_c5_forgetting_hides_a_memory_and_keeps_it(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     saved = (await save(services, "Ana likes tea")).memory
     gone = await forget(services, saved.id, reason="she asked")
@@ -64,11 +64,9 @@ async def test_c5_forgetting_hides_a_memory_and_keeps_it(
     assert "tea" not in context.prompt_block
     # Twice changes nothing.
     assert await forget(services, saved.id) == gone
-    entries = history(superuser_conninfo, saved.id)
+    entries = history(tenant_conninfo, saved.id)
     assert [entry[:3] for entry in entries][1:] == [("forgotten", 2, "she asked")]
-    assert rows(superuser_conninfo, "SELECT version, status FROM memory_versions") == [
-        (1, "active")
-    ]
+    assert rows(tenant_conninfo, "SELECT version, status FROM memory_versions") == [(1, "active")]
 
 
 async def test_messages_from_before_never_bring_it_back_and_a_newer_word_does(
@@ -89,14 +87,14 @@ async def test_messages_from_before_never_bring_it_back_and_a_newer_word_does(
     assert [m.id for m in await memories(modelled)] == [learnt.id]
 
 
-async def test_anything_can_be_forgotten(services: Services, superuser_conninfo: str) -> None:
+async def test_anything_can_be_forgotten(services: Services, tenant_conninfo: str) -> None:
     """What was replaced is history, and a person may not want it there."""
     old = (await save(services, "Ana lives in Porto")).memory
     new = (await save(services, "Ana lives in Lisbon")).memory
     for status in ("contradicted", "superseded", "achieved", "archived", "quarantined"):
         replaced = status in ("contradicted", "superseded", "achieved")
         change(
-            superuser_conninfo,
+            tenant_conninfo,
             "UPDATE memories SET status = %(status)s, superseded_by = %(by)s"
             " WHERE memory_id = %(id)s",
             status=status,
@@ -104,7 +102,7 @@ async def test_anything_can_be_forgotten(services: Services, superuser_conninfo:
             id=old.id,
         )
         change(
-            superuser_conninfo,
+            tenant_conninfo,
             "UPDATE memories SET supersedes = %(old)s WHERE memory_id = %(id)s",
             old=[old.id] if replaced else [],
             id=new.id,
@@ -116,7 +114,7 @@ async def test_anything_can_be_forgotten(services: Services, superuser_conninfo:
         assert list(kept.supersedes) == [], status
 
 
-async def test_c2_restoring_a_forgotten_memory(services: Services, superuser_conninfo: str) -> None:
+async def test_c2_restoring_a_forgotten_memory(services: Services, tenant_conninfo: str) -> None:
     saved = (await save(services, "Ana likes tea")).memory
     gone = await forget(services, saved.id)
     back = await restore(services, saved.id, reason="a mistake")
@@ -124,12 +122,12 @@ async def test_c2_restoring_a_forgotten_memory(services: Services, superuser_con
     assert await memories(services) == [back]
     assert await found(services, "tea") == ["Ana likes tea"]
     assert await restore(services, saved.id) == back
-    actions = [entry[:3] for entry in history(superuser_conninfo, saved.id)]
+    actions = [entry[:3] for entry in history(tenant_conninfo, saved.id)]
     assert actions[-1] == ("restored", 3, "a mistake")
 
 
 async def test_c2_restoring_an_archived_memory_undoes_what_decay_set(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     until = datetime.now(UTC).replace(microsecond=0) + timedelta(days=400)
     kept = statement("Ana likes oolong", importance=0.1)
@@ -138,7 +136,7 @@ async def test_c2_restoring_an_archived_memory_undoes_what_decay_set(
     plain = (await save(services, "Ana likes rooibos", importance=0.1)).memory
     later = (await save(services, "Ana likes mate", importance=0.1)).memory
     await checks(services)
-    change(superuser_conninfo, "UPDATE memories SET created_at = now() - interval '40 days'")
+    change(tenant_conninfo, "UPDATE memories SET created_at = now() - interval '40 days'")
     run = await services.maintenance.RunDecay(maintenance_service_pb2.RunDecayRequest())
     assert (await ended(services, run.job.id)).result.counts["archived"] == 3
     archived = await memories(services, statuses=ALL_STATUSES)
@@ -170,25 +168,25 @@ async def test_restoring_keeps_what_a_caller_set(services: Services) -> None:
 
 
 async def test_one_that_has_expired_meanwhile_is_read_again(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     """Restoring what stays hidden would be no restoring."""
     saved = (await save(services, "Ana is in Paris")).memory
-    change(superuser_conninfo, "UPDATE memories SET expires_at = now() - interval '1 hour'")
+    change(tenant_conninfo, "UPDATE memories SET expires_at = now() - interval '1 hour'")
     await forget(services, saved.id)
     await restore(services, saved.id)
     assert [m.id for m in await memories(services)] == [saved.id]
 
 
 async def test_what_had_ended_comes_back_as_it_was(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     """A restored memory says nothing that was known to be over or that nobody has reviewed."""
     goal = (
         await save(services, "Ana wants to run a mile", type=memory_pb2.MEMORY_TYPE_GOAL)
     ).memory
     await checks(services)
-    change(superuser_conninfo, "UPDATE memories SET status = 'achieved', importance = 0.25")
+    change(tenant_conninfo, "UPDATE memories SET status = 'achieved', importance = 0.25")
     await forget(services, goal.id)
     assert (await restore(services, goal.id)).status == memory_pb2.MEMORY_STATUS_ACHIEVED
     order = (await save(services, ORDER, origin=memory_pb2.ORIGIN_TOOL)).memory
@@ -197,15 +195,13 @@ async def test_what_had_ended_comes_back_as_it_was(
     assert (await review(services, order.id, APPROVE)).status == ACTIVE
 
 
-async def test_what_others_undo_is_not_restored(
-    services: Services, superuser_conninfo: str
-) -> None:
+async def test_what_others_undo_is_not_restored(services: Services, tenant_conninfo: str) -> None:
     old = (await save(services, "Ana lives in Porto")).memory
     new = (await save(services, "Ana lives in Lisbon")).memory
     await checks(services)
     for status in ("superseded", "contradicted", "quarantined"):
         change(
-            superuser_conninfo,
+            tenant_conninfo,
             "UPDATE memories SET status = %(status)s, superseded_by = %(by)s"
             " WHERE memory_id = %(id)s",
             status=status,
@@ -223,7 +219,7 @@ async def test_what_others_undo_is_not_restored(
 
 
 async def test_row_67_approving_carries_out_what_was_held_back(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = replies(
         {
@@ -251,13 +247,13 @@ async def test_row_67_approving_carries_out_what_was_held_back(
     # By the time of the event, not of the review.
     assert closed.valid_to.ToDatetime(UTC) == told
     assert [m.content for m in await memories(modelled)] == ["Ana lives in Rome"]
-    assert history(superuser_conninfo, rome.id)[-1][:3] == ("approved", 2, "checked with Ana")
-    assert history(superuser_conninfo, porto.id)[-1][:2] == ("contradicted", 2)
+    assert history(tenant_conninfo, rome.id)[-1][:3] == ("approved", 2, "checked with Ana")
+    assert history(tenant_conninfo, porto.id)[-1][:2] == ("contradicted", 2)
     assert rows(
-        superuser_conninfo,
+        tenant_conninfo,
         "SELECT related_memory_id::text FROM history WHERE action = 'contradicted'",
     ) == [(rome.id,)]
-    assert rows(superuser_conninfo, "SELECT DISTINCT challenges FROM memories") == [([],)]
+    assert rows(tenant_conninfo, "SELECT DISTINCT challenges FROM memories") == [([],)]
 
 
 async def by_city(services: Services) -> dict[str, memory_pb2.Memory]:
@@ -265,12 +261,12 @@ async def by_city(services: Services) -> dict[str, memory_pb2.Memory]:
 
 
 async def test_row_67_a_rejected_one_is_forgotten_and_stays_so(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     saved = (await save(services, ORDER, origin=memory_pb2.ORIGIN_TOOL)).memory
     gone = await review(services, saved.id, REJECT)
     assert (gone.status, gone.version) == (FORGOTTEN, 2)
-    assert history(superuser_conninfo, saved.id)[-1][:2] == ("rejected", 2)
+    assert history(tenant_conninfo, saved.id)[-1][:2] == ("rejected", 2)
     again = await save(services, ORDER, origin=memory_pb2.ORIGIN_TOOL)
     assert (again.deduplicated, again.memory.id, again.memory.status) == (
         True,
@@ -293,7 +289,7 @@ async def test_only_what_waits_is_reviewed(services: Services) -> None:
     assert list((await refused(services, REVIEW, request)).fields) == ["decision"]
 
 
-async def test_row_36_keys_replay_each_of_them(services: Services, superuser_conninfo: str) -> None:
+async def test_row_36_keys_replay_each_of_them(services: Services, tenant_conninfo: str) -> None:
     saved = (await save(services, ORDER, origin=memory_pb2.ORIGIN_TOOL)).memory
     calls: list[tuple[Any, Any]] = [
         (
@@ -317,11 +313,11 @@ async def test_row_36_keys_replay_each_of_them(services: Services, superuser_con
         assert first.memory.version == n + 2
     # An old call sent again is told how things are now, and undoes nothing.
     assert (await services.memory.ForgetMemory(calls[1][1])).memory.status == ACTIVE
-    assert len(history(superuser_conninfo, saved.id)) == 5
+    assert len(history(tenant_conninfo, saved.id)) == 5
 
 
 async def test_row_39_deciding_at_once_decides_once(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     saved = (await save(services, ORDER, origin=memory_pb2.ORIGIN_TOOL)).memory
     decisions = await asyncio.gather(
@@ -329,7 +325,7 @@ async def test_row_39_deciding_at_once_decides_once(
     )
     assert sum(isinstance(outcome, memory_pb2.Memory) for outcome in decisions) == 1
     await asyncio.gather(*(forget(services, saved.id) for _ in range(10)))
-    forgotten = [e for e in history(superuser_conninfo, saved.id) if e[0] == "forgotten"]
+    forgotten = [e for e in history(tenant_conninfo, saved.id) if e[0] == "forgotten"]
     assert len(forgotten) <= 1
 
 

@@ -17,9 +17,7 @@ from tests.e2e.methods import METHODS
 from tests.scripted_model import ScriptedModel, StatusFault
 
 
-async def test_many_statements_are_saved_in_order(
-    services: Services, superuser_conninfo: str
-) -> None:
+async def test_many_statements_are_saved_in_order(services: Services, tenant_conninfo: str) -> None:
     """More than a thousand, of several users; what is to hold later is not checked, so that this
     is about the stream alone."""
     count = 1_200
@@ -42,7 +40,7 @@ async def test_many_statements_are_saved_in_order(
     assert reply.consistency_token
     kept = {
         str(row[0]): int(row[1])
-        for row in rows(superuser_conninfo, "SELECT memory_id, metadata -> 'n' FROM memories")
+        for row in rows(tenant_conninfo, "SELECT memory_id, metadata -> 'n' FROM memories")
     }
     assert [kept[memory_id] for memory_id in reply.memory_ids] == list(range(count))
 
@@ -86,25 +84,25 @@ async def test_only_a_thousand_refusals_are_told(services: Services) -> None:
 
 
 async def test_sending_it_all_again_changes_nothing(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     requests = [statement(f"Fact number {n} of the list") for n in range(20)]
     first = await stream(services, requests)
     await checks(services)
     table = "SELECT memory_id, version, content, updated_at, importance FROM memories ORDER BY 1"
-    before = rows(superuser_conninfo, table)
+    before = rows(tenant_conninfo, table)
     again = await stream(services, requests)
     assert (again.saved_count, again.deduplicated_count) == (20, 20)
     assert list(again.memory_ids) == list(first.memory_ids)
-    assert rows(superuser_conninfo, table) == before
+    assert rows(tenant_conninfo, table) == before
 
 
 async def test_texts_are_embedded_many_at_a_time(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     await stream(modelled, [statement(f"Fact number {n} of the list") for n in range(200)])
     assert model.calls["embeddings"] <= 40
-    states = rows(superuser_conninfo, "SELECT DISTINCT embedding_state FROM memories")
+    states = rows(tenant_conninfo, "SELECT DISTINCT embedding_state FROM memories")
     assert states == [("stored",)]
 
 
@@ -117,7 +115,7 @@ async def test_row_32_without_an_embedder_all_are_saved(
 
 
 async def test_a_stream_that_breaks_off_keeps_what_was_saved(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     going = services.memory.StreamMemories()
     for n in range(4):
@@ -132,7 +130,7 @@ async def test_a_stream_that_breaks_off_keeps_what_was_saved(
     assert [m.content for m in await memories(services)] == [
         f"Fact number {n} of the list" for n in range(4)
     ]
-    assert rows(superuser_conninfo, "SELECT count(*) FROM history") == [(4,)]
+    assert rows(tenant_conninfo, "SELECT count(*) FROM history") == [(4,)]
 
 
 async def test_row_44_an_item_that_is_no_message_ends_the_stream_after_the_others(

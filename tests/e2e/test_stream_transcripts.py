@@ -46,7 +46,7 @@ async def test_b1_every_transcript_of_a_stream_is_learnt(
 
 
 async def test_b1_a_bad_transcript_is_refused_by_itself(
-    modelled: Services, superuser_conninfo: str
+    modelled: Services, tenant_conninfo: str
 ) -> None:
     good = [talk("hello", conversation=f"c{n}") for n in range(3)]
     reused = talk("something else", conversation="c0")
@@ -70,13 +70,13 @@ async def test_b1_a_bad_transcript_is_refused_by_itself(
     }  # fmt: skip
     assert [v.field for v in told[2].field_violations] == ["idempotency_key"]
     assert [v.field for v in told[4].field_violations] == ["transcript"]
-    assert rows(superuser_conninfo, "SELECT conversation_id FROM conversations ORDER BY 1") == [
+    assert rows(tenant_conninfo, "SELECT conversation_id FROM conversations ORDER BY 1") == [
         ("c0",), ("c2",),
     ]  # fmt: skip
 
 
 async def test_b4_a_stream_that_broke_off_is_sent_again_from_the_start(
-    modelled: Services, superuser_conninfo: str
+    modelled: Services, tenant_conninfo: str
 ) -> None:
     requests = [item(talk(f"canary:w{n}", conversation=f"c{n}")) for n in range(20)]
 
@@ -84,7 +84,7 @@ async def test_b4_a_stream_that_broke_off_is_sent_again_from_the_start(
         for request in requests[:8]:
             yield request
         # The state to wait for is in the database.
-        while rows(superuser_conninfo, "SELECT count(*) FROM conversations") != [(8,)]:  # noqa: ASYNC110
+        while rows(tenant_conninfo, "SELECT count(*) FROM conversations") != [(8,)]:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         raise RuntimeError("the network is gone")
 
@@ -96,7 +96,7 @@ async def test_b4_a_stream_that_broke_off_is_sent_again_from_the_start(
     assert (reply.accepted_count, reply.rejected_count) == (20, 0)
     for job_id in reply.job_ids:
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
-    assert rows(superuser_conninfo, "SELECT count(*), count(DISTINCT content) FROM messages") == [
+    assert rows(tenant_conninfo, "SELECT count(*), count(DISTINCT content) FROM messages") == [
         (20, 20)
     ]
     assert len(await memories(modelled)) == 20

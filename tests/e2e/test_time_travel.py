@@ -63,14 +63,14 @@ def moving_house(model: ScriptedModel) -> None:
 
 
 async def test_d9_lisbon_then_berlin(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     moving_house(model)
-    unknown = now_of(superuser_conninfo)
+    unknown = now_of(tenant_conninfo)
     await learn(modelled, talk("I live in Lisbon", at=MARCH))
-    between = now_of(superuser_conninfo)
+    between = now_of(tenant_conninfo)
     await learn(modelled, talk("I moved to Berlin", conversation="c2", at=MAY))
-    after = now_of(superuser_conninfo)
+    after = now_of(tenant_conninfo)
 
     assert await contents_at(modelled, "Where does Ana live?") == [BERLIN]
     # What was true: by event time.
@@ -98,11 +98,11 @@ async def test_d9_lisbon_then_berlin(
 
 
 async def test_d9_an_older_statement_that_is_learnt_later(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     moving_house(model)
     await learn(modelled, talk("I moved to Berlin", conversation="c2", at=MAY))
-    between = now_of(superuser_conninfo)
+    between = now_of(tenant_conninfo)
     await learn(modelled, talk("I live in Lisbon", at=MARCH))
     assert await contents_at(modelled) == [BERLIN]
     assert await contents_at(modelled, as_of=MARCH + DAY) == [LISBON]
@@ -129,14 +129,14 @@ async def test_d9_the_status_of_that_time_can_be_asked_for(
 
 
 async def test_identity_an_earlier_wording_is_shown_and_found_with_its_version(
-    modelled: Services, superuser_conninfo: str
+    modelled: Services, tenant_conninfo: str
 ) -> None:
     saved = (await save(modelled, "Ana works at Acme", importance=0.3)).memory
-    first = now_of(superuser_conninfo)
+    first = now_of(tenant_conninfo)
     await update(
         modelled, saved.id, "content", "tags", content="Ana works at Globex", tags=["work"]
     )
-    second = now_of(superuser_conninfo)
+    second = now_of(tenant_conninfo)
     await update(modelled, saved.id, "importance", importance=0.9)
 
     (then,) = await at(modelled, "Where does Ana work?", known_at=first)
@@ -162,15 +162,15 @@ async def test_identity_an_earlier_wording_is_shown_and_found_with_its_version(
 
 
 async def test_c1_a_merged_group_answers_exactly_once_at_each_moment(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = script(all_into(ONE_STYLE))
     for n, style in enumerate(STYLES):
         await say(modelled, style, conversation=f"c{n}", at=MARCH + n * DAY)
-    apart = now_of(superuser_conninfo)
+    apart = now_of(tenant_conninfo)
     await consolidate(modelled, tag=STYLE)
     merged = await merged_memory(modelled)
-    together = now_of(superuser_conninfo)
+    together = now_of(tenant_conninfo)
     assert await contents_at(modelled) == [ONE_STYLE]
     for n in range(len(STYLES)):
         as_of = MARCH + n * DAY
@@ -195,7 +195,7 @@ async def test_c1_a_merged_group_answers_exactly_once_at_each_moment(
 
 
 async def test_b13_an_achieved_goal_was_open_before(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     goal = "Ana wants to run a marathon"
     model.script = replies(
@@ -207,7 +207,7 @@ async def test_b13_an_achieved_goal_was_open_before(
         }
     )
     await learn(modelled, talk("I want to run a marathon", at=MARCH))
-    between = now_of(superuser_conninfo)
+    between = now_of(tenant_conninfo)
     await learn(modelled, talk("I ran the marathon", conversation="c2", at=MAY))
     for moment, status, importance in [
         ({"as_of": MAY - DAY}, ACTIVE, 0.8),
@@ -223,12 +223,12 @@ async def test_b13_an_achieved_goal_was_open_before(
 
 
 async def test_c5_what_is_forgotten_is_in_no_past_until_it_is_restored(
-    modelled: Services, superuser_conninfo: str
+    modelled: Services, tenant_conninfo: str
 ) -> None:
     saved = (await save(modelled, "Ana likes tea", valid_from=stamp(MARCH))).memory
-    known = now_of(superuser_conninfo)
+    known = now_of(tenant_conninfo)
     await forget(modelled, saved.id)
-    hidden = now_of(superuser_conninfo)
+    hidden = now_of(tenant_conninfo)
     for moment in ({"as_of": MAY}, {"known_at": known}, {"as_of": MAY, "known_at": known}):
         assert await contents_at(modelled, "tea", **moment) == [], moment
     asked = pb.ListMemoriesRequest(
@@ -243,12 +243,12 @@ async def test_c5_what_is_forgotten_is_in_no_past_until_it_is_restored(
 
 
 async def test_c5_forgetting_a_merged_memory_takes_its_parts_back_too(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = script(all_into(ONE_STYLE))
     for n, style in enumerate(STYLES):
         await say(modelled, style, conversation=f"c{n}", at=MARCH + n * DAY)
-    apart = now_of(superuser_conninfo)
+    apart = now_of(tenant_conninfo)
     await consolidate(modelled, tag=STYLE)
     await forget(modelled, (await merged_memory(modelled)).id)
     assert await contents_at(modelled, as_of=MARCH + DAY) == []
@@ -281,7 +281,7 @@ async def test_c3_what_retention_removed_is_in_no_past(
 
 
 async def test_d8_d14_filters_and_pages_of_the_past(
-    modelled: Services, superuser_conninfo: str
+    modelled: Services, tenant_conninfo: str
 ) -> None:
     saved = [
         (
@@ -289,7 +289,7 @@ async def test_d8_d14_filters_and_pages_of_the_past(
         ).memory
         for n in range(1, 6)
     ]
-    known = now_of(superuser_conninfo)
+    known = now_of(tenant_conninfo)
     for each in saved:
         await update(modelled, each.id, "tags", "importance", tags=["taste"], importance=0.5)
     await save(modelled, "Ana likes desserts", tags=["food"])
@@ -334,7 +334,7 @@ async def test_d8_d14_filters_and_pages_of_the_past(
 
 
 async def test_d1_the_block_of_the_past_tells_only_the_past(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     """Profile, summaries, entities and preferences that came later are left out of `known_at`."""
     model.script = replies(
@@ -361,7 +361,7 @@ async def test_d1_the_block_of_the_past_tells_only_the_past(
         }
     )
     await learn(modelled, talk("I live in Lisbon", at=MARCH))
-    between = now_of(superuser_conninfo)
+    between = now_of(tenant_conninfo)
     await learn(modelled, talk("I moved to Berlin", conversation="c2", at=MAY))
 
     async def context(**moment: Timestamp | None) -> pb.GetContextResponse:
@@ -416,12 +416,12 @@ async def test_a_user_nobody_knows_has_no_past(services: Services) -> None:
 
 
 async def test_d9_an_excerpt_of_the_past_ends_there(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     """What was said or accepted later stands beside nothing that was known before."""
     first = "My name is Ana and I live in Hanoi with two cats."
     await learn(services, talk(first, at=MARCH))
-    between = now_of(superuser_conninfo)
+    between = now_of(tenant_conninfo)
     whole = talk(first, "I moved to Oslo with my cats.", at=MARCH)
     whole.messages[1].created_at.FromDatetime(MARCH + DAY)
     await learn(services, whole)
@@ -448,13 +448,13 @@ async def test_d9_an_excerpt_of_the_past_ends_there(
 
 
 async def test_d9_what_came_later_takes_no_place_from_what_was_known(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     """Q2 for documents and summaries: all that was known is found, however much came later."""
     early = [document(f"d{n}", f"budget plan notes for house {n}") for n in range(3)]
     later = [document(f"e{n}", f"budget plan {n}") for n in range(60)]
     await taken_in(services, *early)
-    between = now_of(superuser_conninfo)
+    between = now_of(tenant_conninfo)
     await taken_in(services, *later)
     found = await services.retrieval.SearchMemories(
         pb.SearchMemoriesRequest(

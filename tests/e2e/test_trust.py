@@ -54,7 +54,7 @@ async def by_content(services: Services) -> dict[str, memory_pb2.Memory]:
 
 
 async def test_row_67_a_claim_against_the_users_word_waits_and_closes_nothing(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = replies(
         {
@@ -76,9 +76,9 @@ async def test_row_67_a_claim_against_the_users_word_waits_and_closes_nothing(
     assert rome.status == memory_pb2.MEMORY_STATUS_QUARANTINED
     assert rome.origin == memory_pb2.ORIGIN_TOOL
     assert rows(
-        superuser_conninfo, "SELECT challenges::text[] FROM memories WHERE content LIKE '%Rome%'"
+        tenant_conninfo, "SELECT challenges::text[] FROM memories WHERE content LIKE '%Rome%'"
     ) == [([porto.id],)]
-    assert rows(superuser_conninfo, HISTORY.format(rome.id)) == [
+    assert rows(tenant_conninfo, HISTORY.format(rome.id)) == [
         ("created", 1, "learnt from a conversation", None),
         ("quarantined", 1, "contradicts what somebody more trusted said", porto.id),
     ]
@@ -111,7 +111,7 @@ async def test_row_67_fifty_repeats_of_one_attack_are_one_quarantined_memory(
 
 
 async def test_row_67_what_the_user_then_says_leaves_quarantine_as_the_users(
-    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = replies(
         {
@@ -136,9 +136,9 @@ async def test_row_67_what_the_user_then_says_leaves_quarantine_as_the_users(
     assert (rome.origin, rome.importance) == (memory_pb2.ORIGIN_USER, 0.5)
     assert porto.status == memory_pb2.MEMORY_STATUS_CONTRADICTED
     assert porto.superseded_by == rome.id
-    assert rows(
-        superuser_conninfo, "SELECT challenges FROM memories WHERE content LIKE '%Rome%'"
-    ) == [([],)]
+    assert rows(tenant_conninfo, "SELECT challenges FROM memories WHERE content LIKE '%Rome%'") == [
+        ([],)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def told(response: pb.GetUsageResponse) -> list[tuple[str, ...]]:
 
 
 async def test_b14_what_two_users_cost_is_told_in_every_grouping(
-    modelled: Services, superuser_conninfo: str
+    modelled: Services, tenant_conninfo: str
 ) -> None:
     results = [
         await learn(modelled, talk("remember canary:heron", user=user)) for user in ("ana", "bo")
@@ -57,7 +57,7 @@ async def test_b14_what_two_users_cost_is_told_in_every_grouping(
     ]
     assert [row.usage.llm_calls for row in models.rows] == [2, 0]
     assert [row.usage.embedding_calls for row in models.rows] == [0, 2]
-    ((today,),) = rows(superuser_conninfo, "SELECT (now() AT TIME ZONE 'UTC')::date::text")
+    ((today,),) = rows(tenant_conninfo, "SELECT (now() AT TIME ZONE 'UTC')::date::text")
     assert told(await usage(modelled, MODEL, USER, DAY, KIND))[0] == (
         "ana",
         "memory-extraction",
@@ -66,12 +66,12 @@ async def test_b14_what_two_users_cost_is_told_in_every_grouping(
     )
 
 
-async def test_b14_filters_pages_and_order(services: Services, superuser_conninfo: str) -> None:
+async def test_b14_filters_pages_and_order(services: Services, tenant_conninfo: str) -> None:
     for days_ago in range(5):
         for user in ("ana", "bo"):
-            spend(superuser_conninfo, 0.25, user=user, days_ago=days_ago)
-    spend(superuser_conninfo, 9.0, user="ana", tenant="other")
-    spend(superuser_conninfo, 1.0, user="", kind="reembedding", stage="embedding")
+            spend(tenant_conninfo, 0.25, user=user, days_ago=days_ago)
+    spend(tenant_conninfo, 9.0, user="ana", tenant="other")
+    spend(tenant_conninfo, 1.0, user="", kind="reembedding", stage="embedding")
     whole = await usage(services, DAY, USER, page_size=200)
     days = [row.day for row in whole.rows]
     assert days == sorted(days, reverse=True)
@@ -96,9 +96,9 @@ async def test_b14_filters_pages_and_order(services: Services, superuser_conninf
     assert ana.total.llm_calls == 5
     kind = await usage(services, USER, kinds=["reembedding"])
     assert [row.usage.embedding_tokens for row in kind.rows] == [10]
-    assert await _cost(services, superuser_conninfo, since="2 days") == pytest.approx(2.5)
-    assert await _cost(services, superuser_conninfo, until="2 days") == pytest.approx(1.5)
-    assert await _cost(services, superuser_conninfo, since="3 days", until="3 days") == (
+    assert await _cost(services, tenant_conninfo, since="2 days") == pytest.approx(2.5)
+    assert await _cost(services, tenant_conninfo, until="2 days") == pytest.approx(1.5)
+    assert await _cost(services, tenant_conninfo, since="3 days", until="3 days") == (
         pytest.approx(0.5)
     )
 
@@ -132,10 +132,10 @@ async def test_row_48_bad_filters_are_refused_together(services: Services) -> No
 
 
 async def test_row_48_a_page_token_is_good_for_its_own_question_only(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     for user in ("ana", "bo"):
-        spend(superuser_conninfo, 1.0, user=user)
+        spend(tenant_conninfo, 1.0, user=user)
     token = (await usage(services, USER, page_size=1)).next_page_token
     assert token
     other = pb.GetUsageRequest(group_by=[USER, DAY], page_size=1, page_token=token)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import ipaddress
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -321,16 +321,29 @@ async def test_a_call_without_a_rule_is_denied_to_everybody(
 async def test_a_bound_key_cannot_name_another_user(guarded: Services, conninfo: str) -> None:
     """Row 61, for every call that names a user, offered or not."""
     text = await key(conninfo, user_id="ana")
+    tried = set()
     for method in METHODS.values():
-        if RULES[method.path].user_path != ("user_id",):
+        *within, name = RULES[method.path].user_path or [""]
+        if not name:
             continue
         request = any_request(method)
-        request.user_id = "bo"  # type: ignore[attr-defined]
+        about: Any = request
+        for field in within:
+            about = getattr(about, field)
+            about = about[0] if isinstance(about, Sequence) else about
+        setattr(about, name, "bo")
         refusal = await refused_with(guarded, text, method, request)
         if method.name in PLANNED:
             assert refusal.code is grpc.StatusCode.UNIMPLEMENTED
         else:
             assert refusal.reason == "USER_NOT_ALLOWED", method.name
+        tried.add(method.name)
+    assert tried >= {
+        "ExtractionService/SubmitTranscripts",
+        "ExtractionService/StreamTranscripts",
+        "ExtractionService/PreviewExtraction",
+        "MemoryService/StreamMemories",
+    }
     batch = submit(transcript(), transcript(user="bo"))
     assert (await refused_with(guarded, text, SUBMIT, batch)).reason == "USER_NOT_ALLOWED"
     await called_with(guarded, text, SUBMIT, submit(transcript()))

@@ -264,7 +264,7 @@ async def test_f5_preferences_are_those_of_this_moment(services: Services) -> No
 
 
 async def test_f7_a_deleted_conversation_takes_its_session_along(
-    services: Services, superuser_conninfo: str
+    services: Services, tenant_conninfo: str
 ) -> None:
     """Also a retry of what was added in it finds nothing."""
     await learn(services, talk("I live in Lisbon.", conversation="gone"))
@@ -285,7 +285,7 @@ async def test_f7_a_deleted_conversation_takes_its_session_along(
     other = await read(services, "kept")
     assert plain(other.context) == {"kept": True}
     assert [action.id for action in other.pending_actions] == [kept.id]
-    assert len(rows(superuser_conninfo, "SELECT 1 FROM hitherto.pending_actions")) == 1
+    assert len(rows(tenant_conninfo, "SELECT 1 FROM hitherto.pending_actions")) == 1
     late = await refusal_of(stub(services).AddPendingAction(request))
     assert late.reason == "PENDING_ACTION_NOT_FOUND"
     assert late.metadata == {"pending_action_id": added.pending_action.id}
