@@ -197,14 +197,14 @@ async def test_h6_a_replay_that_tells_of_others_is_a_read_of_them(
 
 
 async def test_h6_what_is_rolled_back_is_not_in_the_log(
-    services: Services, tenant_conninfo: str
+    services: Services, superuser_conninfo: str
 ) -> None:
     """The entry and the change are one transaction: where the log cannot be written, nothing is."""
-    with psycopg.connect(tenant_conninfo, autocommit=True) as admin:
+    with psycopg.connect(superuser_conninfo, autocommit=True) as admin:
         admin.execute("REVOKE INSERT ON audit_events FROM hitherto_write")
     with pytest.raises(grpc.aio.AioRpcError):
         await save(services, "tea")
-    assert rows(tenant_conninfo, "SELECT count(*) FROM memories") == [(0,)]
+    assert rows(superuser_conninfo, "SELECT count(*) FROM memories") == [(0,)]
 
 
 async def test_h6_a_batch_is_an_entry_for_each_user_with_that_users_jobs(

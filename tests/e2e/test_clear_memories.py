@@ -432,11 +432,11 @@ class TestWhatElseIsCleared:
 
 
 async def test_row_55_another_tenants_user_of_the_same_id_keeps_all(
-    services: Services, tenant_conninfo: str
+    services: Services, superuser_conninfo: str
 ) -> None:
     """The statements name the tenant."""
     await save(services, "The user likes tea.")
-    with psycopg.connect(tenant_conninfo, autocommit=True) as connection:
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
         connection.execute("INSERT INTO users (tenant_id, user_id) VALUES ('other', 'ana')")
         connection.execute(
             "INSERT INTO memories (tenant_id, user_id, memory_id, type, content, confidence,"
@@ -445,7 +445,7 @@ async def test_row_55_another_tenants_user_of_the_same_id_keeps_all(
             " 'explicit', 'user', now(), now(), 1, 1)"
         )
     assert (await clear(services))["memories"] == 1
-    assert dict(rows(tenant_conninfo, "SELECT content, status FROM hitherto.memories")) == {
+    assert dict(rows(superuser_conninfo, "SELECT content, status FROM hitherto.memories")) == {
         "The user likes tea.": "forgotten",
         "Theirs.": "active",
     }

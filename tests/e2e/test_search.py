@@ -203,7 +203,8 @@ async def test_an_empty_query_lists_by_importance_then_recency_of_use(
     )
     async with await psycopg.AsyncConnection.connect(tenant_conninfo) as connection:
         await connection.execute(
-            "INSERT INTO memory_access VALUES (current_setting('hitherto.tenant_id'), 'ana', %s, 1, now())",
+            "INSERT INTO memory_access"
+            " VALUES (current_setting('hitherto.tenant_id'), 'ana', %s, 1, now())",
             (ids[1],),
         )
     found = await search(services, explain=True)

@@ -66,12 +66,12 @@ async def test_b14_what_two_users_cost_is_told_in_every_grouping(
     )
 
 
-async def test_b14_filters_pages_and_order(services: Services, tenant_conninfo: str) -> None:
+async def test_b14_filters_pages_and_order(services: Services, superuser_conninfo: str) -> None:
     for days_ago in range(5):
         for user in ("ana", "bo"):
-            spend(tenant_conninfo, 0.25, user=user, days_ago=days_ago)
-    spend(tenant_conninfo, 9.0, user="ana", tenant="other")
-    spend(tenant_conninfo, 1.0, user="", kind="reembedding", stage="embedding")
+            spend(superuser_conninfo, 0.25, user=user, days_ago=days_ago)
+    spend(superuser_conninfo, 9.0, user="ana", tenant="other")
+    spend(superuser_conninfo, 1.0, user="", kind="reembedding", stage="embedding")
     whole = await usage(services, DAY, USER, page_size=200)
     days = [row.day for row in whole.rows]
     assert days == sorted(days, reverse=True)
@@ -96,9 +96,9 @@ async def test_b14_filters_pages_and_order(services: Services, tenant_conninfo: 
     assert ana.total.llm_calls == 5
     kind = await usage(services, USER, kinds=["reembedding"])
     assert [row.usage.embedding_tokens for row in kind.rows] == [10]
-    assert await _cost(services, tenant_conninfo, since="2 days") == pytest.approx(2.5)
-    assert await _cost(services, tenant_conninfo, until="2 days") == pytest.approx(1.5)
-    assert await _cost(services, tenant_conninfo, since="3 days", until="3 days") == (
+    assert await _cost(services, superuser_conninfo, since="2 days") == pytest.approx(2.5)
+    assert await _cost(services, superuser_conninfo, until="2 days") == pytest.approx(1.5)
+    assert await _cost(services, superuser_conninfo, since="3 days", until="3 days") == (
         pytest.approx(0.5)
     )
 

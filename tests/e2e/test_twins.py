@@ -1,0 +1,402 @@
+"""People of one tenant, and of two, who have the same ids everywhere: nobody reads or changes what
+another has.
+
+One person lives through everything; three more get a copy of every row, with the same ids and with
+another word in place of theirs. Each then reads what the first read when alone in the database, and
+what one changes leaves the rows of the others as they were. All of it holds a second time with
+row-level security switched off, so that it is the statements that keep people apart.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import pprint
+import re
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from google.protobuf import json_format
+from google.protobuf.message import Message
+from psycopg import sql
+
+from hitherto.v1 import (
+    conversation_pb2,
+    memory_pb2,
+    privacy_pb2,
+    profile_pb2,
+    search_pb2,
+    session_pb2,
+)
+from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import maintenance_service_pb2 as maintenance
+from hitherto.v1 import memory_service_pb2 as memory
+from hitherto.v1 import privacy_service_pb2 as privacy
+from hitherto.v1 import retrieval_service_pb2 as retrieval
+from hitherto.v1 import session_service_pb2 as session
+from tests.e2e.conftest import Services, StartServices
+from tests.e2e.curating import save
+from tests.e2e.handing_over import document, taken_in
+from tests.e2e.learning import ended, learn, rows, talk
+from tests.e2e.methods import METHODS, call
+from tests.e2e.sessions import add, items
+from tests.e2e.sessions import update as update_session
+from tests.tenants import Tenant, token_settings
+
+WORD = "kestrel"
+"""What only the first of the four has in her texts."""
+
+_TABLES = """
+SELECT c.relname::text
+FROM pg_class AS c
+WHERE c.relnamespace = 'hitherto'::regnamespace AND c.relkind = 'r'
+  AND c.relname NOT IN ('api_keys', 'idempotency_keys')
+  AND EXISTS (SELECT FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id')
+  AND EXISTS (SELECT FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attname = 'user_id')
+ORDER BY c.relname
+"""
+_COLUMNS = """
+SELECT column_name::text FROM information_schema.columns
+WHERE table_schema = 'hitherto' AND table_name = %s
+  AND is_generated = 'NEVER' AND is_identity = 'NO'
+"""
+_COPY = """
+INSERT INTO hitherto.{table} ({columns})
+SELECT {copied}
+FROM hitherto.{table} AS t,
+     LATERAL jsonb_populate_record(NULL::hitherto.{table},
+         replace(to_jsonb(t)::text, %(word)s, %(other)s)::jsonb || %(whose)s || {own}) AS copied
+WHERE t.tenant_id = %(tenant)s AND t.user_id = 'ana'
+"""
+_THEIRS = """
+SELECT to_jsonb(t)::text FROM hitherto.{table} AS t
+WHERE t.tenant_id = 'other-house' OR t.user_id = 'bo' ORDER BY 1
+"""
+_FENCE = re.compile(r"\b[0-9a-f]{16}\b")
+"""What closes a block of the prompt, drawn anew for each."""
+VOLATILE = {
+    "access_count",
+    "breakdown",
+    "consistency_token",
+    "job_id",
+    "last_accessed_at",
+    "legs",
+    "score",
+    "tenant_id",
+    "user_id",
+}
+"""What may differ between two people, or two moments, of whom the same is known."""
+
+
+@dataclass(frozen=True)
+class Person:
+    """One of the four."""
+
+    tenant: Tenant
+    user: str
+    word: str
+
+
+HOUSE, OTHER_HOUSE = Tenant("house"), Tenant("other-house")
+ANA = Person(HOUSE, "ana", WORD)
+NAMING = (
+    "RetrievalService/GetContext",
+    "RetrievalService/SearchMemories",
+    "RetrievalService/GetMemory",
+    "RetrievalService/ListMemories",
+    "RetrievalService/GetConversation",
+    "RetrievalService/GetDocument",
+    "RetrievalService/GetProfile",
+    "RetrievalService/GetRecentConversations",
+    "RetrievalService/GetSession",
+)
+"""Calls that must find the word, or the comparison compares nothing."""
+TWINS = [
+    Person(HOUSE, "bo", "zamboru"),
+    Person(OTHER_HOUSE, "ana", "kolvaro"),
+    Person(OTHER_HOUSE, "bo", "tindomu"),
+]
+
+
+@dataclass(frozen=True)
+class Lives:
+    """The services, and where the rows are."""
+
+    services: Services
+    conninfo: str
+    ids: Mapping[str, str]
+    alone: Mapping[str, Any]
+    """What the first read of each request before there was anybody else."""
+
+
+def tables(conninfo: str) -> list[str]:
+    return [name for (name,) in rows(conninfo, _TABLES)]
+
+
+async def live(services: Services) -> dict[str, str]:
+    """Use everything there is, as the first of the four; the ids that came of it."""
+    await learn(
+        services,
+        talk(f"I live in {WORD}ville.", "I work with Marco at Acme.", ("assistant", f"A {WORD}!")),
+        talk(f"My goal is to see a {WORD}.", conversation="c2"),
+    )
+    saved = await save(
+        services,
+        f"Ana keeps a {WORD}",
+        tags=["birds"],
+        keywords=["bird"],
+        conversation_id="c1",
+        metadata={"kind": "bird"},
+    )
+    await save(services, f"Ana sold a {WORD}", tags=["birds"], metadata={"kind": "bird"})
+    (document_id,), _ = await taken_in(
+        services,
+        document(
+            "d1", f"All about a {WORD}, by Marco", title=f"The {WORD}", metadata={"kind": "bird"}
+        ),
+    )
+    await update_session(services, context={"last_message": WORD}, session="c1", recent=items("m1"))
+    action = await add(services, type=f"buy_{WORD}", session="c1")
+    await services.memory.UpdateProfile(
+        memory.UpdateProfileRequest(
+            user_id="ana",
+            profile=profile_pb2.Profile(summary=f"Has a {WORD}.", department="birds"),
+        )
+    )
+    # A job may go on with vectors and contradictions after its end.
+    await learn(services, talk("Good night.", conversation="c3"))
+    return {
+        "memory_id": saved.memory.id,
+        "document_id": document_id,
+        "pending_action_id": action.id,
+    }
+
+
+def multiply(conninfo: str) -> None:
+    """Give each twin a copy of every row, under the same ids; only a job's id is its own."""
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        connection.execute("SET session_replication_role = replica")
+        for table in tables(conninfo):
+            columns = [name for (name,) in connection.execute(_COLUMNS, [table])]
+            statement = sql.SQL(_COPY).format(
+                table=sql.Identifier(table),
+                columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
+                copied=sql.SQL(", ").join(sql.Identifier("copied", name) for name in columns),
+                own=sql.SQL(
+                    "jsonb_build_object('job_id', gen_random_uuid())" if table == "jobs" else "'{}'"
+                ),
+            )
+            for twin in TWINS:
+                whose = {"tenant_id": twin.tenant.tenant_id, "user_id": twin.user}
+                given = {"word": WORD, "other": twin.word, "tenant": HOUSE.tenant_id}
+                connection.execute(statement, {**given, "whose": json.dumps(whose)})
+
+
+def requests(user: str, ids: Mapping[str, str]) -> dict[str, list[Message]]:
+    """Every way to read, as one of the four asks; each name of a call once or more."""
+    every_scope = [number for number in search_pb2.SearchScope.values() if number]
+    every_status = [number for number in memory_pb2.MemoryStatus.values() if number]
+    birds: dict[str, Any] = {"user_id": user, "metadata_filter": {"kind": "bird"}}
+    of_c1 = {"user_id": user, "conversation_id": "c1"}
+    return {
+        "RetrievalService/GetContext": [
+            retrieval.GetContextRequest(
+                user_id=user, query="What does Ana keep?", scopes=every_scope
+            ),
+            retrieval.GetContextRequest(**of_c1),
+        ],
+        "RetrievalService/SearchMemories": [
+            retrieval.SearchMemoriesRequest(
+                user_id=user, query="What does Ana keep?", scopes=every_scope
+            ),
+            retrieval.SearchMemoriesRequest(user_id=user, query="Who is Marco?", entity="Marco"),
+            retrieval.SearchMemoriesRequest(**of_c1, query="What does Ana keep?"),
+            retrieval.SearchMemoriesRequest(
+                **birds, query="What does Ana keep?", scopes=every_scope
+            ),
+            retrieval.SearchMemoriesRequest(user_id=user, tags=["birds"], statuses=every_status),
+        ],
+        "RetrievalService/GetMemory": [
+            retrieval.GetMemoryRequest(user_id=user, memory_id=ids["memory_id"])
+        ],
+        "RetrievalService/ListMemories": [
+            retrieval.ListMemoriesRequest(user_id=user, statuses=every_status),
+            retrieval.ListMemoriesRequest(user_id=user, entity="Marco"),
+            retrieval.ListMemoriesRequest(user_id=user, tags=["birds"], order_by="importance"),
+            retrieval.ListMemoriesRequest(**birds),
+            retrieval.ListMemoriesRequest(**of_c1),
+        ],
+        "RetrievalService/GetMemoryHistory": [
+            retrieval.GetMemoryHistoryRequest(user_id=user, memory_id=ids["memory_id"])
+        ],
+        "RetrievalService/GetProfile": [retrieval.GetProfileRequest(user_id=user)],
+        "RetrievalService/GetProfileHistory": [retrieval.GetProfileHistoryRequest(user_id=user)],
+        "RetrievalService/GetConversation": [
+            retrieval.GetConversationRequest(**of_c1, message_limit=100)
+        ],
+        "RetrievalService/ListDocuments": [
+            retrieval.ListDocumentsRequest(user_id=user),
+            retrieval.ListDocumentsRequest(**birds, entity="Marco"),
+        ],
+        "RetrievalService/GetDocument": [
+            retrieval.GetDocumentRequest(user_id=user, document_id=ids["document_id"])
+        ],
+        "RetrievalService/ListConversations": [retrieval.ListConversationsRequest(user_id=user)],
+        "RetrievalService/GetRecentConversations": [
+            retrieval.GetRecentConversationsRequest(
+                user_id=user, include_messages=True, message_limit=100
+            )
+        ],
+        "RetrievalService/FindEntities": [
+            retrieval.FindEntitiesRequest(user_id=user),
+            retrieval.FindEntitiesRequest(user_id=user, name="Marco"),
+        ],
+        "RetrievalService/GetSuggestions": [retrieval.GetSuggestionsRequest(user_id=user)],
+        "RetrievalService/GetSession": [retrieval.GetSessionRequest(user_id=user, session_id="c1")],
+        "ExtractionService/ListJobs": [extraction.ListJobsRequest(user_id=user)],
+        "MaintenanceService/GetUsage": [
+            maintenance.GetUsageRequest(user_id=user, group_by=[maintenance.USAGE_DIMENSION_USER])
+        ],
+        "PrivacyService/GetUserSettings": [privacy.GetUserSettingsRequest(user_id=user)],
+    }
+
+
+def changes(ids: Mapping[str, str]) -> list[tuple[str, Message]]:
+    """Calls by which the first of the four changes what is hers, at last everything."""
+    birds = memory_pb2.Memory(content="Ana keeps two birds")
+    of_c2: dict[str, str] = {"user_id": "ana", "conversation_id": "c2"}
+    its: dict[str, str] = {"user_id": "ana", "memory_id": ids["memory_id"]}
+    later = extraction.AppendMessagesRequest(user_id="ana", conversation_id="c1")
+    later.messages.add(role=conversation_pb2.ROLE_USER, content="I like tea.", id="late")
+    settings = privacy_pb2.UserSettings(learning_enabled=False)
+    summary = profile_pb2.Profile(summary="Somebody else.")
+    confirmed = session_pb2.PENDING_ACTION_STATE_CONFIRMED
+    return [
+        ("MemoryService/UpdateMemory", memory.UpdateMemoryRequest(**its, memory=birds)),
+        ("MemoryService/ForgetMemory", memory.ForgetMemoryRequest(**its)),
+        ("MemoryService/RestoreMemory", memory.RestoreMemoryRequest(**its)),
+        (
+            "MemoryService/UpdateProfile",
+            memory.UpdateProfileRequest(user_id="ana", profile=summary),
+        ),
+        (
+            "SessionService/ResolvePendingAction",
+            session.ResolvePendingActionRequest(
+                user_id="ana", pending_action_id=ids["pending_action_id"], status=confirmed
+            ),
+        ),
+        (
+            "SessionService/UpdateSession",
+            session.UpdateSessionRequest(user_id="ana", session_id="c1"),
+        ),
+        ("ExtractionService/AppendMessages", later),
+        (
+            "ExtractionService/EndConversation",
+            extraction.EndConversationRequest(user_id="ana", conversation_id="c1"),
+        ),
+        ("MaintenanceService/Consolidate", maintenance.ConsolidateRequest(user_id="ana")),
+        ("MaintenanceService/RunDecay", maintenance.RunDecayRequest(user_id="ana")),
+        ("MaintenanceService/RunRetention", maintenance.RunRetentionRequest(user_id="ana")),
+        ("MaintenanceService/RollbackSource", maintenance.RollbackSourceRequest(**of_c2)),
+        (
+            "ExtractionService/DeleteDocument",
+            extraction.DeleteDocumentRequest(user_id="ana", document_id=ids["document_id"]),
+        ),
+        ("PrivacyService/DeleteConversation", privacy.DeleteConversationRequest(**of_c2)),
+        (
+            "PrivacyService/UpdateUserSettings",
+            privacy.UpdateUserSettingsRequest(user_id="ana", user_settings=settings),
+        ),
+        (
+            "PrivacyService/ClearMemories",
+            privacy.ClearMemoriesRequest(
+                user_id="ana", include_profile=True, include_conversations=True
+            ),
+        ),
+        ("PrivacyService/EraseUser", privacy.EraseUserRequest(user_id="ana")),
+    ]
+
+
+def told(given: Any, word: str) -> Any:
+    """A reply of which only what must be equal is left, with the first one's word."""
+    if isinstance(given, Message):
+        return told(json_format.MessageToDict(given, preserving_proto_field_name=True), word)
+    if isinstance(given, dict):
+        # A job's id is its own; everything else has the same id with all four.
+        apart = VOLATILE | {"id"} if "max_attempts" in given else VOLATILE
+        return {name: told(value, word) for name, value in given.items() if name not in apart}
+    if isinstance(given, list):
+        return sorted((told(value, word) for value in given), key=repr)
+    if isinstance(given, str):
+        return "\n".join(sorted(_FENCE.sub("", given.replace(word, WORD)).splitlines()))
+    return given
+
+
+def difference(one: Any, other: Any) -> list[str]:
+    """The lines in which two replies differ."""
+    texts = [pprint.pformat(given, width=200).splitlines() for given in (one, other)]
+    return [line for line in difflib.ndiff(*texts) if not line.startswith(" ")]
+
+
+async def read(services: Services, person: Person, ids: Mapping[str, str]) -> dict[str, Any]:
+    """What one of the four reads, by call and number of the request."""
+    theirs = services.as_tenant(person.tenant)
+    found = {}
+    for name, asked in requests(person.user, ids).items():
+        for number, request in enumerate(asked):
+            replies = await call(theirs, METHODS[name], request)
+            found[f"{name} {number}"] = told(replies, person.word)
+    return found
+
+
+def theirs(conninfo: str) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row of the twins, but for how often a memory was read."""
+    return {
+        table: rows(conninfo, _THEIRS.format(table=table))
+        for table in tables(conninfo)
+        if table != "memory_access"
+    }
+
+
+@pytest.fixture(params=["policies", "no policies"])
+async def lives(
+    request: pytest.FixtureRequest,
+    start_services: StartServices,
+    superuser_conninfo: str,
+    tmp_path: Path,
+) -> AsyncIterator[Lives]:
+    """Four people with the same ids, with and without row-level security."""
+    if request.param == "no policies":
+        with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+            for table in tables(superuser_conninfo):
+                connection.execute(
+                    sql.SQL("ALTER TABLE hitherto.{} DISABLE ROW LEVEL SECURITY").format(
+                        sql.Identifier(table)
+                    )
+                )
+    async with start_services(**token_settings(tmp_path)) as running:
+        ids = await live(running.as_tenant(HOUSE))
+        alone = await read(running, ANA, ids)
+        multiply(superuser_conninfo)
+        yield Lives(running, superuser_conninfo, ids, alone)
+
+
+async def test_row_60_equal_ids_are_nobody_elses(lives: Lives) -> None:
+    assert all(WORD in repr(lives.alone[f"{name} 0"]) for name in NAMING), lives.alone
+    for person in (ANA, *TWINS):
+        found = await read(lives.services, person, lives.ids)
+        for name, reply in found.items():
+            assert reply == lives.alone[name], (person, name, difference(reply, lives.alone[name]))
+    before = theirs(lives.conninfo)
+    assert all(len(before[table]) >= 3 for table in ("memories", "messages", "documents", "jobs"))
+    for name, change in changes(lives.ids):
+        for reply in await call(lives.services.as_tenant(HOUSE), METHODS[name], change):
+            if reply.DESCRIPTOR.fields_by_name.get("job") and reply.job.id:
+                await ended(lives.services.as_tenant(HOUSE), reply.job.id)
+        after = theirs(lives.conninfo)
+        changed = [table for table, found in before.items() if after[table] != found]
+        assert not changed, (name, changed)
