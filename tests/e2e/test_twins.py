@@ -201,7 +201,7 @@ def requests(user: str, ids: Mapping[str, str]) -> dict[str, list[Message]]:
     every_scope = [number for number in search_pb2.SearchScope.values() if number]
     every_status = [number for number in memory_pb2.MemoryStatus.values() if number]
     birds: dict[str, Any] = {"user_id": user, "metadata_filter": {"kind": "bird"}}
-    of_c1 = {"user_id": user, "conversation_id": "c1"}
+    of_c1: dict[str, Any] = {"user_id": user, "conversation_id": "c1"}
     return {
         "RetrievalService/GetContext": [
             retrieval.GetContextRequest(
@@ -268,8 +268,8 @@ def requests(user: str, ids: Mapping[str, str]) -> dict[str, list[Message]]:
 def changes(ids: Mapping[str, str]) -> list[tuple[str, Message]]:
     """Calls by which the first of the four changes what is hers, at last everything."""
     birds = memory_pb2.Memory(content="Ana keeps two birds")
-    of_c2: dict[str, str] = {"user_id": "ana", "conversation_id": "c2"}
-    its: dict[str, str] = {"user_id": "ana", "memory_id": ids["memory_id"]}
+    of_c2: dict[str, Any] = {"user_id": "ana", "conversation_id": "c2"}
+    its: dict[str, Any] = {"user_id": "ana", "memory_id": ids["memory_id"]}
     later = extraction.AppendMessagesRequest(user_id="ana", conversation_id="c1")
     later.messages.add(role=conversation_pb2.ROLE_USER, content="I like tea.", id="late")
     settings = privacy_pb2.UserSettings(learning_enabled=False)
@@ -338,8 +338,8 @@ def told(given: Any, word: str) -> Any:
 
 def difference(one: Any, other: Any) -> list[str]:
     """The lines in which two replies differ."""
-    texts = [pprint.pformat(given, width=200).splitlines() for given in (one, other)]
-    return [line for line in difflib.ndiff(*texts) if not line.startswith(" ")]
+    ours, others = (pprint.pformat(given, width=200).splitlines() for given in (one, other))
+    return [line for line in difflib.ndiff(ours, others) if not line.startswith(" ")]
 
 
 async def read(services: Services, person: Person, ids: Mapping[str, str]) -> dict[str, Any]:

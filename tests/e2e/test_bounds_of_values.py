@@ -1,0 +1,86 @@
+"""Bounds that hold: the end of a statement, the least score, what may be merged."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from hitherto.v1 import memory_pb2
+from hitherto.v1 import memory_service_pb2 as pb
+from hitherto.v1 import retrieval_service_pb2 as retrieval
+from tests.e2e.conftest import Services
+from tests.e2e.curating import save, statement
+from tests.e2e.learning import memories
+from tests.e2e.merging import (
+    ONE_STYLE,
+    STYLE,
+    STYLES,
+    all_into,
+    consolidate,
+    contents,
+    say,
+    script,
+)
+from tests.e2e.methods import METHODS, refused
+from tests.scripted_model import ScriptedModel
+
+UPDATE = METHODS["MemoryService/UpdateMemory"]
+
+
+def stamp(when: datetime) -> Timestamp:
+    found = Timestamp()
+    found.FromDatetime(when)
+    return found
+
+
+async def test_e3_a_statement_does_not_end_before_it_began(services: Services) -> None:
+    began = datetime(2024, 3, 1, tzinfo=UTC)
+    request = statement("Ana works at Acme")
+    request.valid_from.FromDatetime(began)
+    saved = (await services.memory.SaveMemory(request)).memory
+    early = pb.UpdateMemoryRequest(
+        user_id="ana",
+        memory_id=saved.id,
+        memory=memory_pb2.Memory(valid_to=stamp(began - timedelta(microseconds=1))),
+    )
+    early.update_mask.paths.append("valid_to")
+    assert set((await refused(services, UPDATE, early)).fields) == {"memory.valid_to"}
+    assert [found.version for found in await memories(services)] == [1]
+    early.memory.valid_to.FromDatetime(began + timedelta(days=1))
+    ended = (await services.memory.UpdateMemory(early)).memory
+    assert ended.valid_to.ToDatetime(UTC) == began + timedelta(days=1)
+
+
+async def test_d1_without_a_query_nothing_reaches_a_least_score(services: Services) -> None:
+    """Nothing has a score then: a bound above 0 leaves all out, 0 and none leave all in."""
+    await save(services, "Ana likes tea")
+    for bound, expected in ((None, 1), (0.0, 1), (-1.0, 1), (0.001, 0), (1.0, 0)):
+        asked = retrieval.SearchMemoriesRequest(user_id="ana", min_score=bound)
+        found = await services.retrieval.SearchMemories(asked)
+        assert len(found.results) == expected, bound
+
+
+@pytest.mark.parametrize("kept", ["expiring", "sensitive"])
+async def test_c4_what_expires_or_is_sensitive_is_not_merged(
+    modelled: Services, model: ScriptedModel, kept: str
+) -> None:
+    """A merge would outlive what was to end, and show what was to be sealed."""
+    model.script = script(all_into(ONE_STYLE))
+    await say(modelled, *STYLES)
+    request = statement(
+        "The user writes casual texts at the moment",
+        type=memory_pb2.MEMORY_TYPE_PREFERENCE,
+        tags=[STYLE],
+        sensitive=kept == "sensitive",
+    )
+    if kept == "expiring":
+        request.expires_at.FromDatetime(datetime.now(UTC) + timedelta(days=3))
+    apart = (await modelled.memory.SaveMemory(request)).memory
+    await consolidate(modelled, tag=STYLE)
+    assert ONE_STYLE in await contents(modelled)
+    assert apart.content in await contents(modelled)
+    for asked in model.chat_requests:
+        if asked.consolidation:
+            assert apart.content not in [shown.content for shown in asked.memories]
