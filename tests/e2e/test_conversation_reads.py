@@ -63,7 +63,7 @@ async def test_a_conversation_that_nobody_summed_up_yet(services: Services) -> N
         pb.GetConversationRequest(user_id="ana", conversation_id="chat")
     )
     assert [message.content for message in found.messages] == ["Xin chào!"]
-    assert found.summary.title == ""
+    assert found.summary.title == "Xin chào!"
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await services.retrieval.GetConversation(
             pb.GetConversationRequest(user_id="bea", conversation_id="chat")

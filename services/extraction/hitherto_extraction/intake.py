@@ -15,7 +15,13 @@ from hitherto_extraction.queue import enqueueing, jobs
 from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_extraction.storage import conversations, users
 from hitherto_extraction.storage.conversations import Counters, IncomingMessage
-from hitherto_extraction.transcripts import IncomingTranscript, latest_time, store_messages
+from hitherto_extraction.transcripts import (
+    IncomingTranscript,
+    Stored,
+    index_messages,
+    latest_time,
+    store_messages,
+)
 from hitherto_extraction.user_key import sealing_key, with_keys
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Connection, Database
@@ -26,7 +32,7 @@ from hitherto_shared.models import Job, Scope
 
 WHY_NOT = {
     "MEMORY_DISABLED": "memory is switched off for this user: nothing was stored",
-    "LEARNING_DISABLED": "learning is switched off for this user: nothing will be learnt",
+    "LEARNING_DISABLED": "learning is switched off for this user: it is stored, not learnt",
 }
 
 
@@ -38,6 +44,7 @@ class IntakeRules:
     extract_every: int
     debounce_seconds: float
     max_attempts: int
+    message_vectors: bool = True
 
 
 class Intake(JobCalls):
@@ -114,8 +121,11 @@ class Intake(JobCalls):
         async def work(connection: Connection, keys: Mapping[Scope, UserKey]) -> list[Job]:
             nonlocal pending
             state = await users.enter_user(connection, scope)
-            if why := state.why_not_learning(self._rules.memory_enabled):
+            why = state.why_not_learning(self._rules.memory_enabled)
+            if why == "MEMORY_DISABLED":
                 return [await self._refuse(connection, scope, conversation_id, why)]
+            # Whoever indexes holds the user's row, and takes it before that of a conversation.
+            await users.lock_user(connection, scope)
             counters = await conversations.open_conversation(
                 connection, scope, conversation_id, time_zone=None
             )
@@ -135,10 +145,13 @@ class Intake(JobCalls):
                 scope,
                 conversation_id,
                 last_message_no=stored.last_message_no,
-                watermark=None,
+                watermark=stored.last_message_no if why else None,
                 last_said_at=latest_time(messages),
                 ended=False,
             )
+            await self._index(connection, scope, stored)
+            if why:
+                return [await self._refuse(connection, scope, conversation_id, why)]
             pending = await count(connection)
             if pending < self._rules.extract_every:
                 return []
@@ -212,8 +225,11 @@ class Intake(JobCalls):
         scope = Scope(tenant_id, transcript.user_id)
         conversation_id = transcript.conversation_id
         state = await users.enter_user(connection, scope)
-        if why := state.why_not_learning(self._rules.memory_enabled):
+        why = state.why_not_learning(self._rules.memory_enabled)
+        if why == "MEMORY_DISABLED":
             return await self._refuse(connection, scope, conversation_id, why)
+        if why:
+            await users.lock_user(connection, scope)
         key = keys.get(scope)
         sealing = sealing_key(state, key)
         before = await conversations.open_conversation(
@@ -231,7 +247,12 @@ class Intake(JobCalls):
         )
         job = None
         watermark = before.watermark
-        if transcript.ended or stored.highest > watermark:
+        if why:
+            # No job reads them, now or later.
+            await self._index(connection, scope, stored)
+            job = await self._refuse(connection, scope, conversation_id, why)
+            watermark = stored.last_message_no
+        elif transcript.ended or stored.highest > watermark:
             after = Counters(stored.last_message_no, watermark)
             job = await self._hand_out(connection, scope, conversation_id, after)
             watermark = stored.last_message_no
@@ -257,6 +278,10 @@ class Intake(JobCalls):
             ended=transcript.ended,
         )
         return job
+
+    async def _index(self, connection: Connection, scope: Scope, stored: Stored) -> None:
+        """Make new messages findable by their words before any job has read them."""
+        await index_messages(connection, scope, stored.new, vectors=self._rules.message_vectors)
 
     async def _hand_out(
         self, connection: Connection, scope: Scope, conversation_id: str, counters: Counters

@@ -1,17 +1,21 @@
-"""The messages of a transcript: what came, and how it is numbered and stored."""
+"""The messages of a transcript: what came, and how it is numbered, stored and indexed by words."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from hitherto_extraction.storage import conversations
+from hitherto_extraction.storage import conversations, message_passages, passages
 from hitherto_extraction.storage.conversations import Counters, IncomingMessage
+from hitherto_extraction.storage.message_passages import MessageWords, Numbered
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.errors import WrongState
 from hitherto_shared.models import Scope
+from hitherto_shared.text.passages import SHORTEST_EMBEDDED, message_text
+from hitherto_shared.text.terms import count_terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +31,15 @@ class IncomingTranscript:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Where messages ended up: the conversation's last number, and their lowest and highest."""
+    """Where messages ended up: the conversation's last number, and their lowest and highest.
+
+    `new` are those that were not there before, as the keyword index takes them.
+    """
 
     last_message_no: int
     lowest: int
     highest: int
+    new: Sequence[MessageWords]
 
 
 async def store_messages(
@@ -95,10 +103,48 @@ async def store_messages(
             first_no=counters.last_message_no + 1,
             key=sealing,
         )
-    return Stored(counters.last_message_no + len(new), min(numbers), max(numbers))
+    words = [
+        MessageWords(
+            scope.tenant_id, scope.user_id, conversation_id, number, message.name, message.content
+        )
+        for number, message in enumerate(new, counters.last_message_no + 1)
+    ]
+    return Stored(counters.last_message_no + len(new), min(numbers), max(numbers), words)
 
 
 def latest_time(messages: Sequence[IncomingMessage]) -> datetime | None:
     """The newest event time among the messages; None, which is now, if one of them has none."""
     times = [message.said_at for message in messages]
     return None if None in times else max(time for time in times if time is not None)
+
+
+def has_vector(content: str) -> bool:
+    """Whether a message says enough to have a vector."""
+    return len(content) >= SHORTEST_EMBEDDED
+
+
+async def index_messages(
+    connection: Connection, scope: Scope, messages: Sequence[MessageWords], *, vectors: bool
+) -> int:
+    """Index messages of a user that are not indexed yet, without a job; how many there were.
+
+    With `vectors` they wait for theirs. The caller holds the user's row.
+    """
+    there = await message_passages.unindexed(connection, scope, [each.key for each in messages])
+    fresh = [message for message in messages if message.key in there]
+    counted = await asyncio.to_thread(
+        lambda: [count_terms(message_text(each.name, each.content)) for each in fresh]
+    )
+    numbers = await passages.add(connection, scope, passages.MESSAGES, counted)
+    numbered = [
+        Numbered(
+            message.key,
+            number,
+            terms.total(),
+            "pending" if vectors and has_vector(message.content) else "none",
+        )
+        for message, number, terms in zip(fresh, numbers, counted, strict=True)
+    ]
+    if numbered:
+        await message_passages.number(connection, scope, numbered, model="")
+    return len(numbered)

@@ -257,7 +257,9 @@ class ConversationSummary(_message.Message):
     user_id: _builtins.str
     """user_id, whose conversation it is."""
     title: _builtins.str
-    """title, never empty, at most 255 characters. Without a better one, the user's first words."""
+    """title, at most 255 characters. Without a better one, and until a job has read the conversation, the user's
+    first words; empty only where these are stored encrypted.
+    """
     summary: _builtins.str
     """summary, a few sentences in the language of the conversation."""
     outcome: Global___Outcome.ValueType

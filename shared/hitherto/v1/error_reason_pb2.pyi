@@ -144,8 +144,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
         {"reason": "MEMORY_DISABLED", "domain": "hitherto", "metadata": {"user_id": "sarah"}}
     """
     ERROR_REASON_LEARNING_DISABLED: _ErrorReason.ValueType  # 22
-    """The `error` of a job that was cancelled because learning is switched off for the user. No call fails
-    with it.
+    """The `error` of a job that was cancelled because learning is switched off for the user: the messages are
+    stored and can be searched, nothing is learnt from them. No call fails with it.
 
         {"reason": "LEARNING_DISABLED", "domain": "hitherto", "metadata": {"user_id": "sarah"}}
     """
@@ -450,8 +450,8 @@ empty reply and the `error` of a job that was cancelled for it.
     {"reason": "MEMORY_DISABLED", "domain": "hitherto", "metadata": {"user_id": "sarah"}}
 """
 ERROR_REASON_LEARNING_DISABLED: ErrorReason.ValueType  # 22
-"""The `error` of a job that was cancelled because learning is switched off for the user. No call fails
-with it.
+"""The `error` of a job that was cancelled because learning is switched off for the user: the messages are
+stored and can be searched, nothing is learnt from them. No call fails with it.
 
     {"reason": "LEARNING_DISABLED", "domain": "hitherto", "metadata": {"user_id": "sarah"}}
 """

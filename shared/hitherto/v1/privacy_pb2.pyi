@@ -36,7 +36,9 @@ class UserSettings(_message.Message):
     memory_enabled: _builtins.bool
     """memory_enabled, false: nothing is read and nothing is learnt about the user."""
     learning_enabled: _builtins.bool
-    """learning_enabled, false: nothing is extracted from conversations; SaveMemory still works."""
+    """learning_enabled, false: nothing is learnt from conversations, which are still stored and can be searched;
+    SaveMemory still works.
+    """
     retention_days: _builtins.int
     """retention_days, after how many days a memory goes if the user wrote nothing and it was not returned
     meanwhile. 0: never.

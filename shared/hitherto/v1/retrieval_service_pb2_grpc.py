@@ -239,7 +239,8 @@ class RetrievalServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListConversations(self, request, context):
-        """ListConversations returns the summaries of a user's conversations, active last first. Fails with
+        """ListConversations returns the summaries of a user's conversations, active last first. A conversation is
+        listed from its first message on, without a summary until a job has read it. Fails with
         INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -247,7 +248,7 @@ class RetrievalServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetRecentConversations(self, request, context):
-        """GetRecentConversations returns the last conversations, with their messages and context items if asked
+        """GetRecentConversations returns the last conversations, read by a job or not, with their messages and context items if asked
         for. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

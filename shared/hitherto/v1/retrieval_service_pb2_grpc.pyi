@@ -95,11 +95,12 @@ class RetrievalServiceStub:
     GetDocument: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetDocumentRequest, _retrieval_service_pb2.GetDocumentResponse]
     """GetDocument returns one document with its content. Fails with NOT_FOUND (`DOCUMENT_NOT_FOUND`)."""
     ListConversations: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.ListConversationsRequest, _retrieval_service_pb2.ListConversationsResponse]
-    """ListConversations returns the summaries of a user's conversations, active last first. Fails with
+    """ListConversations returns the summaries of a user's conversations, active last first. A conversation is
+    listed from its first message on, without a summary until a job has read it. Fails with
     INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`).
     """
     GetRecentConversations: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetRecentConversationsRequest, _retrieval_service_pb2.GetRecentConversationsResponse]
-    """GetRecentConversations returns the last conversations, with their messages and context items if asked
+    """GetRecentConversations returns the last conversations, read by a job or not, with their messages and context items if asked
     for. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
     """
     FindEntities: _grpc.UnaryUnaryMultiCallable[_retrieval_service_pb2.FindEntitiesRequest, _retrieval_service_pb2.FindEntitiesResponse]
@@ -183,11 +184,12 @@ class RetrievalServiceAsyncStub(RetrievalServiceStub):
     GetDocument: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetDocumentRequest, _retrieval_service_pb2.GetDocumentResponse]  # type: ignore[assignment]
     """GetDocument returns one document with its content. Fails with NOT_FOUND (`DOCUMENT_NOT_FOUND`)."""
     ListConversations: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.ListConversationsRequest, _retrieval_service_pb2.ListConversationsResponse]  # type: ignore[assignment]
-    """ListConversations returns the summaries of a user's conversations, active last first. Fails with
+    """ListConversations returns the summaries of a user's conversations, active last first. A conversation is
+    listed from its first message on, without a summary until a job has read it. Fails with
     INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`).
     """
     GetRecentConversations: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.GetRecentConversationsRequest, _retrieval_service_pb2.GetRecentConversationsResponse]  # type: ignore[assignment]
-    """GetRecentConversations returns the last conversations, with their messages and context items if asked
+    """GetRecentConversations returns the last conversations, read by a job or not, with their messages and context items if asked
     for. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
     """
     FindEntities: _aio.UnaryUnaryMultiCallable[_retrieval_service_pb2.FindEntitiesRequest, _retrieval_service_pb2.FindEntitiesResponse]  # type: ignore[assignment]
@@ -340,7 +342,8 @@ class RetrievalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _retrieval_service_pb2.ListConversationsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_retrieval_service_pb2.ListConversationsResponse, _abc.Awaitable[_retrieval_service_pb2.ListConversationsResponse]]:
-        """ListConversations returns the summaries of a user's conversations, active last first. Fails with
+        """ListConversations returns the summaries of a user's conversations, active last first. A conversation is
+        listed from its first message on, without a summary until a job has read it. Fails with
         INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`).
         """
 
@@ -350,7 +353,7 @@ class RetrievalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _retrieval_service_pb2.GetRecentConversationsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_retrieval_service_pb2.GetRecentConversationsResponse, _abc.Awaitable[_retrieval_service_pb2.GetRecentConversationsResponse]]:
-        """GetRecentConversations returns the last conversations, with their messages and context items if asked
+        """GetRecentConversations returns the last conversations, read by a job or not, with their messages and context items if asked
         for. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
         """
 

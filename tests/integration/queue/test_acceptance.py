@@ -289,15 +289,19 @@ async def test_a_users_own_setting_overrides_the_default(stage: Stage) -> None:
     assert off.jobs[0].error.startswith("MEMORY_DISABLED")
 
 
-async def test_learning_off_learns_nothing(stage: Stage) -> None:
-    """Transcripts of a user who pauses learning end as CANCELLED jobs that say why."""
+async def test_learning_off_stores_and_learns_nothing(stage: Stage) -> None:
+    """H1: transcripts of a user who pauses learning are stored; their jobs end CANCELLED."""
     await stage.submit(transcript(conversation="c0"))
     await stage.rows("UPDATE users SET learning_enabled = false")
     before = await stored(stage)
     accepted = await stage.submit(transcript())
     assert accepted.jobs[0].state == "cancelled"
     assert accepted.jobs[0].error.startswith("LEARNING_DISABLED")
-    assert await stored(stage) == (before[0], before[1], before[2] + 1)
+    after = await stored(stage)
+    assert after[2] == before[2] + 1
+    assert after[1] == before[1] + len(transcript().messages)
+    left = "SELECT count(*) FROM conversations WHERE watermark < last_message_no"
+    assert await stage.rows(left) == [(0,)]
 
 
 async def test_learning_switched_off_on_the_way_writes_nothing(stage: Stage) -> None:

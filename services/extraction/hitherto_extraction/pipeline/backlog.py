@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from hitherto_extraction.pipeline.passages import index_left
 from hitherto_extraction.storage import message_passages, passages, summary_index, users
 from hitherto_extraction.storage.message_passages import MessageWords
+from hitherto_extraction.transcripts import index_messages
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.models import Scope
 from hitherto_shared.text.terms import count_terms
@@ -61,7 +61,7 @@ class Backlog:
             state = await users.lock_user(connection, scope)
             if state is None or state.erased:
                 return 0
-            return await index_left(connection, scope, messages, vectors=self._message_vectors)
+            return await index_messages(connection, scope, messages, vectors=self._message_vectors)
 
     async def _summaries(self) -> int:
         left = await self._database.run(

@@ -39,6 +39,7 @@ from hitherto_extraction.storage import conversations, known_memories, profiles,
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.ledger import Charge
 from hitherto_extraction.storage.summaries import HeldSummary
+from hitherto_extraction.transcripts import has_vector
 from hitherto_extraction.user_key import key_of
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
@@ -350,7 +351,7 @@ class Extraction:
             if self._rules.message_vectors
             and not asked.encrypts
             and passages.is_passage(message)
-            and passages.has_vector(message.content)
+            and has_vector(message.content)
         }
         # As it will be unless it changes meanwhile; then its vector is not used.
         fields = concluding.conclude(asked.summary, answer.summary, done_to=done_to)

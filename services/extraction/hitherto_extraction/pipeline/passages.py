@@ -15,13 +15,12 @@ from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.message_passages import (
     IndexedMessage,
     MessageKey,
-    MessageWords,
     Numbered,
 )
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
-from hitherto_shared.text.passages import MAX_EMBEDDED, SHORTEST_EMBEDDED, message_text
+from hitherto_shared.text.passages import MAX_EMBEDDED, message_text
 from hitherto_shared.text.terms import count_terms
 
 _ROLES = ("user", "assistant")
@@ -47,11 +46,6 @@ class PassageVectors:
 def is_passage(message: StoredMessage) -> bool:
     """Whether a message belongs into the indexes and is not there yet."""
     return message.role in _ROLES and not (message.indexed or message.sealed)
-
-
-def has_vector(content: str) -> bool:
-    """Whether a message says enough to have a vector."""
-    return len(content) >= SHORTEST_EMBEDDED
 
 
 def embedded_text(message: StoredMessage) -> str:
@@ -103,33 +97,6 @@ async def number_messages(
         {number: terms.total() for number, terms in late},
         {term for _, terms in late for term in terms},
     )
-
-
-async def index_left(
-    connection: Connection, scope: Scope, messages: Sequence[MessageWords], *, vectors: bool
-) -> int:
-    """Index messages of a user that no job has indexed; how many there were.
-
-    With `vectors` they wait for theirs.
-    """
-    there = await message_passages.unindexed(connection, scope, [each.key for each in messages])
-    fresh = [message for message in messages if message.key in there]
-    counted = await asyncio.to_thread(
-        lambda: [count_terms(message_text(each.name, each.content)) for each in fresh]
-    )
-    numbers = await passages.add(connection, scope, passages.MESSAGES, counted)
-    numbered = [
-        Numbered(
-            message.key,
-            number,
-            terms.total(),
-            "pending" if vectors and has_vector(message.content) else "none",
-        )
-        for message, number, terms in zip(fresh, numbers, counted, strict=True)
-    ]
-    if numbered:
-        await message_passages.number(connection, scope, numbered, model="")
-    return len(numbered)
 
 
 async def drop_messages(connection: Connection, scope: Scope, keys: Collection[MessageKey]) -> None:

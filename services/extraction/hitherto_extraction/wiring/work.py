@@ -65,6 +65,7 @@ def build_work(base: Base) -> Work:
             extract_every=settings.extract_every,
             debounce_seconds=settings.extract_debounce_seconds,
             max_attempts=settings.max_attempts,
+            message_vectors=settings.message_vectors,
         ),
         base.limit,
         base.audit.trail,

@@ -98,9 +98,9 @@ class ConversationCalls(Calls):
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.empty:
             return pb.GetRecentConversationsResponse(reason=reading.reason)
-        with_sealed = await reading.may_show_sealed()
-        found = await reading.answer(
-            conversations.recent(reading.scope, first=None, limit=limit, with_sealed=with_sealed)
+        wanted = Wanted(with_sealed=await reading.may_show_sealed())
+        found, _, _ = await reading.run(
+            lambda c: conversations.page(c, reading.scope, wanted, after=None, limit=limit)
         )
         if any_sealed(found):
             found = await reading.opener.whole(found)

@@ -29,10 +29,16 @@ ORDER BY (s.conversation_id = %(first)s) DESC, c.last_said_at DESC NULLS LAST,
 LIMIT %(limit)s
 """
 
-# One conversation; as long as nobody has summed it up it has neither title nor words.
-_ONE = """
-SELECT c.conversation_id, c.user_id, coalesce(s.title, ''), coalesce(s.summary, ''),
-       coalesce(s.outcome, 'ongoing'),
+# One conversation. As long as nobody has summed it up its title is the beginning of what the user
+# said first, and it has no summary.
+_ONE = r"""
+SELECT c.conversation_id, c.user_id,
+       coalesce(s.title, (
+           SELECT left(regexp_replace(m.content, '\s+', ' ', 'g'), 80) FROM messages AS m
+           WHERE m.tenant_id = c.tenant_id AND m.user_id = c.user_id
+             AND m.conversation_id = c.conversation_id AND m.sealed IS NULL
+           ORDER BY m.role = 'user' DESC, m.message_no LIMIT 1), ''),
+       coalesce(s.summary, ''), coalesce(s.outcome, 'ongoing'),
        (SELECT count(*) FROM messages AS m
         WHERE m.tenant_id = c.tenant_id AND m.user_id = c.user_id
           AND m.conversation_id = c.conversation_id),
@@ -63,35 +69,57 @@ CROSS JOIN LATERAL (
 ORDER BY named.conversation_id, m.message_no
 """
 
-_PAGE = """
-SELECT s.conversation_id, s.user_id, s.title, s.summary, s.outcome,
+# Those with a summary, and those with messages that no job has read yet, titled as above.
+_PAGE = r"""
+SELECT c.conversation_id, c.user_id,
+       coalesce(s.title, (
+           SELECT left(regexp_replace(m.content, '\s+', ' ', 'g'), 80) FROM messages AS m
+           WHERE m.tenant_id = c.tenant_id AND m.user_id = c.user_id
+             AND m.conversation_id = c.conversation_id AND m.sealed IS NULL
+           ORDER BY m.role = 'user' DESC, m.message_no LIMIT 1), ''),
+       coalesce(s.summary, ''), coalesce(s.outcome, 'ongoing'),
        (SELECT count(*) FROM messages AS m
-        WHERE m.tenant_id = s.tenant_id AND m.user_id = s.user_id
-          AND m.conversation_id = s.conversation_id),
-       s.created_at, s.updated_at, s.key_topics, s.technical_topics, s.followup_suggestions,
-       c.last_said_at, s.sealed
-FROM conversation_summaries AS s
-JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
-     AND c.conversation_id = s.conversation_id
-WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+        WHERE m.tenant_id = c.tenant_id AND m.user_id = c.user_id
+          AND m.conversation_id = c.conversation_id),
+       coalesce(s.created_at, c.created_at), coalesce(s.updated_at, c.updated_at),
+       coalesce(s.key_topics, '{}'), coalesce(s.technical_topics, '{}'),
+       coalesce(s.followup_suggestions, '{}'), c.last_said_at, s.sealed
+FROM conversations AS c
+LEFT JOIN conversation_summaries AS s ON s.tenant_id = c.tenant_id AND s.user_id = c.user_id
+     AND s.conversation_id = c.conversation_id
+WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+  AND (s.conversation_id IS NOT NULL OR EXISTS (
+        SELECT FROM messages AS m
+        WHERE m.tenant_id = c.tenant_id AND m.user_id = c.user_id
+          AND m.conversation_id = c.conversation_id))
   AND (%(with_sealed)s OR s.sealed IS NULL)
-  AND (%(outcomes)s::text[] IS NULL OR s.outcome = ANY(%(outcomes)s))
-  AND (%(created_after)s::timestamptz IS NULL OR s.created_at >= %(created_after)s)
-  AND (%(created_before)s::timestamptz IS NULL OR s.created_at < %(created_before)s)
+  AND (%(outcomes)s::text[] IS NULL OR coalesce(s.outcome, 'ongoing') = ANY(%(outcomes)s))
+  AND (%(created_after)s::timestamptz IS NULL
+       OR coalesce(s.created_at, c.created_at) >= %(created_after)s)
+  AND (%(created_before)s::timestamptz IS NULL
+       OR coalesce(s.created_at, c.created_at) < %(created_before)s)
   AND (%(after_said)s::timestamptz IS NULL
-       OR (c.last_said_at, s.conversation_id) < (%(after_said)s, %(after_id)s::text))
-ORDER BY c.last_said_at DESC, s.conversation_id DESC
+       OR (c.last_said_at, c.conversation_id) < (%(after_said)s, %(after_id)s::text))
+ORDER BY c.last_said_at DESC, c.conversation_id DESC
 LIMIT %(limit)s
 """
 
 _COUNT = """
 SELECT count(*)
-FROM conversation_summaries AS s
-WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+FROM conversations AS c
+LEFT JOIN conversation_summaries AS s ON s.tenant_id = c.tenant_id AND s.user_id = c.user_id
+     AND s.conversation_id = c.conversation_id
+WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+  AND (s.conversation_id IS NOT NULL OR EXISTS (
+        SELECT FROM messages AS m
+        WHERE m.tenant_id = c.tenant_id AND m.user_id = c.user_id
+          AND m.conversation_id = c.conversation_id))
   AND (%(with_sealed)s OR s.sealed IS NULL)
-  AND (%(outcomes)s::text[] IS NULL OR s.outcome = ANY(%(outcomes)s))
-  AND (%(created_after)s::timestamptz IS NULL OR s.created_at >= %(created_after)s)
-  AND (%(created_before)s::timestamptz IS NULL OR s.created_at < %(created_before)s)
+  AND (%(outcomes)s::text[] IS NULL OR coalesce(s.outcome, 'ongoing') = ANY(%(outcomes)s))
+  AND (%(created_after)s::timestamptz IS NULL
+       OR coalesce(s.created_at, c.created_at) >= %(created_after)s)
+  AND (%(created_before)s::timestamptz IS NULL
+       OR coalesce(s.created_at, c.created_at) < %(created_before)s)
 """
 
 

@@ -1,0 +1,122 @@
+"""What is stored is visible before a job has read it (D12, D14), or if none ever will (H1)."""
+
+from __future__ import annotations
+
+import pytest
+
+from hitherto.v1 import conversation_pb2, job_pb2, privacy_pb2, search_pb2
+from hitherto.v1 import extraction_service_pb2 as writing
+from hitherto.v1 import privacy_service_pb2 as privacy
+from hitherto.v1 import retrieval_service_pb2 as pb
+from tests.e2e.conftest import Services
+
+MESSAGES = search_pb2.SEARCH_SCOPE_MESSAGES
+
+
+def said(*texts: str) -> list[conversation_pb2.Message]:
+    return [
+        conversation_pb2.Message(role=conversation_pb2.ROLE_USER, content=text) for text in texts
+    ]
+
+
+async def append(
+    services: Services, *texts: str, user: str = "ana"
+) -> writing.AppendMessagesResponse:
+    return await services.extraction.AppendMessages(
+        writing.AppendMessagesRequest(user_id=user, conversation_id="c1", messages=said(*texts))
+    )
+
+
+async def words_found(services: Services, query: str, token: str, user: str = "ana") -> list[str]:
+    found = await services.retrieval.SearchMemories(
+        pb.SearchMemoriesRequest(
+            user_id=user, query=query, scopes=[MESSAGES], consistency_token=token
+        )
+    )
+    return [each.message.content for each in found.results]
+
+
+async def test_d12_an_appended_message_is_found_by_its_words_at_once(services: Services) -> None:
+    await append(services, "The quinces are ripe.", user="bob")
+    reply = await append(services, "The medlars are ripe.", "Tôi trồng cây mộc qua.")
+    assert not reply.HasField("job")
+    assert reply.pending_messages == 2
+    token = reply.consistency_token
+    # The best comes first; what was said beside it may follow.
+    assert (await words_found(services, "medlars", token))[0] == "The medlars are ripe."
+    assert (await words_found(services, "moc qua", token))[0] == "Tôi trồng cây mộc qua."
+    assert await words_found(services, "quinces", token) == []
+    # Sent again it is not indexed again.
+    again = await append(services, "The medlars are ripe.", "Tôi trồng cây mộc qua.")
+    assert again.pending_messages == 2
+    assert len(await words_found(services, "medlars", again.consistency_token)) == 2
+
+
+async def test_d14_a_conversation_is_listed_from_its_first_message_on(services: Services) -> None:
+    await append(services, "The quinces are ripe.", user="bob")
+    reply = await append(services, "  The medlars\n are ripe.  ")
+    token = reply.consistency_token
+    listed = await services.retrieval.ListConversations(
+        pb.ListConversationsRequest(user_id="ana", consistency_token=token)
+    )
+    (summary,) = listed.conversations
+    assert summary.conversation_id == "c1"
+    assert summary.title.strip() == "The medlars are ripe."
+    assert not summary.summary
+    assert summary.message_count == 1
+    assert summary.outcome == conversation_pb2.OUTCOME_ONGOING
+    assert listed.total_size == 1
+    recent = await services.retrieval.GetRecentConversations(
+        pb.GetRecentConversationsRequest(
+            user_id="ana", include_messages=True, consistency_token=token
+        )
+    )
+    (conversation,) = recent.conversations
+    assert [message.content for message in conversation.messages] == ["  The medlars\n are ripe.  "]
+    resolved = await services.retrieval.ListConversations(
+        pb.ListConversationsRequest(
+            user_id="ana", outcomes=[conversation_pb2.OUTCOME_RESOLVED], consistency_token=token
+        )
+    )
+    assert not resolved.conversations
+    assert resolved.total_size == 0
+
+
+@pytest.mark.parametrize("how", ["append", "submit"])
+async def test_h1_with_learning_off_messages_are_stored_and_found_and_teach_nothing(
+    services: Services, how: str
+) -> None:
+    await services.privacy.UpdateUserSettings(
+        privacy.UpdateUserSettingsRequest(
+            user_id="ana", user_settings=privacy_pb2.UserSettings(learning_enabled=False)
+        )
+    )
+    if how == "append":
+        reply = await append(services, "I live in Porto.")
+        job, token = reply.job, reply.consistency_token
+    else:
+        submitted = await services.extraction.SubmitTranscripts(
+            writing.SubmitTranscriptsRequest(
+                transcripts=[
+                    conversation_pb2.Transcript(
+                        user_id="ana", conversation_id="c1", messages=said("I live in Porto.")
+                    )
+                ]
+            )
+        )
+        job, token = submitted.jobs[0], submitted.consistency_token
+    assert job.state == job_pb2.JOB_STATE_CANCELLED
+    assert job.error.startswith("LEARNING_DISABLED")
+    assert await words_found(services, "Porto", token) == ["I live in Porto."]
+    # Switched on again, what was said meanwhile stays unlearnt.
+    await services.privacy.UpdateUserSettings(
+        privacy.UpdateUserSettingsRequest(
+            user_id="ana", user_settings=privacy_pb2.UserSettings(learning_enabled=True)
+        )
+    )
+    ended = await services.extraction.EndConversation(
+        writing.EndConversationRequest(user_id="ana", conversation_id="c1")
+    )
+    assert not ended.HasField("job")
+    listed = await services.retrieval.ListMemories(pb.ListMemoriesRequest(user_id="ana"))
+    assert not listed.memories
