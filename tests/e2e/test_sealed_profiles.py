@@ -73,8 +73,8 @@ class TestByHand:
         (first, second) = rows(
             superuser_conninfo, "SELECT sealed FROM profile_versions ORDER BY version"
         )
-        assert key.open(first[0], profile_place())["current_projects"] == []
-        assert key.open(second[0], profile_place())["current_projects"] == ["a garden"]
+        assert key.open(first[0], profile_place(1))["current_projects"] == []
+        assert key.open(second[0], profile_place(2))["current_projects"] == ["a garden"]
 
     async def test_h3_history_names_fields_and_nothing_below(
         self, encrypting: Services, superuser_conninfo: str

@@ -493,6 +493,23 @@ class TestBrokenSeals:
             )
         )
         assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
+        assert refusal.reason == "SEAL_BROKEN"
+
+    async def test_h3_an_earlier_version_does_not_stand_in_for_the_present_one(
+        self, services: Services, key: UserKey, superuser_conninfo: str
+    ) -> None:
+        """What was true of a profile is not put back by a copy in the database."""
+        before, now = {"summary": "Lives in Porto."}, {"summary": "Lives in Huế."}
+        hide_profile(superuser_conninfo, key, before, now)
+        request = pb.GetProfileRequest(user_id="ana")
+        assert (await services.retrieval.GetProfile(request)).profile.summary == now["summary"]
+        write(
+            superuser_conninfo,
+            "UPDATE profiles SET sealed = (SELECT sealed FROM profile_versions WHERE version = 1)",
+        )
+        refusal = await refusal_of(services.retrieval.GetProfile(request))
+        assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
+        assert refusal.reason == "SEAL_BROKEN"
 
     async def test_h3_somebody_elses_words_do_not_open_here(
         self, services: Services, key: UserKey, superuser_conninfo: str, tmp_path: Path

@@ -216,7 +216,7 @@ def _sealed_in(item: object) -> tuple[bytes | None, Place | None]:
     if isinstance(item, Summary):
         return item.sealed, summary_place(item.conversation_id)
     if isinstance(item, Profile):
-        return item.sealed, profile_place()
+        return item.sealed, profile_place(item.version)
     return None, None
 
 

@@ -1,7 +1,8 @@
 """Where a sealed value belongs: the row it was sealed for, and the only one in which it opens.
 
-All versions of a memory share the memory's place, so that a row which is copied to
-`memory_versions` stays readable; so do those of a profile.
+Each version of a profile has a place of its own. All versions of a memory share the memory's, so
+that a row which is copied to `memory_versions` stays readable: many a version changes the status
+alone, and is written by upkeep, which has no key.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ def summary_place(conversation_id: str) -> Place:
     return ("summary", conversation_id)
 
 
-def profile_place() -> Place:
-    """Of the user's profile and of its versions."""
-    return ("profile",)
+def profile_place(version: int) -> Place:
+    """Of a version of the user's profile, as the present one and as an earlier one."""
+    return ("profile", str(version))
 
 
 def reply_place(job_id: UUID | str, claim_no: int) -> Place:

@@ -168,13 +168,13 @@ def hide_profile(conninfo: str, key: UserKey, *versions: Mapping[str, Any]) -> N
         connection.execute(
             b"INSERT INTO profiles (tenant_id, user_id, department, sealed, version)"
             b" VALUES (%s, %s, %s, %s, %s)",
-            (*of, "sales", key.seal(versions[-1], profile_place()), len(versions)),
+            (*of, "sales", key.seal(versions[-1], profile_place(len(versions))), len(versions)),
         )
         for version, values in enumerate(versions, start=1):
             connection.execute(
                 b"INSERT INTO profile_versions (tenant_id, user_id, version, profile, sealed,"
                 b" actor) VALUES (%s, %s, %s, '{}', %s, 'ana')",
-                (*of, version, key.seal(values, profile_place())),
+                (*of, version, key.seal(values, profile_place(version))),
             )
             connection.execute(
                 b"INSERT INTO history (tenant_id, user_id, event_id, subject, action, version,"

@@ -28,7 +28,7 @@ async def profiles(made: UserKeys) -> list[tuple[Scope, Profile]]:
     found = []
     for user in USERS:
         key = await made.make("t", user)
-        sealed = key.seal({"summary": f"about {user}"}, profile_place())
+        sealed = key.seal({"summary": f"about {user}"}, profile_place(0))
         found.append((Scope("t", user), Profile(user, sealed=sealed)))
     return found
 

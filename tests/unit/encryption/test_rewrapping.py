@@ -18,7 +18,7 @@ from tests.unit.encryption.wrappers import CloudWrapper
 
 OLD, NEW = b"o" * 32, b"n" * 32
 HASH_KEY = b"h" * 32
-PLACE = profile_place()
+PLACE = profile_place(1)
 USERS = [("t", f"user-{i}") for i in range(5)] + [("u", "user-0")]
 
 

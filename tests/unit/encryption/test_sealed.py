@@ -62,7 +62,7 @@ def test_h3_bytes_are_sealed_as_they_are() -> None:
         places.vector_place(MEMORY, ""),
         places.message_place("c", str(MEMORY)),
         places.summary_place(str(MEMORY)),
-        places.profile_place(),
+        places.profile_place(1),
         places.reply_place(MEMORY, 1),
         ("memory",),
         (f"memory{MEMORY}",),

@@ -31,7 +31,7 @@ from tests.unit.encryption.wrappers import CloudWrapper
 
 KEK = b"e" * 32
 HASH_KEY = b"h" * 32
-PLACE = profile_place()
+PLACE = profile_place(1)
 USER = ("tenant", "ana@example.com")
 
 

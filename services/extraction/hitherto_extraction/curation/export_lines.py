@@ -21,8 +21,8 @@ PLACES: Mapping[str, Callable[[Mapping[str, Any]], Place]] = {
     "memory_versions": lambda row: places.memory_place(row["memory_id"]),
     "messages": lambda row: places.message_place(row["conversation_id"], row["message_id"]),
     "conversation_summaries": lambda row: places.summary_place(row["conversation_id"]),
-    "profiles": lambda row: places.profile_place(),
-    "profile_versions": lambda row: places.profile_place(),
+    "profiles": lambda row: places.profile_place(row["version"]),
+    "profile_versions": lambda row: places.profile_place(row["version"]),
     "statements": lambda row: places.statement_place(row["statement_id"]),
 }
 """Where the rows of each table are sealed that has a column `sealed` which is exported."""

@@ -159,7 +159,7 @@ async def read_profile(
 
     Raises:
         KeyNeeded: It is sealed, and there is no `key`.
-        KeyUnavailable: It was sealed with another key.
+        SealBroken: It was sealed with another key or for another version, or changed.
     """
     cursor = await connection.execute(_READ, _of(scope))
     row = await cursor.fetchone()
@@ -167,7 +167,7 @@ async def read_profile(
         return Profile(scope.user_id), {}
     learnt = dict(zip(SEALED, (*row[1:5], *row[6:8], row[11]), strict=True))
     if row[12] is not None:
-        learnt = open_profile(row[12], key)
+        learnt = open_profile(row[12], key, row[8])
     return Profile(
         user_id=scope.user_id,
         department=row[0],
@@ -191,13 +191,13 @@ async def read_version(
 
     Raises:
         KeyNeeded: It is sealed, and there is no `key`.
-        KeyUnavailable: It was sealed with another key.
+        SealBroken: It was sealed with another key or for another version, or changed.
     """
     cursor = await connection.execute(_READ_VERSION, {**_of(scope), "version": version})
     row = await cursor.fetchone()
     if row is None:
         return {}
-    return dict(row[0]) if row[1] is None else open_profile(row[1], key)
+    return dict(row[0]) if row[1] is None else open_profile(row[1], key, version)
 
 
 async def write_profile(
@@ -251,7 +251,7 @@ async def write_profile(
                 name: Jsonb(value) if isinstance(value, dict) else value
                 for name, value in shown.items()
             },
-            "sealed": seal_profile(learnt, key) if sealed else None,
+            "sealed": seal_profile(learnt, key, profile.version) if sealed else None,
             "version": profile.version,
         },
     )
@@ -261,7 +261,7 @@ async def write_profile(
             **_of(scope),
             "version": profile.version,
             "profile": Jsonb(kept),
-            "sealed": seal_profile(content, key) if sealed else None,
+            "sealed": seal_profile(content, key, profile.version) if sealed else None,
             "actor": actor,
             "job_id": job_id,
         },
@@ -269,25 +269,25 @@ async def write_profile(
     return sealed
 
 
-def seal_profile(values: Mapping[str, Any], key: UserKey | None) -> bytes:
-    """Values of a profile or the content of a version, sealed.
+def seal_profile(values: Mapping[str, Any], key: UserKey | None, version: int) -> bytes:
+    """Values of a profile or the content of a version, sealed for that version.
 
     Raises:
         KeyNeeded: There is no `key`.
     """
     if key is None:
         raise KeyNeeded
-    return key.seal(values, profile_place())
+    return key.seal(values, profile_place(version))
 
 
-def open_profile(sealed: bytes, key: UserKey | None) -> dict[str, Any]:
+def open_profile(sealed: bytes, key: UserKey | None, version: int) -> dict[str, Any]:
     """What `seal_profile` sealed.
 
     Raises:
         KeyNeeded: There is no `key`.
-        KeyUnavailable: It was sealed with another key.
+        SealBroken: It was sealed with another key or for another version, or changed.
     """
-    return opened(key, sealed, profile_place())
+    return opened(key, sealed, profile_place(version))
 
 
 def change_event(

@@ -378,7 +378,7 @@ async def profile_versions(
             row[0],
             row[1],
             row[2],
-            dict(row[3]) if row[4] is None else profiles.open_profile(row[4], key),
+            dict(row[3]) if row[4] is None else profiles.open_profile(row[4], key, row[0]),
         )
         for row in await cursor.fetchall()
     ]

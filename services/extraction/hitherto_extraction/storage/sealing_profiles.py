@@ -15,7 +15,7 @@ from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 
 _CLEAR = """
-SELECT summary, current_projects, preferences, frequent_intents, facts, metadata, said_at
+SELECT summary, current_projects, preferences, frequent_intents, facts, metadata, said_at, version
 FROM profiles
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NULL
 """
@@ -87,11 +87,13 @@ async def _seal_profile(connection: Connection, scope: Scope, key: UserKey) -> i
     row = await cursor.fetchone()
     if row is None:
         return 0
-    learnt = dict(zip(SEALED, row, strict=True))
+    *values, version = row
+    learnt = dict(zip(SEALED, values, strict=True))
     emptied = {
         name: Jsonb(value) if isinstance(value, dict) else value for name, value in EMPTY.items()
     }
-    await connection.execute(_SEAL, {**_of(scope), **emptied, "sealed": seal_profile(learnt, key)})
+    sealed = seal_profile(learnt, key, version)
+    await connection.execute(_SEAL, {**_of(scope), **emptied, "sealed": sealed})
     return 1
 
 
@@ -101,7 +103,7 @@ async def _seal_versions(connection: Connection, scope: Scope, key: UserKey, lim
     for version, content in rows:
         await connection.execute(
             _SEAL_VERSION,
-            {**_of(scope), "version": version, "sealed": seal_profile(content, key)},
+            {**_of(scope), "version": version, "sealed": seal_profile(content, key, version)},
         )
     return len(rows)
 

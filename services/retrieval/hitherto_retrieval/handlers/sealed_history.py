@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -26,7 +26,7 @@ async def told_sealed_of_memory(
     versions = await _versions(
         reading,
         sealed.versions_of_memory(reading.scope, memory_id, _asked(events)),
-        memory_place(memory_id),
+        lambda _: memory_place(memory_id),
     )
     return [_told(event, versions, _MEMORY_FIELDS) for event in events]
 
@@ -34,7 +34,7 @@ async def told_sealed_of_memory(
 async def told_sealed_of_profile(reading: Reading, events: Sequence[Event]) -> list[Event]:
     """The same of the user's profile."""
     versions = await _versions(
-        reading, sealed.versions_of_profile(reading.scope, _asked(events)), profile_place()
+        reading, sealed.versions_of_profile(reading.scope, _asked(events)), profile_place
     )
     return [_told(event, versions, None) for event in events]
 
@@ -45,13 +45,15 @@ def _asked(events: Sequence[Event]) -> list[int]:
 
 
 async def _versions(
-    reading: Reading, statement: Statement[dict[int, bytes]], place: Place
+    reading: Reading, statement: Statement[dict[int, bytes]], place: Callable[[int], Place]
 ) -> dict[int, Mapping[str, Any]]:
     found = await reading.answer(statement)
     if not found:
         return {}
     await reading.opener.fetch()
-    opened = {number: reading.opener.values(value, place) for number, value in found.items()}
+    opened = {
+        number: reading.opener.values(value, place(number)) for number, value in found.items()
+    }
     return {number: values for number, values in opened.items() if values is not None}
 
 
