@@ -12,10 +12,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from hitherto_shared.config import PREFIX
+from hitherto_shared.rpc.edge_settings import RATE_SETTINGS
+
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE_SECONDS = 60.0
 _PORT = re.compile(r"\bport (\d+)\b")
 _LOG_TAIL = 2_000
+_WITHOUT_RATES = {f"{PREFIX}{name.upper()}": "0" for name in RATE_SETTINGS}
+"""A benchmark asks for as much as it can, of few users."""
 
 
 class ProcessFailed(RuntimeError):
@@ -92,7 +97,7 @@ class Processes:
             process = subprocess.Popen(  # noqa: ASYNC220 - it returns at once
                 [sys.executable, "-m", module, *arguments],
                 cwd=ROOT,
-                env={**_inherited(), "HOME": str(self._folder), **settings},
+                env={**_inherited(), **_WITHOUT_RATES, "HOME": str(self._folder), **settings},
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -24,6 +24,7 @@ from hitherto_retrieval import __main__ as retrieval
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import migrate
+from hitherto_shared.rpc.edge_settings import RATE_SETTINGS
 
 _LOOPBACK = "127.0.0.1:0"
 
@@ -37,7 +38,9 @@ class Place:
 
     def settings(self, **given: Any) -> dict[str, Any]:
         """Settings for either service; what is not given comes from the environment."""
-        return {"data_dir": self.data_dir, "auth": "off", **given}
+        # Rates are off: a benchmark asks for as much as it can, of few users.
+        rates = dict.fromkeys(RATE_SETTINGS, 0)
+        return {"data_dir": self.data_dir, "auth": "off", **rates, **given}
 
 
 @dataclass(frozen=True, slots=True)

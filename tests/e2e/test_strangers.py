@@ -412,6 +412,66 @@ async def test_an_ordinary_write_and_read_pass(edge: Edge) -> None:
         assert [each.content for each in found.memories] == ["The user plays the cello."]
 
 
+@pytest.fixture(scope="module")
+def short_lived(edge: Edge) -> Service:
+    """A retrieval service whose connections are few and soon old."""
+    service = edge.processes.launch(
+        "retrieval",
+        port=free_port(),
+        HITHERTO_MAX_CONNECTIONS="30",
+        HITHERTO_MAX_CONNECTION_AGE_SECONDS="1",
+        HITHERTO_MAX_CONNECTION_GRACE_SECONDS="4",
+    )
+    wait_for(service)
+    return service
+
+
+async def test_connections_grow_old_and_nobody_who_calls_notices(
+    edge: Edge, short_lived: Service
+) -> None:
+    started = time.monotonic()
+    async with channel(short_lived) as own:
+        watch = own.unary_stream(WATCH)(health_pb2.HealthCheckRequest().SerializeToString())
+        await asyncio.wait_for(watch.read(), PATIENCE)
+        last = asyncio.ensure_future(watch.read())
+        calls = 0
+        while not last.done():
+            assert time.monotonic() < started + PATIENCE
+            await own.unary_unary(GET_CONTEXT)(REQUEST, metadata=edge.credential, timeout=30)
+            calls += 1
+        # A long stream outlives the age of its connection by the grace, then it ends.
+        assert time.monotonic() - started > 3.5
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await last
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert calls > 10
+
+
+async def test_more_connections_than_allowed_are_closed_at_once(
+    edge: Edge, short_lived: Service
+) -> None:
+    host, _, port = short_lived.address.rpartition(":")
+    loop = asyncio.get_running_loop()
+    with ExitStack() as stack:
+        many = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(60)]
+        for each in many:
+            each.setblocking(False)
+        async with asyncio.timeout(PATIENCE):
+            greeted = [bool(await heard(loop, each)) for each in many]
+        assert 20 <= sum(greeted) <= 30
+    async with channel(short_lived) as own:
+        call = own.unary_unary(GET_CONTEXT)
+        await call(REQUEST, metadata=edge.credential, timeout=PATIENCE, wait_for_ready=True)
+
+
+async def heard(loop: asyncio.AbstractEventLoop, end: socket.socket) -> bytes:
+    """The first that the service says on a connection; nothing if it was closed."""
+    try:
+        return await loop.sock_recv(end, 4096)
+    except ConnectionResetError:
+        return b""
+
+
 async def test_a_watcher_who_reads_nothing_holds_no_end(edge: Edge) -> None:
     """The last test: it ends the service."""
     with RawConnection(edge.reading.address) as stalled:

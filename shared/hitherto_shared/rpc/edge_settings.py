@@ -29,3 +29,7 @@ class EdgeSettings(BaseSettings):
     user_read_bytes_per_second: int = Field(33_554_432, ge=0)
     user_writes_per_second: float = Field(200.0, ge=0)
     user_write_bytes_per_second: int = Field(8_388_608, ge=0)
+
+
+RATE_SETTINGS = tuple(name for name in EdgeSettings.model_fields if name.endswith("_per_second"))
+"""Names of the settings that limit rates, each of which 0 switches off."""
