@@ -253,6 +253,8 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             ) from None
 
     async def _refuse(self, context: Context, name: str, error: Exception, told_id: str) -> None:
+        if isinstance(error, grpc.aio.AbortError):
+            raise error  # of the health service, which has told why
         told: HithertoError = as_hitherto_error(error, told_id)
         facts = {"code": told.code.name, "reason": told.reason, "request_id": told_id}
         if isinstance(told, NotAuthenticated) and told.why:

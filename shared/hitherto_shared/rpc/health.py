@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
+import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from hitherto_shared.errors import NotFound
 from hitherto_shared.rpc.call import Context
 
 SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
@@ -58,14 +58,11 @@ class Health(health_pb2_grpc.HealthServicer):
     async def Check(  # noqa: N802 - the name in the protocol
         self, request: health_pb2.HealthCheckRequest, context: Context
     ) -> health_pb2.HealthCheckResponse:
-        """The status now.
-
-        Raises:
-            NotFound: There is no such service here.
-        """
+        """The status now; NOT_FOUND of a service that is not here, as its protocol has it."""
         status = self._statuses.get(request.service)
         if status is None:
-            raise NotFound("this process has no such service", reason="NOT_FOUND")
+            # No error of ours: the reasons of our contract are not of this protocol.
+            await context.abort(grpc.StatusCode.NOT_FOUND, "this process has no such service")
         return _told(status)
 
     async def Watch(  # noqa: N802 - the name in the protocol
