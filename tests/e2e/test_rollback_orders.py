@@ -25,8 +25,10 @@ from hitherto.v1 import (
     retrieval_service_pb2,
 )
 from hitherto.v1 import maintenance_service_pb2 as pb
-from tests.e2e.conftest import Services
+from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.learning import ALL_STATUSES, ended, memories, shown
+from tests.e2e.privacy import choose
+from tests.e2e.sealing import ENCRYPTING
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory as new_memory
 
@@ -66,9 +68,12 @@ class Person:
     said: list[Said] = field(default_factory=list)
     memory_id: str = ""
     documents: dict[str, str] = field(default_factory=dict)
+    encrypts: bool = False
 
     async def live(self) -> None:
         """Let the sources speak, then take them back one by one."""
+        if self.encrypts:
+            await choose(self.services, user=self.name, encrypt_sensitive=True)
         sources = self.random.choice((["a", "b"], ["a", "b", "c"], ["a", "b", "doc"]))
         turns = [source for source in sources for _ in range(self.random.randint(1, 2))]
         self.random.shuffle(turns)
@@ -92,7 +97,7 @@ class Person:
         kinds = ["said"] if held is None else ["said", "updated", "updated"]
         if last and held is not None:
             # Afterwards: what is reached or was contradicted is repeated as another memory.
-            kinds += ["achieved", "contradicted"]
+            kinds += ["contradicted"] if self.encrypts else ["achieved", "contradicted"]
             at = datetime.now(UTC)
         said = Said(source, self.random.choice(kinds), at)
         said.content = held.content if held is not None else BEES
@@ -148,7 +153,7 @@ class Person:
                     new_memory(
                         said.content,
                         ["m1"],
-                        type="goal",
+                        type="personal" if self.encrypts else "goal",
                         importance=said.importance,
                         confidence=said.confidence,
                         detail=said.detail,
@@ -207,7 +212,7 @@ class Person:
         request = memory_service_pb2.SaveMemoryRequest(
             user_id=self.name,
             content=said.content,
-            type=memory_pb2.MEMORY_TYPE_GOAL,
+            type=self.type,
             importance=said.importance,
             confidence=memory_pb2.CONFIDENCE_MEDIUM,
             detail=said.detail,
@@ -218,10 +223,16 @@ class Person:
         assert saved.deduplicated == (held is not None)
         self.said.append(said)
 
+    @property
+    def type(self) -> memory_pb2.MemoryType.ValueType:
+        """Of the memory; one of a personal kind is sealed for a user who encrypts."""
+        personal = memory_pb2.MEMORY_TYPE_PERSONAL
+        return personal if self.encrypts else memory_pb2.MEMORY_TYPE_GOAL
+
     async def held(self) -> memory_pb2.Memory | None:
         """The memory as it is, whatever its status."""
         found = await memories(self.services, user=self.name, statuses=ALL_STATUSES)
-        about = [memory for memory in found if memory.type == memory_pb2.MEMORY_TYPE_GOAL]
+        about = [memory for memory in found if memory.type == self.type]
         assert len(about) <= 1, about
         return about[0] if about else None
 
@@ -249,6 +260,9 @@ class Person:
         held = await self.held()
         assert held is not None
         expected = expected_memory(left)
+        if expected is not None and self.encrypts:
+            # What is sealed mentions nobody.
+            expected["entities"] = set()
         if expected is None:
             assert held.status == memory_pb2.MEMORY_STATUS_FORGOTTEN, story
         else:
@@ -357,8 +371,10 @@ def expected_profile(left: list[Said]) -> dict[str, Any]:
     }
 
 
-async def test_row_72_any_sources_in_any_order(modelled: Services, model: ScriptedModel) -> None:
-    """The poison never stays, and nothing goes that another source says."""
+async def live(
+    services: Services, model: ScriptedModel, *, users: int, encrypts: bool = False
+) -> None:
+    """Let users live side by side, each with a random of its own."""
     replies: dict[str, Any] = {}
 
     def script(request: ChatRequest) -> ChatAnswer:
@@ -368,8 +384,8 @@ async def test_row_72_any_sources_in_any_order(modelled: Services, model: Script
     model.script = script
     seed = Random().randrange(10**6)
     people = [
-        Person(f"u{number}", Random(f"{seed}.{number}"), modelled, replies)
-        for number in range(USERS)
+        Person(f"u{number}", Random(f"{seed}.{number}"), services, replies, encrypts=encrypts)
+        for number in range(users)
     ]
     turns = asyncio.Semaphore(4)
 
@@ -380,3 +396,16 @@ async def test_row_72_any_sources_in_any_order(modelled: Services, model: Script
     results = await asyncio.gather(*map(take_turn, people), return_exceptions=True)
     failed = [result for result in results if result is not None]
     assert not failed, "\n".join(map(str, [seed, *failed]))
+
+
+async def test_row_72_any_sources_in_any_order(modelled: Services, model: ScriptedModel) -> None:
+    """The poison never stays, and nothing goes that another source says."""
+    await live(modelled, model, users=USERS)
+
+
+async def test_row_72_any_sources_of_what_is_sealed(
+    start_services: StartServices, model: ScriptedModel
+) -> None:
+    """The same for a user who encrypts."""
+    async with start_services(**model_settings(model), **ENCRYPTING) as services:
+        await live(services, model, users=4, encrypts=True)
