@@ -124,7 +124,7 @@ async def test_e2_the_profile_merges_and_its_versions_have_no_gap(
     waiting = iter(patches)
     model.script = lambda request: ChatAnswer.of(profile=next(waiting))
     versions = [
-        (await learn(modelled, talk("hello", conversation=f"c{n}"))).profile_version
+        (await learn(modelled, talk("I sail and build", conversation=f"c{n}"))).profile_version
         for n in range(len(patches))
     ]
     assert versions == [1, 2, 0, 3]

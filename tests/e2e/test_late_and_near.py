@@ -43,7 +43,7 @@ async def test_row_32_the_vector_of_words_that_were_rewritten_in_an_outage_answe
     modelled: Services, model: ScriptedModel
 ) -> None:
     old = "Ana enjoys long quiet evenings with books at home"
-    new = "Ana enjoys dancing"
+    new = f"{old} about dancing"
     model.script = replies(
         {
             "dancing": lambda r: {"updated_memories": [{"id": "e1", "content": new}]},
@@ -157,7 +157,7 @@ async def test_b9_an_event_stays_short_when_it_is_updated(
             "bees": lambda r: say("How do bees find home?", kind="question"),
         }
     )
-    await learn(modelled, talk("bees"), talk("more", conversation="c2"))
+    await learn(modelled, talk("bees"), talk("more of the way", conversation="c2"))
     (only,) = await memories(modelled)
     assert (only.version, len(only.content) <= 200) == (2, True)
     assert only.detail == long.strip()

@@ -120,7 +120,8 @@ async def test_b15_a_preview_shows_what_the_job_then_does(
     )
     await learn(modelled, talk("I live in Lisbon", at=MARCH))
     known = {m.content: m.id for m in await memories(modelled)}
-    later = talk("I moved to Berlin", "and ran it", conversation="c2", at=APRIL)
+    said = ("I moved to Berlin", "and ran it, and play well")
+    later = talk(*said, conversation="c2", at=APRIL)
     before = everything(tenant_conninfo)
     seen = await preview(modelled, later)
     assert everything(tenant_conninfo) == before

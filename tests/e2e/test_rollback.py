@@ -84,7 +84,11 @@ async def poisoned(modelled: Services, model: ScriptedModel) -> Services:
     await learn(
         modelled,
         talk("good words", conversation="good", at=NOON),
-        talk("bad words", conversation="bad", at=NOON + timedelta(days=1)),
+        talk(
+            "bad words: my two cats hate people, I live in Atlantis",
+            conversation="bad",
+            at=NOON + timedelta(days=1),
+        ),
     )
     return modelled
 

@@ -158,7 +158,7 @@ class TestLearnt:
         await learn(
             encrypting,
             talk("good words", conversation="good"),
-            talk("bad words", conversation="bad"),
+            talk("bad words: I live in Atlantis", conversation="bad"),
         )
         return encrypting
 

@@ -89,13 +89,13 @@ async def test_b6_the_memories_of_a_prompt_are_bounded_in_tokens(
 async def test_d3_a_reworded_memory_is_found_by_the_words_of_all_its_sources(
     modelled: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
-    first = "Ana rents a studio in the old town"
+    first, bright = (f"Ana rents a {kind}studio in the old town" for kind in ("", "bright "))
     model.script = replies(
         {
             "landlord": lambda r: {
-                "new_memories": [memory("Ana rents a bright studio in the old town", ["m1"])],
+                "new_memories": [memory(bright, ["m1"])],
                 "updated_memories": [
-                    {"id": "e1", "content": f"{first} by the river", "source_message_ids": ["m1"]}
+                    {"id": "e1", "content": f"{bright} by the river", "source_message_ids": ["m1"]}
                 ],
             },
             "attic": lambda r: {"new_memories": [memory(first, ["m1"])]},
@@ -104,7 +104,7 @@ async def test_d3_a_reworded_memory_is_found_by_the_words_of_all_its_sources(
     await learn(
         modelled,
         talk("My place is under the roof, an attic with skylights"),
-        talk("The landlord keeps alpacas", conversation="c2"),
+        talk("The landlord of the bright place keeps alpacas by the river", conversation="c2"),
     )
     (only,) = [m for m in await memories(modelled) if "river" in m.content]
     for words in ("skylights", "alpacas", "river"):

@@ -10,6 +10,7 @@ from uuid import UUID
 import numpy as np
 
 from hitherto_extraction.pipeline.answer import Answer, ClosedItem, NewItem, UpdatedItem
+from hitherto_extraction.pipeline.caps import Changes, Room
 from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.operations import Plan
@@ -62,6 +63,7 @@ def planned(
     vectors: Sequence[Sequence[float]] = (),
     active_count: int = 100,
     status_changes: int = 0,
+    words: str = "words",
     **answer: Any,
 ) -> Plan:
     """Plan a reply: `memories` are e1, e2… of the prompt, `near` what the first statement meets."""
@@ -71,7 +73,7 @@ def planned(
             witnesses=Witnesses(
                 "talk",
                 {
-                    f"m{n}": StoredMessage(n, f"c{n}", role, "", f"words {n}", said_at)
+                    f"m{n}": StoredMessage(n, f"c{n}", role, "", f"{words} {n}", said_at)
                     for n, role in enumerate(roles, 1)
                 },
             ),
@@ -94,8 +96,7 @@ def planned(
             },
             vectors={i: np.array(v, dtype=np.float32) for i, v in enumerate(vectors)},
             threshold=0.85,
-            active_count=active_count,
-            status_changes=status_changes,
+            room=Room(active_count, job=Changes(closed=status_changes), daily=100),
         )
     )
 

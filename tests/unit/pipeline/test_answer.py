@@ -67,8 +67,54 @@ def test_row_26_a_list_that_is_empty_is_an_answer() -> None:
 
 @pytest.mark.parametrize("key", KEYS)
 def test_every_key_is_optional_and_one_is_enough(key: str) -> None:
-    value: Any = {} if key in ("profile", "conversation_summary") else []
+    value: Any = {"summary": "x"} if key in ("profile", "conversation_summary") else []
     assert answered(**{key: value}).dropped == 0
+
+
+UNUSABLE: list[dict[str, Any]] = [
+    {"new_memories": [{"typ": "fact", "text": "Anna likes tea"}]},
+    {"new_memories": [{"type": "fact", "text": "Anna likes tea"}]},
+    {"new_memories": [{"type": "prophecy", "content": "Anna likes tea"}, None, 5, "tea", []]},
+    {"new_memories": [{"type": "fact", "content": content} for content in (None, "", " ", 7)]},
+    {"new_memories": [{"typ": "fact"}], "conversation_summary": {"title": "Tea"}},
+    {"new_memories": [{"typ": "fact"}], "profile": {"summary": "Likes tea"}},
+    {"new_memories": {"type": "fact", "content": "Anna likes tea"}, "updated_memories": []},
+    {"new_memories": [], "updated_memories": [{"memory": "e1", "text": "tea"}]},
+    {"updated_memories": [{"id": "e1", "text": "tea"}, {"id": "e2"}, {"id": 1, "content": "x"}]},
+    {"updated_memories": [{"id": "e1", "importance": "high"}]},
+    {"contradicted_memories": ["e1", {"memory": "e1"}]},
+    {"achieved_goals": [{"id": None}]},
+    {"new_memories": [], "profile": [1]},
+    {"new_memories": [], "profile": {"name": "Anna"}},
+    {"new_memories": [], "conversation_summary": "it went well"},
+    {"profile": {}},
+    {"conversation_summary": {}, "profile": None},
+]
+
+
+@pytest.mark.parametrize("reply", UNUSABLE, ids=json.dumps)
+def test_row_73_a_reply_that_says_something_and_nothing_usable_is_none(
+    reply: dict[str, Any],
+) -> None:
+    with pytest.raises(UnusableAnswer):
+        answered(**reply)
+
+
+@pytest.mark.parametrize("reply", UNUSABLE, ids=json.dumps)
+def test_row_73_one_usable_item_saves_the_reply(reply: dict[str, Any]) -> None:
+    found = answered(**{"new_memories": [], **reply, "achieved_goals": [{"id": "e1"}]})
+    assert [closed.memory for closed in found.achieved] == ["e1"]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"updated_memories": [{"id": "e999", "content": "x"}]},
+        {"contradicted_memories": [{"id": "e999"}], "achieved_goals": [{"id": "e1", "by": 7}]},
+    ],
+)
+def test_row_28_what_is_well_formed_and_refused_is_an_answer(reply: dict[str, Any]) -> None:
+    assert answered(**reply).dropped > 0
 
 
 def test_a_fence_around_an_answer_that_says_something_does_no_harm() -> None:

@@ -65,13 +65,19 @@ def test_origin_of_a_new_memory(
         (["assistant", "user"], ["m2"], "user"),
         (["assistant", "tool"], None, "tool"),
         (["system"], None, "tool"),
-        # Named, but none of it was in the prompt or may speak: as for a new memory.
-        (["assistant", "user"], [], "assistant"),
-        (["assistant", "user", "system"], ["m3"], "assistant"),
     ],
 )
 def test_origin_of_a_change(roles: list[str], named: list[str] | None, origin: str) -> None:
-    assert heard(*roles).for_change(named).origin == origin
+    found = heard(*roles).for_change(named)
+    assert found is not None
+    assert found.origin == origin
+
+
+@pytest.mark.parametrize("named", [[], ["m3"], ["m9"]])
+def test_row_71_whoever_names_no_message_that_may_speak_has_no_evidence_of_a_change(
+    named: list[str],
+) -> None:
+    assert heard("assistant", "user", "system").for_change(named) is None
 
 
 def test_sources_are_the_callers_ids_of_what_was_named() -> None:

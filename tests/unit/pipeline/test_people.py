@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from hitherto_extraction.pipeline.guards.people import speaks_of_another
-from hitherto_extraction.pipeline.guards.refinement import refines
 from tests.unit.pipeline.situations import closed, known, new, planned
 
 
@@ -54,22 +53,3 @@ def test_b12_what_another_person_does_closes_nothing() -> None:
     )
     assert (plan.closures, plan.dropped) == ([], 1)
     assert plan.creations[0].status == "active"
-
-
-@pytest.mark.parametrize(
-    ("old", "better"),
-    [
-        ("Ana lives in Lisbon", "Ana lives in Alfama, Lisbon"),
-        ("Ana wants to run a marathon", "Ana plans the Berlin marathon on 27 September 2026"),
-        ("Người dùng thích cà phê", "Người dùng thích cà phê đen vào buổi sáng"),
-        ("用户喜欢喝茶", "用户喜欢在早上喝绿茶"),
-        ("User prefers short answers", "User prefers detailed answers"),
-    ],
-)
-def test_a_more_precise_wording_is_recognised(old: str, better: str) -> None:
-    assert refines(old, better)
-
-
-@pytest.mark.parametrize("other", ["first", "hijacked", "The sky is blue", "用户喜欢茶", "...", ""])
-def test_row_28_another_statement_is_none(other: str) -> None:
-    assert not refines("Ana keeps twelve bees", other)

@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 
 from hitherto_extraction.pipeline.answer import Answer
+from hitherto_extraction.pipeline.caps import Room
 from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.plan import Situation, make_plan
@@ -129,7 +130,7 @@ def test_two_statements_that_both_repeat_one_memory_make_versions_in_a_row() -> 
             answer=Answer(new=[new(0, BERLIN, tags=("a",)), new(1, BERLIN, tags=("b",))]),
             witnesses=Witnesses("talk", {"m1": StoredMessage(1, "c1", "user", "", "w", LATER)}),
             local_memories={}, known={before.memory_id: before}, neighbours={0: [near], 1: [near]},
-            vectors={}, threshold=0.85, active_count=1,
+            vectors={}, threshold=0.85, room=Room(1),
         )
     )  # fmt: skip
     assert [(c.after.version, c.after.tags) for c in plan.rewrites] == [
@@ -181,6 +182,7 @@ def test_an_update_makes_the_next_version() -> None:
         updated=[
             update(content="Ana lives in Lisbon, Alfama", tags=("alfama",), source_ids=("m1",))
         ],
+        words="Alfama",
     )
     (change,) = plan.rewrites
     assert (change.after.version, change.after.content) == (2, "Ana lives in Lisbon, Alfama")
@@ -192,7 +194,10 @@ def test_an_update_makes_the_next_version() -> None:
 def test_row_38_an_update_by_older_evidence_only_adds_sources() -> None:
     before = known()
     plan = planned(
-        before, updated=[update(content="Ana lives in Alfama", source_ids=("m1",))], said_at=EARLIER
+        before,
+        updated=[update(content="Ana lives in Alfama, Lisbon", source_ids=("m1",))],
+        said_at=EARLIER,
+        words="Alfama",
     )
     assert plan.rewrites == []
     assert plan.sources == [(before.memory_id, SourceRef("talk", "c1"))]
@@ -234,6 +239,6 @@ def test_row_67_trust_decides_what_may_change(
         else closed(by=None, source_ids=sources)
     )
     answer: dict[str, Any] = {how: [item]}
-    plan = planned(before, **answer)
+    plan = planned(before, words="Alfama", **answer)
     assert bool(plan.rewrites or plan.closures) == allowed
     assert plan.dropped == (not allowed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from decimal import Decimal
 
 from hitherto_extraction.pipeline.operations import Plan
@@ -39,5 +40,5 @@ def test_a_result_survives_being_stored() -> None:
 def test_dropped_items_of_the_reply_and_of_the_plan_are_one_number() -> None:
     result = Result(dropped_items=1).with_plan(Plan(dropped=2, forgotten_again=4), dropped=3)
     assert result.dropped_items == 6
-    assert result.counts == {"confirmed": 0, "merged": 0, "kept_forgotten": 4, "quarantined": 0}
+    assert +Counter(result.counts) == {"kept_forgotten": 4}
     assert result.with_plan(Plan(forgotten_again=1), dropped=0).counts["kept_forgotten"] == 5

@@ -18,7 +18,8 @@ from uuid import UUID
 
 from hitherto_extraction.intake import WHY_NOT
 from hitherto_extraction.pipeline.answer import Answer, ClosedItem
-from hitherto_extraction.pipeline.commit import Outcome
+from hitherto_extraction.pipeline.caps import DAILY_CHANGES, Changes
+from hitherto_extraction.pipeline.commit import Outcome, room_of
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.extraction import Asked, Extraction
 from hitherto_extraction.pipeline.operations import Plan
@@ -62,8 +63,13 @@ class Check:
         *,
         memory_enabled: bool,
         keys: UserKeys | None = None,
+        daily_changes: int = DAILY_CHANGES,
     ) -> None:
-        """Work on `database`; `memory_enabled` holds for users who did not choose."""
+        """Work on `database`; `memory_enabled` holds for users who did not choose.
+
+        `daily_changes` is as for `Commit`.
+        """
+        self._daily_changes = daily_changes
         self._database = database
         self._keys = keys
         self._extraction = extraction
@@ -149,7 +155,7 @@ class Check:
             result = outcome.result
             saved = await _current(connection, held, asked_about.memory_id, key)
             if saved is not None and saved.content == asked_about.content:
-                plan = await _plan(connection, held, saved, outcome, key)
+                plan = await _plan(connection, held, saved, outcome, key, daily=self._daily_changes)
                 at = await users.database_now(connection)
                 occasion = Occasion(scope, held.job_id, None, at, key=key, sealing=sealing)
                 await write_plan(connection, occasion, plan, Vectors("", {}, {}))
@@ -167,7 +173,13 @@ async def _current(
 
 
 async def _plan(
-    connection: Connection, held: Claim, saved: Known, outcome: Outcome, key: UserKey | None
+    connection: Connection,
+    held: Claim,
+    saved: Known,
+    outcome: Outcome,
+    key: UserKey | None,
+    *,
+    daily: int,
 ) -> Plan:
     """What ceases to hold because of the saved memory."""
     scope = held.scope
@@ -187,7 +199,7 @@ async def _plan(
             neighbours={},
             vectors={},
             threshold=1.0,
-            active_count=await known_memories.count_active(connection, scope),
+            room=await room_of(connection, scope, Changes(), daily=daily),
             stated={_SAVED: saved.memory_id},
         )
     )

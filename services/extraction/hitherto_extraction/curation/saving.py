@@ -19,6 +19,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import MAX_STRUCT_BYTES, Answer, NewItem, fits_struct
+from hitherto_extraction.pipeline.caps import Room
 from hitherto_extraction.pipeline.crowding import Crowding, tags_touched
 from hitherto_extraction.pipeline.dedupe import find_duplicate
 from hitherto_extraction.pipeline.evidence import Witnesses
@@ -31,7 +32,7 @@ from hitherto_extraction.pipeline.surroundings import look_around
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.pipeline.write import Occasion, Vectors, write_plan
 from hitherto_extraction.queue import enqueueing
-from hitherto_extraction.storage import editing, known_memories, ledger, statements, users
+from hitherto_extraction.storage import editing, ledger, statements, users
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.editing import Edited
 from hitherto_extraction.storage.ledger import Event
@@ -237,7 +238,8 @@ class Saving:
                 neighbours=neighbours,
                 vectors={i: v for (kind, i), v in vectors.contents.items() if kind == "new"},
                 threshold=self._threshold(),
-                active_count=await known_memories.count_active(connection, scope),
+                # No model has a say in what is saved.
+                room=Room(active_count=0),
             )
         )
         begins = statement.valid_from or at

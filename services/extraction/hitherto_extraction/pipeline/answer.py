@@ -11,7 +11,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time
 from typing import Any
 
@@ -26,6 +26,16 @@ KEYS = (
     "profile",
     "conversation_summary",
 )
+
+_FIELDS = {
+    "profile": frozenset(
+        "summary current_projects preferences frequent_intents facts metadata "
+        "source_message_ids".split()
+    ),
+    "conversation_summary": frozenset(
+        "title summary key_topics technical_topics outcome followup_suggestions".split()
+    ),
+}
 
 MAX_CONTENT_BYTES = 8 * 1024
 MAX_EVENT_CHARACTERS = 200
@@ -46,7 +56,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class UnusableAnswer(Exception):
-    """The reply is no answer at all: prose, an empty object, a list, broken JSON."""
+    """The reply is no answer: prose, an empty object, broken JSON, or items of no known form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +132,28 @@ class Answer:
 
 @dataclass(slots=True)
 class _Check:
-    """Collects what one reply yields and how much of it had to be dropped."""
+    """Collects what one reply yields and how much of it had to be dropped.
+
+    `formed` counts the items that have the form that was asked for, whether or not they can be
+    kept; `shapeless` those that do not, lists of the wrong kind among them; `odd` are a profile
+    and a summary that are none.
+    """
 
     messages: frozenset[str]
     memories: frozenset[str]
     events: frozenset[str]
     dropped: int = 0
+    formed: int = 0
+    shapeless: int = 0
+    odd: int = 0
     seen_memories: set[tuple[str, str]] = field(default_factory=set)
 
     def drop(self) -> None:
         self.dropped += 1
+
+    def misshapen(self) -> None:
+        self.dropped += 1
+        self.shapeless += 1
 
 
 def read_answer(
@@ -153,7 +175,9 @@ def read_answer(
             everything else.
 
     Raises:
-        UnusableAnswer: There is no JSON object with at least one known key.
+        UnusableAnswer: There is no JSON object with at least one known key, or it says something
+            and no item of it has the form that was asked for. Items that are well formed and
+            dropped all the same, such as those of an unknown id, are an answer.
     """
     reply = _load(text)
     if closing_only:
@@ -163,15 +187,8 @@ def read_answer(
     if len(items) > MAX_ITEMS:
         check.dropped += len(items) - MAX_ITEMS
     new_count = None if closing_only else len(items)
-    profile = reply.get("profile")
-    if profile is not None and not isinstance(profile, dict):
-        check.drop()
-        profile = None
-    summary = reply.get("conversation_summary")
-    if summary is not None and not isinstance(summary, dict):
-        check.drop()
-        summary = None
-    return Answer(
+    profile, summary = (_object(reply, key, check) for key in _FIELDS)
+    answer = Answer(
         new=_each(
             enumerate(items[:MAX_ITEMS]), lambda pair: _new_item(pair[0], pair[1], check), check
         ),
@@ -191,8 +208,14 @@ def read_answer(
         profile=_clean(profile) if profile else None,
         profile_source_ids=_source_ids(profile or {}, check),
         summary=_clean(summary) if summary else None,
-        dropped=check.dropped,
     )
+    nothing_else = not (answer.profile or answer.summary)
+    if not check.formed and (check.shapeless or (check.odd and nothing_else)):
+        raise UnusableAnswer(
+            "none of its items has the form that was asked for; a new memory takes a known `type` "
+            "and a `content`, a change takes the `id` of an existing memory"
+        )
+    return replace(answer, dropped=check.dropped)
 
 
 def unfenced(text: str) -> str | None:
@@ -216,9 +239,10 @@ def _load(text: str) -> dict[str, Any]:
         raise UnusableAnswer("the reply is not a JSON object")
     if not any(key in reply for key in KEYS):
         raise UnusableAnswer("the reply has none of the keys it was asked for")
-    shapes = {"profile": dict, "conversation_summary": dict}
-    if not any(isinstance(reply.get(key), shapes.get(key, list)) for key in KEYS):
+    if not any(isinstance(reply.get(key), dict if key in _FIELDS else list) for key in KEYS):
         raise UnusableAnswer("every key of the reply holds the wrong kind of value")
+    if not any(isinstance(reply.get(key), list) or reply.get(key) for key in KEYS):
+        raise UnusableAnswer("the reply says nothing, not even that there is nothing to remember")
     if inner is not None and not any(reply.get(key) for key in KEYS):
         # Who did not keep to the form is believed what they found, not that there is nothing.
         raise UnusableAnswer("the reply is not bare JSON and says nothing")
@@ -230,22 +254,38 @@ def _list(reply: Mapping[str, Any], key: str, check: _Check) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        check.drop()
+        check.misshapen()
         return []
+    return value
+
+
+def _object(reply: Mapping[str, Any], key: str, check: _Check) -> dict[str, Any] | None:
+    """The value of a key that holds an object with some of its fields; None if it says nothing."""
+    value = reply.get(key)
+    if value is None or value == {}:
+        return None
+    if not isinstance(value, dict) or _FIELDS[key].isdisjoint(value):
+        check.drop()
+        check.odd += 1
+        return None
     return value
 
 
 def _each(raws: Any, read: Callable[[Any], Any], check: _Check) -> list[Any]:
     found = []
     for raw in raws:
+        formed = check.formed
         try:
             item = read(raw)
         except (TypeError, ValueError, KeyError, OverflowError):
             item = None
-        if item is None:
+        if item is not None:
+            check.formed = formed + 1
+            found.append(item)
+        elif check.formed > formed:
             check.drop()
         else:
-            found.append(item)
+            check.misshapen()
     return found
 
 
@@ -278,24 +318,26 @@ def _new_item(index: int, raw: Any, check: _Check) -> NewItem | None:
 
 
 def _updated_item(raw: Any, check: _Check) -> UpdatedItem | None:
+    if not isinstance(raw, dict):
+        return None
+    content, detail = _content(raw.get("content")), ""
+    importance = _importance(raw.get("importance"), None, check)
+    tags = labels(raw.get("tags"), snake=True)
+    if content is None and importance is None and not tags:
+        return None
     memory = _known(raw, "updated", check)
     if memory is None:
         return None
-    content = _content(raw.get("content"))
-    detail = ""
     if content is not None and memory in check.events:
         content, detail = _shortened(content, "")
-    importance = raw.get("importance")
-    if content is None and importance is None and not raw.get("tags"):
-        return None
     confidence = raw.get("confidence")
     return UpdatedItem(
         memory=memory,
         content=content,
         detail=detail,
-        importance=_importance(importance, None, check),
+        importance=importance,
         confidence=confidence if confidence in CONFIDENCES else None,
-        tags=labels(raw.get("tags"), snake=True),
+        tags=tags,
         source_ids=_source_ids(raw, check),
     )
 
@@ -320,7 +362,10 @@ def _known(raw: Any, how: str, check: _Check) -> str | None:
     if not isinstance(raw, dict):
         return None
     memory = raw.get("id")
-    if not isinstance(memory, str) or memory not in check.memories:
+    if not isinstance(memory, str):
+        return None
+    check.formed += 1
+    if memory not in check.memories:
         return None
     if (how, memory) in check.seen_memories:
         return None

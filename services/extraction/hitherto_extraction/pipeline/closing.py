@@ -7,16 +7,17 @@
   quarantine and names what it challenges, and nothing is closed. The same holds for what reads as
   an instruction.
 - An achieved goal keeps half its importance.
-- A reply that would bring its job above the cap of status changes makes none of them (`caps`).
+- A reply that would bring its job or its day above the cap makes no change at all (`caps`).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import ClosedItem
-from hitherto_extraction.pipeline.caps import allowed_status_changes
+from hitherto_extraction.pipeline.evidence import Evidence
 from hitherto_extraction.pipeline.guards.people import speaks_of_another
 from hitherto_extraction.pipeline.operations import Closure, Creation
 from hitherto_extraction.pipeline.situation import Draft, may_change
@@ -30,25 +31,44 @@ ACHIEVED_IMPORTANCE = 0.5
 CHALLENGES = "contradicts what somebody more trusted said"
 
 
-def close_all(draft: Draft) -> None:
-    """Carry out what a reply says of the end of known memories, as far as it may."""
-    answer, situation = draft.situation.answer, draft.situation
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What a reply says of the end of a known memory: contradicted, or a goal that is achieved."""
+
+    item: ClosedItem
+    achieved: bool
+    evidence: Evidence
+
+
+def permitted(draft: Draft) -> list[Ending]:
+    """What the reply wants to close, without what rests on nothing or only challenges."""
+    answer = draft.situation.answer
     open_items = [item for item in answer.contradicted if _same_person(draft, item)]
-    draft.plan.dropped += len(answer.contradicted) - len(open_items)
+    draft.plan.refuse("refused_by_guard", len(answer.contradicted) - len(open_items))
     open_items = [item for item in open_items if not _challenges(draft, item)]
     # Once more: what one item sent into quarantine does not close anything by another.
     open_items = [item for item in open_items if not _challenges(draft, item)]
-    wanted = len(open_items) + len(answer.achieved)
-    before = situation.status_changes
-    if before + wanted > allowed_status_changes(situation.active_count + before):
-        draft.plan.dropped += wanted
-        return
-    for item in open_items:
-        if not _contradict(draft, item):
-            draft.plan.dropped += 1
-    for item in answer.achieved:
-        if not _achieve(draft, item):
-            draft.plan.dropped += 1
+    endings = [
+        *_witnessed(draft, open_items, achieved=False),
+        *_witnessed(draft, answer.achieved, achieved=True),
+    ]
+    draft.plan.refuse(
+        "refused_without_source", len(open_items) + len(answer.achieved) - len(endings)
+    )
+    return endings
+
+
+def close(draft: Draft, ending: Ending) -> None:
+    """Close one memory, as far as it may be."""
+    closed = _achieve if ending.achieved else _contradict
+    if not closed(draft, ending.item, ending.evidence):
+        draft.plan.refuse("refused_by_trust_or_time")
+
+
+def _witnessed(draft: Draft, items: Sequence[ClosedItem], *, achieved: bool) -> list[Ending]:
+    """What is said of the end of memories by messages that exist."""
+    found = ((item, draft.situation.witnesses.for_change(item.source_ids)) for item in items)
+    return [Ending(item, achieved, evidence) for item, evidence in found if evidence is not None]
 
 
 def _same_person(draft: Draft, item: ClosedItem) -> bool:
@@ -101,10 +121,9 @@ def _new_one_challenges(draft: Draft, made: Creation, known: Known) -> bool:
     return True
 
 
-def _contradict(draft: Draft, item: ClosedItem) -> bool:
+def _contradict(draft: Draft, item: ClosedItem, evidence: Evidence) -> bool:
     known = draft.current(item.memory)
     successor = _successor(draft, item)
-    evidence = draft.situation.witnesses.for_change(item.source_ids)
     if (
         known is None
         or (item.by is not None and successor is None)
@@ -148,10 +167,9 @@ def _close_late(draft: Draft, made: Creation, known: Known) -> bool:
     return True
 
 
-def _achieve(draft: Draft, item: ClosedItem) -> bool:
+def _achieve(draft: Draft, item: ClosedItem, evidence: Evidence) -> bool:
     known = draft.current(item.memory)
     successor = _successor(draft, item)
-    evidence = draft.situation.witnesses.for_change(item.source_ids)
     if (
         known is None
         or known.type != "goal"

@@ -15,12 +15,19 @@ from uuid import UUID
 from hitherto_extraction.intake import WHY_NOT
 from hitherto_extraction.pipeline import behaviour, concluding, trust
 from hitherto_extraction.pipeline.answer import Answer
+from hitherto_extraction.pipeline.caps import DAILY_CHANGES, Changes, Room
 from hitherto_extraction.pipeline.crowding import Crowding, tags_touched
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.pipeline.passages import PassageVectors
 from hitherto_extraction.pipeline.plan import Situation, make_plan
-from hitherto_extraction.pipeline.profile import ProfilePatch, merge_profile
+from hitherto_extraction.pipeline.profile import (
+    MAX_VALUES,
+    ProfilePatch,
+    count_values,
+    merge_profile,
+    without,
+)
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.pipeline.stating import of_profile, of_summary
 from hitherto_extraction.pipeline.surroundings import look_around
@@ -37,6 +44,7 @@ from hitherto_extraction.storage import (
     summaries,
     users,
 )
+from hitherto_extraction.storage.known_memories import Known
 from hitherto_extraction.storage.ledger import Charge
 from hitherto_extraction.storage.users import UserState
 from hitherto_extraction.user_key import sealing_key
@@ -80,8 +88,13 @@ class Commit:
         memory_enabled: bool,
         dedupe_threshold: Callable[[], float],
         crowding: Crowding | None = None,
+        daily_changes: int = DAILY_CHANGES,
     ) -> None:
-        """Write to `database`; without `crowding` nothing is consolidated by itself."""
+        """Write to `database`; without `crowding` nothing is consolidated by itself.
+
+        `daily_changes` is what models may change of one user in 24 hours in any case.
+        """
+        self._daily_changes = daily_changes
         self._database = database
         self._crowding = crowding
         self._memory_enabled = memory_enabled
@@ -206,8 +219,15 @@ class Commit:
                     if kind == "new"
                 },
                 threshold=self._threshold(),
-                active_count=await known_memories.count_active(connection, scope),
-                status_changes=outcome.result.memories_contradicted + outcome.result.goals_achieved,
+                room=await room_of(
+                    connection, scope, outcome.result.changes, daily=self._daily_changes
+                ),
+                importance_before=await known_memories.importance_before(
+                    connection, scope, list(outcome.local_memories.values()), held.job_id
+                )
+                if outcome.answer.updated
+                else {},
+                reviewed=await _reviewed(connection, scope, outcome, known),
             )
         )
         at = await users.database_now(connection)
@@ -231,19 +251,22 @@ class Commit:
         """Merge what the user said about themselves; nobody else's words change a profile."""
         scope = held.scope
         profile, said_at = await profiles.read_profile(connection, scope, key)
-        patch, suspect = trust.without_overrides(outcome.answer.profile)
-        result = replace(result, dropped_items=result.dropped_items + suspect)
         evidence = outcome.witnesses.for_change(outcome.answer.profile_source_ids)
-        if patch is None or not evidence.trusted:
+        patch = outcome.answer.profile or {}
+        values = count_values([patch.get(key) for key in _PROFILE_KEYS])
+        if evidence is None or not evidence.trusted or not 0 < values <= MAX_VALUES:
             await profiles.mark_extracted(connection, scope)
-            return replace(
-                result,
-                dropped_items=result.dropped_items + (patch is not None),
-            )
-        given = ProfilePatch(**{key: patch.get(key) for key in _PROFILE_KEYS})
-        change = merge_profile(profile, said_at, given, evidence.said_at)
+            return result.refusing_profile(1 if values else 0)
+        heard = outcome.witnesses.heard(evidence)
+        kept, suspect = trust.without_overrides({key: patch.get(key) for key in _PROFILE_KEYS})
+        result = result.refusing_profile(suspect)
+        given = ProfilePatch(**kept)
+        change = merge_profile(profile, said_at, given, evidence.said_at, heard.bears_out)
         stated = of_profile(
-            given, evidence, change.profile.version, made_version=bool(change.changed)
+            without(given, change.refused),
+            evidence,
+            change.profile.version,
+            made_version=bool(change.changed),
         )
         await statements.record(
             connection,
@@ -280,8 +303,7 @@ class Commit:
         return replace(
             result,
             profile_version=change.profile.version if change.changed else result.profile_version,
-            dropped_items=result.dropped_items + change.dropped,
-        )
+        ).refusing_profile(change.dropped)
 
     async def _write_behaviour(
         self, connection: Connection, scope: Scope, outcome: Outcome, at: datetime
@@ -330,6 +352,33 @@ class Commit:
             # What quotes what is sealed is sealed, also of a user who has stopped to encrypt.
             sealing=key if of_sealed else sealing,
         )
+
+
+async def room_of(
+    connection: Connection, scope: Scope, job: Changes, *, daily: int = DAILY_CHANGES
+) -> Room:
+    """What a reply may still change, under the user's lock; `job` is what its job has changed."""
+    closed, updated = await ledger.changes_of_a_day(connection, scope)
+    return Room(
+        active_count=await known_memories.count_active(connection, scope),
+        job=job,
+        day=Changes(closed, updated),
+        daily=daily,
+    )
+
+
+async def _reviewed(
+    connection: Connection, scope: Scope, outcome: Outcome, known: Mapping[UUID, Known]
+) -> set[int]:
+    """Positions of updates whose words wait for review already, or were rejected or forgotten."""
+    wanted = {
+        position: (row.type, update.content)
+        for position, update in enumerate(outcome.answer.updated)
+        if update.content is not None
+        and (row := known.get(outcome.local_memories[update.memory])) is not None
+    }
+    found = await known_memories.find_same_words(connection, scope, wanted)
+    return {position for position, _ in found}
 
 
 async def _refuse_sealed_since(connection: Connection, held: Claim, witnesses: Witnesses) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from hitherto_extraction.pipeline.guards.support import Heard, Reading
 from hitherto_extraction.pipeline.merge import HIGHER_ORIGINS
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_shared.models import SourceRef
@@ -22,12 +23,17 @@ MAX_SOURCE_TEXT = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What stands behind one item of a reply."""
+    """What stands behind one item of a reply.
+
+    `text` is what may be indexed of the messages that are named; `words` are the whole messages
+    that count, for comparisons only.
+    """
 
     origin: str
     said_at: datetime
     sources: tuple[SourceRef, ...]
     text: str
+    words: tuple[str, ...] = ()
 
     @property
     def trusted(self) -> bool:
@@ -43,6 +49,7 @@ class Witnesses:
         self._messages = messages
         # Text of the system is an instruction, not testimony.
         self._speaking = {k: m for k, m in messages.items() if m.role != "system"}
+        self._read: dict[str, Reading] = {}
 
     @property
     def messages(self) -> list[StoredMessage]:
@@ -55,16 +62,24 @@ class Witnesses:
         heard = named or list(self._speaking.values())
         return self._evidence(heard, named, declared)
 
-    def for_change(self, source_ids: Sequence[str] | None) -> Evidence:
+    def for_change(self, source_ids: Sequence[str] | None) -> Evidence | None:
         """Evidence of a change of something known: the messages named, else what the user said.
 
-        Whoever names messages and not one that exists (an empty list here, not None) has the least
-        trusted of the batch for a witness, as a new memory has.
+        Whoever names messages and not one that exists (an empty list here, not None) has none: a
+        change takes more than a new memory does.
         """
         if source_ids is not None:
-            return self.for_new(source_ids, None)
+            named = self._named(source_ids)
+            return self._evidence(named, named, None) if named else None
         by_user = [m for m in self._speaking.values() if m.role == "user"]
         return self._evidence(by_user or list(self._speaking.values()), [], None)
+
+    def heard(self, evidence: Evidence) -> Heard:
+        """The words behind some evidence, each message read once however often it is asked for."""
+        for text in evidence.words:
+            if text not in self._read:
+                self._read[text] = Reading(text)
+        return Heard(self._read[text] for text in evidence.words)
 
     def _named(self, source_ids: Sequence[str]) -> list[StoredMessage]:
         return [self._speaking[i] for i in source_ids if i in self._speaking]
@@ -84,4 +99,5 @@ class Witnesses:
             sources=tuple(SourceRef(self._conversation_id, m.message_id) for m in named),
             # What is held sealed belongs into no index, whatever it taught.
             text="\n".join(m.content for m in named if not m.sealed)[:MAX_SOURCE_TEXT],
+            words=tuple(message.content for message in heard),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,8 +19,9 @@ from hitherto_shared.models import SourceRef
 class Creation:
     """A new memory.
 
-    `position` is its item's place in the reply, where its vectors are found. `challenges` are the
-    memories that a quarantined one would contradict if it were believed.
+    `position` is its item's place in the reply, where its vectors are found; `list_name` is "new",
+    or "updated" for a refused update that waits for review. `challenges` are the memories that a
+    quarantined one would contradict if it were believed.
     """
 
     memory_id: UUID
@@ -31,6 +33,12 @@ class Creation:
     valid_to: datetime | None = None
     superseded_by: UUID | None = None
     challenges: tuple[UUID, ...] = ()
+    list_name: str = "new"
+
+    @property
+    def vector_of(self) -> tuple[str, int]:
+        """Where the vector of its content is found."""
+        return self.list_name, self.position
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,7 @@ class Plan:
 
     `challenges` are pairs of a known memory in quarantine and one that it would contradict.
     `sealed` and `sensitive` are known memories that are stored sealed, and that a user who encrypts
-    wants sealed.
+    wants sealed. `refused` counts by reason changes that were well formed and not made.
     """
 
     creations: list[Creation] = field(default_factory=list)
@@ -97,5 +105,11 @@ class Plan:
     stated: dict[int, UUID] = field(default_factory=dict)
     sealed: frozenset[UUID] = frozenset()
     sensitive: frozenset[UUID] = frozenset()
+    refused: Counter[str] = field(default_factory=Counter)
     dropped: int = 0
     forgotten_again: int = 0
+
+    def refuse(self, reason: str, items: int = 1) -> None:
+        """Drop items of the reply, and count why."""
+        self.dropped += items
+        self.refused[reason] += items

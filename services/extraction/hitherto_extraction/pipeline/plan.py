@@ -6,33 +6,23 @@ The rules, in the order in which they are applied:
   forgotten stays forgotten unless the user says it again later.
 - A statement that reads as an instruction is kept, in quarantine (`trust`); the same one again only
   adds its source. What the user says in so many words is the user's, and leaves quarantine.
-- An update rewrites what is known, if its evidence is at least as trusted and not older, and if it
-  still speaks of the same.
-- Contradictions and achieved goals come last (`closing`).
+- Updates (`refining`), then contradictions and achieved goals (`closing`) come last, all of them
+  under one cap (`caps`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 from uuid import UUID
 
 import numpy as np
 
-from hitherto_extraction.pipeline import trust
-from hitherto_extraction.pipeline.answer import NewItem, UpdatedItem
-from hitherto_extraction.pipeline.closing import close_all
+from hitherto_extraction.pipeline import closing, refining, trust
+from hitherto_extraction.pipeline.answer import NewItem
 from hitherto_extraction.pipeline.dedupe import Neighbour, find_duplicate
 from hitherto_extraction.pipeline.evidence import Evidence
 from hitherto_extraction.pipeline.guards import same_wording
-from hitherto_extraction.pipeline.guards.refinement import refines
-from hitherto_extraction.pipeline.merge import (
-    MAX_LABELS,
-    KnownMemory,
-    NewMemory,
-    merge_update,
-)
+from hitherto_extraction.pipeline.merge import KnownMemory, NewMemory, merge_update
 from hitherto_extraction.pipeline.operations import Creation, Plan
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.situation import Draft, Situation, may_change
@@ -50,9 +40,7 @@ def make_plan(situation: Situation) -> Plan:
     statements = _Statements(draft)
     for item in situation.answer.new:
         statements.add(item)
-    for position, update in enumerate(situation.answer.updated):
-        _update(draft, position, update)
-    close_all(draft)
+    _change(draft)
     draft.plan.stated = draft.stated_by
     known = situation.known.values()
     draft.plan.sealed = frozenset(each.memory_id for each in known if each.sealed)
@@ -60,6 +48,21 @@ def make_plan(situation: Situation) -> Plan:
         each.memory_id for each in known if is_sensitive(each.type, each.sensitive)
     )
     return draft.plan
+
+
+def _change(draft: Draft) -> None:
+    """Carry out updates, contradictions and achieved goals: all of them, or none above a cap."""
+    updates, closures = refining.permitted(draft), closing.permitted(draft)
+    why = draft.situation.room.refuses(len(updates) + len(closures))
+    if why is not None:
+        draft.plan.refuse(why, len(updates) + len(closures))
+        for change in updates:
+            refining.set_aside(draft, change)
+        return
+    for change in updates:
+        refining.refine(draft, change)
+    for item in closures:
+        closing.close(draft, item)
 
 
 class _Statements:
@@ -200,6 +203,9 @@ class _Statements:
             confirmed[known.memory_id] = max(said_at, confirmed.get(known.memory_id, said_at))
 
     def _merge(self, item: NewItem, evidence: Evidence, known: Known) -> None:
+        if self._draft.situation.witnesses.heard(evidence).invents(item.content, known.content):
+            # Said again, a memory gets no words that nobody said.
+            item = replace(item, content=known.content, detail="")
         merged = merge_update(
             KnownMemory(
                 content=known.content,
@@ -249,56 +255,3 @@ class _Statements:
         self._draft.note_sources(memory_id, evidence)
         if mentions:
             self._draft.note_mentions(memory_id, item)
-
-
-def _update(draft: Draft, position: int, update: UpdatedItem) -> None:
-    """Make a known memory more precise."""
-    known = draft.current(update.memory)
-    evidence = draft.situation.witnesses.for_change(update.source_ids)
-    if (
-        known is None
-        or not may_change(evidence, known)
-        or (update.content is not None and not refines(known.content, update.content))
-        or trust.is_suspect((update.content or "", update.detail), trusted=evidence.trusted)
-    ):
-        draft.plan.dropped += 1
-        return
-    draft.note_sources(known.memory_id, evidence)
-    if evidence.said_at < known.said_at:
-        draft.note_said(known, "updated", evidence, _words_of_update(update))
-        return
-    content = update.content or known.content
-    after = replace(
-        known,
-        version=known.version + 1,
-        content=content,
-        detail=update.detail or known.detail,
-        importance=known.importance if update.importance is None else update.importance,
-        confidence=update.confidence or known.confidence,
-        tags=_tags(known.tags, update.tags),
-        said_at=evidence.said_at,
-    )
-    if replace(after, version=known.version, said_at=known.said_at) == replace(
-        known, tags=tuple(known.tags)
-    ):
-        draft.plan.confirmed[known.memory_id] = evidence.said_at
-        draft.note_said(known, "updated", evidence, _words_of_update(update))
-        return
-    vector_of = ("updated", position) if content != known.content else None
-    draft.rewrite(known, after, "updated", "made more precise", vector_of, evidence.text)
-    draft.note_said(known, "updated", evidence, _words_of_update(update, after))
-
-
-def _words_of_update(update: UpdatedItem, after: Known | None = None) -> dict[str, Any]:
-    """What an update says; the weight it gives counts as far as it was let through."""
-    return {
-        "content": update.content,
-        "detail": update.detail,
-        "importance": after.importance if after and update.importance is not None else None,
-        "confidence": update.confidence,
-        "tags": list(update.tags),
-    }
-
-
-def _tags(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([*old, *new]))[:MAX_LABELS]

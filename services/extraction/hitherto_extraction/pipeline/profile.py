@@ -3,9 +3,10 @@
 - Objects merge key by key at every depth. Nothing is ever removed here.
 - Lists unite: old order first, equal items once (after trimming and in normal form C).
 - A single value is replaced only by one that was said at the same time or later, whatever the
-  order in which batches arrive. When it was said stands in a map beside the profile: path of the
-  value to RFC 3339. An entry of a containing path counts for everything below it, so that a hand
-  that sets or removes a whole branch is overruled only by what the user says afterwards.
+  order in which batches arrive, and that the messages behind the patch bear out. When it was said
+  stands in a map beside the profile: path of the value to RFC 3339. An entry of a containing path
+  counts for everything below it, so that a hand that sets or removes a whole branch is overruled
+  only by what the user says afterwards.
 - null, blank text, {} and [] say nothing.
 - Where the kinds clash, the kind that is there stays: a single value joins a list, everything else
   is dropped and counted. So is what is no JSON, cannot be stored, or does not fit any more.
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -30,6 +31,8 @@ MAX_ITEM_CHARACTERS = 500
 MAX_KEY_CHARACTERS = 200
 MAX_BYTES = 64 * 1024
 """Size of the six merged fields together, as JSON in UTF-8."""
+MAX_VALUES = 50
+"""Values of any depth that a model may report at once: nobody says more of themselves."""
 MAX_DEPTH = 16
 """Objects and lists inside one another, the field itself being the first."""
 
@@ -70,13 +73,15 @@ class ProfileChange:
 
     `changed` holds the paths of the values that differ; `version` of the profile is one higher if
     there are any. `said_at` may differ without them, when a value was only said again. `dropped`
-    counts the items that were refused; a value older than what is known is not refused, only late.
+    counts the items that were refused, and `refused` names the paths of those that nobody bears
+    out; a value older than what is known is not refused, only late.
     """
 
     profile: Profile
     said_at: dict[str, str]
     changed: list[str]
     dropped: int
+    refused: tuple[Path, ...] = ()
 
 
 def said_path(*keys: str) -> str:
@@ -84,8 +89,21 @@ def said_path(*keys: str) -> str:
     return ".".join(key.replace("\\", "\\\\").replace(".", "\\.") for key in keys)
 
 
+def count_values(value: Any) -> int:
+    """How many single values something holds, at every depth."""
+    if isinstance(value, Mapping):
+        return sum(map(count_values, value.values()))
+    if isinstance(value, list | tuple):
+        return sum(map(count_values, value))
+    return 0 if _says_nothing(value) else 1
+
+
 def merge_profile(
-    current: Profile, said_at: Mapping[str, str], patch: ProfilePatch, event_time: datetime
+    current: Profile,
+    said_at: Mapping[str, str],
+    patch: ProfilePatch,
+    event_time: datetime,
+    bears_out: Callable[[str, str], bool] = lambda new, old: True,
 ) -> ProfileChange:
     """Merge what was learnt into the profile. Neither `current` nor `said_at` is modified.
 
@@ -94,26 +112,48 @@ def merge_profile(
         said_at: When each single value was said, by `said_path`.
         patch: What is new.
         event_time: When it was said (of the newest message it comes from).
+        bears_out: Whether what was said bears a new text out that is to replace an old one. A value
+            that is no text is asked about with the key it stands under.
 
     Raises:
         ValueError: `event_time` has no time zone.
     """
     if event_time.tzinfo is None:
         raise ValueError("event_time needs a time zone; pass the message's time in UTC")
-    merge = _Merge(current, said_at, event_time.astimezone(UTC))
+    merge = _Merge(current, said_at, event_time.astimezone(UTC), bears_out)
     for name in _KINDS:
         merge.field(name, getattr(patch, name))
     fields: dict[str, Any] = {
         name: tuple(held) if name in _LISTS else held for name, held in merge.held.items()
     }
     profile = replace(current, version=current.version + bool(merge.changed), **fields)
-    return ProfileChange(profile, merge.said_at, merge.changed, merge.dropped)
+    return ProfileChange(profile, merge.said_at, merge.changed, merge.dropped, tuple(merge.refused))
+
+
+def without(patch: ProfilePatch, paths: Iterable[Path]) -> ProfilePatch:
+    """The patch without the values at these paths."""
+    fields: dict[str, Any] = {name: _copied(getattr(patch, name)) for name in _KINDS}
+    for *parents, last in paths:
+        place: Any = fields
+        for key in parents:
+            place = place.get(key) if isinstance(place, dict) else None
+        if isinstance(place, dict):
+            place.pop(last, None)
+    return ProfilePatch(**fields)
 
 
 class _Merge:
     """One merge under way: what is held, how large it is, what changed, what was dropped."""
 
-    def __init__(self, current: Profile, said_at: Mapping[str, str], now: datetime) -> None:
+    def __init__(
+        self,
+        current: Profile,
+        said_at: Mapping[str, str],
+        now: datetime,
+        bears_out: Callable[[str, str], bool],
+    ) -> None:
+        self._bears_out = bears_out
+        self.refused: list[Path] = []
         self.held: dict[str, Any] = {name: _copied(getattr(current, name)) for name in _KINDS}
         self.said_at = dict(said_at)
         self.changed: list[str] = []
@@ -199,6 +239,10 @@ class _Merge:
         if self._is_late(path):
             return
         if held is _ABSENT or _identity(held) != _identity(new):
+            if held is not _ABSENT and not self._bears_out(_told(path, new), _told(path, held)):
+                self.dropped += 1
+                self.refused.append(path)
+                return
             there = self._missing(path) if held is _ABSENT else -_size(held)
             growth = _size(new) + there
             if growth > 0 and self._size + growth > MAX_BYTES:
@@ -243,6 +287,13 @@ class _Merge:
                 inner = held[key] = {}
             held = inner
         held[path[-1]] = value
+
+
+def _told(path: Path, value: Any) -> str:
+    """A value in words; yes and no are told by what they are about."""
+    if isinstance(value, bool):
+        return path[-1].replace("_", " ") if value else f"not {path[-1].replace('_', ' ')}"
+    return value if isinstance(value, str) else _json(value)
 
 
 def _moment(text: str | None) -> datetime | None:

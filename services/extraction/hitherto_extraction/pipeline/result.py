@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from hitherto_extraction.pipeline.caps import Changes
 from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.storage.ledger import Charge
+
+REFINED = "refined"
+"""The count of updates by a model that were made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +56,30 @@ class Result:
                 {
                     "confirmed": len(plan.confirmed),
                     "merged": sum(change.action == "merged" for change in plan.rewrites),
+                    REFINED: sum(change.action == "updated" for change in plan.rewrites),
                     "kept_forgotten": plan.forgotten_again,
                     "quarantined": sum(made.status == "quarantined" for made in plan.creations)
                     + sum(change.action == "quarantined" for change in plan.rewrites),
+                    **+plan.refused,
                 },
             ),
+        )
+
+    @property
+    def changes(self) -> Changes:
+        """What the job changed of what is known by the word of a model."""
+        return Changes(
+            closed=self.memories_contradicted + self.goals_achieved,
+            updated=self.counts.get(REFINED, 0),
+        )
+
+    def refusing_profile(self, values: int) -> Result:
+        """With values of a profile that were refused."""
+        refused = {"refused_profile": values} if values else {}
+        return replace(
+            self,
+            dropped_items=self.dropped_items + values,
+            counts=_added(self.counts, refused),
         )
 
     def with_counts(self, counts: Mapping[str, int]) -> Result:

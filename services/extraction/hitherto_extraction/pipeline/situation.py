@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import Answer, NewItem
+from hitherto_extraction.pipeline.caps import Room
 from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.evidence import Evidence, Witnesses
 from hitherto_extraction.pipeline.operations import Closure, Creation, Plan, Rewrite, Said
@@ -29,8 +30,9 @@ class Situation:
         neighbours: For each new item's index, the known memories near it.
         vectors: For each new item's index its vector, where there is one.
         threshold: The embedder's cosine for duplicates.
-        active_count: The user's active memories before this reply.
-        status_changes: How many memories earlier replies of the same job closed.
+        room: How much the reply may change.
+        importance_before: The importance before the job of memories that it has changed already.
+        reviewed: Positions of updates whose very words wait for review or were rejected.
         stated: Known memories that say what an item of the reply says, by the item's index: where
             it was clear before the reply.
     """
@@ -42,8 +44,9 @@ class Situation:
     neighbours: Mapping[int, Sequence[Neighbour]]
     vectors: Mapping[int, Vector]
     threshold: float
-    active_count: int
-    status_changes: int = 0
+    room: Room
+    importance_before: Mapping[UUID, float] = field(default_factory=dict)
+    reviewed: Collection[int] = ()
     stated: Mapping[int, UUID] = field(default_factory=dict)
 
 

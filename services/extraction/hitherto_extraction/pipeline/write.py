@@ -183,9 +183,9 @@ async def _create(
         connection,
         scope,
         [
-            (made.memory_id, made.status, contents["new", made.position])
+            (made.memory_id, made.status, contents[made.vector_of])
             for made in creations
-            if ("new", made.position) in contents and made.memory_id not in sealed
+            if made.vector_of in contents and made.memory_id not in sealed
         ],
         model=vectors.model,
     )
@@ -199,7 +199,7 @@ async def _create(
         [
             (made.memory_id, vectors.sources[made.position])
             for made in creations
-            if made.position in vectors.sources
+            if made.list_name == "new" and made.position in vectors.sources
         ],
         model=vectors.model,
     )
@@ -213,7 +213,7 @@ async def _seal_vectors(
     vectors: Vectors,
 ) -> None:
     for made in creations:
-        vector = vectors.contents.get(("new", made.position))
+        vector = vectors.contents.get(made.vector_of)
         if vector is None:
             # The sweep makes it.
             await users.leave_to_seal(connection, scope)
@@ -225,7 +225,7 @@ async def _seal_vectors(
 
 def _row(occasion: Occasion, made: Creation, vectors: Vectors, indexed: Indexed) -> dict[str, Any]:
     item = made.item
-    has_vector = ("new", made.position) in vectors.contents
+    has_vector = made.vector_of in vectors.contents
     return {
         "memory_id": made.memory_id,
         "type": item.type,

@@ -93,6 +93,19 @@ JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
 """
 
 
+# Memories that a job has changed already, with the importance they had when it began.
+_IMPORTANCE_BEFORE = """
+SELECT DISTINCT ON (v.memory_id) v.memory_id, v.importance
+FROM memories AS m
+JOIN memory_versions AS v ON v.tenant_id = m.tenant_id AND v.user_id = m.user_id
+    AND v.memory_id = m.memory_id
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+  AND m.memory_id = ANY(%(memory_ids)s) AND m.job_id = %(job_id)s
+  AND v.job_id IS DISTINCT FROM %(job_id)s
+ORDER BY v.memory_id, v.version DESC
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """A memory as the rules see it: its current version without what they do not need.
@@ -192,6 +205,16 @@ async def count_active(connection: Connection, scope: Scope) -> int:
     cursor = await connection.execute(_COUNT_ACTIVE, _of(scope))
     row = await cursor.fetchone()
     return int(row[0]) if row else 0
+
+
+async def importance_before(
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID], job_id: UUID
+) -> dict[UUID, float]:
+    """The importance before the job of those of the memories that it has changed already."""
+    cursor = await connection.execute(
+        _IMPORTANCE_BEFORE, {**_of(scope), "memory_ids": list(memory_ids), "job_id": job_id}
+    )
+    return {row[0]: row[1] for row in await cursor.fetchall()}
 
 
 async def find_neighbours(

@@ -39,6 +39,16 @@ SET calls = usage_ledger.calls + EXCLUDED.calls,
 """
 
 
+# What jobs made of the user's memories by the word of a model in one day, by the database's clock.
+_CHANGES_OF_A_DAY = """
+SELECT count(*) FILTER (WHERE action <> 'updated'), count(*) FILTER (WHERE action = 'updated')
+FROM history
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND actor = 'extraction'
+  AND subject = 'memory' AND action IN ('contradicted', 'achieved', 'updated')
+  AND recorded_at > clock_timestamp() - interval '24 hours'
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One change: what was before, what is after, and the other memory it has to do with."""
@@ -106,6 +116,16 @@ async def record(
                 for event in events
             ],
         )
+
+
+async def changes_of_a_day(connection: Connection, scope: Scope) -> tuple[int, int]:
+    """How many memories models closed and updated in the last 24 hours."""
+    cursor = await connection.execute(
+        _CHANGES_OF_A_DAY, {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return row[0], row[1]
 
 
 async def payer(connection: Connection, scope: Scope) -> Scope:

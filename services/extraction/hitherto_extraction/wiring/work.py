@@ -76,6 +76,7 @@ def build_work(base: Base) -> Work:
         memory_enabled=settings.memory_enabled,
         dedupe_threshold=base.dedupe_threshold,
         crowding=crowding(base),
+        daily_changes=settings.daily_changes,
     )
     extraction = _extraction(base, commit)
     consolidation = _consolidation(base)
@@ -128,7 +129,11 @@ def _worker(
     """What works off the queue: what is behind each kind of job."""
     settings, databases, money = base.settings, base.databases, base.money
     check = Check(
-        databases.write, extraction, memory_enabled=settings.memory_enabled, keys=base.keys
+        databases.write,
+        extraction,
+        memory_enabled=settings.memory_enabled,
+        keys=base.keys,
+        daily_changes=settings.daily_changes,
     )
     ingestion = Ingestion(
         databases.write, base.embedder, money.prices, memory_enabled=settings.memory_enabled

@@ -115,7 +115,12 @@ _GROUPS: tuple[tuple[str, ...], ...] = (
         "month months monthly tháng",
         "year years yearly annually",
     ),
-    ("kg kilo kilos kilogram kilograms", "lb lbs pound pounds", "gram grams"),
+    (
+        "kg kilo kilos kilogram kilograms",
+        "lb lbs pound pounds",
+        "gram grams",
+        "mg milligram milligrams",
+    ),
     ("km kilometre kilometres kilometer kilometers", "mile miles"),
     ("$ usd dollar dollars đô", "€ eur euro euros", "£ gbp", "₫ vnd đồng", "¥ yen jpy"),
     ("👍", "👎"),

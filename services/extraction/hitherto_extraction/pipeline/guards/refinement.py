@@ -1,19 +1,135 @@
-"""Does a new wording still speak of what the old one said?"""
+"""Does a new wording add to what the old one said, and nothing else?
+
+An update keeps the identity of a memory, so it may only add: every word, number and name of the old
+wording stays, up to inflection, about the same subject, and nothing is denied, opposed or
+exchanged. These are the guards of de-duplication (`differences`), read in one direction. What is
+added stands in the messages behind the update. What takes away or replaces is a contradiction, for
+which a reply has another key.
+"""
 
 from __future__ import annotations
 
-from hitherto_shared.text.terms import query_terms
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-_KEPT = 0.25
-"""The part of the old statement's terms that a more precise one still has."""
+from hitherto_extraction.pipeline.guards.statement import differences
+from hitherto_extraction.pipeline.guards.subjects import USER, subject
+from hitherto_extraction.pipeline.guards.support import Heard, unspaced
+from hitherto_extraction.pipeline.guards.tokens import NUMBER, UNCASED, Token, tokenise
+
+_MAY_GROW = ("number", "date", "name", "sign")
+"""Kinds of differences that may be nothing but an addition."""
+_OWN_RULE = "wording"
+_USERS = "用户 用戶 使用者 ユーザー 사용자 ผู้ใช้ उपयोगकर्ता المستخدم مستخدم המשתמש".split()
+_POSSESSIVES = ("的", "の", "의", "之")
 
 
-def refines(old: str, new: str) -> bool:
-    """Whether `new` can be `old` made more precise, as opposed to another statement in its place.
+@dataclass(frozen=True, slots=True)
+class Refinement:
+    """What speaks against an update.
 
-    A model that confuses ids writes a text that has little or nothing to do with the memory it
-    names. Names alone do not make two texts one statement, hence a part of all terms.
+    Attributes:
+        objections: As "kind: what"; empty if nothing does.
+        supported: Whether the wording may be right though a guard objects: what was said bears
+            half of it out, and half of the old wording is still there.
     """
-    before = query_terms(old)
-    kept = len(set(before).intersection(query_terms(new)))
-    return kept > 0 and kept >= _KEPT * len(before)
+
+    objections: tuple[str, ...]
+    supported: bool
+
+
+def refinement(old: str, new: str, said: Heard) -> Refinement:
+    """What speaks against putting `new` in the place of `old`, on the word of what was `said`.
+
+    Kinds: those of `differences`, lost, unsupported, denied.
+    """
+    before, after = tokenise(old), tokenise(new)
+    known = Heard.of(old)
+    found = [each for each in differences(old, new) if not _is_addition(each, before, after)]
+    found += [f"lost: {token.text}" for token in Heard.of(new).lacking(before)]
+    runs = _added_runs(unspaced(before), unspaced(after))
+    if runs is None:
+        found.append("lost: characters")
+    if _has_another_owner(old, new):
+        found.append("subject: somebody of the user's")
+    added = known.lacking(after)
+    found += [f"unsupported: {token.text}" for token in said.lacking(added)]
+    found += [f"denied: {token.text}" for token in said.only_denied(added)]
+    numbers = said.lacking_numbers(after) & known.lacking_numbers(after)
+    found += [f"unsupported: {number}" for number in sorted(numbers)]
+    strange = ([run for run in reading if said.lacks_run(run)] for reading in runs or ())
+    found += [f"unsupported: {run}" for run in min(strange, key=len, default=[])]
+    return Refinement(
+        tuple(found),
+        supported=bool(found) and said.bears_out(new, old) and Heard.of(new).holds_half(old),
+    )
+
+
+def _is_addition(difference: str, before: Sequence[Token], after: Sequence[Token]) -> bool:
+    """Whether a difference is no more than something new beside all that was there."""
+    kind, _, sides = difference.partition(": ")
+    if kind == _OWN_RULE:
+        return True
+    if kind == "subject":
+        return _subject_grew(before, after)
+    return kind in _MAY_GROW and sides.startswith("- / ")
+
+
+def _subject_grew(before: Sequence[Token], after: Sequence[Token]) -> bool:
+    """Whether somebody who belongs to somebody is only told more exactly ("her sister Mai")."""
+    (one, first), (two, now) = subject(before, loose=False), subject(after, loose=False)
+    if one is None or two is None:
+        return False
+    owned = first != USER and first.endswith(("'s", "s'"))
+    return owned and first == now and set(one) < set(two)
+
+
+def _added_runs(old: str, new: str) -> tuple[list[str], list[str]] | None:
+    """The runs of characters that `new` has beside `old`, as read from either end.
+
+    The two readings differ where a character repeats. None: `old` does not stand in `new` in its
+    order.
+    """
+    forward, backward = _runs(old, new), _runs(old[::-1], new[::-1])
+    if forward is None or backward is None:
+        return None
+    return forward, [run[::-1] for run in backward]
+
+
+def _runs(old: str, new: str) -> list[str] | None:
+    found, run, at = [], "", 0
+    for ch in new:
+        if at < len(old) and old[at] == ch:
+            at += 1
+            if run:
+                found.append(run)
+            run = ""
+        else:
+            run += ch
+    if at < len(old):
+        return None
+    return [*found, run] if run else found
+
+
+def _has_another_owner(old: str, new: str) -> bool:
+    """Whether somebody or something of the user's came to stand where the user stood.
+
+    For scripts in which no subject is read from the order of words: what follows the word for the
+    user, or what stands before it where it is the second word of a pair.
+    """
+    for user in _USERS:
+        if user not in old or user not in new:
+            continue
+        behind, was = new.partition(user)[2], old.partition(user)[2]
+        if behind.lstrip().startswith(_POSSESSIVES) and not was.lstrip().startswith(_POSSESSIVES):
+            return True
+        if _before(new, user) != _before(old, user):
+            return True
+    return False
+
+
+def _before(text: str, user: str) -> str:
+    """The word before the user's, where words stand apart."""
+    words = [token.text for token in tokenise(text) if token.kind in (UNCASED, NUMBER)]
+    at = words.index(user) if user in words else 0
+    return words[at - 1] if at else ""

@@ -1,0 +1,193 @@
+"""Updates of a reply: a known memory made more precise.
+
+An update by a model is content and meets what content meets: trust, the guards of de-duplication,
+support by the messages behind it (`guards.refinement`), and the cap on changes (`caps`). Importance
+moves by `IMPORTANCE_STEP` in a job at most, and not below `IMPORTANCE_FLOOR`.
+
+What is refused is counted. Where the messages bear it out, the new wording waits for review as a
+quarantined memory that challenges the one it would have changed: approved, it takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hitherto_extraction.pipeline import trust
+from hitherto_extraction.pipeline.answer import NewItem, UpdatedItem
+from hitherto_extraction.pipeline.evidence import Evidence
+from hitherto_extraction.pipeline.guards import same_wording
+from hitherto_extraction.pipeline.guards.refinement import refinement
+from hitherto_extraction.pipeline.merge import MAX_LABELS
+from hitherto_extraction.pipeline.operations import Creation
+from hitherto_extraction.pipeline.sealed_memories import is_sensitive
+from hitherto_extraction.pipeline.situation import Draft, may_change
+from hitherto_extraction.storage.known_memories import Known
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.models import CURRENT_STATUSES
+
+IMPORTANCE_STEP = 0.2
+"""By so much one job may move a memory's importance."""
+IMPORTANCE_FLOOR = 0.3
+"""No update lowers importance below this."""
+_CUT = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An update that may be made: the version it would write."""
+
+    position: int
+    update: UpdatedItem
+    after: Known
+    evidence: Evidence
+
+
+def permitted(draft: Draft) -> list[Change]:
+    """The updates of the reply that pass every guard and change something.
+
+    Those that change nothing confirm what is known; the rest is refused.
+    """
+    found = (_check(draft, *each) for each in enumerate(draft.situation.answer.updated))
+    return [change for change in found if change is not None]
+
+
+def refine(draft: Draft, change: Change) -> None:
+    """Write the next version of a memory."""
+    known = draft.now[change.after.memory_id]
+    if known.status not in CURRENT_STATUSES:
+        draft.plan.refuse("refused_unknown")
+        return
+    draft.note_sources(known.memory_id, change.evidence)
+    content = change.after.content
+    vector_of = ("updated", change.position) if content != known.content else None
+    draft.rewrite(
+        known,
+        replace(change.after, version=known.version + 1),
+        "updated",
+        "made more precise",
+        vector_of,
+        change.evidence.text,
+    )
+    draft.note_said(known, "updated", change.evidence, _words(change.update, change.after))
+
+
+def set_aside(draft: Draft, change: Change) -> None:
+    """Keep for review what would be one change too many."""
+    known = draft.now[change.after.memory_id]
+    _quarantine(draft, change.position, change.update, known, change.evidence)
+
+
+def _check(draft: Draft, position: int, update: UpdatedItem) -> Change | None:
+    plan = draft.plan
+    known = draft.current(update.memory)
+    evidence = draft.situation.witnesses.for_change(update.source_ids)
+    if evidence is None:
+        plan.refuse("refused_without_source")
+        return None
+    if known is None:
+        plan.refuse("refused_unknown")
+        return None
+    if not may_change(evidence, known) or trust.is_suspect(
+        (update.content or "", update.detail), trusted=evidence.trusted
+    ):
+        plan.refuse("refused_by_trust")
+        return None
+    reworded = update.content is not None and not same_wording(known.content, update.content)
+    if reworded:
+        said = draft.situation.witnesses.heard(evidence)
+        found = refinement(_whole(known), update.detail or update.content or "", said)
+        if found.objections:
+            plan.refuse("refused_by_guard")
+            if found.supported:
+                _quarantine(draft, position, update, known, evidence)
+            return None
+    if evidence.said_at < known.said_at:
+        draft.note_sources(known.memory_id, evidence)
+        draft.note_said(known, "updated", evidence, _words(update))
+        return None
+    after = replace(
+        known,
+        content=(update.content if reworded else None) or known.content,
+        detail=(update.detail if reworded else "") or known.detail,
+        importance=_importance(draft, known, update.importance),
+        confidence=update.confidence or known.confidence,
+        tags=_tags(known.tags, update.tags),
+        said_at=evidence.said_at,
+    )
+    if replace(after, said_at=known.said_at) == replace(known, tags=tuple(known.tags)):
+        draft.note_sources(known.memory_id, evidence)
+        plan.confirmed[known.memory_id] = evidence.said_at
+        draft.note_said(known, "updated", evidence, _words(update))
+        return None
+    return Change(position, update, after, evidence)
+
+
+def _whole(known: Known) -> str:
+    """What the memory says, also where its content was cut."""
+    return known.detail if known.detail and known.content.endswith(_CUT) else known.content
+
+
+def _importance(draft: Draft, known: Known, wanted: float | None) -> float:
+    """The importance within what one job may make of it."""
+    if wanted is None:
+        return known.importance
+    before = draft.situation.importance_before.get(known.memory_id, known.importance)
+    lowest = max(before - IMPORTANCE_STEP, min(before, IMPORTANCE_FLOOR))
+    bounded = max(lowest, min(before + IMPORTANCE_STEP, wanted))
+    if bounded != wanted:
+        draft.plan.refused["importance_bounded"] += 1
+    return bounded
+
+
+def _quarantine(
+    draft: Draft, position: int, update: UpdatedItem, known: Known, evidence: Evidence
+) -> None:
+    """Keep a refused wording as a memory in quarantine that challenges the known one."""
+    # A new memory is sealed by its type; one that was marked by hand stays the only copy.
+    hidden = known.sealed or (known.sensitive and not is_sensitive(known.type, marked=False))
+    if update.content is None or hidden or position in draft.situation.reviewed:
+        return
+    item = NewItem(
+        index=position,
+        type=known.type,
+        content=update.content,
+        detail=update.detail,
+        importance=known.importance,
+        confidence=known.confidence,
+        tags=_tags(known.tags, update.tags),
+        keywords=tuple(known.keywords),
+        entities=(),
+        context={},
+        source_ids=update.source_ids or (),
+        valid_from=None,
+        origin=None,
+    )
+    made = Creation(
+        uuid7(),
+        position,
+        item,
+        evidence,
+        evidence.said_at,
+        status="quarantined",
+        challenges=(known.memory_id,),
+        list_name="updated",
+    )
+    draft.plan.creations.append(made)
+    draft.note_sources(made.memory_id, evidence)
+
+
+def _words(update: UpdatedItem, after: Known | None = None) -> dict[str, Any]:
+    """What an update says; the weight it gives counts as far as it was let through."""
+    return {
+        "content": update.content,
+        "detail": update.detail,
+        "importance": after.importance if after and update.importance is not None else None,
+        "confidence": update.confidence,
+        "tags": list(update.tags),
+    }
+
+
+def _tags(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*old, *new]))[:MAX_LABELS]

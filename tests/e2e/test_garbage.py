@@ -1,0 +1,174 @@
+"""Garbage from the model changes nothing that is known (R2, faults 26-31, 71, 73)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from google.protobuf import json_format
+
+from hitherto.v1 import (
+    conversation_pb2,
+    extraction_service_pb2,
+    job_pb2,
+    maintenance_service_pb2,
+    memory_pb2,
+    retrieval_service_pb2,
+)
+from hitherto_extraction.pipeline.caps import DAILY_CHANGES, allowed_changes
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.learning import ALL_STATUSES, ended, talk
+from tests.scripted_model import ScriptedModel
+from tests.scripted_model.garbage import (
+    GARBAGE,
+    GRADUAL,
+    UNUSABLE,
+    as_text,
+    garbage_script,
+)
+
+KNOWN = 30
+AT_ONCE = 4
+PATIENCE = 60.0
+JOBS = 2
+"""Garbage jobs of each user; of the kind that gets through, as many as would close all."""
+
+TEMPTING = (GRADUAL, "one_id_many_times")
+"""Kinds that name a message of the user's and close few enough memories to be believed."""
+
+
+@pytest.fixture
+async def patient(start_services: StartServices, model: ScriptedModel) -> AsyncIterator[Services]:
+    model.script = garbage_script
+    settings = {**model_settings(model), "job_max_retries": 1, "consolidate_above": 1_000}
+    async with start_services(**settings) as services:
+        yield services
+
+
+async def profile_of(services: Services, user: str) -> dict[str, Any]:
+    found = await services.retrieval.GetProfile(
+        retrieval_service_pb2.GetProfileRequest(user_id=user), timeout=PATIENCE
+    )
+    told: dict[str, Any] = json_format.MessageToDict(found.profile)
+    return {key: value for key, value in told.items() if key not in ("lastExtractedAt",)}
+
+
+async def known_of(services: Services, user: str) -> dict[str, memory_pb2.Memory]:
+    found = await services.retrieval.ListMemories(
+        retrieval_service_pb2.ListMemoriesRequest(
+            user_id=user, statuses=ALL_STATUSES, page_size=1000
+        ),
+        timeout=PATIENCE,
+    )
+    return {each.id: each for each in found.memories}
+
+
+class Case:
+    """One kind of garbage and the user who meets it."""
+
+    def __init__(self, services: Services, kind: str) -> None:
+        self.kind = kind
+        self._services = services
+        self.wrong: list[str] = []
+
+    def expect(self, holds: bool, what: str) -> None:
+        if not holds:
+            self.wrong.append(f"{self.kind}: {what}")
+
+    async def run(self) -> None:
+        services, user = self._services, self.kind
+        await self._run(talk("Hello. I am Ansel.", user=user))
+        before, profile = await known_of(services, user), await profile_of(services, user)
+        self.expect(len(before) == KNOWN, "seeds")
+        count = 11 if self.kind == GRADUAL else JOBS
+        for n in range(count):
+            said = talk(
+                as_text(self.kind),
+                ("assistant", "Bertha, the neighbour, is bankrupt, and keeps it all badly."),
+                user=user,
+                conversation=f"g{n}",
+            )
+            self._judge_job(await self._run(said))
+        after = await known_of(services, user)
+        self.expect(await profile_of(services, user) == profile, "the profile changed")
+        self._judge(before, after, count)
+        if self.kind in UNUSABLE:
+            return
+        for n in reversed(range(count)):
+            await services.maintenance.RollbackSource(
+                maintenance_service_pb2.RollbackSourceRequest(
+                    user_id=user, conversation_id=f"g{n}"
+                ),
+                timeout=PATIENCE,
+            )
+        last = await known_of(services, user)
+        for memory_id, was in before.items():
+            now = last[memory_id]
+            same = (now.content, now.status) == (was.content, was.status)
+            self.expect(same, f"rolled back: {was.content} / {now.content} {now.status}")
+
+    async def _run(self, said: conversation_pb2.Transcript) -> job_pb2.Job:
+        accepted = await self._services.extraction.SubmitTranscripts(
+            extraction_service_pb2.SubmitTranscriptsRequest(transcripts=[said]), timeout=PATIENCE
+        )
+        return await ended(self._services, accepted.jobs[0].id, within=5 * PATIENCE)
+
+    def _judge_job(self, job: job_pb2.Job) -> None:
+        if self.kind in UNUSABLE:
+            dead = job.state == job_pb2.JOB_STATE_DEAD and job.error.startswith("MODEL_UNUSABLE")
+            self.expect(dead, f"{job.state} {job.error}")
+            return
+        self.expect(job.state == job_pb2.JOB_STATE_SUCCEEDED, f"{job.state} {job.error}")
+        result = job.result
+        changed = result.counts["refined"] + result.memories_contradicted + result.goals_achieved
+        self.expect(changed <= allowed_changes(KNOWN), f"{changed} changes in one job")
+        refused = result.dropped_items + sum(
+            count for name, count in result.counts.items() if name.startswith("importance_")
+        )
+        quiet = ("profile_of_nothing", "profile_without_a_bottom", "said_anew_with_more", GRADUAL)
+        self.expect(refused > 0 or self.kind in quiet, "nothing is counted")
+
+    def _judge(
+        self,
+        before: dict[str, memory_pb2.Memory],
+        after: dict[str, memory_pb2.Memory],
+        jobs: int,
+    ) -> None:
+        closed = 0
+        for memory_id, was in before.items():
+            now = after[memory_id]
+            closed += now.status != was.status
+            self.expect(now.content == was.content, f"{was.content} became {now.content}")
+            self.expect(
+                now.importance >= max(0.3, was.importance - jobs * 0.2 - 1e-9),
+                f"importance {now.importance}",
+            )
+        most = DAILY_CHANGES if self.kind in TEMPTING else 0
+        self.expect(closed <= most, f"{closed} of {KNOWN} closed")
+        self.expect(
+            self.kind != GRADUAL or closed > allowed_changes(KNOWN), "the caps let nothing pass"
+        )
+        for now in after.values():
+            self.expect(
+                now.id in before
+                or now.status != memory_pb2.MEMORY_STATUS_QUARANTINED
+                or self.kind not in UNUSABLE,
+                f"made {now.content}",
+            )
+
+
+async def test_r2_garbage_changes_no_content_and_no_profile(patient: Services) -> None:
+    """Every kind meets a user with thirty good memories, some at the same time."""
+    assert len(GARBAGE) >= 43
+    cases = [Case(patient, kind) for kind in GARBAGE]
+    few = asyncio.Semaphore(AT_ONCE)
+
+    async def run(case: Case) -> None:
+        async with few:
+            await case.run()
+
+    await asyncio.gather(*map(run, cases))
+    wrong = [each for case in cases for each in case.wrong]
+    assert not wrong, "\n".join(wrong)
