@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 
 from hitherto_shared.database.embedded.failure import EmbeddedPostgresError
 from hitherto_shared.database.embedded.layout import Layout
+from hitherto_shared.private_file import NotPrivate, require_private
 
 _TOKEN_BYTES = 32
 
@@ -28,7 +29,8 @@ def credentials_of(layout: Layout) -> Credentials:
     """Read the passwords, or generate them before the cluster exists (under the startup lock).
 
     Raises:
-        EmbeddedPostgresError: The file is lost or damaged although there is a cluster.
+        EmbeddedPostgresError: The file is lost or damaged although there is a cluster, or others
+            may read it.
     """
     try:
         return _read(layout)
@@ -47,7 +49,10 @@ def credentials_of(layout: Layout) -> Credentials:
 
 def _read(layout: Layout) -> Credentials:
     try:
+        require_private(layout.credentials)
         return Credentials(**json.loads(layout.credentials.read_text("utf-8")))
+    except NotPrivate as error:
+        raise EmbeddedPostgresError(str(error)) from None
     except PermissionError as error:
         raise EmbeddedPostgresError(
             f"{layout.credentials} belongs to another user; start this program as that user, or"
