@@ -7,7 +7,9 @@ writes memories, profile, summary, what was said, history, usage and progress to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
@@ -32,7 +34,7 @@ from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.pipeline.stating import of_profile, of_summary
 from hitherto_extraction.pipeline.surroundings import look_around
 from hitherto_extraction.pipeline.write import Occasion, Vectors, write_plan
-from hitherto_extraction.queue import claims
+from hitherto_extraction.queue import claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.storage import (
     conversations,
@@ -48,12 +50,19 @@ from hitherto_extraction.storage.known_memories import Known
 from hitherto_extraction.storage.ledger import Charge
 from hitherto_extraction.storage.users import UserState
 from hitherto_extraction.user_key import sealing_key
+from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.encryption.failures import KeyServiceUnavailable
 from hitherto_shared.encryption.needed import KeyNeeded
 from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.errors import Conflict, HithertoError, TooLate, Unavailable
 from hitherto_shared.models import Scope
 
 _SECONDS = 30.0
+_PAUSES = (0.5, 2.0, 5.0)
+"""Seconds between the tries of a commit."""
+
+logger = logging.getLogger("hitherto.extraction")
 
 _PROFILE_KEYS = tuple(ProfilePatch.__dataclass_fields__)
 
@@ -118,7 +127,10 @@ class Commit:
         async def work(connection: Connection) -> Result | None:
             async with connection.transaction():
                 state = await users.lock_user(connection, held.scope)
-                await claims.hold(connection, held)
+                if await claims.hold(connection, held) >= outcome.done_to:
+                    # An earlier try of ours went through, and its answer was lost.
+                    job = await jobs.get_job(connection, held.tenant_id, held.job_id)
+                    return Result.of(job.result)
                 if await self._discarded(connection, held, state):
                     return None
                 sealing = sealing_key(state, key)
@@ -126,10 +138,30 @@ class Commit:
                     await _refuse_sealed_since(connection, held, outcome.witnesses)
                 return await self._write(connection, held, outcome, key, sealing)
 
-        result = await self._database.run(work, timeout=_SECONDS)
+        result = await self._patiently(work)
         if result is None:
             raise ClaimLost
         return result
+
+    async def _patiently(
+        self, work: Callable[[Connection], Awaitable[Result | None]]
+    ) -> Result | None:
+        """Do `work`, again if the database was in the way: the reply has been paid for.
+
+        The claim fences every try, and is renewed as long as the database can be reached.
+        """
+        for pause in _PAUSES:
+            try:
+                return await self._database.run(work, timeout=_SECONDS)
+            except Exception as error:
+                told = error if isinstance(error, HithertoError) else faults.translate(error)
+                if not isinstance(told, TooLate | Unavailable | Conflict):
+                    raise
+                if isinstance(told, KeyServiceUnavailable):
+                    raise
+                logger.warning("a commit is tried again: %s", told.message)
+            await asyncio.sleep(pause)
+        return await self._database.run(work, timeout=_SECONDS)
 
     async def admit(self, connection: Connection, held: Claim) -> bool:
         """Whether the job may go on; one whose user wants nothing learnt ends here, unasked.

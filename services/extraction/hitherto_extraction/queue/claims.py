@@ -90,11 +90,30 @@ RETURNING jobs.job_id, jobs.claim_no, jobs.state, jobs.kind, jobs.tenant_id, job
           jobs.max_attempts, jobs.result, jobs.params
 """
 
+# A job whose effects are being committed is locked by that transaction: it is passed over, so that
+# one long commit does not keep the other leases from being renewed. Nobody can claim it meanwhile,
+# and what the commit writes renews its lease too.
 _RENEW = """
-UPDATE jobs SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
-FROM unnest(%(job_ids)s::uuid[], %(claim_nos)s::bigint[]) AS held (job_id, claim_no)
-WHERE jobs.job_id = held.job_id AND jobs.claim_no = held.claim_no AND jobs.state = 'running'
-RETURNING jobs.job_id
+WITH held AS MATERIALIZED (
+    SELECT jobs.job_id
+    FROM unnest(%(job_ids)s::uuid[], %(claim_nos)s::bigint[]) AS held (job_id, claim_no)
+    JOIN jobs ON jobs.job_id = held.job_id AND jobs.claim_no = held.claim_no
+    WHERE jobs.state = 'running'
+), free AS MATERIALIZED (
+    SELECT jobs.job_id
+    FROM jobs
+    WHERE jobs.job_id = ANY(%(job_ids)s) AND jobs.job_id IN (SELECT job_id FROM held)
+    FOR UPDATE SKIP LOCKED
+), renewed AS (
+    UPDATE jobs SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
+    FROM free
+    WHERE jobs.job_id = free.job_id AND jobs.state = 'running'
+      AND EXISTS (
+          SELECT
+          FROM unnest(%(job_ids)s::uuid[], %(claim_nos)s::bigint[]) AS ours (job_id, claim_no)
+          WHERE ours.job_id = jobs.job_id AND ours.claim_no = jobs.claim_no)
+)
+SELECT job_id FROM held
 """
 
 # Back to the queue with the attempt given back: the worker stops, nobody is at fault.
@@ -170,7 +189,8 @@ _PROGRESS = """
 UPDATE jobs
 SET done_to = %(done_to)s, result = %(result)s, outage_since = NULL,
     state = CASE WHEN %(finished)s THEN 'succeeded' ELSE state END,
-    lease_until = CASE WHEN %(finished)s THEN NULL ELSE lease_until END,
+    lease_until = CASE WHEN NOT %(finished)s
+        THEN greatest(lease_until, clock_timestamp() + make_interval(secs => %(lease)s)) END,
     finished_at = CASE WHEN %(finished)s THEN clock_timestamp() END
 WHERE job_id = %(job_id)s AND claim_no = %(claim_no)s AND state = 'running'
 """
@@ -211,6 +231,8 @@ class Claim:
     params: Mapping[str, Any]
     trail: Trail | None = field(default=None, compare=False)
     """Where what the job does is written down."""
+    lease_seconds: float = field(default=60.0, compare=False)
+    """For how long it is held unless it is renewed."""
 
     @property
     def scope(self) -> Scope:
@@ -266,7 +288,11 @@ async def claim(
         rows = await cursor.fetchall()
         for row in rows:
             await announce(connection, str(row[0]))
-    return [replace(Claim(*row[:2], *row[3:]), trail=trail) for row in rows if row[2] == "running"]
+    return [
+        replace(Claim(*row[:2], *row[3:]), trail=trail, lease_seconds=lease_seconds)
+        for row in rows
+        if row[2] == "running"
+    ]
 
 
 async def renew(
@@ -407,7 +433,13 @@ async def record_progress(
     """
     cursor = await connection.execute(
         _PROGRESS,
-        {**held.key, "done_to": done_to, "result": Jsonb(result), "finished": finished},
+        {
+            **held.key,
+            "done_to": done_to,
+            "result": Jsonb(result),
+            "finished": finished,
+            "lease": held.lease_seconds,
+        },
     )
     if cursor.rowcount == 0:
         raise ClaimLost

@@ -63,33 +63,56 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND status = 'active'
 # because they are not doubled, and what was merged, because its successor says it. The vector of
 # words that were rewritten during an outage of the embedder says nothing: such a memory waits for
 # its new one. Vectors go out in binary: as text they would cost more than all else a job sends.
+#
+# Without statistics, as on a new database, Postgres takes every user for one who has one memory,
+# and would look through all of them for each memory and each text. Hence each table is read once
+# and the two are brought together by a full join, which cannot be done as a loop within a loop.
 _NEIGHBOURS = """
-SELECT wanted.position, near.memory_id, near.cosine
-FROM unnest(%(positions)s::int[], %(types)s::text[], %(vectors)b::halfvec[])
-     AS wanted (position, type, vector)
-CROSS JOIN LATERAL (
-    SELECT e.memory_id, 1 - (e.embedding <=> wanted.vector) AS cosine
-    FROM memory_embeddings AS e
-    JOIN memories AS m ON m.tenant_id = e.tenant_id AND m.user_id = e.user_id
-         AND m.memory_id = e.memory_id
-    WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.model = %(model)s
-      AND e.status IN ('active', 'achieved', 'quarantined', 'forgotten', 'superseded')
-      AND m.type = wanted.type AND e.text_version = m.text_version
-    ORDER BY e.embedding <=> wanted.vector
-    LIMIT %(limit)s
-) AS near
-WHERE near.cosine >= %(at_least)s
+WITH told AS MATERIALIZED (
+    SELECT memory_id, type, text_version
+    FROM memories
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+), stored AS MATERIALIZED (
+    SELECT memory_id, text_version, embedding
+    FROM memory_embeddings
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND model = %(model)s
+      AND status IN ('active', 'achieved', 'quarantined', 'forgotten', 'superseded')
+), held AS MATERIALIZED (
+    SELECT stored.memory_id, told.type, stored.embedding
+    FROM stored
+    FULL JOIN told ON told.memory_id = stored.memory_id
+         AND told.text_version = stored.text_version
+), near AS (
+    SELECT wanted.position, held.memory_id, 1 - (held.embedding <=> wanted.vector) AS cosine
+    FROM held
+    JOIN unnest(%(positions)s::int[], %(types)s::text[], %(vectors)b::halfvec[])
+         AS wanted (position, type, vector) ON wanted.type = held.type
+), ranked AS (
+    SELECT position, memory_id, cosine,
+           row_number() OVER (PARTITION BY position ORDER BY cosine DESC, memory_id) AS place
+    FROM near
+    WHERE cosine >= %(at_least)s
+)
+SELECT position, memory_id, cosine FROM ranked WHERE place <= %(limit)s
 """
 
-# Where there is no vector to compare: the very same words.
+# Where there is no vector to compare: the very same words. Brought together as above.
 _SAME_WORDS = """
-SELECT wanted.position, m.memory_id
-FROM unnest(%(positions)s::int[], %(types)s::text[], %(contents)s::text[])
-     AS wanted (position, type, content)
-JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
-    AND lower(m.content) = lower(wanted.content)
-    AND m.type = wanted.type
-    AND m.status IN ('active', 'achieved', 'quarantined', 'forgotten', 'superseded')
+WITH told AS MATERIALIZED (
+    SELECT memory_id, type, lower(content) AS words
+    FROM memories
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND status IN ('active', 'achieved', 'quarantined', 'forgotten', 'superseded')
+), wanted AS MATERIALIZED (
+    SELECT position, type, lower(content) AS words
+    FROM unnest(%(positions)s::int[], %(types)s::text[], %(contents)s::text[])
+         AS wanted (position, type, content)
+), same AS MATERIALIZED (
+    SELECT wanted.position, told.memory_id
+    FROM wanted
+    FULL JOIN told ON told.type = wanted.type AND told.words = wanted.words
+)
+SELECT position, memory_id FROM same WHERE position IS NOT NULL AND memory_id IS NOT NULL
 """
 
 

@@ -1,0 +1,133 @@
+"""A database that was never analysed: what is learnt and read keeps its bound (faults.md row 76).
+
+Statistics come some minutes after the rows. Until then Postgres takes every user for one who has a
+single memory, so that no statement may depend on a better guess.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from pgvector.psycopg import register_vector
+
+from hitherto.v1 import job_pb2
+from hitherto_extraction.storage import known_memories
+from tests.e2e.conftest import StartServices, model_settings
+from tests.e2e.learning import ended, learn, rows, submit, talk
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model.answers import memory
+
+A_REPLY = 200
+"""Memories of one reply."""
+LONG = 45.0
+"""Seconds that nothing takes here even on a busy machine; a loop within a loop took 60 and more."""
+
+
+def facts(number: int) -> list[dict[str, Any]]:
+    """Statements that no guard takes for one another, the `number`-th batch of them."""
+    first = number * A_REPLY
+    return [
+        memory(f"The user owns item w{n * 7919 % 100003} at place p{n * 31 % 977}", ["m1"])
+        for n in range(first, first + A_REPLY)
+    ]
+
+
+def script(request: ChatRequest) -> ChatAnswer:
+    """The batch whose number the user says."""
+    return ChatAnswer.of(new_memories=facts(int(request.messages[0].content.split()[-1])))
+
+
+@pytest.fixture
+def never_analysed(superuser_conninfo: str) -> str:
+    """The database with autovacuum off, as it is in the minutes before statistics come."""
+    with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
+        tables = connection.execute(
+            "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables"
+            " WHERE schemaname = 'hitherto'"
+        ).fetchall()
+        for (table,) in tables:
+            connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)".encode())
+    return superuser_conninfo
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from nodes(child)
+
+
+async def test_row_76_two_hundred_new_memories_a_reply_keep_the_bound(
+    start_services: StartServices, model: ScriptedModel, never_analysed: str
+) -> None:
+    model.script = script
+    settings = model_settings(model) | {"embedding_dimensions": 1536, "consolidate_above": 1000}
+    async with start_services(**settings) as services:
+        for number in range(3):
+            (job_id,) = await submit(services, talk(f"number {number}", conversation=f"c{number}"))
+            job = await ended(services, job_id, within=LONG)
+            assert (job.state, job.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1), job.error
+            assert job.result.memories_created == A_REPLY
+        # One call a transcript: no commit was given up and asked for again.
+        assert model.calls["chat"] == 3
+        assert rows(never_analysed, "SELECT count(*) FROM pg_stats WHERE tablename = 'memories'")[
+            0
+        ] == (0,)
+    with psycopg.connect(never_analysed) as connection:
+        register_vector(connection)
+        ((vector,),) = connection.execute(
+            "SELECT embedding FROM memory_embeddings LIMIT 1"
+        ).fetchall()
+        parameters = {
+            "tenant_id": "default",
+            "user_id": "ana",
+            "positions": list(range(A_REPLY)),
+            "types": ["fact"] * A_REPLY,
+            "vectors": [vector] * A_REPLY,
+            "contents": ["The user owns nothing"] * A_REPLY,
+            "model": settings.get("embedding_model", "text-embedding-3-small"),
+            "at_least": 0.85,
+            "limit": 5,
+        }
+        for statement in (known_memories._NEIGHBOURS, known_memories._SAME_WORDS):
+            ((plans,),) = connection.execute(
+                b"EXPLAIN (ANALYZE, FORMAT JSON) " + statement.encode(), parameters
+            ).fetchall()
+            for node in nodes(plans[0]["Plan"]):
+                # Each table is read once, whatever the plan.
+                if "Relation Name" in node:
+                    assert node["Actual Loops"] == 1, node
+                if "Join" in node["Node Type"] or node["Node Type"] == "Nested Loop":
+                    filtered = node.get("Rows Removed by Join Filter", 0)
+                    assert filtered <= A_REPLY * 3 * A_REPLY, node
+    # Enough was there to look through.
+    assert rows(never_analysed, "SELECT count(*) FROM memory_embeddings") == [(3 * A_REPLY,)]
+
+
+async def test_row_76_a_commit_that_is_cut_off_costs_no_second_call(
+    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """Two processes, a lease of a second, a table locked for longer, and the connection cut."""
+    settings = model_settings(model) | {"lease_seconds": 1.0}
+    waiting = (
+        "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        " AND datname = current_database() AND query LIKE '%INSERT INTO history%'"
+    )
+    async with start_services(**settings) as services, start_services(**settings):
+        await learn(services, talk("remember canary:first"))
+        with psycopg.connect(superuser_conninfo) as connection:
+            connection.execute("LOCK TABLE history IN EXCLUSIVE MODE")
+            (job_id,) = await submit(services, talk("remember canary:heron", conversation="c2"))
+            async with asyncio.timeout(30):
+                while not (found := rows(superuser_conninfo, waiting)):  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+            await asyncio.sleep(2 * settings["lease_seconds"])
+            rows(superuser_conninfo, f"SELECT pg_terminate_backend({found[0][0]})")
+            connection.rollback()
+        job = await ended(services, job_id)
+        assert (job.state, job.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1), job.error
+    assert model.calls["chat"] == 2
+    assert rows(superuser_conninfo, "SELECT count(*) FROM memories") == [(2,)]

@@ -1,0 +1,46 @@
+"""Leases while a commit takes long: it holds the row of its own job only (faults.md row 76)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hitherto_extraction.queue import claims
+from tests.integration.queue.stage import Stage, transcript
+
+_UNTIL = "SELECT lease_until > now() + interval '1 minute' FROM jobs WHERE job_id = %s"
+
+
+async def test_a_long_commit_keeps_no_other_lease_from_being_renewed(stage: Stage) -> None:
+    await stage.submit(transcript(user="ana"))
+    await stage.submit(transcript(user="bo"))
+    committing, other = await stage.claim(lease_seconds=5.0)
+    async with stage.maintenance.connection() as blocker, blocker.transaction():
+        await claims.hold(blocker, committing)
+        async with stage.maintenance.connection() as connection, asyncio.timeout(4):
+            ours = await claims.renew(connection, [committing, other], lease_seconds=600)
+    # Both are ours yet; the one that is being committed renews its lease by what it writes.
+    assert ours == {committing.job_id, other.job_id}
+    assert await stage.rows(_UNTIL, committing.job_id) == [(False,)]
+    assert await stage.rows(_UNTIL, other.job_id) == [(True,)]
+
+
+async def test_nobody_claims_a_job_that_is_being_committed_nor_right_after(stage: Stage) -> None:
+    await stage.submit(transcript())
+    (held,) = await stage.claim(lease_seconds=600)
+    await stage.expire_leases()
+    async with stage.maintenance.connection() as connection, connection.transaction():
+        await claims.hold(connection, held)
+        assert await stage.claim() == []
+        await claims.record_progress(connection, held, done_to=1, result={}, finished=False)
+    assert await stage.rows(_UNTIL, held.job_id) == [(True,)]
+    assert await stage.claim() == []
+
+
+async def test_a_lost_claim_is_not_renewed(stage: Stage) -> None:
+    await stage.submit(transcript())
+    (lost,) = await stage.claim()
+    await stage.expire_leases()
+    (held,) = await stage.claim()
+    async with stage.maintenance.connection() as connection:
+        assert await claims.renew(connection, [lost], lease_seconds=600) == set()
+        assert await claims.renew(connection, [held], lease_seconds=600) == {held.job_id}
