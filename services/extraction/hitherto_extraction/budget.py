@@ -3,8 +3,10 @@
 A day is a UTC day of the database's clock. Upkeep stops first: consolidation, a change of embedding
 model and previews once `UPKEEP_SHARE` of the budget is spent, so that what is left is there for
 learning; extraction and documents stop at the whole. Nothing is lost by it: the job waits for the
-next day or a higher budget. A call that has begun is finished and charged, so that a day may cost a
-little more than its budget: at most one call for each job that runs at that moment.
+next day or a higher budget, and what is saved or corrected by hand is stored without a vector,
+which the back-fill, being upkeep, makes up for. A call that has begun is finished and charged, so
+that a day may cost a little more than its budget: at most one call for each job that runs at that
+moment.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ SHARES: Mapping[str, Decimal] = MappingProxyType(
     {
         "memory-extraction": Decimal(1),
         "document-ingestion": Decimal(1),
+        "memory-saving": Decimal(1),
+        "memory-import": Decimal(1),
+        "memory-correction": Decimal(1),
         "consolidation": UPKEEP_SHARE,
         "reembedding": UPKEEP_SHARE,
         "preview": UPKEEP_SHARE,

@@ -586,7 +586,10 @@ class GetUsageRequest(_message.Message):
     """
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """kinds, only jobs of one of these, see Job.kind, or `preview`. Unset: all."""
+        """kinds, only work of one of these: a Job.kind, `preview`, `memory-saving` (SaveMemory), `memory-import`
+        (StreamMemories) or `memory-correction` (UpdateMemory). Vectors that are made up for later count as
+        `reembedding`. Unset: all.
+        """
 
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
@@ -816,7 +819,7 @@ class UsageRow(_message.Message):
     user_id: _builtins.str
     """user_id, of the group. Empty too for what concerns all users."""
     kind: _builtins.str
-    """kind, of the group's jobs, see Job.kind, or `preview`."""
+    """kind, of the group's work: a Job.kind, `preview`, `memory-saving`, `memory-import` or `memory-correction`."""
     day: _builtins.str
     """day, in UTC, as `YYYY-MM-DD`."""
     model: _builtins.str

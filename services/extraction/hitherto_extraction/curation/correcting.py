@@ -10,7 +10,6 @@ corrected: the other one is what is believed. Nor is one that was forgotten.
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -44,15 +43,12 @@ from hitherto_extraction.storage.sealed_words import SENSITIVE_TYPES
 from hitherto_extraction.user_key import sealing_key
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.active import active_model
-from hitherto_shared.embeddings.protocol import Embedder, Vector
+from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.errors import Conflict, WrongState, invalid
-from hitherto_shared.model_api import ModelError
 from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope
 from hitherto_shared.text.normalise import fold
 from hitherto_shared.text.terms import count_terms
-
-logger = logging.getLogger("hitherto.curation")
 
 FIELDS = (
     "content",
@@ -115,20 +111,11 @@ class NewVector:
     vector: Vector | None
 
 
-async def embed(embedder: Embedder, correction: Correction, *, seconds: float) -> NewVector | None:
-    """The vector of the new content, made before the transaction; None if content stays.
-
-    While nobody can make it within `seconds`, the memory waits for its vector.
-    """
+def new_content(correction: Correction) -> str | None:
+    """The content that a vector is to be made of, before the transaction; None if it stays."""
     if ("content",) not in correction.paths or "content" not in correction.values:
         return None
-    model = embedder.name
-    try:
-        batch = await embedder.embed([correction.values["content"]], timeout=seconds)
-    except ModelError as error:
-        logger.warning("corrected without a vector, embedder out of reach: %s", error)
-        return NewVector(model, None)
-    return NewVector(model, batch.vectors[0])
+    return str(correction.values["content"])
 
 
 async def correct(

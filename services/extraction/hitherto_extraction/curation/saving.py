@@ -11,8 +11,7 @@ nothing yet, and is not checked.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -39,13 +38,10 @@ from hitherto_extraction.storage.ledger import Event
 from hitherto_extraction.storage.statements import Stated
 from hitherto_extraction.user_key import sealing_key
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.embeddings.protocol import Embedder
+from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.errors import WrongState, invalid
-from hitherto_shared.model_api import ModelError
 from hitherto_shared.models import Memory, Scope
-
-logger = logging.getLogger("hitherto.curation")
 
 _ONLY = 0
 """Index of the one item of a saved statement."""
@@ -84,11 +80,15 @@ class Saved:
     deduplicated: bool
 
 
+def vectors_of(model: str, vector: Vector | None) -> Vectors:
+    """The vector of one statement as `Saving.save` takes it; None: it is saved without one."""
+    return Vectors(model, {} if vector is None else {("new", _ONLY): vector}, {})
+
+
 class Saving:
     """Saves statements.
 
     Args:
-        embedder: Makes their vectors; while it is away they are saved without and found by words.
         threshold: The cosine from which two statements may be the same.
         memory_enabled: Whether memory is on for users who did not choose.
         max_attempts: Of the check for contradictions.
@@ -97,34 +97,16 @@ class Saving:
 
     def __init__(
         self,
-        embedder: Embedder,
         threshold: Callable[[], float],
         *,
         memory_enabled: bool,
         max_attempts: int,
         crowding: Crowding | None = None,
     ) -> None:
-        self._embedder = embedder
         self._threshold = threshold
         self.memory_enabled = memory_enabled
         self._max_attempts = max_attempts
         self._crowding = crowding
-
-    async def embed(self, contents: Sequence[str], *, seconds: float) -> list[Vectors]:
-        """The vectors of statements, made in one call before their transactions.
-
-        While nobody can make them within `seconds`, each statement is saved without one.
-        """
-        # By its name now: the active model may change while it is asked.
-        model = self._embedder.name
-        if not contents:
-            return []
-        try:
-            batch = await self._embedder.embed(contents, timeout=seconds)
-        except ModelError as error:
-            logger.warning("saved without a vector, embedder out of reach: %s", error)
-            return [Vectors(model, {}, {}) for _ in contents]
-        return [Vectors(model, {("new", _ONLY): vector}, {}) for vector in batch.vectors]
 
     async def save(
         self,

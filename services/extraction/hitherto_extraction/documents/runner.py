@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from hitherto_extraction.budget import Budget
 from hitherto_extraction.documents import chunking, findable
 from hitherto_extraction.documents.entities import Mention, mentioned
 from hitherto_extraction.documents.findable import indexed_text
@@ -69,18 +70,26 @@ class Ingestion:
     """Runs the job. The database's role is hitherto_write."""
 
     def __init__(
-        self, database: Database, embedder: Embedder, prices: Prices, *, memory_enabled: bool
+        self,
+        database: Database,
+        embedder: Embedder,
+        prices: Prices,
+        *,
+        memory_enabled: bool,
+        budget: Budget | None = None,
     ) -> None:
         self._database = database
         self._embedder = embedder
         self._prices = prices
         self._memory_enabled = memory_enabled
+        self._budget = budget or Budget()
 
     async def run(self, held: Claim) -> None:
         """Ingest the documents the job names, from where an earlier attempt left off.
 
         Raises:
             ClaimLost: Somebody else has the job; nothing was written after that.
+            BudgetSpent: The tenant's budget does not allow for the next documents.
         """
         if not await self._database.run(
             lambda connection: self._admit(connection, held), timeout=_READ_SECONDS
@@ -92,6 +101,12 @@ class Ingestion:
         if done >= len(wanted):
             await self._end(held, result)
         while done < len(wanted):
+            if done > (held.done_to or 0):
+                await self._database.run(
+                    lambda connection: self._budget.require(connection, held.tenant_id, held.kind),
+                    timeout=_READ_SECONDS,
+                    repeatable=True,
+                )
             group = await self._prepare(held.scope, wanted[done:])
             group, charges = await self._embed(group)
             for prepared in group:

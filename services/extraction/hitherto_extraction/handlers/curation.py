@@ -10,19 +10,21 @@ from uuid import UUID
 
 from hitherto.v1 import memory_service_pb2 as pb
 from hitherto_extraction.curation import correcting, statuses
-from hitherto_extraction.curation.saving import Saved, Saving, Statement
+from hitherto_extraction.curation.correcting import NewVector
+from hitherto_extraction.curation.saving import Saved, Saving, Statement, vectors_of
 from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.handlers.importing import MAX_IDS, take_all
 from hitherto_extraction.handlers.incoming_memories import read_correction, read_statement
 from hitherto_extraction.handlers.read_ahead import read_ahead
 from hitherto_extraction.once import Identity, Outcome, Work
+from hitherto_extraction.pipeline.paid_vectors import CORRECTION, IMPORT, SAVING, PaidVectors
 from hitherto_extraction.pipeline.write import Vectors
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_extraction.storage import editing
+from hitherto_extraction.storage.ledger import Charge
 from hitherto_shared.consistency import Position
 from hitherto_shared.convert import memory_message
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.errors import HithertoError
 from hitherto_shared.models import Memory, Scope
@@ -47,7 +49,7 @@ class Curation:
     """What the calls work with."""
 
     saving: Saving
-    embedder: Embedder
+    vectors: PaidVectors
     signals: JobSignals
 
 
@@ -72,11 +74,17 @@ class CurationCalls:
     ) -> pb.SaveMemoryResponse:
         """Save one statement at once."""
         wanted = self._read(request, "SaveMemory")
+        paid = self._curation.vectors
         # Half of what is left, so that a statement without a vector can still be written.
-        (vectors,) = await self._curation.saving.embed(
-            [wanted.statement.content], seconds=seconds_left(context, 2 * _EMBEDDING_SECONDS) / 2
+        made = await paid.embed(
+            [(wanted.scope, wanted.statement.content)],
+            SAVING,
+            seconds=seconds_left(context, 2 * _EMBEDDING_SECONDS) / 2,
         )
-        outcome = await self._store(wanted, vectors, context)
+        try:
+            outcome = await self._store(wanted, vectors_of(made.model, made.vectors[0]), context)
+        finally:
+            await paid.settle(SAVING, made.charges)
         return pb.SaveMemoryResponse(
             memory=memory_message(outcome.made.memory),
             deduplicated=outcome.made.deduplicated,
@@ -102,19 +110,40 @@ class CurationCalls:
             if len(reply.memory_ids) < MAX_IDS:
                 reply.memory_ids.append(str(outcome.made.memory.memory_id))
 
-        async def embed(batch: Sequence[ToSave | HithertoError]) -> list[Vectors | None]:
-            contents = [each.statement.content for each in batch if isinstance(each, ToSave)]
-            made = iter(
-                await self._curation.saving.embed(
-                    contents, seconds=seconds_left(context, _EMBEDDING_SECONDS)
-                )
-            )
-            return [next(made) if isinstance(each, ToSave) else None for each in batch]
+        paid = self._curation.vectors
+        unpaid: dict[Scope, Charge] = {}
 
-        async with aclosing(
-            read_ahead(aiter(request_iterator), self._read_item, embed, most=_AHEAD)
-        ) as items:
-            taken = await take_all(items, accept)
+        async def settle() -> None:
+            charges = dict(unpaid)
+            unpaid.clear()
+            await paid.settle(IMPORT, charges)
+
+        async def embed(batch: Sequence[ToSave | HithertoError]) -> list[Vectors | None]:
+            # What was embedded before is stored by now, and its users are known.
+            await settle()
+            made = await paid.embed(
+                [
+                    (each.scope, each.statement.content)
+                    for each in batch
+                    if isinstance(each, ToSave)
+                ],
+                IMPORT,
+                seconds=seconds_left(context, _EMBEDDING_SECONDS),
+            )
+            unpaid.update(made.charges)
+            vectors = iter(made.vectors)
+            return [
+                vectors_of(made.model, next(vectors)) if isinstance(each, ToSave) else None
+                for each in batch
+            ]
+
+        try:
+            async with aclosing(
+                read_ahead(aiter(request_iterator), self._read_item, embed, most=_AHEAD)
+            ) as items:
+                taken = await take_all(items, accept)
+        finally:
+            await settle()
         reply.saved_count, reply.rejected_count = taken.accepted, taken.rejected
         reply.errors.extend(taken.errors)
         if position is not None:
@@ -133,11 +162,13 @@ class CurationCalls:
         checks.done()
         principal = current_call().principal
         scope = principal.scope(user_id)
-        vector = await correcting.embed(
-            self._curation.embedder,
-            correction,
+        paid, content = self._curation.vectors, correcting.new_content(correction)
+        made = await paid.embed(
+            [] if content is None else [(scope, content)],
+            CORRECTION,
             seconds=seconds_left(context, 2 * _EMBEDDING_SECONDS) / 2,
         )
+        vector = NewVector(made.model, made.vectors[0]) if made.vectors else None
 
         async def change(connection: Connection, key: UserKey | None) -> Memory:
             return await correcting.correct(
@@ -151,9 +182,12 @@ class CurationCalls:
                 key=key,
             )
 
-        outcome = await self._change(
-            self._answering.identity("UpdateMemory", key, request), scope, change, context
-        )
+        try:
+            outcome = await self._change(
+                self._answering.identity("UpdateMemory", key, request), scope, change, context
+            )
+        finally:
+            await paid.settle(CORRECTION, made.charges)
         return pb.UpdateMemoryResponse(
             memory=memory_message(outcome.made),
             consistency_token=self._answering.token(outcome.position),

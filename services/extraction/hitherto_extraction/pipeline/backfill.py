@@ -8,10 +8,12 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
+from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline.backlog import Backlog
+from hitherto_extraction.pipeline.paid_vectors import affords, shared_out
 from hitherto_extraction.prices import Prices, load_prices
 from hitherto_extraction.storage import (
     chunks,
@@ -24,7 +26,6 @@ from hitherto_extraction.storage import (
     users,
 )
 from hitherto_extraction.storage.chunks import PendingChunk
-from hitherto_extraction.storage.ledger import Charge
 from hitherto_extraction.storage.message_passages import MessageWords
 from hitherto_extraction.storage.pending_vectors import Pending
 from hitherto_extraction.storage.summary_index import SummaryWords
@@ -36,6 +37,7 @@ from hitherto_shared.models import Scope
 logger = logging.getLogger("hitherto.backfill")
 
 Waiting = Pending | PendingChunk | MessageWords | SummaryWords
+Found = TypeVar("Found", bound=Waiting)
 
 KIND = "reembedding"
 NO_JOB = UUID(int=0)
@@ -56,8 +58,9 @@ class Backfill:
         prices: Prices | None = None,
         *,
         message_vectors: bool = True,
+        budget: Budget | None = None,
     ) -> None:
-        """Embed with `embedder`, at `prices` or those that come along.
+        """Embed with `embedder`, at `prices` or those that come along, within the `budget`.
 
         Without `message_vectors` messages that no job has indexed are found by their words only.
         """
@@ -65,6 +68,7 @@ class Backfill:
         self._database = database
         self._embedder = embedder
         self._prices = prices or load_prices(None)
+        self._budget = budget or Budget()
 
     async def run(self) -> int:
         """Index and embed one batch of what waits; how many texts are settled.
@@ -82,11 +86,11 @@ class Backfill:
         )
 
     async def _memories(self) -> int:
-        async def find(connection: Connection) -> list[Pending]:
+        async def find(connection: Connection, **limits: Any) -> list[Pending]:
             await reembedding.await_recent(connection)
-            return await pending_vectors.find(connection, limit=_BATCH)
+            return await pending_vectors.find(connection, **limits)
 
-        waiting = await self._database.run(find, timeout=_SECONDS)
+        waiting = await self._waiting(find)
         if not waiting:
             return 0
         # By its name now: the active model may change while it is asked.
@@ -109,10 +113,7 @@ class Backfill:
         return await self._database.run(work, timeout=_SECONDS)
 
     async def _chunks(self) -> int:
-        waiting = await self._database.run(
-            lambda connection: chunks.find_pending_chunks(connection, limit=_BATCH),
-            timeout=_SECONDS,
-        )
+        waiting = await self._waiting(chunks.find_pending_chunks)
         if not waiting:
             return 0
         model = self._embedder.name
@@ -151,9 +152,7 @@ class Backfill:
         write: Callable[..., Awaitable[None]],
         settle: Callable[..., Awaitable[int]],
     ) -> int:
-        waiting = await self._database.run(
-            lambda connection: find(connection, limit=_BATCH), timeout=_SECONDS
-        )
+        waiting = await self._waiting(find)
         if not waiting:
             return 0
         model = self._embedder.name
@@ -168,6 +167,26 @@ class Backfill:
                 return stored + await settle(connection, refused, model=model, state="refused")
 
         return await self._database.run(work, timeout=_SECONDS)
+
+    async def _waiting(self, find: Callable[..., Awaitable[Sequence[Found]]]) -> Sequence[Found]:
+        """A batch of what waits, but for tenants that may spend no more on it today."""
+        spent: set[str] = set()
+        bounded = self._budget.limits(KIND) and not self._embedder.offline
+
+        async def read(connection: Connection) -> Sequence[Found]:
+            while True:
+                found = await find(connection, limit=_BATCH, without=sorted(spent))
+                tenants = {item.tenant_id for item in found} if bounded else set()
+                over = {
+                    tenant_id
+                    for tenant_id in tenants
+                    if not await affords(connection, self._budget, tenant_id, KIND)
+                }
+                if not over:
+                    return found
+                spent.update(over)
+
+        return await self._database.run(read, timeout=_SECONDS)
 
     async def _vectors(self, waiting: Sequence[Waiting]) -> dict[Any, list[Vector]]:
         """The vectors of each item's texts; none for one that is refused."""
@@ -209,15 +228,7 @@ class Backfill:
         sizes: Counter[str] = Counter()
         for item in items:
             sizes[item.tenant_id] += sum(map(len, item.texts))
-        calls, tokens, size = embedding.calls, embedding.tokens, sizes.total()
-        charges: dict[str, Charge] = {}
-        for tenant_id, part in sizes.items():
-            share = round(tokens * part / size) if size else 0
-            tokens, size = tokens - share, size - part
-            cost = self._prices.cost(model, input_tokens=share)
-            charges[tenant_id] = Charge("embedding", model, calls, share, 0, cost)
-            # A call about the texts of several tenants is counted once.
-            calls = 0
+        charges = shared_out(embedding, sizes, model, self._prices)
 
         async def work(connection: Connection) -> None:
             for tenant_id, charge in charges.items():

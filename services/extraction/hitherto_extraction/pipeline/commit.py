@@ -59,7 +59,7 @@ from hitherto_shared.errors import Conflict, HithertoError, TooLate, Unavailable
 from hitherto_shared.models import Scope
 
 _SECONDS = 30.0
-_PAUSES = (0.5, 2.0, 5.0)
+_PAUSES = (0.1, 1.0, 5.0)
 """Seconds between the tries of a commit."""
 
 logger = logging.getLogger("hitherto.extraction")

@@ -6,7 +6,7 @@ what waits for a vector, which is found across users on hitherto_maintenance.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -79,6 +79,7 @@ FROM document_chunks AS c
 JOIN documents AS d ON d.tenant_id = c.tenant_id AND d.user_id = c.user_id
      AND d.document_id = c.document_id
 WHERE c.embedding_state = 'pending'
+  AND NOT c.tenant_id = ANY(%(without)s)
 ORDER BY c.chunk_id
 LIMIT %(limit)s
 """
@@ -192,9 +193,11 @@ async def settle_refused(connection: Connection, item: PendingChunk) -> None:
     )
 
 
-async def find_pending_chunks(connection: Connection, *, limit: int) -> list[PendingChunk]:
+async def find_pending_chunks(
+    connection: Connection, *, limit: int, without: Collection[str] = ()
+) -> list[PendingChunk]:
     """Chunks that wait for a vector, the oldest first. The role is hitherto_maintenance."""
-    cursor = await connection.execute(_FIND_PENDING, {"limit": limit})
+    cursor = await connection.execute(_FIND_PENDING, {"limit": limit, "without": list(without)})
     return [PendingChunk(*row) for row in await cursor.fetchall()]
 
 

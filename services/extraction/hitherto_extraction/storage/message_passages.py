@@ -90,7 +90,7 @@ LIMIT %(limit)s
 _FIND_PENDING = f"""
 SELECT tenant_id, user_id, conversation_id, message_no, name, left(content, {MAX_EMBEDDED})
 FROM messages
-WHERE embedding_state = 'pending'
+WHERE embedding_state = 'pending' AND NOT tenant_id = ANY(%(without)s)
 ORDER BY accepted_at
 LIMIT %(limit)s
 """
@@ -249,12 +249,14 @@ async def find_left(connection: Connection, *, seconds: float, limit: int) -> li
     return [MessageWords(*row) for row in await cursor.fetchall()]
 
 
-async def find_pending(connection: Connection, *, limit: int) -> list[MessageWords]:
+async def find_pending(
+    connection: Connection, *, limit: int, without: Collection[str] = ()
+) -> list[MessageWords]:
     """Messages that wait for a vector, oldest first, with the words it is made of.
 
     The role is hitherto_maintenance.
     """
-    cursor = await connection.execute(_FIND_PENDING, {"limit": limit})
+    cursor = await connection.execute(_FIND_PENDING, {"limit": limit, "without": list(without)})
     return [MessageWords(*row) for row in await cursor.fetchall()]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -19,7 +20,7 @@ SELECT m.tenant_id, m.user_id, m.memory_id, m.version, m.status, m.content,
                  WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
                    AND s.memory_id = m.memory_id), '')
 FROM memories AS m
-WHERE m.embedding_state = 'pending'
+WHERE m.embedding_state = 'pending' AND NOT m.tenant_id = ANY(%(without)s)
 ORDER BY m.created_at
 LIMIT %(limit)s
 """
@@ -55,9 +56,11 @@ class Pending:
         return [self.content, self.source_text] if self.source_text else [self.content]
 
 
-async def find(connection: Connection, *, limit: int) -> list[Pending]:
-    """The memories that have waited longest."""
-    cursor = await connection.execute(_FIND, {"limit": limit})
+async def find(
+    connection: Connection, *, limit: int, without: Collection[str] = ()
+) -> list[Pending]:
+    """The memories that have waited longest, but for those of some tenants."""
+    cursor = await connection.execute(_FIND, {"limit": limit, "without": list(without)})
     return [Pending(*row) for row in await cursor.fetchall()]
 
 

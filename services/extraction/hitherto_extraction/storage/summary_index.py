@@ -80,7 +80,7 @@ _FIND_PENDING = """
 SELECT tenant_id, user_id, conversation_id, text_version, title, summary, key_topics,
        technical_topics
 FROM conversation_summaries
-WHERE embedding_state = 'pending'
+WHERE embedding_state = 'pending' AND NOT tenant_id = ANY(%(without)s)
 ORDER BY updated_at
 LIMIT %(limit)s
 """
@@ -217,9 +217,11 @@ async def number(
     )
 
 
-async def find_pending(connection: Connection, *, limit: int) -> list[SummaryWords]:
+async def find_pending(
+    connection: Connection, *, limit: int, without: Collection[str] = ()
+) -> list[SummaryWords]:
     """Summaries that wait for a vector, oldest first. The role is hitherto_maintenance."""
-    cursor = await connection.execute(_FIND_PENDING, {"limit": limit})
+    cursor = await connection.execute(_FIND_PENDING, {"limit": limit, "without": list(without)})
     return [SummaryWords(*row) for row in await cursor.fetchall()]
 
 

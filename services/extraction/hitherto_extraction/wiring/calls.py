@@ -22,6 +22,7 @@ from hitherto_extraction.handlers.services import Handlers
 from hitherto_extraction.handlers.sessions import SessionHandlers
 from hitherto_extraction.handlers.user_control import UserControl
 from hitherto_extraction.pipeline.account import UnusableReplies
+from hitherto_extraction.pipeline.paid_vectors import PaidVectors
 from hitherto_extraction.pipeline.preview import Preview
 from hitherto_extraction.sessions.context import SessionRules
 from hitherto_extraction.upkeep.calls import Upkeep
@@ -45,15 +46,15 @@ def build_handlers(base: Base, work: Work) -> Handlers:
     )
     pages = PageTokens(base.secret)
     saving = Saving(
-        base.embedder,
         base.dedupe_threshold,
         memory_enabled=settings.memory_enabled,
         max_attempts=settings.max_attempts,
         crowding=crowding(base),
     )
+    vectors = PaidVectors(databases.write, base.embedder, base.money.prices, base.money.budget)
     return Handlers(
         _extraction(base, work, answering, pages),
-        MemoryHandlers(answering, Curation(saving, base.embedder, base.signals)),
+        MemoryHandlers(answering, Curation(saving, vectors, base.signals)),
         SessionHandlers(
             answering,
             SessionRules(

@@ -136,7 +136,11 @@ def _worker(
         daily_changes=settings.daily_changes,
     )
     ingestion = Ingestion(
-        databases.write, base.embedder, money.prices, memory_enabled=settings.memory_enabled
+        databases.write,
+        base.embedder,
+        money.prices,
+        memory_enabled=settings.memory_enabled,
+        budget=money.budget,
     )
     fill = Fill(databases.maintenance, base.embedders, money.prices, money.budget)
     return Worker(
@@ -215,6 +219,7 @@ def _sweeps(base: Base, intake: Intake) -> Sweeps:
             base.embedder,
             base.money.prices,
             message_vectors=settings.message_vectors,
+            budget=base.money.budget,
         ),
         idle_minutes=settings.extract_idle_minutes,
         sealing=SealingSweep(

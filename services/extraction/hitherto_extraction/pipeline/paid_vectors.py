@@ -1,0 +1,144 @@
+"""Vectors of what is saved or corrected by hand: within the tenant's budget, and on its bill (B14).
+
+A call that finds no budget left stores what it was given without a vector: it is found by its
+words, and the back-fill makes up for the vector once there is budget again. What was embedded is
+charged after the write, when its user is known, and also if the write came to nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+from uuid import UUID
+
+from hitherto_extraction.budget import Budget, BudgetSpent
+from hitherto_extraction.prices import Prices
+from hitherto_extraction.storage import ledger
+from hitherto_extraction.storage.ledger import Charge
+from hitherto_shared.database import faults
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
+from hitherto_shared.errors import HithertoError
+from hitherto_shared.model_api import ModelError
+from hitherto_shared.models import Scope
+
+logger = logging.getLogger("hitherto.curation")
+
+SAVING = "memory-saving"
+IMPORT = "memory-import"
+CORRECTION = "memory-correction"
+_JOBS = {SAVING: UUID(int=1), IMPORT: UUID(int=2), CORRECTION: UUID(int=3)}
+"""What stands in the ledger for the job of calls that make none."""
+_SECONDS = 5.0
+
+Payer = TypeVar("Payer", bound=Hashable)
+
+
+def shared_out(
+    batch: EmbeddingBatch, sizes: Counter[Payer], model: str, prices: Prices
+) -> dict[Payer, Charge]:
+    """The cost of a call on the bills of those whose texts it was about, each in their measure.
+
+    The call itself is counted once, on the first bill.
+    """
+    calls, tokens, size = batch.calls, batch.tokens, sizes.total()
+    charges: dict[Payer, Charge] = {}
+    for payer, part in sizes.items():
+        share = round(tokens * part / size) if size else 0
+        tokens, size = tokens - share, size - part
+        cost = prices.cost(model, input_tokens=share)
+        charges[payer] = Charge("embedding", model, calls, share, 0, cost)
+        calls = 0
+    return charges
+
+
+async def affords(connection: Connection, budget: Budget, tenant_id: str, kind: str) -> bool:
+    """Whether the tenant may spend on work of this kind now."""
+    try:
+        await budget.require(connection, tenant_id, kind)
+    except BudgetSpent as error:
+        logger.info("vectors wait: %s", error)
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """The vectors of some texts, None where there is none yet, and what they cost whom.
+
+    `model` is the name of the model that made them.
+    """
+
+    model: str
+    vectors: Sequence[Vector | None]
+    charges: Mapping[Scope, Charge]
+
+
+class PaidVectors:
+    """Makes them. The database's role is hitherto_write."""
+
+    def __init__(
+        self, database: Database, embedder: Embedder, prices: Prices, budget: Budget
+    ) -> None:
+        self._database = database
+        self._embedder = embedder
+        self._prices = prices
+        self._budget = budget
+
+    async def embed(
+        self, texts: Sequence[tuple[Scope, str]], kind: str, *, seconds: float
+    ) -> Embedded:
+        """The vectors of texts of one tenant, in one call before their transactions.
+
+        While nobody can make them within `seconds`, or there is no budget for them, there is none.
+
+        Args:
+            texts: Each with whose it is.
+            kind: What they are embedded for: `SAVING`, `IMPORT` or `CORRECTION`.
+            seconds: How long that may take.
+        """
+        # By its name now: the active model may change while it is asked.
+        model = self._embedder.name
+        without = Embedded(model, [None] * len(texts), {})
+        if not texts or not await self._affords(texts[0][0].tenant_id, kind):
+            return without
+        try:
+            batch = await self._embedder.embed([text for _, text in texts], timeout=seconds)
+        except ModelError as error:
+            logger.warning("stored without a vector, embedder out of reach: %s", error)
+            return without
+        sizes: Counter[Scope] = Counter()
+        for scope, text in texts:
+            sizes[scope] += len(text)
+        return Embedded(model, batch.vectors, shared_out(batch, sizes, model, self._prices))
+
+    async def settle(self, kind: str, charges: Mapping[Scope, Charge]) -> None:
+        """Put what was spent on the bills. A database that is out of reach is not waited for."""
+        if not charges:
+            return
+
+        async def work(connection: Connection) -> None:
+            async with connection.transaction():
+                # Users are locked in one order, whatever that of the texts.
+                for scope in sorted(charges, key=lambda each: each.user_id):
+                    payer = await ledger.payer(connection, scope)
+                    await ledger.charge(connection, payer, _JOBS[kind], kind, [charges[scope]])
+
+        try:
+            await self._database.run(work, timeout=_SECONDS)
+        except Exception as error:
+            if not isinstance(error, HithertoError) and faults.translate(error) is None:
+                raise
+            logger.warning("what vectors cost is not on the bill: %s", type(error).__name__)
+
+    async def _affords(self, tenant_id: str, kind: str) -> bool:
+        if self._embedder.offline or not self._budget.limits(kind):
+            return True
+        return await self._database.run(
+            lambda connection: affords(connection, self._budget, tenant_id, kind),
+            timeout=_SECONDS,
+            repeatable=True,
+        )
