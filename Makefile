@@ -13,9 +13,12 @@ include proto.mk
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/hitherto-installed
 
-# Tests run on every core; those that share something slow say so with xdist_group.
-PYTEST_ARGS ?= -n auto --dist loadgroup
+# Tests run on every core; a core that has done its own takes from the others.
+PYTEST_ARGS ?= -n auto --dist worksteal
+# Which tests `make test` runs; what starts processes of its own is for `make faults`.
+MARKED ?= not faults and not chaos
 TRANSCRIPTS ?=
+MUTANTS ?=
 BENCH_ARGS ?=
 
 # The folders that hold Python of ours; one without any is left out, which mypy would refuse.
@@ -23,7 +26,7 @@ TYPED := shared/hitherto shared/hitherto_shared shared/hitherto_client \
 	services/retrieval/hitherto_retrieval services/extraction/hitherto_extraction tools tests \
 	$(patsubst %/,%,$(sort $(dir $(wildcard examples/*/*.py benchmarks/*.py))))
 
-.PHONY: help install lock demo run test faults lint format eval bench bench-extraction bench-retrieval \
+.PHONY: help install lock demo run test faults mutants lint format eval bench bench-extraction bench-retrieval \
 	bench-encryption bench-peers migrate docs compose-env clean
 
 help: ## List the targets
@@ -51,11 +54,16 @@ demo: install ## Tell the whole story on sample conversations (TRANSCRIPTS=file.
 run: install ## Run both services in the foreground; Ctrl-C ends both
 	@$(BIN)/python -m tools.run_services
 
-test: install ## Run all tests but the long fault runs (PYTEST_ARGS says how)
-	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not chaos"
+test: install ## Run the tests that start no processes of their own (PYTEST_ARGS says how)
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "$(MARKED)"
 
-faults: install ## Run the long fault-injection tests
+faults: install ## Run what starts processes and kills them: half an hour, the long runs last
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "faults and not chaos"
+	$(BIN)/python -m pytest --hypothesis-profile=thorough tests/e2e/test_fuzz.py
 	$(BIN)/python -m pytest -m chaos
+
+mutants: install ## Break the product in each way that a test must notice (MUTANTS=names: some)
+	$(BIN)/python -m tests.mutants $(MUTANTS)
 
 lint: install lint-proto check-proto breaking ## Check style, types, walls and the contract
 	$(BIN)/python -m ruff check .

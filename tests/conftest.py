@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from hypothesis import settings
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
@@ -41,6 +42,31 @@ if "PYTEST_XDIST_WORKER" not in os.environ and "PYTEST_DEBUG_TEMPROOT" not in os
     os.chmod(_root, 0o711)
     os.environ["PYTEST_DEBUG_TEMPROOT"] = _root
     atexit.register(shutil.rmtree, _root, ignore_errors=True)
+
+
+_STARTS_PROCESSES = (
+    "tests/faults/",
+    "tests/integration/embedded/",
+    "tests/integration/replica/",
+    "tests/integration/test_processes.py",
+    "tests/integration/test_run_services.py",
+    "tests/e2e/test_demo.py",
+    "tests/e2e/test_foreign_clients.py",
+    "tests/e2e/test_locomo_benchmark.py",
+)
+"""What the marker `faults` is on, besides the tests that say so themselves."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what starts processes of its own."""
+    for item in items:
+        if item.nodeid.startswith(_STARTS_PROCESSES):
+            item.add_marker(pytest.mark.faults)
+
+
+# `make faults` asks for more examples than there is time for in every run.
+settings.register_profile("thorough", max_examples=300, deadline=None)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
@@ -165,7 +166,10 @@ async def _judged(services: Services, method: Method, request: Message | bytes) 
         assert refusal.code.name in ALLOWED, refusal
 
 
-async def _still_answers(services: Services) -> None:
+@pytest.fixture(autouse=True)
+async def still_answers(services: Services) -> AsyncIterator[None]:
+    """Whatever was sent, both services answer afterwards."""
+    yield
     await services.retrieval.GetContext(retrieval.GetContextRequest(user_id="ana"), timeout=10)
     await services.extraction.ListJobs(extraction.ListJobsRequest(), timeout=10)
 
@@ -179,6 +183,8 @@ def tenant() -> Tenant:
     return Tenant(DEFAULT_TENANT)
 
 
+EXAMPLES = settings().max_examples
+"""Those of the profile that the run chose: `--hypothesis-profile=thorough` tries more."""
 thorough = settings(
     deadline=None,
     database=None,
@@ -189,7 +195,7 @@ thorough = settings(
 
 
 @every_offered_method
-@settings(thorough, max_examples=200)
+@settings(thorough, max_examples=EXAMPLES)
 @given(data=st.data(), how=st.sampled_from(["alone", "over a valid one", "one field"]))
 async def test_random_requests(
     services: Services, method: Method, data: st.DataObject, how: str
@@ -207,11 +213,10 @@ async def test_random_requests(
                     drawn.ClearField(field.name)
         request.MergeFrom(drawn)
     await _judged(services, method, request)
-    await _still_answers(services)
 
 
 @every_offered_method
-@settings(thorough, max_examples=60)
+@settings(thorough, max_examples=EXAMPLES // 3)
 @given(data=st.binary(max_size=60), at=st.integers(0, 30), spoil=st.booleans())
 async def test_random_bytes(
     services: Services, method: Method, data: bytes, at: int, spoil: bool
@@ -219,4 +224,3 @@ async def test_random_bytes(
     """Random bytes, and valid requests with some of them in place of their own."""
     whole = valid(method).SerializeToString() or b"\x0a\x03ana"
     await _judged(services, method, whole[:at] + data + whole[at + 2 :] if spoil else data)
-    await _still_answers(services)
