@@ -124,6 +124,7 @@ async def survives(private: Processes, seconds: float, patience: float, **caller
     """Press on both services for `seconds`; what was seen, for the report."""
     extraction = await private.start("extraction")
     retrieval = await private.start("retrieval")
+    administrator = private.administrator()
     services = (extraction, retrieval)
     before = {each.name: psutil.Process(each.process.pid).num_fds() for each in services}
     observer = Observer(patience)
@@ -135,7 +136,7 @@ async def survives(private: Processes, seconds: float, patience: float, **caller
     for each in services:
         assert each.alive, f"{each.name} ended with {each.process.returncode}"
     await eventually(lambda: answers_both(retrieval, extraction), "answers", seconds=30)
-    with psycopg.connect(private.administrator(), autocommit=True) as admin:
+    with psycopg.connect(administrator, autocommit=True) as admin:
 
         def kept() -> list[Any]:
             """The sessions, if there are too many, or some that are in the middle of something."""
