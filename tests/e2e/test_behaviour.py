@@ -45,20 +45,29 @@ async def test_style_topics_and_time_are_learnt_from_what_the_user_writes(
     services: Services,
 ) -> None:
     """F5: the assistant's long answers and its topics do not count."""
-    await learn(
-        services,
-        talk(
-            ("user", "Any new mail?"),
-            ("assistant", "Here is a ticket for a meeting. " * 30),
-            ("user", "Reply to it, please."),
-            at=MORNING,
-        ),
+    said = talk(
+        ("user", "Any new mail?"),
+        ("assistant", "Here is a ticket for a meeting. " * 30),
+        ("user", "Reply to it, please."),
+        at=MORNING,
     )
+    said.time_zone = "Europe/Lisbon"
+    await learn(services, said)
     assert await preferences_of(services, "ana") == {
         "interaction.message_style": ("brief", 0.6),
         "topics.email": (True, 0.6),
         "usage.active_time": ("morning", 0.6),
     }
+
+
+async def test_no_time_of_day_is_learnt_without_a_time_zone(services: Services) -> None:
+    """F5: eight o'clock in UTC is an afternoon in Hanoi."""
+    await learn(services, talk(("user", "Any new mail?"), at=MORNING))
+    assert "usage.active_time" not in await preferences_of(services, "ana")
+    said = talk(("user", "Any new mail?"), user="bo", at=MORNING)
+    said.time_zone = "Asia/Ho_Chi_Minh"
+    await learn(services, said)
+    assert (await preferences_of(services, "bo"))["usage.active_time"] == ("afternoon", 0.5)
 
 
 async def test_a_sign_against_makes_less_sure(services: Services) -> None:

@@ -337,7 +337,7 @@ class SearchMemoriesRequest(_message.Message):
 
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """tags, only memories with at least one of these."""
+        """tags, only memories with at least one of these; brought to lower_snake_case as SaveMemory does."""
 
     @_builtins.property
     def statuses(self) -> _containers.RepeatedScalarFieldContainer[_memory_pb2.MemoryStatus.ValueType]:
@@ -593,7 +593,7 @@ class ListMemoriesRequest(_message.Message):
 
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """tags, only memories with at least one of these."""
+        """tags, only memories with at least one of these; brought to lower_snake_case as SaveMemory does."""
 
     @_builtins.property
     def statuses(self) -> _containers.RepeatedScalarFieldContainer[_memory_pb2.MemoryStatus.ValueType]:

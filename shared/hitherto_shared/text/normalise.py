@@ -6,6 +6,7 @@ import re
 import unicodedata
 
 _SPACE = re.compile(r"\s+")
+_NOT_LABEL = re.compile(r"[^\w]+")
 # Letters, marks and symbols that are drawn as nothing (Unicode: default ignorable, and the blank
 # of Braille).
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
@@ -29,6 +30,11 @@ def fold(text: str) -> str:
             "NFC", "".join(ch for ch in decomposed if not unicodedata.combining(ch))
         )
     return _SPACE.sub(" ", lowered).strip()
+
+
+def tag_key(text: str) -> str:
+    """`text` as tags are kept: lower_snake_case, empty if it has no letter and no digit."""
+    return _NOT_LABEL.sub("_", nfc(text).lower()).strip("_")
 
 
 def has_visible(text: str) -> bool:

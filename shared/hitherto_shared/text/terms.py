@@ -1,7 +1,8 @@
 """Terms of the keyword index: what BM25 counts, the same for the writer and the reader.
 
-Words are casefolded. A word of plain Latin letters is stemmed (Snowball English); the same rule
-runs on both sides, so that for other languages written in those letters it costs precision only.
+Words are casefolded and stemmed by their script: plain Latin letters as English, Cyrillic as
+Russian, Arabic letters as Arabic, article included (Snowball). The same rule runs on both sides, so
+that for other languages written in those letters it costs precision only.
 A word with diacritics is kept as it is and again without them, so that "Ha Noi" finds "Hà Nội"
 while "Hà Nội" prefers itself. Scripts written without spaces become overlapping pairs of
 characters (Han, Kana, Hangul, Thai, Lao, Khmer, Burmese); a question of one such character is
@@ -60,12 +61,27 @@ _LONE = re.compile(f"[{_UNSPACED}]")
 _local = threading.local()
 
 
-def _stem(word: str) -> str:
+def _stem(word: str, language: str = "english") -> str:
     # A Stemmer keeps a working buffer and must not be shared between threads.
-    stemmer = getattr(_local, "stemmer", None)
+    stemmer = getattr(_local, language, None)
     if stemmer is None:
-        stemmer = _local.stemmer = Stemmer.Stemmer("english")
+        stemmer = Stemmer.Stemmer(language)
+        setattr(_local, language, stemmer)
     return str(stemmer.stemWord(word))
+
+
+def _language(word: str) -> str | None:
+    """As what a word of another script than the Latin one is stemmed, if there is a way."""
+    if "\u0400" <= word[0] <= "\u04ff":
+        return "russian"
+    return "arabic" if "\u0620" <= word[0] <= "\u06ff" else None
+
+
+def _without_joined(word: str) -> str:
+    """An Arabic word without "and", "so", "in", "like" and "for" joined to its article."""
+    if len(word) > 5 and word[0] in "وفبك" and word[1:3] == "ال":
+        return word[1:]
+    return word[2:] if len(word) > 4 and word.startswith("لل") else word
 
 
 @lru_cache(maxsize=16_384)
@@ -76,6 +92,10 @@ def _word_terms(word: str) -> tuple[str, ...]:
         lowered = lowered[:-2]
     if lowered.isascii():
         return (_stem(lowered)[:MAX_TERM],)
+    if language := _language(lowered):
+        # Points of an Arabic word go first, the breve of a Russian one last: endings have it.
+        lowered = _without_joined(fold(lowered)) if language == "arabic" else lowered
+        lowered = _stem(lowered, language) or lowered
     plain = fold(lowered)
     if plain == lowered:
         return (lowered[:MAX_TERM],)

@@ -12,6 +12,7 @@ follows from the answer. Where nothing else is known, nothing is asked.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -185,7 +186,8 @@ async def _plan(
     scope = held.scope
     said = StoredMessage(1, "", saved.origin, "", saved.content, saved.said_at)
     answer = outcome.answer
-    plan = make_plan(
+    plan = await asyncio.to_thread(
+        make_plan,
         Situation(
             answer=Answer(
                 contradicted=_by_the_saved(answer.contradicted),
@@ -201,7 +203,7 @@ async def _plan(
             threshold=1.0,
             room=await room_of(connection, scope, Changes(), daily=daily),
             stated={_SAVED: saved.memory_id},
-        )
+        ),
     )
     # It may have begun to hold long before it was saved.
     plan.closures = [

@@ -9,6 +9,7 @@ corrected: the other one is what is believed. Nor is one that was forgotten.
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -158,7 +159,8 @@ async def correct(
             reason="MEMORY_STATUS_CONFLICT",
             metadata={"memory_id": str(memory_id), "status": before.status.upper()},
         )
-    after = corrected(before, correction)
+    # Reads the new words for what they say: in a thread it leaves the event loop to others.
+    after = await asyncio.to_thread(corrected, before, correction)
     if after.content != before.content and ("entities",) not in correction.paths:
         after = replace(after, entities=await _entities(connection, scope, held, after, sealing))
     if after == before:

@@ -11,6 +11,7 @@ nothing yet, and is not checked.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -211,7 +212,9 @@ class Saving:
             connection, scope, [item], vectors, also=(), threshold=self._threshold(), key=key
         )
         said = StoredMessage(1, "", statement.origin, "", statement.content, at)
-        plan = make_plan(
+        # Reads the statement for what it says: in a thread it leaves the event loop to others.
+        plan = await asyncio.to_thread(
+            make_plan,
             Situation(
                 answer=Answer(new=[item]),
                 witnesses=Witnesses("", {"m1": said}),
@@ -222,7 +225,7 @@ class Saving:
                 threshold=self._threshold(),
                 # No model has a say in what is saved.
                 room=Room(active_count=0),
-            )
+            ),
         )
         begins = statement.valid_from or at
         plan.creations = [replace(made, valid_from=begins) for made in plan.creations]

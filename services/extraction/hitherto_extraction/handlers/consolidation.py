@@ -9,6 +9,7 @@ from hitherto_extraction.handlers.answering import Answering
 from hitherto_shared.convert import job_message, memory_message
 from hitherto_shared.models import Scope
 from hitherto_shared.rpc.call import Context, current_call
+from hitherto_shared.text.normalise import tag_key
 from hitherto_shared.validation import Checks
 
 _COUNTING_SECONDS = 30.0
@@ -27,7 +28,8 @@ class ConsolidationCalls:
         """Merge what says much the same, of all users or of one, under all tags or one."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id, required=False) or None
-        tag = checks.identifier("tag", request.tag, required=False) or None
+        named = checks.identifier("tag", request.tag, required=False)
+        tag = tag_key(named) or named or None
         key = checks.idempotency_key(request.idempotency_key)
         checks.done()
         outcome = await self._answering.change(

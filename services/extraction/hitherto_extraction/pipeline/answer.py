@@ -16,7 +16,7 @@ from datetime import UTC, date, datetime, time
 from typing import Any
 
 from hitherto_shared.models import CONFIDENCES, ENTITY_TYPES, MEMORY_TYPES, ORIGINS
-from hitherto_shared.text.normalise import nfc
+from hitherto_shared.text.normalise import nfc, tag_key
 
 KEYS = (
     "new_memories",
@@ -51,7 +51,6 @@ _MAX_NUMBER = sys.float_info.max
 EVENT_TYPES = ("question", "problem", "learning")
 """Types whose content has at most `MAX_EVENT_CHARACTERS`; `detail` holds the rest."""
 _FENCE = "```"
-_NOT_LABEL = re.compile(r"[^\w]+", re.UNICODE)
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -424,7 +423,7 @@ def labels(value: Any, *, snake: bool) -> tuple[str, ...]:
     for item in value:
         label = _text(item)
         if snake:
-            label = _NOT_LABEL.sub("_", label.lower()).strip("_")
+            label = tag_key(label)
         if label and len(label) <= LABEL_CHARACTERS:
             found.append(label)
     return tuple(dict.fromkeys(found))[:_MAX_LABELS]

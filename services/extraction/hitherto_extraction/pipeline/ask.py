@@ -7,6 +7,7 @@ unusable is ever taken for "nothing to remember".
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -102,7 +103,8 @@ async def ask_for(
             raise
         spent.append(completion)
         try:
-            answer = read(completion.text)
+            # A reply may have megabytes.
+            answer = await asyncio.to_thread(read, completion.text)
         except UnusableAnswer as error:
             why = str(error)
             if completion.truncated and divisible:

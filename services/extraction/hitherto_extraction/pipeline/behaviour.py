@@ -35,6 +35,9 @@ TOPICS: Mapping[str, frozenset[str]] = {
     "documents": frozenset({"document", "doc", "file", "drive"}),
 }
 
+DEFAULT_ZONE = "UTC"
+"""What stands for a zone where none was ever given."""
+
 Key = tuple[str, str]
 """Type and key of a preference."""
 
@@ -56,7 +59,9 @@ def observe(messages: Iterable[StoredMessage], time_zone: str) -> list[tuple[Key
             seen.append((("interaction", "message_style"), style))
         words = set(_WORD.findall(fold(message.content)))
         seen.extend((("topics", topic), True) for topic, named in TOPICS.items() if words & named)
-        seen.append((("usage", "active_time"), _time_of_day(message.said_at.astimezone(zone))))
+        # Without a time zone nobody knows whether it was morning where the user is.
+        if time_zone != DEFAULT_ZONE:
+            seen.append((("usage", "active_time"), _time_of_day(message.said_at.astimezone(zone))))
     return seen
 
 

@@ -238,7 +238,9 @@ class Commit:
             threshold=self._threshold(),
             key=key,
         )
-        plan = make_plan(
+        # Reads every statement for what it says: in a thread it leaves the event loop to others.
+        plan = await asyncio.to_thread(
+            make_plan,
             Situation(
                 answer=outcome.answer,
                 witnesses=outcome.witnesses,
@@ -260,7 +262,7 @@ class Commit:
                 if outcome.answer.updated
                 else {},
                 reviewed=await _reviewed(connection, scope, outcome, known),
-            )
+            ),
         )
         at = await users.database_now(connection)
         occasion = Occasion(scope, held.job_id, held.conversation, at, key=key, sealing=sealing)
@@ -290,10 +292,14 @@ class Commit:
             await profiles.mark_extracted(connection, scope)
             return result.refusing_profile(1 if values else 0)
         heard = outcome.witnesses.heard(evidence)
-        kept, suspect = trust.without_overrides({key: patch.get(key) for key in _PROFILE_KEYS})
+        kept, suspect = await asyncio.to_thread(
+            trust.without_overrides, {key: patch.get(key) for key in _PROFILE_KEYS}
+        )
         result = result.refusing_profile(suspect)
         given = ProfilePatch(**kept)
-        change = merge_profile(profile, said_at, given, evidence.said_at, heard.bears_out)
+        change = await asyncio.to_thread(
+            merge_profile, profile, said_at, given, evidence.said_at, heard.bears_out
+        )
         stated = of_profile(
             without(given, change.refused),
             evidence,
@@ -341,7 +347,9 @@ class Commit:
         self, connection: Connection, scope: Scope, outcome: Outcome, at: datetime
     ) -> None:
         """Learn from how the user wrote, whatever was said."""
-        seen = behaviour.observe(outcome.witnesses.messages, outcome.time_zone)
+        seen = await asyncio.to_thread(
+            behaviour.observe, outcome.witnesses.messages, outcome.time_zone
+        )
         if seen:
             known = await preferences.read_preferences(connection, scope)
             await preferences.write_preferences(connection, scope, behaviour.learn(known, seen, at))
@@ -371,11 +379,14 @@ class Commit:
                 )
             ],
         )
+        concluded = await asyncio.to_thread(
+            concluding.conclude, held_summary, outcome.answer.summary, done_to=outcome.done_to
+        )
         await concluding.write(
             connection,
             scope,
             held.conversation,
-            concluding.conclude(held_summary, outcome.answer.summary, done_to=outcome.done_to),
+            concluded,
             held=held_summary,
             done_to=outcome.done_to,
             # What was said before encryption was turned on is about to be sealed too.

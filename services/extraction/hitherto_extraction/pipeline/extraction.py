@@ -6,6 +6,7 @@ yielded together with how far the job is done, so that a crash repeats a call or
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -259,7 +260,7 @@ class Extraction:
         reply = await ask(self._chat, asked.prompt, closing_only=closing_only)
         witnesses = Witnesses(conversation_id, asked.messages)
         done_to = max(message.message_no for message in asked.messages.values())
-        said = self._said(asked, reply.answer, done_to) if findable else _Said()
+        said = await self._said(asked, reply.answer, done_to) if findable else _Said()
         vectors, found, embedding = await self._embed(reply.answer, witnesses, said)
         charges = [*wasted, *self._charges(reply, vectors, embedding)]
         return Outcome(
@@ -343,7 +344,7 @@ class Extraction:
             encrypts=state is not None and state.encrypts,
         )
 
-    def _said(self, asked: Asked, answer: Answer, done_to: int) -> _Said:
+    async def _said(self, asked: Asked, answer: Answer, done_to: int) -> _Said:
         """What was read and what came of the conversation, as far as it has to be embedded."""
         messages = {
             message.message_no: passages.embedded_text(message)
@@ -354,7 +355,9 @@ class Extraction:
             and has_vector(message.content)
         }
         # As it will be unless it changes meanwhile; then its vector is not used.
-        fields = concluding.conclude(asked.summary, answer.summary, done_to=done_to)
+        fields = await asyncio.to_thread(
+            concluding.conclude, asked.summary, answer.summary, done_to=done_to
+        )
         sealed = asked.encrypts or asked.summary.sealed
         sealed = sealed or any(message.sealed for message in asked.messages.values())
         return _Said(messages, concluding.new_words(asked.summary, fields, sealed=sealed))

@@ -24,6 +24,7 @@ from hitherto_shared.convert import CONFIDENCE, MEMORY_SOURCE, MEMORY_STATUS, ME
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.errors import invalid
 from hitherto_shared.models import CONFIDENCES, CURRENT_STATUSES
+from hitherto_shared.text.normalise import tag_key
 from hitherto_shared.validation import Checks
 
 MAX_QUERY_BYTES = 64 * 1024
@@ -84,7 +85,12 @@ def read_filters(checks: Checks, request: Any) -> Filters:
         statuses=statuses or CURRENT_STATUSES,
         only_current=not statuses,
         types=checks.all_of("types", request.types, MEMORY_TYPE) or None,
-        tags=checks.texts("tags", request.tags, maximum=_MAX_LABELS, max_chars=64) or None,
+        tags=[
+            # As they are kept; what would be no tag at all is the tag of nothing.
+            tag_key(tag) or tag
+            for tag in checks.texts("tags", request.tags, maximum=_MAX_LABELS, max_chars=64)
+        ]
+        or None,
         sources=checks.all_of("sources", request.sources, MEMORY_SOURCE) or None,
         confidences=CONFIDENCES[CONFIDENCES.index(least) :] if least else None,
         conversation_id=checks.identifier(

@@ -1,0 +1,54 @@
+"""A tag is one tag however it is written: when it is given, and when it is looked for."""
+
+from __future__ import annotations
+
+from hitherto.v1 import maintenance_service_pb2, memory_service_pb2, retrieval_service_pb2
+from tests.e2e.conftest import Services
+
+
+async def test_d4_tags_are_found_in_any_spelling(services: Services) -> None:
+    for content, tags in (
+        ("Works from home on Fridays.", ["Home Office"]),
+        ("Uống cà phê mỗi sáng.", ["Cà phê"]),
+    ):
+        await services.memory.SaveMemory(
+            memory_service_pb2.SaveMemoryRequest(user_id="ana", content=content, tags=tags)
+        )
+
+    async def listed(tag: str) -> list[str]:
+        found = await services.retrieval.ListMemories(
+            retrieval_service_pb2.ListMemoriesRequest(user_id="ana", tags=[tag])
+        )
+        return [memory.content for memory in found.memories]
+
+    async def searched(tag: str) -> list[str]:
+        found = await services.retrieval.SearchMemories(
+            retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", tags=[tag])
+        )
+        return [result.memory.content for result in found.results]
+
+    for look in (listed, searched):
+        for tag in ("Home Office", "home_office", " HOME-OFFICE "):
+            assert await look(tag) == ["Works from home on Fridays."], tag
+        assert await look("Cà  Phê") == ["Uống cà phê mỗi sáng."]
+        for tag in ("office", "!!!"):
+            assert await look(tag) == []
+
+
+async def test_e4_consolidation_takes_a_tag_in_any_spelling(services: Services) -> None:
+    for content in (f"Likes {kind} tea." for kind in "green black white mint rooibos sage".split()):
+        await services.memory.SaveMemory(
+            memory_service_pb2.SaveMemoryRequest(user_id="ana", content=content, tags=["Hot Tea"])
+        )
+    counts = [
+        dict(
+            (
+                await services.maintenance.Consolidate(
+                    maintenance_service_pb2.ConsolidateRequest(user_id="ana", tag=tag, dry_run=True)
+                )
+            ).counts
+        )
+        for tag in ("hot_tea", "Hot Tea", "hot-tea", "tea")
+    ]
+    assert counts[0] == counts[1] == counts[2]
+    assert counts[0] != counts[3]

@@ -1,0 +1,117 @@
+"""Work on a text that is more than one expression: time in proportion to the text as well."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+
+import pytest
+
+from hitherto_client.command import output
+from hitherto_client.transcripts import Defaults, TranscriptError, read_transcripts
+from hitherto_extraction.consolidation.faithful import objections
+from hitherto_extraction.consolidation.groups import subject_of
+from hitherto_extraction.documents.chunking import chunks
+from hitherto_extraction.documents.entities import mentioned
+from hitherto_extraction.pipeline.answer import UnusableAnswer, read_answer
+from hitherto_extraction.pipeline.behaviour import count_words
+from hitherto_extraction.pipeline.guards.people import speaks_of_another
+from hitherto_extraction.pipeline.guards.statement import differences, same_statement
+from hitherto_extraction.pipeline.prompt import one_line
+from hitherto_extraction.pipeline.trust import without_overrides
+from hitherto_extraction.provider.offline.extractor import extract
+from hitherto_extraction.provider.protocol import Batch, PromptMessage
+from hitherto_retrieval.render import values
+from hitherto_retrieval.render.custom import check_custom_template
+from hitherto_retrieval.search.asked.question import looked_up
+from hitherto_retrieval.search.dates.find import find_window
+from hitherto_retrieval.search.names import names_in
+from hitherto_retrieval.search.words import distinct_words
+from hitherto_shared.text import normalise, terms
+from tests.growth import filled, more_than_linear
+
+NOW = datetime(2026, 5, 4, tzinfo=UTC)
+_LONG = 8_192
+
+
+def _reply(text: str) -> object:
+    try:
+        return read_answer(f"```json\n{text}", messages=["m1"], memories=["e1"]), read_answer(
+            json.dumps({"new_memories": [{"type": "fact", "content": text, "tags": [text]}]}),
+            messages=["m1"],
+            memories=["e1"],
+        )
+    except UnusableAnswer:
+        return None
+
+
+def _extracted(text: str) -> object:
+    said = [PromptMessage("m1", "user", "", text, NOW), PromptMessage("m2", "user", "", text, NOW)]
+    return extract(Batch({}, None, [], said))
+
+
+def _file(text: str) -> object:
+    try:
+        return read_transcripts("-", Defaults("u", "c"), stdin=io.BytesIO(text.encode()))
+    except TranscriptError:
+        return None
+
+
+def _with_a_word_more(work: Callable[[str, str], object], text: str) -> object:
+    return work(text, f"{text} tea"), work(f"tea {text}", text)
+
+
+WORK: dict[str, Callable[[str], object]] = {
+    "NFC": normalise.nfc,
+    "folding": normalise.fold,
+    "terms": terms.count_terms,
+    "query terms": terms.query_terms,
+    "model reply": _reply,
+    "profile": lambda text: without_overrides({"facts": {"k": text, text: [text]}}),
+    "same statement": partial(_with_a_word_more, same_statement),
+    "differences": partial(_with_a_word_more, differences),
+    "people": partial(_with_a_word_more, speaks_of_another),
+    "merged": lambda text: objections(text, "fact", [text[: len(text) // 2], f"tea {text}"]),
+    "subject": lambda text: subject_of(text, "fact"),
+    "prompt line": one_line,
+    "word count": count_words,
+    "offline extraction": _extracted,
+    "document": chunks,
+    "mentions": lambda text: mentioned("gmail", "email", text, {"to": text, "cc": [text]}),
+    "rendering": lambda text: (values.clean(text, line_start=True), values.source_word(text)),
+    "label": lambda text: values.labelled(text, "x"),
+    "shortening": lambda text: (values.shortened(text, 900), values.beginning(text, 900)),
+    "template": check_custom_template,
+    "question": lambda text: (names_in(looked_up(text)), distinct_words(looked_up(text))),
+    "dates": lambda text: find_window(text, NOW),
+    "terminal": lambda text: (output.clean(text), output.clean_lines(text)),
+    "transcript file": _file,
+}
+SHAPES = (
+    *("\n", " ", "a", "a b c ", "忽", "1,000.", "- \n", ". ", "\u0301", "_", "🙂", "<a ", "“"),
+    *(
+        "'a ",
+        "![",
+        "{{",
+        "not ",
+        "can you please ",
+        "user: ",
+        "yesterday ",
+        "Ana Bo ",
+        "tôi ",
+        "a;",
+    ),
+)
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_row_69_work_on_a_text_takes_linear_time(name: str) -> None:
+    slow = {
+        shape: measured
+        for shape in SHAPES
+        if (measured := more_than_linear(WORK[name], partial(filled, shape), _LONG))
+    }
+    assert not slow
