@@ -11,18 +11,21 @@ from hitherto_extraction.wiring.databases import NAME
 from hitherto_extraction.wiring.service import running
 from hitherto_shared.config import describe
 from hitherto_shared.processes import Spread, serve_in_processes
+from hitherto_shared.service_command import read_arguments, warn_of_unknown_variables
 from hitherto_shared.startup import run_service
 from hitherto_shared.telemetry import configure_logging
 
 
 def main() -> None:
     """Serve until told to end."""
+    read_arguments("hitherto-extraction", "Learn from conversations and keep what was learnt.")
     try:
         settings = ExtractionSettings()
     except ValidationError as error:
         print(f"{NAME}: {describe(error)}", file=sys.stderr)
         sys.exit(2)
     configure_logging(NAME, settings.log_level)
+    warn_of_unknown_variables(ExtractionSettings)
     run_service(
         NAME,
         lambda: serve_in_processes(

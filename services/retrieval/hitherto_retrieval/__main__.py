@@ -29,6 +29,7 @@ from hitherto_shared.database.pool import Database
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.processes import Spread, serve_in_processes
 from hitherto_shared.rpc.server import Server, Servicer
+from hitherto_shared.service_command import read_arguments, warn_of_unknown_variables
 from hitherto_shared.startup import (
     authentication,
     embedders_for,
@@ -165,12 +166,14 @@ def _pool(settings: RetrievalSettings, conninfo: str, processes: int) -> Databas
 
 def main() -> None:
     """The command `hitherto-retrieval`."""
+    read_arguments("hitherto-retrieval", "Answer what assistants ask of a memory.")
     try:
         settings = RetrievalSettings()
     except ValidationError as error:
         print(f"{NAME}: {describe(error)}", file=sys.stderr)
         sys.exit(2)
     configure_logging(NAME, settings.log_level)
+    warn_of_unknown_variables(RetrievalSettings)
     run_service(
         NAME,
         lambda: serve_in_processes(

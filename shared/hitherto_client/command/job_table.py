@@ -34,8 +34,10 @@ def show_jobs(output: Output, jobs: Sequence[job_pb2.Job], *, totals: bool = Tru
         whole=("job",),
     )
     for job in jobs:
-        if job.result.counts:
-            output.line(f"{job.id} ({job.kind}): {counted(job.result.counts) or 'nothing to do'}")
+        if told := counted(job.result.counts):
+            output.line(f"{job.id} ({job.kind}): {told}")
+        elif job.result.counts and not _did_something(job.result):
+            output.line(f"{job.id} ({job.kind}): nothing to do")
     for job in jobs:
         if job.error:
             output.note(f"{job.id} is {word_of(_STATES, job.state)}: {job.error}")
@@ -46,6 +48,19 @@ def show_jobs(output: Output, jobs: Sequence[job_pb2.Job], *, totals: bool = Tru
 def exit_code(jobs: Sequence[job_pb2.Job]) -> int:
     """0 if every job succeeded."""
     return OK if all(job.state == job_pb2.JOB_STATE_SUCCEEDED for job in jobs) else FAILED
+
+
+def _did_something(result: job_pb2.JobResult) -> bool:
+    """Whether a job changed or asked anything, whatever its counts say."""
+    return bool(
+        result.memories_created
+        or result.memories_updated
+        or result.memories_contradicted
+        or result.goals_achieved
+        or result.dropped_items
+        or result.usage.llm_calls
+        or result.usage.embedding_calls
+    )
 
 
 def _subject(job: job_pb2.Job) -> str:

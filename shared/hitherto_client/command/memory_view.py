@@ -35,7 +35,7 @@ def show_memories(output: Output, memories: Iterable[memory_pb2.Memory]) -> None
             for memory in memories
         ],
         numbers=("importance",),
-        whole=("id",) if output.columns >= _ROOM_FOR_IDS else (),
+        whole=("id",),
     )
 
 

@@ -6,6 +6,7 @@ import argparse
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime
+from importlib.metadata import version
 from typing import Any, TypeVar
 
 from google.protobuf import json_format
@@ -65,6 +66,7 @@ def make_parser() -> tuple[argparse.ArgumentParser, Commands]:
         epilog="Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 a service cannot be "
         "reached, 130 interrupted.",
     )
+    parser.add_argument("--version", action="version", version=f"hitherto {version('hitherto')}")
     parsers = parser.add_subparsers(
         required=True,
         metavar="COMMAND",

@@ -44,6 +44,11 @@ def encoded(place: Place) -> bytes:
     return json.dumps(asdict(place)).encode() + b"\n"
 
 
+def is_tie(word: str) -> bool:
+    """Whether a word of the command line is what `arguments` made."""
+    return word.startswith(_OPTION)
+
+
 class Link:
     """The end of the socket pair that this process inherited."""
 
@@ -61,7 +66,7 @@ class Link:
         Raises:
             RuntimeError: The parent is gone already.
         """
-        descriptor = next((each for each in given if each.startswith(_OPTION)), None)
+        descriptor = next((each for each in given if is_tie(each)), None)
         if descriptor is None:
             return None
         end = socket.socket(fileno=int(descriptor.removeprefix(_OPTION)))

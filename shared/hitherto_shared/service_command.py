@@ -1,0 +1,79 @@
+"""The command line of a service, and what its environment says that nobody reads."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+
+from hitherto_shared.config import PREFIX, SharedSettings
+from hitherto_shared.processes.child import is_tie
+
+logger = logging.getLogger("hitherto.startup")
+
+# Services never import each other, and may share an environment with each other and the client.
+_OF_ONE_SERVICE = (
+    "batch_tokens consolidate_above content_types daily_budget_usd dedupe_threshold "
+    "embedding_cache_size embedding_deadline_ms extract_debounce_seconds extract_idle_minutes "
+    "extraction_listen extractor job_backoff_seconds job_max_retries lease_seconds max_memories "
+    "message_retention_days message_vectors prices_file prompt_memories queue_limit "
+    "read_database_url read_pool_size read_processes recency_words retention_days "
+    "retrieval_listen schedule_audit schedule_consolidation schedule_decay schedule_idle "
+    "schedule_retention token_encoding ttl_recent ttl_session worker_concurrency "
+    "worker_processes "
+).split()
+_OF_THE_CLIENT = (
+    "api_key extraction_address retrieval_address tls_ca_file tls_client_certificate_file "
+    "tls_client_key_file token "
+).split()
+ELSEWHERE = frozenset(f"{PREFIX}{name.upper()}" for name in (*_OF_ONE_SERVICE, *_OF_THE_CLIENT))
+"""Variables that the client or only one of the services reads."""
+
+
+def read_arguments(name: str, purpose: str, given: Sequence[str] | None = None) -> None:
+    """Answer `--help` and `--version`, and refuse everything else: settings are variables.
+
+    Raises:
+        SystemExit: The process is to end, with this code.
+    """
+    parser = argparse.ArgumentParser(
+        prog=name,
+        description=purpose,
+        epilog="Settings are environment variables, listed in docs/configuration.md. SIGTERM ends "
+        "the service once what it does is done.",
+    )
+    parser.add_argument("--version", action="version", version=f"hitherto {version('hitherto')}")
+    words = sys.argv[1:] if given is None else given
+    parser.parse_args([word for word in words if not is_tie(word)])
+
+
+def unknown_variables(
+    settings: type[SharedSettings], environment: Mapping[str, str]
+) -> dict[str, str | None]:
+    """Variables of the environment that look like settings and are none, each with the nearest one.
+
+    Args:
+        settings: The settings of this service.
+        environment: Where to look.
+    """
+    known = {f"{PREFIX}{name.upper()}" for name in settings.model_fields} | ELSEWHERE
+    unknown = [
+        name for name in sorted(environment) if name.startswith(PREFIX) and name not in known
+    ]
+    by_rest = {name.removeprefix(PREFIX): name for name in known}
+    return {
+        name: by_rest[near[0]] if near else None
+        for name in unknown
+        for near in [difflib.get_close_matches(name.removeprefix(PREFIX), by_rest, n=1, cutoff=0.7)]
+    }
+
+
+def warn_of_unknown_variables(settings: type[SharedSettings]) -> None:
+    """Name in the log what was probably misspelt: such a setting would silently not hold."""
+    for name, nearest in unknown_variables(settings, os.environ).items():
+        hint = f"; did you mean {nearest}?" if nearest else "; docs/configuration.md lists them"
+        logger.warning("%s is no setting and has no effect%s", name, hint)

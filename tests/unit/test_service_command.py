@@ -1,0 +1,60 @@
+"""The command line of the services, and variables that nobody reads."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hitherto_extraction.config import ExtractionSettings
+from hitherto_retrieval.config import RetrievalSettings
+from hitherto_shared.config import SharedSettings
+from hitherto_shared.service_command import ELSEWHERE, read_arguments, unknown_variables
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
+
+
+def test_a_misspelt_variable_is_named_with_the_nearest_one() -> None:
+    environment = {
+        "HITHERTO_WORKER_CONCURENCY": "8",
+        "HITHERTO_READ_PROCESSES": "2",
+        "HITHERTO_DATA_DIR": "/x",
+        "HITHERTO_TOKEN": "x",
+        "HITHERTO_FLUX": "1",
+        "PATH": "/bin",
+    }
+    for settings in (ExtractionSettings, RetrievalSettings):
+        assert unknown_variables(settings, environment) == {
+            "HITHERTO_WORKER_CONCURENCY": "HITHERTO_WORKER_CONCURRENCY",
+            "HITHERTO_FLUX": None,
+        }
+
+
+def test_every_variable_of_the_table_is_known() -> None:
+    """Neither service warns of what the other or the client reads, and of nothing that is gone."""
+    documented = set(re.findall(r"^\| `(HITHERTO_\w+)` \|", PAGE.read_text("utf-8"), re.MULTILINE))
+    shared = {f"HITHERTO_{name.upper()}" for name in SharedSettings.model_fields}
+    assert documented <= shared | ELSEWHERE
+    assert documented >= ELSEWHERE
+
+
+@pytest.mark.parametrize("module", ["hitherto_retrieval", "hitherto_extraction"])
+def test_help_is_printed_and_nothing_is_started(module: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", module, "--help"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert "docs/configuration.md" in done.stdout
+    assert not done.stderr
+
+
+def test_an_unknown_option_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    read_arguments("hitherto-retrieval", "x", ["--process-of=7"])
+    for word, code in (("--port=1", 2), ("serve", 2), ("--version", 0)):
+        with pytest.raises(SystemExit) as ended:
+            read_arguments("hitherto-retrieval", "x", [word])
+        assert ended.value.code == code
+    assert capsys.readouterr().out.startswith("hitherto ")
