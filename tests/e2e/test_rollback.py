@@ -43,6 +43,9 @@ async def profile_of(services: Services) -> dict[str, Any]:
     return dict(json_format.MessageToDict(found.profile.facts))
 
 
+BAD = "bad words: my two cats hate people, I live in Atlantis"
+
+
 @pytest.fixture
 async def poisoned(modelled: Services, model: ScriptedModel) -> Services:
     """What the user said, and a conversation that contradicts, rewords, adds and repeats it."""
@@ -85,7 +88,7 @@ async def poisoned(modelled: Services, model: ScriptedModel) -> Services:
         modelled,
         talk("good words", conversation="good", at=NOON),
         talk(
-            "bad words: my two cats hate people, I live in Atlantis",
+            BAD,
             conversation="bad",
             at=NOON + timedelta(days=1),
         ),
@@ -183,7 +186,7 @@ async def test_it_is_not_learnt_again_from_the_same_words(
     )
     await learn(
         poisoned,
-        talk("bad words", "bad words again", conversation="bad", at=NOON + timedelta(days=1)),
+        talk(BAD, "bad words again", conversation="bad", at=NOON + timedelta(days=1)),
     )
     assert "The user lives in Atlantis." not in {m.content for m in await memories(poisoned)}
 
