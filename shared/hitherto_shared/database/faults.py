@@ -95,6 +95,7 @@ _UNREACHABLE: tuple[tuple[str, str], ...] = (
         "on the way, and that Postgres is not frozen",
     ),
 )
+_REASONS = [(re.compile(pattern), why) for pattern, why in _UNREACHABLE]
 _SERVER_NAMED = re.compile(
     r'connection to server (at|on socket) "[^"]*"( \([^)]*\))?(, port \d+)? failed:'
 )
@@ -110,8 +111,8 @@ def why_unreachable(error: psycopg.Error) -> str:
         return _MALFORMED  # it could not even be read
     # A host may be called postgres-tls.
     said = _SERVER_NAMED.sub("", " ".join(str(error).lower().split()))
-    for pattern, why in _UNREACHABLE:
-        if re.search(pattern, said):
+    for pattern, why in _REASONS:
+        if pattern.search(said):
             return why
     return (
         "it cannot be reached, for a reason that only the log of Postgres tells: check the "
