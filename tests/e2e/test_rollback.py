@@ -9,7 +9,7 @@ import grpc
 import pytest
 from google.protobuf import json_format
 
-from hitherto.v1 import history_pb2, memory_pb2, retrieval_service_pb2
+from hitherto.v1 import history_pb2, memory_pb2, retrieval_service_pb2, search_pb2
 from hitherto.v1 import maintenance_service_pb2 as pb
 from tests.e2e.conftest import Services
 from tests.e2e.learning import (
@@ -134,11 +134,13 @@ async def test_a_conversation_is_taken_back(poisoned: Services) -> None:
         retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query="hate people", limit=3)
     )
     assert not [hit for hit in found.results if "hate" in hit.memory.content]
-    listed = await poisoned.retrieval.ListConversations(
-        retrieval_service_pb2.ListConversationsRequest(user_id="ana")
+    # What was said stays listed; its summary is gone.
+    summaries = await poisoned.retrieval.SearchMemories(
+        retrieval_service_pb2.SearchMemoriesRequest(
+            user_id="ana", scopes=[search_pb2.SEARCH_SCOPE_SUMMARIES]
+        )
     )
-    # What was said stays, without a summary.
-    assert [c.conversation_id for c in listed.conversations if c.summary] == ["good"]
+    assert [each.summary.conversation_id for each in summaries.results] == ["good"]
 
 
 async def test_a_second_run_finds_nothing_more(poisoned: Services) -> None:
