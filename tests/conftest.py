@@ -5,6 +5,9 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +35,12 @@ for name in [name for name in os.environ if name.startswith(_SETTINGS)]:
 # Tests start processes from one in which gRPC works, which no service does; its handlers for a fork
 # that goes on without exec have broken such a child.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Whatever a shell starts in the background ignores it, and so would every process that a test
+    # starts and interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 if "PYTEST_XDIST_WORKER" not in os.environ and "PYTEST_DEBUG_TEMPROOT" not in os.environ:
@@ -90,11 +99,37 @@ def postgres(data_dir: Path) -> Iterator[EmbeddedPostgres]:
     for folder in (data_dir.parent, *data_dir.parent.parents):
         if folder.name.startswith("pytest-"):
             folder.chmod(0o711)
-    with EmbeddedPostgres.acquire(data_dir) as server:
+    with EmbeddedPostgres.acquire(data_dir) as server, _guarded(data_dir):
         migrate(server.conninfo())
         admit_test_role(server.superuser_conninfo("hitherto"))
         _hurry(server)
         yield server
+
+
+_GUARD = """
+import pathlib, sys
+if sys.stdin.read() != "done":
+    from hitherto_shared.database.embedded import EmbeddedPostgres
+    folder = pathlib.Path(sys.argv[1])
+    if (folder / "postgres" / "postmaster.pid").exists():
+        EmbeddedPostgres.acquire(folder).release()
+"""
+"""Waits for the end of whoever started it. Where that was killed, the server is adopted and left
+again, which stops it unless others use it."""
+
+
+@contextmanager
+def _guarded(data_dir: Path) -> Iterator[None]:
+    """Leave no Postgres behind, also if this process is killed within the block."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _GUARD, str(data_dir)],
+        stdin=subprocess.PIPE,
+        text=True,
+        # An interrupt from the terminal is for pytest alone.
+        start_new_session=True,
+    ) as guard:
+        yield
+        guard.communicate("done")
 
 
 def _hurry(server: EmbeddedPostgres) -> None:

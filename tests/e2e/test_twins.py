@@ -85,6 +85,7 @@ VOLATILE = {
     "job_id",
     "last_accessed_at",
     "legs",
+    "prompt_tokens",
     "score",
     "tenant_id",
     "user_id",

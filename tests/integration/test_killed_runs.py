@@ -1,0 +1,54 @@
+"""A run of the tests that is killed leaves no Postgres behind, and none ignores an interrupt."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).parents[2]
+_WAITS = """
+import time
+def test_waits(postgres):
+    print("pid", postgres.pid, flush=True)
+    time.sleep(300)
+"""
+pytestmark = pytest.mark.faults
+
+
+def until(condition: Callable[[], bool]) -> None:
+    ends = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < ends
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_postgres_ends_with_the_run(number: signal.Signals, tmp_path: Path) -> None:
+    """Also one that a shell started in the background, where interrupts are ignored at first."""
+    written = tmp_path / "written"
+    script = tmp_path / "test_waiting.py"
+    script.write_text(_WAITS)
+    command = [sys.executable, "-m", "pytest", "-s", "-n", "0", "-p", "tests.conftest"]
+    command += ["-c", str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider"]
+    with (
+        written.open("w") as output,
+        subprocess.Popen(
+            ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command, str(script)],
+            cwd=ROOT,
+            stdout=output,
+            stderr=output,
+        ) as run,
+    ):
+        until(lambda: "pid " in written.read_text() or run.poll() is not None)
+        postmaster = int(written.read_text().partition("pid ")[2].split()[0])
+        assert psutil.pid_exists(postmaster)
+        run.send_signal(number)
+        run.wait(60)
+    until(lambda: not psutil.pid_exists(postmaster))
