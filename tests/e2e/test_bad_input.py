@@ -254,6 +254,12 @@ async def test_moments_outside_the_calendar_are_named(services: Services, method
 async def test_a_moment_with_nanoseconds_is_fine(services: Services) -> None:
     stamp = Timestamp(seconds=1_700_000_000, nanos=999_999_999)
     await services.extraction.SubmitTranscripts(submit(transcript(message(created_at=stamp))))
+    kept = await services.retrieval.GetConversation(
+        retrieval.GetConversationRequest(user_id="ana", conversation_id="c1")
+    )
+    (said,) = kept.messages
+    # The database keeps microseconds.
+    assert abs(said.created_at.ToNanoseconds() - stamp.ToNanoseconds()) < 1_000
 
 
 async def test_all_violations_come_at_once(services: Services) -> None:
@@ -527,9 +533,16 @@ async def test_query_syntax_is_text(services: Services) -> None:
         request = retrieval.SearchMemoriesRequest(user_id="ana", query=text, explain=True)
         await services.retrieval.SearchMemories(request)
         await services.retrieval.GetContext(retrieval.GetContextRequest(user_id="ana", query=text))
-        await services.retrieval.ListMemories(
-            retrieval.ListMemoriesRequest(user_id="ana", tags=[text[:60]], entity=text[:60].strip())
+        # A name needs a sign that can be seen, and a list of blanks names nothing.
+        seen = text[:60].strip() if any(map(str.isprintable, text.strip())) else ""
+        listed = await services.retrieval.ListMemories(
+            retrieval.ListMemoriesRequest(user_id="ana", tags=[text[:60]], entity=seen)
         )
+        assert not listed.memories or not seen, text
+    found = await services.retrieval.SearchMemories(
+        retrieval.SearchMemoriesRequest(user_id="ana", query="Porto ' & | !")
+    )
+    assert ["Porto" in each.memory.content for each in found.results] == [True]
 
 
 async def test_composed_and_decomposed_text_is_the_same(services: Services) -> None:

@@ -357,6 +357,8 @@ async def test_a_bound_key_may_spell_its_user_in_either_normal_form(
         for user in ("Ho\u0302\u0300ng", "H\u1ed3ng"):
             await called_with(guarded, text, GET_CONTEXT, retrieval.GetContextRequest(user_id=user))
             await called_with(guarded, text, SUBMIT, submit(transcript(user=user)))
+        listed = await called_with(guarded, text, LIST_JOBS, extraction.ListJobsRequest())
+        assert {job.user_id for job in listed.jobs} == {"H\u1ed3ng"}
 
 
 async def test_a_bound_key_sees_its_own_jobs_only(guarded: Services, conninfo: str) -> None:

@@ -39,7 +39,7 @@ RULES = IntakeRules(memory_enabled=True, extract_every=10, debounce_seconds=0.0,
 REPLIES = UnusableReplies(bytes(32))
 UNFINISHED = ("queued", "running", "failed")
 Pool = TypeVar("Pool", bound=Database)
-BOUND = 30.0
+BOUND = 120.0
 """Seconds after which a wait is given up; nothing is expected to take that long."""
 
 

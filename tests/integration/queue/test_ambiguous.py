@@ -25,6 +25,8 @@ from tests.integration.queue.stage import (
 
 USERS = 20
 TRANSCRIPTS_PER_USER = 15
+LEASE = 3.0
+"""Seconds: short, for what is denied waits for its end; longer than a busy machine stands still."""
 
 
 class Forgetful(Database):
@@ -79,7 +81,7 @@ async def test_writes_reported_as_lost_are_neither_lost_nor_doubled(stage: Stage
     chat = CanaryChat()
     for _ in range(3):
         await stage.worker(
-            stage.extraction(chat, database=effects).run, database=queue, lease_seconds=1.0
+            stage.extraction(chat, database=effects).run, database=queue, lease_seconds=LEASE
         ).start()
     await asyncio.gather(*(client(f"u{n}") for n in range(USERS)))
     await stage.settled()
