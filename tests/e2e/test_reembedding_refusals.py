@@ -1,0 +1,64 @@
+"""What a change of model must not do: switch while many texts lack vectors, or bend a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+import pytest
+
+from hitherto.v1 import job_pb2
+from hitherto.v1 import maintenance_service_pb2 as pb
+from tests.e2e.conftest import Services
+from tests.e2e.curating import change
+from tests.e2e.learning import echo, ended, learn, talk
+from tests.e2e.methods import Refusal, read_refusal
+from tests.e2e.test_reembedding import step
+from tests.scripted_model import ScriptedModel
+
+LARGE = "text-embedding-3-large"
+_MANY = """
+INSERT INTO memories (tenant_id, user_id, memory_id, type, content, confidence, source, origin,
+    valid_from, said_at, lexical_no, lexical_length, embedding_state)
+SELECT 'default', 'ana', gen_random_uuid(), 'fact', 'fact ' || n, 'high', 'explicit', 'user', now(),
+       now(), 1000 + n, 2, 'stored'
+FROM generate_series(1, %(many)s) AS n
+"""
+
+
+async def refusal_of(services: Services, phase: Any, **fields: Any) -> Refusal:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await step(services, phase, **fields)
+    return read_refusal(caught.value)
+
+
+async def test_c7_a_switch_waits_for_what_came_after_the_back_fill(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """A back-fill that succeeded is not enough: many texts that came since have no vector."""
+    model.script = echo
+    await learn(modelled, talk("I like tea"))
+    started = await step(modelled, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96)
+    assert (await ended(modelled, started.job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
+    change(superuser_conninfo, _MANY, many=200)
+    refused = await refusal_of(modelled, pb.REEMBED_PHASE_SWITCH)
+    assert refused.reason == "REEMBEDDING_NOT_READY"
+    assert int(refused.metadata["pending_count"]) >= 200
+    status = await step(modelled, pb.REEMBED_PHASE_STATUS)
+    assert (status.active_model, status.target_model) == ("text-embedding-3-small", LARGE)
+    again = await step(modelled, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96)
+    assert (await ended(modelled, again.job.id)).state == job_pb2.JOB_STATE_SUCCEEDED
+    switched = await step(modelled, pb.REEMBED_PHASE_SWITCH)
+    assert switched.active_model == LARGE
+
+
+async def test_c7_a_model_keeps_its_dimensions(
+    modelled: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """Its vectors of another length would stand beside those that are there."""
+    started = await step(modelled, pb.REEMBED_PHASE_START, model=LARGE, dimensions=96)
+    await ended(modelled, started.job.id)
+    refused = await refusal_of(modelled, pb.REEMBED_PHASE_START, model=LARGE, dimensions=128)
+    assert set(refused.fields) == {"dimensions"}
+    status = await step(modelled, pb.REEMBED_PHASE_STATUS)
+    assert (status.target_model, status.target_dimensions) == (LARGE, 96)
