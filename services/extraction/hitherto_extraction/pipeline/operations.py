@@ -91,7 +91,8 @@ class Plan:
 
     `challenges` are pairs of a known memory in quarantine and one that it would contradict.
     `sealed` and `sensitive` are known memories that are stored sealed, and that a user who encrypts
-    wants sealed. `refused` counts by reason changes that were well formed and not made.
+    wants sealed. `refused` counts by reason changes that were well formed and not made,
+    `repeated` the statements that another one of the same reply says.
     """
 
     creations: list[Creation] = field(default_factory=list)
@@ -108,6 +109,7 @@ class Plan:
     refused: Counter[str] = field(default_factory=Counter)
     dropped: int = 0
     forgotten_again: int = 0
+    repeated: int = 0
 
     def refuse(self, reason: str, items: int = 1) -> None:
         """Drop items of the reply, and count why."""

@@ -145,6 +145,7 @@ class _Statements:
 
     def _join_twin(self, twin: Creation, item: NewItem, evidence: Evidence, suspect: bool) -> None:
         """Add a statement to one of the same reply that says the same."""
+        self._draft.plan.repeated += 1
         if evidence.trusted and not twin.evidence.trusted and not suspect:
             # What the user says is the user's, also if the assistant's words came first.
             self._draft.plan.creations.remove(twin)

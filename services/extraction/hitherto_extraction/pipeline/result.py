@@ -57,6 +57,7 @@ class Result:
                     "confirmed": len(plan.confirmed),
                     "merged": sum(change.action == "merged" for change in plan.rewrites),
                     REFINED: sum(change.action == "updated" for change in plan.rewrites),
+                    "repeated_in_reply": plan.repeated,
                     "kept_forgotten": plan.forgotten_again,
                     "quarantined": sum(made.status == "quarantined" for made in plan.creations)
                     + sum(change.action == "quarantined" for change in plan.rewrites),

@@ -1,7 +1,7 @@
 """What tells two statements apart that an embedder finds near: a number, a name, a negation.
 
-`statement` holds the comparison; `tokens`, `quantities`, `subjects` and `opposites` are the parts
-of a statement that it looks at.
+`statement` holds the comparison; `tokens`, `quantities`, `subjects`, `opposites` and `slots` are
+the parts of a statement that it looks at.
 """
 
 from hitherto_extraction.pipeline.guards.statement import (

@@ -5,7 +5,8 @@ Embeddings put "Caroline has 2 kids" and "Caroline has 3 kids" almost on one poi
 loses a fact, while a missed one costs a second memory that consolidation can join later. Every
 rule here therefore errs on the side of keeping apart: a name, number or date more or less is a
 difference ("lives in Berlin" and "lives in Berlin, Germany" stay two; making a memory more precise
-is what `updated_memories` is for). What no list can tell, one common noun for another, is left to
+is what `updated_memories` is for). So is a content word for another one ("allergic to peanuts",
+"allergic to cashews"; `slots`). Words that only one of the two has, and function words, are left to
 the threshold.
 """
 
@@ -17,6 +18,7 @@ from itertools import chain
 
 from hitherto_extraction.pipeline.guards.opposites import markers, opposed
 from hitherto_extraction.pipeline.guards.quantities import quantities
+from hitherto_extraction.pipeline.guards.slots import exchanged
 from hitherto_extraction.pipeline.guards.subjects import names, small_words, subject
 from hitherto_extraction.pipeline.guards.tokens import (
     NUMBER,
@@ -49,9 +51,9 @@ def same_wording(a: str, b: str) -> bool:
 def differences(a: str, b: str) -> list[str]:
     """What tells two statements apart, as "kind: one / other"; empty if nothing does.
 
-    Kinds: number, date, name, negation, subject, opposite, order, sign, spelling, wording. Swapping
-    the arguments swaps the two sides and changes nothing else. Statements of scripts without
-    capitals show no names; there every word may be one, and only particles may differ.
+    Kinds: number, date, name, negation, subject, opposite, order, sign, spelling, slot, wording.
+    Swapping the arguments swaps the two sides and changes nothing else. Statements of scripts
+    without capitals show no names; there every word may be one, and only particles may differ.
     """
     left, right = tokenise(a), tokenise(b)
     # Diacritics are optional only where somebody plainly did not type any.
@@ -75,6 +77,7 @@ def differences(a: str, b: str) -> list[str]:
     if not _mostly_uncased([*left, *right]):
         found += _subjects(left, right, loose=loose)
         found += _order(left_keys, right_keys)
+        found += exchanged(left, right)
         found += [] if loose else _spelling(left_keys, right_keys)
     return found
 

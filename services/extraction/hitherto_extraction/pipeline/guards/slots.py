@@ -1,0 +1,90 @@
+"""One sentence frame with other words in its slots: "allergic to peanuts", "allergic to cashews".
+
+Embeddings see the frame. Two statements are told apart here if each has a word of its own that the
+other does not say, up to inflection. A word that only one of them has makes it more exact and is no
+exchange. The few synonyms that stand in so many statements that they would double them are known by
+a list; the rarer ones cost a second memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hitherto_extraction.pipeline.guards.support import Heard, content
+from hitherto_extraction.pipeline.guards.tokens import Token
+
+_SAME = (
+    "kid kids child children",
+    "job jobs work works worked working employed",
+    "live lives lived living reside resides resided residing based",
+    "bike bikes bicycle bicycles",
+    "movie movies film films",
+    "car cars automobile automobiles",
+    "doctor doctors physician physicians",
+    "photo photos photograph photographs picture pictures",
+    "big large huge",
+    "small little tiny",
+    "suffer suffers suffered suffering struggle struggles",
+    "speak speaks spoke spoken speaking talk talks",
+    "go goes went gone going",
+    "take takes took taken taking",
+    "make makes made making",
+    "give gives gave given giving",
+    "get gets got gotten getting",
+    "eat eats ate eaten eating",
+    "drink drinks drank drunk drinking",
+    "drive drives drove driven driving",
+    "ride rides rode ridden riding",
+    "run runs ran running",
+    "swim swims swam swum swimming",
+    "sing sings sang sung singing",
+    "write writes wrote written writing",
+    "teach teaches taught teaching",
+    "build builds built building",
+    "keep keeps kept keeping",
+    "meet meets met meeting",
+    "sleep sleeps slept sleeping",
+    "see sees saw seen seeing",
+    "man men",
+    "woman women",
+    "foot feet",
+    "tooth teeth",
+)
+_SAME_AS = {word: row.split()[0] for row in _SAME for word in row.split()}
+_EMPHASIS = frozenset(
+    # How much, and marks of hours and days, which are compared with their numbers.
+    "lot lots much greatly deeply truly absolutely extremely especially highly so lắm nhiều quá "
+    "mucho muchísimo beaucoup sehr gern gerne molto muito очень pm th st nd rd h "
+    "anymore longer".split()
+)
+
+
+def exchanged(left: Sequence[Token], right: Sequence[Token]) -> list[str]:
+    """The words that each of two statements has and the other has not, as "slot: one / other"."""
+    one, two = _content(left), _content(right)
+    # The exact words go first: few statements need the reading that knows inflection.
+    only_one, only_two = _only(one, two), _only(two, one)
+    if not only_one or not only_two:
+        return []
+    left_only, right_only = _unsaid(only_one, right), _unsaid(only_two, left)
+    if not left_only or not right_only or "".join(left_only) == "".join(right_only):
+        return []
+    return [f"slot: {' '.join(left_only)} / {' '.join(right_only)}"]
+
+
+def _content(tokens: Sequence[Token]) -> dict[str, Token]:
+    """The words of a statement by what they are compared as, in their order."""
+    return {
+        _SAME_AS.get(token.lower, token.lower): token
+        for token in content(tokens)
+        if token.lower not in _EMPHASIS
+    }
+
+
+def _only(one: dict[str, Token], two: dict[str, Token]) -> list[Token]:
+    return [token for word, token in one.items() if word not in two]
+
+
+def _unsaid(words: Sequence[Token], other: Sequence[Token]) -> list[str]:
+    text = " ".join(token.text for token in other)
+    return [token.lower for token in Heard.of(text).lacking(words)]
