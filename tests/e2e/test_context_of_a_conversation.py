@@ -82,6 +82,15 @@ async def test_d1_conversations_about_the_query_come_before_recent_ones(
         assert [one.conversation_id for one in plain.conversations][:2] == ["now", "recent-1"]
 
 
+async def test_d5_conversations_of_a_named_time_come_before_recent_ones(
+    services: Services, ana: None
+) -> None:
+    day = (NOW - timedelta(days=90)).date()
+    for query in (f"What did we talk about on {day.isoformat()}?", f"bees on {day.isoformat()}"):
+        told = await context(services, query=query)
+        assert told.conversations[0].conversation_id == "python", query
+
+
 async def test_d1_what_is_relevant_is_of_the_kinds_asked_for(
     services: Services, ana: None, tenant_conninfo: str
 ) -> None:

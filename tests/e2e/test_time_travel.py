@@ -379,6 +379,10 @@ async def test_d1_the_block_of_the_past_tells_only_the_past(
     # What was learnt by then is shown as it was summed up; the later conversation is not.
     assert [one.conversation_id for one in then.conversations] == ["c1"]
     assert not then.entities
+    # A profile has no times of validity: as of a day it is the version that stood on that day.
+    of_that_day = await context(as_of=stamp(between))
+    assert of_that_day.profile.version == 1
+    assert of_that_day.profile.facts["personal"]["location"] == "Lisbon"
     before = await context(known_at=stamp(LONG_AGO))
     assert (before.profile.version, list(before.memories)) == (0, [])
     assert "Ana lives" not in before.prompt_block

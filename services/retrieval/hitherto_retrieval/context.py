@@ -239,9 +239,10 @@ class Building:
         )
 
     def _profile_of(self) -> Statement[Profile | None]:
-        known_at = self._moment.known_at if self._moment else None
-        if known_at is not None:
-            return past_surroundings.profile(self._scope, known_at)
+        moment = self._moment
+        given = [at for at in (moment.known_at, moment.as_of) if at is not None] if moment else []
+        if given:
+            return past_surroundings.profile(self._scope, min(given))
         return people.profile(self._scope)
 
     def _top_of(self) -> Statement[list[Memory]]:

@@ -9,7 +9,7 @@ from hitherto_retrieval.search.corpora.looking import Item
 from hitherto_retrieval.search.corpora.whole import whole
 from hitherto_retrieval.search.question import Hit
 from hitherto_retrieval.search.ranking.light import Ranked
-from hitherto_retrieval.storage.candidate import Candidate, Key
+from hitherto_retrieval.storage.candidate import Key
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.models import Scope, Summary
 
@@ -31,7 +31,7 @@ class About:
     def __init__(
         self, scope: Scope, ranked: Sequence[Ranked], best: Sequence[Ranked], *, limit: int
     ) -> None:
-        self._keys = [item.candidate.key for item in ranked if _is_about(item.candidate)][:limit]
+        self._keys = [item.candidate.key for item in ranked if _is_about(item)][:limit]
         told = [item.candidate.key for item in best if item.candidate.kind == "summary"]
         missing = [key for key in self._keys if key not in told]
         self._beside: Statement[Mapping[Key, Item]] | None = None
@@ -52,9 +52,15 @@ class About:
         return [found[key] for key in self._keys if isinstance(key, str) and key in found]
 
 
-def _is_about(candidate: Candidate) -> bool:
-    """Whether a past conversation is about a question rather than merely the nearest to it."""
+def _is_about(item: Ranked) -> bool:
+    """Whether an item is a past conversation about a question, not merely the nearest to it.
+
+    One of the time that the question names is.
+    """
+    candidate = item.candidate
     if candidate.kind != "summary":
         return False
+    if item.timely:
+        return True
     words = candidate.bm25 / (candidate.bm25 + _BM25_HALF)
     return max(0.0, candidate.cosine or 0.0) + words >= _ABOUT
