@@ -62,13 +62,14 @@ _UNREACHABLE: tuple[tuple[str, str], ...] = (
         "passwords: run `hitherto-migrate` with the login of an administrator (docs/security.md)",
     ),
     (
-        "authentication failed|no password supplied|role .* does not exist|permitted to log in"
-        "|pg_hba.conf entry.*ssl encryption|permission denied for database",
+        "authentication failed|no password supplied|role .{0,300} does not exist"
+        "|permitted to log in|pg_hba.conf entry.{0,300}ssl encryption"
+        "|permission denied for database",
         "it refuses the login: check the user and the password in the connection string, and that "
         "pg_hba.conf lets this user in from here",
     ),
     (
-        "database .* does not exist",
+        "database .{0,300} does not exist",
         "there is no database of this name: create it, or check the name at the end of the "
         "connection string",
     ),
@@ -97,7 +98,7 @@ _UNREACHABLE: tuple[tuple[str, str], ...] = (
 )
 _REASONS = [(re.compile(pattern), why) for pattern, why in _UNREACHABLE]
 _SERVER_NAMED = re.compile(
-    r'connection to server (at|on socket) "[^"]*"( \([^)]*\))?(, port \d+)? failed:'
+    r'connection to server (at|on socket) "[^"]{0,300}"( \([^)]{0,100}\))?(, port \d+)? failed:'
 )
 
 
