@@ -14,7 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import retrieval_service_pb2_grpc as rpc
 from hitherto_shared.embeddings.offline import OfflineEmbedder
-from tests.e2e.conftest import Services
+from tests.e2e.conftest import Services, Shared
 from tests.e2e.test_deadlines import FACTS, until
 from tests.integration.retrieval.seed import remember
 
@@ -34,15 +34,17 @@ def apart(services: Services, *options: tuple[str, int]) -> grpc.aio.Channel:
 @pytest.mark.parametrize("how", ["cancels", "has a deadline of 50 ms"])
 @pytest.mark.parametrize("request_", [SEARCH, CONTEXT], ids=["SearchMemories", "GetContext"])
 async def test_row_51_a_caller_who_leaves_leaves_nothing_at_the_database(
-    services: Services, tenant_conninfo: str, how: str, request_: Any
+    services: Services, shared: Shared, tenant_conninfo: str, how: str, request_: Any
 ) -> None:
     await remember(tenant_conninfo, "ana", FACTS, embedder=OfflineEmbedder())
+    # What other logins do is for a superuser to see.
+    superuser = shared.superuser_conninfo
     search = isinstance(request_, pb.SearchMemoriesRequest)
     method: Any = services.retrieval.SearchMemories if search else services.retrieval.GetContext
     await method(request_)
     async with (
         await psycopg.AsyncConnection.connect(tenant_conninfo) as blocker,
-        await psycopg.AsyncConnection.connect(tenant_conninfo, autocommit=True) as observer,
+        await psycopg.AsyncConnection.connect(superuser, autocommit=True) as observer,
     ):
         await blocker.execute("LOCK TABLE users, memories IN ACCESS EXCLUSIVE MODE")
 

@@ -219,3 +219,16 @@ def test_a_profile_that_would_become_too_large_loses_its_oldest_values() -> None
     )
     assert len(json.dumps(profile.facts)) <= MAX_BYTES
     assert "notes" in profile.facts
+
+
+def test_words_of_a_hand_hold_from_its_version_on_when_their_source_is_taken() -> None:
+    later = NOON + timedelta(days=30)
+    versions = [version(1), version(2, None, content="The user likes opera", valid_from=later)]
+    held = replay(versions, [said(1, taken=True)])
+    assert held is not None
+    assert held["content"] == "The user likes opera"
+    assert (held["valid_from"], held["origin"]) == (later, "user")
+    unchanged = [version(1), version(2, None, content="The user likes opera")]
+    held = replay(unchanged, [said(1, taken=True)])
+    assert held is not None
+    assert held["valid_from"] == NOON

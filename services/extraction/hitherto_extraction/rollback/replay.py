@@ -119,6 +119,10 @@ class _Telling:
                 held[name] = _changed_keys(held[name], old[name], new[name])
             else:
                 held[name] = new[name]
+        if held["content"] and held["valid_from"] is None:
+            # Nobody says it but the hand that wrote this version: it holds since then.
+            for name in ("valid_from", "said_at", "origin"):
+                held[name] = new[name]
         if new["status"] == "forgotten" and old["status"] != "forgotten":
             self._ended_at = after.at
 
