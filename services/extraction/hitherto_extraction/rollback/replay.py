@@ -108,6 +108,7 @@ class _Telling:
             held.update(copy.deepcopy({name: new[name] for name in FIELDS}))
             return
         old = before.fields
+        unsaid = not held["content"]
         for name in FIELDS:
             if old[name] == new[name]:
                 continue
@@ -119,7 +120,7 @@ class _Telling:
                 held[name] = _changed_keys(held[name], old[name], new[name])
             else:
                 held[name] = new[name]
-        if held["content"] and held["valid_from"] is None:
+        if unsaid and held["content"]:
             # Nobody says it but the hand that wrote this version: it holds since then.
             for name in ("valid_from", "said_at", "origin"):
                 held[name] = new[name]
