@@ -33,7 +33,7 @@ async def test_b11_neighbours_of_other_types_hide_no_duplicate(
         modelled,
         talk("a cafe"),
         talk("wishes", conversation="c2"),
-        talk("again", conversation="c3"),
+        talk(f"again, {CAFE} today", conversation="c3"),
     )
     found = [m for m in await memories(modelled) if m.content in (CAFE, f"{CAFE} today")]
     assert [(m.content, m.version) for m in found] == [(f"{CAFE} today", 2)]
