@@ -152,11 +152,12 @@ async def test_c1_what_a_merge_leaves_is_not_looked_at_again(
     modelled: Services, model: ScriptedModel
 ) -> None:
     """Two of nine become one: eight are left, still too many, and nothing more is to be said."""
-    model.script = script(
-        lambda request: (
-            [merged("The user likes blue pens", ["e1", "e2"])] if len(request.memories) == 9 else []
-        )
-    )
+
+    def pens(request: ChatRequest) -> list[dict[str, Any]]:
+        ids = [each.local_id for each in request.memories if "pens" in each.content]
+        return [merged("The user likes blue pens", ids)] if len(request.memories) == 9 else []
+
+    model.script = script(pens)
     things = ["pens", "ink and pens", "cups", "mugs", "hats", "socks", "walls", "skies", "cars"]
     await say(modelled, *(f"The user likes blue {thing}" for thing in things), tag="blue")
     job = await the_job(modelled)

@@ -1,9 +1,10 @@
 """Does a merged statement say what its originals say? The guards against a model that invents.
 
 What is looked for is what does harm: a number or a name that nobody gave, something denied that
-comes out affirmed or the other way round, a side of a contrast that is lost or exchanged, and a
-statement that has nothing to do with its originals. That a merge leaves out a number or a name is
-not refused: to say less is what it is for, and the originals can be had back.
+comes out affirmed or the other way round, a side of a contrast that is lost or exchanged, a word
+that no original says in any form, and a statement that has nothing to do with its originals. That
+a merge leaves out a number or a name is not refused: to say less is what it is for, and the
+originals can be had back.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, groupby, pairwise
 
 from hitherto_extraction.pipeline.guards.opposites import (
     LIKING,
     alternatives,
+    is_phrase,
     markers,
     opposed,
 )
 from hitherto_extraction.pipeline.guards.quantities import is_date_word, numeral, quantities
+from hitherto_extraction.pipeline.guards.support import Heard, Reading, unspaced
 from hitherto_extraction.pipeline.guards.tokens import (
     NUMBER,
     POINT,
@@ -37,6 +40,8 @@ _IN_COMMON = 3
 """Of so many originals at least one must share a word with the merged statement."""
 _NEW_SIGNS = 0.4
 """Share of the characters of a script without words that a merged statement may add."""
+_NEW_PAIRS = 4
+"""Pairs of characters, one after another, that no original has: a word of one's own and more."""
 _HEAD = 2
 """Words after a denial that say what is denied."""
 _KEPT = ("no longer", "only")
@@ -95,7 +100,7 @@ class _Read:
 def objections(merged: str, type_: str, originals: Sequence[str]) -> list[str]:
     """What speaks against a merged statement, as "kind: what"; empty if nothing does.
 
-    Kinds: number, name, denied, affirmed, lost, opposite, marker, unrelated, wording.
+    Kinds: number, name, denied, affirmed, lost, opposite, marker, invented, unrelated, wording.
     """
     new, old = _read(merged), [_read(text) for text in originals]
     return [
@@ -104,6 +109,7 @@ def objections(merged: str, type_: str, originals: Sequence[str]) -> list[str]:
         *_denials(new, old),
         *_opposites(new, old),
         *_markers(new, old, type_),
+        *_invented(new, old, originals),
         *_unrelated(new, old),
     ]
 
@@ -250,6 +256,25 @@ def _markers(new: _Read, old: Sequence[_Read], type_: str) -> list[str]:
     now = markers(new.lower)
     before = Counter(chain.from_iterable(markers(each.lower) for each in old))
     return [f"marker: {each}" for each in kept if bool(now.get(each)) != bool(before[each])]
+
+
+def _invented(new: _Read, old: Sequence[_Read], originals: Sequence[str]) -> list[str]:
+    """Words that no original says up to inflection, be they a clause or a part of one."""
+    said = Heard(map(Reading, originals))
+    # The sides of a contrast that an original names are compared by themselves.
+    contrasts = {LIKING}.union(*(alternatives(each.lower) for each in old))
+    phrases = {word for pair in pairwise(new.lower) if is_phrase(*pair) for word in pair}
+    found = [
+        f"invented: {token.text}"
+        for token in said.lacking(new.tokens)
+        if not _FILLING.issuperset(count_terms(token.text))
+        and token.lower not in phrases
+        and not contrasts & alternatives([token.lower]).keys()
+    ]
+    run = unspaced(new.tokens)
+    strange = (not said.has_term(one + two) for one, two in pairwise(run))
+    longest = max((sum(1 for _ in each) for new_, each in groupby(strange) if new_), default=0)
+    return [*found, "invented: characters"] if longest >= _NEW_PAIRS else found
 
 
 def _unrelated(new: _Read, old: Sequence[_Read]) -> list[str]:

@@ -189,6 +189,11 @@ def alternatives(words: Sequence[str]) -> dict[int, set[int]]:
     return _mentions(words, _OPPOSITES)
 
 
+def is_phrase(*words: str) -> bool:
+    """Whether casefolded words are one phrase of the lists of opposites ("ngắn gọn")."""
+    return words in _OPPOSITES
+
+
 def opposed(a: Sequence[str], b: Sequence[str]) -> list[str]:
     """The pairs of opposites by which two lists of casefolded words differ.
 
