@@ -23,6 +23,7 @@ from hitherto.v1 import (
     memory_pb2,
     memory_service_pb2,
     retrieval_service_pb2,
+    search_pb2,
 )
 from hitherto.v1 import maintenance_service_pb2 as pb
 from tests.e2e.conftest import Services, StartServices, model_settings
@@ -146,7 +147,10 @@ class Person:
 
     def reply(self, request: ChatRequest, said: Said) -> ChatAnswer:
         """What the model finds in the message."""
-        answer: dict[str, Any] = {"profile": {**said.profile, "source_message_ids": ["m1"]}}
+        answer: dict[str, Any] = {
+            "profile": {**said.profile, "source_message_ids": ["m1"]},
+            "conversation_summary": {"summary": f"Of {said.at.isoformat()}."},
+        }
         match said.kind:
             case "said":
                 answer["new_memories"] = [
@@ -232,8 +236,13 @@ class Person:
     async def held(self) -> memory_pb2.Memory | None:
         """The memory as it is, whatever its status."""
         found = await memories(self.services, user=self.name, statuses=ALL_STATUSES)
-        about = [memory for memory in found if memory.type == self.type]
+        # A rewording that a guard refuses waits for review beside it, and may be taken back.
+        known = [each for each in found if each.type == self.type]
+        about = [each for each in known if self.memory_id in ("", each.id)]
         assert len(about) <= 1, about
+        current = [each for each in known if each.status == memory_pb2.MEMORY_STATUS_ACTIVE]
+        assert len(current) <= 1, current
+        self.memory_id = about[0].id if about else ""
         return about[0] if about else None
 
     async def take_back(self, source: str) -> None:
@@ -280,11 +289,14 @@ class Person:
             "preferences": json_format.MessageToDict(profile.preferences),
             "facts": json_format.MessageToDict(profile.facts),
         } == expected_profile(left), story
-        summary = await self.services.retrieval.ListConversations(
-            retrieval_service_pb2.ListConversationsRequest(user_id=self.name)
+        found = await self.services.retrieval.SearchMemories(
+            retrieval_service_pb2.SearchMemoriesRequest(
+                user_id=self.name, scopes=[search_pb2.SEARCH_SCOPE_SUMMARIES]
+            )
         )
-        assert {each.conversation_id for each in summary.conversations} == {
-            said.source for said in left if said.job_id
+        summaries = {each.summary.conversation_id: each.summary.summary for each in found.results}
+        assert summaries == {
+            said.source: f"Of {said.at.isoformat()}." for said in left if said.job_id
         }, story
 
 
