@@ -263,8 +263,9 @@ async def test_c1_different_people_are_never_merged(
     assert await contents(modelled) == sorted(said)
 
 
-async def test_row_67_a_run_by_itself_keeps_the_levels_of_trust_apart(
-    modelled: Services, model: ScriptedModel
+@pytest.mark.parametrize("asked", [False, True])
+async def test_row_67_only_memories_of_one_origin_are_merged(
+    modelled: Services, model: ScriptedModel, asked: bool
 ) -> None:
     """Nobody lowers the trust of what the user said by saying something beside it."""
     model.script = script(all_into(ONE_STYLE))
@@ -274,36 +275,20 @@ async def test_row_67_a_run_by_itself_keeps_the_levels_of_trust_apart(
         ("assistant", "The user does not like formal language in a mail to friends"),
         ("tool", "The user keeps to a conversational tone, never to formal language"),
     )
-    job = await the_job(modelled)
-    assert job.result.counts["created"] == 2
-    by_origin = {
-        each.origin: set(each.supersedes)
+    if asked:
+        await consolidate(modelled, tag=STYLE)
+    else:
+        await the_job(modelled)
+    (made,) = [
+        each
         for each in await memories(modelled, statuses=ACTIVE)
         if each.source == memory_pb2.MEMORY_SOURCE_CONSOLIDATION
-    }
+    ]
     originals = {each.id: each.origin for each in await memories(modelled, statuses=SUPERSEDED)}
-    assert {originals[each] for each in by_origin[memory_pb2.ORIGIN_USER]} == {
-        memory_pb2.ORIGIN_USER
-    }
-    assert {originals[each] for each in by_origin[memory_pb2.ORIGIN_TOOL]} == {
-        memory_pb2.ORIGIN_ASSISTANT,
-        memory_pb2.ORIGIN_TOOL,
-    }
-
-
-async def test_row_67_a_merge_that_is_asked_for_has_the_lowest_trust_of_its_originals(
-    modelled: Services, model: ScriptedModel
-) -> None:
-    model.script = script(all_into(ONE_STYLE))
-    await say(
-        modelled,
-        *STYLES[:4],
-        ("assistant", "The user does not like formal language in a casual mail"),
-    )
-    await consolidate(modelled, tag=STYLE)
-    found = await merged_memory(modelled)
-    assert len(found.supersedes) == 5
-    assert found.origin == memory_pb2.ORIGIN_ASSISTANT
+    assert made.origin == memory_pb2.ORIGIN_USER
+    assert {originals[each] for each in made.supersedes} == {memory_pb2.ORIGIN_USER}
+    left = {each.origin for each in await memories(modelled, statuses=ACTIVE)}
+    assert left == {memory_pb2.ORIGIN_USER, memory_pb2.ORIGIN_ASSISTANT, memory_pb2.ORIGIN_TOOL}
 
 
 async def test_row_28_hostile_answers_touch_nothing(

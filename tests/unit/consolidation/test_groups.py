@@ -21,9 +21,10 @@ from tests.unit.consolidation.rows import member
 USER = ("user",)
 
 
-def shown(members: list[Member], *, names: tuple[str, ...] = (), apart: bool = False,
-          taken: frozenset[UUID] = frozenset()) -> list[list[int]]:  # fmt: skip
-    found = plan_groups(members, taken=taken, names=names, levels_apart=apart)
+def shown(
+    members: list[Member], *, names: tuple[str, ...] = (), taken: frozenset[UUID] = frozenset()
+) -> list[list[int]]:
+    found = plan_groups(members, taken=taken, names=names)
     return [[each.memory_id.int for each in group.members] for group in found]
 
 
@@ -87,11 +88,10 @@ def test_types_with_rules_of_their_own_stay_among_themselves() -> None:
     assert shown(members) == [[1, 2, 3], [5, 6]]
 
 
-def test_row_67_levels_of_trust_stay_apart_unless_somebody_asks() -> None:
-    origins = ["user", "assistant", "operator", "tool"]
+def test_row_67_a_group_has_one_origin() -> None:
+    origins = ["user", "assistant", "operator", "tool", "assistant", "user"]
     members = [member(n, "The user likes tea", origin=each) for n, each in enumerate(origins, 1)]
-    assert shown(members, apart=True) == [[1, 3], [2, 4]]
-    assert shown(members) == [[1, 2, 3, 4]]
+    assert shown(members) == [[1, 6], [2, 5]]
 
 
 def test_at_most_20_a_call_the_oldest_first_and_nobody_twice() -> None:

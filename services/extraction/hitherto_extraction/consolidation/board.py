@@ -61,13 +61,12 @@ class Board:
     taken: set[UUID] = field(default_factory=set)
     settled: list[str] = field(default_factory=list)
 
-    def groups(self, tag: str, wanted: Wanted) -> list[Group]:
+    def groups(self, tag: str) -> list[Group]:
         """The groups of a tag that are to be asked about; their members are taken from now on."""
         found = plan_groups(
             [each for each in self.members.values() if tag in each.tags],
             taken=self.taken,
             names=self.names,
-            levels_apart=not wanted.asked,
         )
         self.taken.update(each.memory_id for group in found for each in group.members)
         return found

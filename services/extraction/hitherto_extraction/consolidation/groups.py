@@ -11,7 +11,6 @@ from uuid import UUID
 from hitherto_extraction.pipeline.guards.opposites import alternatives
 from hitherto_extraction.pipeline.guards.subjects import USER, subject
 from hitherto_extraction.pipeline.guards.tokens import UNCASED, WORD, Token, tokenise
-from hitherto_extraction.pipeline.trust import is_higher
 from hitherto_extraction.storage.consolidation import Mark, Member
 from hitherto_shared.text.normalise import fold
 
@@ -62,22 +61,20 @@ def plan_groups(
     *,
     taken: Collection[UUID],
     names: Collection[str],
-    levels_apart: bool,
 ) -> list[Group]:
-    """Split the memories of one tag into groups of two and more.
+    """Split the memories of one tag into groups of two and more, each of one origin.
 
     Args:
         members: The memories, the oldest first.
         taken: Those that are in another group of this run.
         names: What the user is called.
-        levels_apart: Keep what the user said apart from what others said.
     """
-    alike: defaultdict[tuple[Subject, str, bool], list[Member]] = defaultdict(list)
+    alike: defaultdict[tuple[Subject, str, str], list[Member]] = defaultdict(list)
     for member in members:
         if member.memory_id not in taken:
             kind = "*" if member.type in _GO_TOGETHER else member.type
-            level = levels_apart and is_higher(member.origin)
-            alike[subject_of(member.content, member.type, names), kind, level].append(member)
+            about = subject_of(member.content, member.type, names)
+            alike[about, kind, member.origin].append(member)
     return [
         Group(tuple(chunk), about)
         for (about, _, _), found in alike.items()

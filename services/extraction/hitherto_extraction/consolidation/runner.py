@@ -150,7 +150,7 @@ class Consolidation:
                     if board.unchanged(crowded) and not wanted.again:
                         counts["skipped_unchanged"] += 1
                         continue
-                    groups = board.groups(crowded.tag, wanted)
+                    groups = board.groups(crowded.tag)
                     counts["groups"] += len(groups)
                     counts["memories"] += sum(len(group.members) for group in groups)
             if after is None:
@@ -260,7 +260,7 @@ class Consolidation:
                     run.result = run.counted(skipped_unchanged=1)
                 continue
             failed = run.failed
-            for group in board.groups(crowded.tag, run.wanted):
+            for group in board.groups(crowded.tag):
                 try:
                     await self._group(run, scope, board, group, ())
                 except (ModelMisbehaved, ModelRefused) as error:

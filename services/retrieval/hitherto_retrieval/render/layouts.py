@@ -38,6 +38,15 @@ _FIRST_MEMORIES = 5
 _FIRST_ITEMS = 3
 
 
+_TRUSTED = frozenset({"user", "operator"})
+_NOT_THE_USER = {
+    "assistant": " (said by the assistant)",
+    "tool": " (from a tool)",
+    "document": " (from a document)",
+    "operator": " (from the operator)",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """A template filled with entries: lines around them, sections in print order, order of use.
@@ -86,7 +95,8 @@ def material(context: PromptContext, *, memory_items: int = 0) -> Material:
             shown.add(item.memory.memory_id)
         else:
             memories.setdefault(item.memory.memory_id, item.memory)
-    for memory in context.memories:
+    # Whatever weight a lower voice gives itself, it does not stand above what the user said.
+    for memory in sorted(context.memories, key=lambda each: each.origin not in _TRUSTED):
         if memory.status not in _HIDDEN_STATUSES and memory.memory_id not in shown:
             memories.setdefault(memory.memory_id, memory)
     return Material(
@@ -276,8 +286,13 @@ def _type_tag(memory: Memory) -> str:
 
 
 def _memory_entry(memory: Memory, prefix: str, *, annotate: bool) -> Entry:
-    suffix = _provenance(memory) if annotate else ""
+    suffix = _provenance(memory) if annotate else said_by(memory)
     return Entry(prefix, clean(memory.content), suffix, memory_id=memory.memory_id)
+
+
+def said_by(memory: Memory) -> str:
+    """Who says it, where that is not the user; else nothing."""
+    return _NOT_THE_USER.get(memory.origin, "")
 
 
 def _provenance(memory: Memory) -> str:
@@ -293,7 +308,7 @@ def _context_entry(item: RelevantItem, *, annotate: bool) -> Entry:
             "\n---",
             conversation_id=item.conversation_id,
         )
-    provenance = _provenance(memory) if annotate else ""
+    provenance = _provenance(memory) if annotate else said_by(memory)
     return Entry(
         f"[{source_word(item.source)}] {_type_tag(memory).rstrip()}{provenance}\n",
         _excerpt(item, line_start=True),
