@@ -17,7 +17,7 @@ logger = logging.getLogger("hitherto.startup")
 
 # Services never import each other, and may share an environment with each other and the client.
 _OF_ONE_SERVICE = (
-    "batch_tokens consolidate_above content_types daily_budget_usd dedupe_threshold "
+    "batch_tokens consolidate_above content_types daily_budget_usd daily_changes dedupe_threshold "
     "embedding_cache_size embedding_deadline_ms extract_debounce_seconds extract_idle_minutes "
     "extraction_listen extractor job_backoff_seconds job_max_retries lease_seconds max_memories "
     "message_retention_days message_vectors prices_file prompt_memories queue_limit "

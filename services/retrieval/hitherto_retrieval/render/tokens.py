@@ -35,7 +35,7 @@ _PIECE = re.compile(r" +(?= )| ?(?:[A-Z]?[a-z]+|[A-Z]+|[^\x00-\x7f]{1,16})|[0-9]
 _TOKEN = 100
 """Costs are hundredths of a token."""
 _SPACE_BEFORE_A_WORD = 25
-_FIRST_LETTER = 62
+_FIRST_LETTER = 64
 _FREQUENT_PAIR = 37
 _RARE_PAIR = 74
 _CAPITAL = 68
