@@ -75,10 +75,12 @@ async def submit(
 
 
 async def ended(writer: Writer, job_id: str) -> job_pb2.Job:
-    """A job once it is final."""
+    """A job once it is final, or waits for somebody to correct the settings of the model."""
     job = job_pb2.Job()
     async for response in writer.WatchJob(extraction_service_pb2.WatchJobRequest(job_id=job_id)):
         job = response.job
+        if job.state == job_pb2.JOB_STATE_FAILED and job.error.startswith("MODEL_MISCONFIGURED"):
+            break
     return job
 
 

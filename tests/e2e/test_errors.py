@@ -189,13 +189,14 @@ async def _statements(watcher: psycopg.AsyncConnection[Any]) -> int:
     ids=["read", "write"],
 )
 async def test_a_call_that_is_given_up_leaves_no_statement(
-    services: Services, tenant_conninfo: str, stall: Any, method: Method, end: str
+    services: Services, superuser_conninfo: str, stall: Any, method: Method, end: str
 ) -> None:
     """Row 51: the statement is ended, and the slot is free for the next call."""
     if method is GET_CONTEXT:  # somebody to be read about
         await services.extraction.SubmitTranscripts(submit(transcript()))
-    stall(tenant_conninfo)
-    async with await psycopg.AsyncConnection.connect(tenant_conninfo, autocommit=True) as watcher:
+    stall(superuser_conninfo)
+    connecting = psycopg.AsyncConnection.connect(superuser_conninfo, autocommit=True)
+    async with await connecting as watcher:
 
         async def until(wanted: bool) -> None:
             async with asyncio.timeout(20):  # the statement alone would take ten minutes
