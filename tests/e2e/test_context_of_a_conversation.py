@@ -160,6 +160,11 @@ async def test_f4_what_the_last_answer_rested_on_comes_back(
     assert [r.score for r in told.previous_items] == pytest.approx([0.9, 0.4])
     assert told.previous_items[0].document_chunk.content == "Honey order"
     assert "Honey order" in told.prompt_block
+    # Found once more by the question, it is printed once.
+    again = await context(services, conversation_id="c1", query="Which honey order?")
+    assert again.previous_items[0].document_chunk.content == "Honey order"
+    assert "Honey order" in [r.document_chunk.content for r in again.relevant]
+    assert again.prompt_block.count("Honey order") == 1
     elsewhere = await context(services, conversation_id="c2")
     assert not elsewhere.previous_items
 

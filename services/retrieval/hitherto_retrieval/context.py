@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
@@ -208,10 +208,9 @@ class Building:
             PromptContext(
                 profile=profile,
                 memories=top,
-                relevant=[
-                    *(_relevant(item.item) for item in previous),
-                    *(_relevant(hit.item) for hit in found.hits),
-                ],
+                relevant=_each_once(
+                    [*(item.item for item in previous), *(hit.item for hit in found.hits)]
+                ),
                 conversations=conversations,
                 entities=entities,
                 preferences=[
@@ -287,6 +286,22 @@ class Building:
         own = [s for s in recent if s.conversation_id == self._wanted.conversation_id]
         found = {summary.conversation_id: summary for summary in (*own, *about, *recent)}
         return list(found.values())[: self._wanted.max_conversations]
+
+
+def _each_once(items: Sequence[Item]) -> list[RelevantItem]:
+    """What is printed of items, one that came twice only where it came first."""
+    first: dict[Hashable, Item] = {}
+    for item in items:
+        first.setdefault(_identity(item), item)
+    return [_relevant(item) for item in first.values()]
+
+
+def _identity(item: Item) -> Hashable:
+    if isinstance(item, Memory):
+        return item.memory_id
+    if isinstance(item, Message):
+        return item.conversation_id, item.message_id
+    return item.conversation_id if isinstance(item, Summary) else item.chunk_id
 
 
 def _relevant(item: Item) -> RelevantItem:
