@@ -238,7 +238,7 @@ def start_services(conninfo: str, tmp_path: Path) -> StartServices:
     """
 
     def start(**given: Any) -> AbstractAsyncContextManager[Services]:
-        return both_services(conninfo, tmp_path / "data", **given)
+        return both_services(conninfo, **{"data_dir": tmp_path / "data", **given})
 
     return start
 
