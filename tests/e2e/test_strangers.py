@@ -19,10 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import psycopg
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from psycopg import sql
 
 from hitherto.v1 import conversation_pb2
 from hitherto.v1 import extraction_service_pb2 as extraction
@@ -32,6 +30,7 @@ from hitherto.v1 import retrieval_service_pb2 as retrieval
 from hitherto_client.errors import HithertoCallError, read_error
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.rpc.probe import probe
+from tests.conftest import new_database
 from tests.e2e.credentials import bearer, key
 from tests.e2e.raw_http2 import RawConnection
 from tests.faults.processes import Processes, Service
@@ -63,19 +62,10 @@ class Edge:
 @pytest.fixture(scope="module")
 def edge(postgres: EmbeddedPostgres) -> Iterator[Edge]:
     """Both services as processes, which ask for API keys, on a database of the module's own."""
-    name = "test_strangers"
-    admin = postgres.superuser_conninfo()
     place = Path(tempfile.mkdtemp(prefix="hitherto-edge-"))
     place.chmod(0o711)
-    with psycopg.connect(admin, autocommit=True) as connection:
-        drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
-        connection.execute(drop)
-        connection.execute(
-            sql.SQL("CREATE DATABASE {} TEMPLATE hitherto OWNER hitherto_owner").format(
-                sql.Identifier(name)
-            )
-        )
-        conninfo = postgres.conninfo(name)
+    # Two workers of one run may each have tests of this module: neither may take the other's name.
+    with new_database(postgres) as conninfo:
         processes = Processes(
             place,
             DATABASE_URL=conninfo,
@@ -99,7 +89,6 @@ def edge(postgres: EmbeddedPostgres) -> Iterator[Edge]:
         finally:
             processes.close()
             shutil.rmtree(place)
-            connection.execute(drop)
 
 
 def wait_for(service: Service) -> None:
