@@ -73,6 +73,7 @@ def edge(postgres: EmbeddedPostgres) -> Iterator[Edge]:
             HITHERTO_AUTH="api-key",
             HITHERTO_REFLECTION="true",
             HITHERTO_MAX_CONCURRENT_RPCS=str(PLACES),
+            HITHERTO_TENANT_SHARE="1",
             HITHERTO_MAX_STREAMS_PER_CONNECTION=str(STREAMS),
             HITHERTO_BODY_SECONDS=str(BODY_SECONDS),
             HITHERTO_STREAM_IDLE_SECONDS=str(IDLE_SECONDS),
@@ -211,8 +212,8 @@ async def test_a_body_of_millions_of_messages_is_refused_undecoded(
         calls = [submit(body, metadata=edge.credential, timeout=PATIENCE) for _ in range(4)]
         for call in calls:
             error = await failure(call)
-            assert error.code is grpc.StatusCode.INVALID_ARGUMENT
-            assert [violation.field for violation in error.violations] == [field]
+            assert (error.code.name, error.reason) == ("RESOURCE_EXHAUSTED", "REQUEST_TOO_LARGE")
+            assert error.metadata == {"max_elements": "250000", "field": field}
     # One of them decoded is 180 to 280 MB.
     assert highest(edge.writing) - before < 130_000_000
     await answered(edge)

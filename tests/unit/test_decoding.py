@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hitherto.v1 import conversation_pb2, memory_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import memory_service_pb2 as memory
-from hitherto_shared.errors import InvalidRequest
+from hitherto_shared.errors import Exhausted, InvalidRequest
 from hitherto_shared.rpc import decoding
 from hitherto_shared.rpc.decoding import MAX_ELEMENTS, Decoder
 
@@ -39,10 +39,10 @@ def varint(number: int) -> bytes:
 
 
 def refused(data: bytes, kind: type[Message] = SUBMIT) -> tuple[str, str]:
-    with pytest.raises(InvalidRequest) as caught:
+    with pytest.raises(Exhausted) as caught:
         decoder(kind).decode(data)
-    (violation,) = caught.value.violations
-    return violation.field, violation.reason
+    assert caught.value.metadata["max_elements"] == str(MAX_ELEMENTS)
+    return caught.value.metadata["field"], caught.value.reason
 
 
 TRANSCRIPTS = (SUBMIT, "transcripts")
@@ -54,7 +54,7 @@ TAGS = (memory.SaveMemoryRequest, "tags")
 def test_many_small_ones_are_told_by_their_path() -> None:
     many = MAX_ELEMENTS + 1
     messages = delimited(MESSAGES, b"") * many
-    assert refused(delimited(TRANSCRIPTS, b"") * many) == ("transcripts", "INVALID_FIELD")
+    assert refused(delimited(TRANSCRIPTS, b"") * many) == ("transcripts", "REQUEST_TOO_LARGE")
     assert refused(delimited(TRANSCRIPTS, messages))[0] == "transcripts.messages"
     # Shared out over several parents, and behind fields that nobody knows.
     half = delimited(TRANSCRIPTS, delimited(MESSAGES, b"") * (many // 2 + 1))
@@ -88,7 +88,7 @@ def test_a_fault_hides_nothing(place: str, monkeypatch: pytest.MonkeyPatch) -> N
     many = delimited(TRANSCRIPTS, delimited(MESSAGES, b"") * 2_000)
     bad = delimited(TRANSCRIPTS, b"\x1a\x7f")
     data = bad + many if place == "before" else many + bad
-    with pytest.raises(InvalidRequest):
+    with pytest.raises((Exhausted, InvalidRequest)):
         decoder().decode(data)
 
 

@@ -189,9 +189,13 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
         {"reason": "WRITE_CONFLICT", "domain": "hitherto", "metadata": {}}
     """
     ERROR_REASON_REQUEST_TOO_LARGE: _ErrorReason.ValueType  # 30
-    """RESOURCE_EXHAUSTED: the request is larger than 4 MiB. Send less at once.
+    """RESOURCE_EXHAUSTED: the request, or one item of a stream, is larger than 4 MiB, or it holds more than 250,000
+    nested messages and texts of lists; the `field` then says where. Send less at once. Of a message above 5 MiB
+    gRPC answers RESOURCE_EXHAUSTED by itself, without details.
 
         {"reason": "REQUEST_TOO_LARGE", "domain": "hitherto", "metadata": {"max_bytes": "4194304"}}
+        {"reason": "REQUEST_TOO_LARGE", "domain": "hitherto",
+         "metadata": {"max_elements": "250000", "field": "transcripts.messages"}}
     """
     ERROR_REASON_RATE_LIMITED: _ErrorReason.ValueType  # 31
     """RESOURCE_EXHAUSTED, with RetryInfo: the tenant, or the person, asks for too much in too little time. The
@@ -206,9 +210,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
         {"reason": "QUEUE_FULL", "domain": "hitherto", "metadata": {"queued": "10000"}}
     """
     ERROR_REASON_OVERLOADED: _ErrorReason.ValueType  # 33
-    """RESOURCE_EXHAUSTED, with RetryInfo: the service has no room for another call at the moment.
+    """RESOURCE_EXHAUSTED, with RetryInfo: the service has no room for another call at the moment. Where `limit`
+    is `tenant_share`, the calls of this tenant fill its share of the room, and those of others are answered.
 
-        {"reason": "OVERLOADED", "domain": "hitherto", "metadata": {}}
+        {"reason": "OVERLOADED", "domain": "hitherto", "metadata": {"limit": "tenant_share"}}
     """
     ERROR_REASON_STORAGE_FULL: _ErrorReason.ValueType  # 34
     """RESOURCE_EXHAUSTED, with RetryInfo: the database has no space left. Nothing was stored by halves.
@@ -495,9 +500,13 @@ ERROR_REASON_WRITE_CONFLICT: ErrorReason.ValueType  # 29
     {"reason": "WRITE_CONFLICT", "domain": "hitherto", "metadata": {}}
 """
 ERROR_REASON_REQUEST_TOO_LARGE: ErrorReason.ValueType  # 30
-"""RESOURCE_EXHAUSTED: the request is larger than 4 MiB. Send less at once.
+"""RESOURCE_EXHAUSTED: the request, or one item of a stream, is larger than 4 MiB, or it holds more than 250,000
+nested messages and texts of lists; the `field` then says where. Send less at once. Of a message above 5 MiB
+gRPC answers RESOURCE_EXHAUSTED by itself, without details.
 
     {"reason": "REQUEST_TOO_LARGE", "domain": "hitherto", "metadata": {"max_bytes": "4194304"}}
+    {"reason": "REQUEST_TOO_LARGE", "domain": "hitherto",
+     "metadata": {"max_elements": "250000", "field": "transcripts.messages"}}
 """
 ERROR_REASON_RATE_LIMITED: ErrorReason.ValueType  # 31
 """RESOURCE_EXHAUSTED, with RetryInfo: the tenant, or the person, asks for too much in too little time. The
@@ -512,9 +521,10 @@ ERROR_REASON_QUEUE_FULL: ErrorReason.ValueType  # 32
     {"reason": "QUEUE_FULL", "domain": "hitherto", "metadata": {"queued": "10000"}}
 """
 ERROR_REASON_OVERLOADED: ErrorReason.ValueType  # 33
-"""RESOURCE_EXHAUSTED, with RetryInfo: the service has no room for another call at the moment.
+"""RESOURCE_EXHAUSTED, with RetryInfo: the service has no room for another call at the moment. Where `limit`
+is `tenant_share`, the calls of this tenant fill its share of the room, and those of others are answered.
 
-    {"reason": "OVERLOADED", "domain": "hitherto", "metadata": {}}
+    {"reason": "OVERLOADED", "domain": "hitherto", "metadata": {"limit": "tenant_share"}}
 """
 ERROR_REASON_STORAGE_FULL: ErrorReason.ValueType  # 34
 """RESOURCE_EXHAUSTED, with RetryInfo: the database has no space left. Nothing was stored by halves.

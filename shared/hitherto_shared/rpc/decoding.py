@@ -16,7 +16,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError
 
-from hitherto_shared.errors import HithertoError, InvalidRequest, Violation, invalid
+from hitherto_shared.errors import Exhausted, HithertoError, InvalidRequest, Violation
 from hitherto_shared.rpc.undecodable import undecodable_field
 
 MAX_ELEMENTS = 250_000
@@ -48,7 +48,8 @@ class Decoder:
         """The request.
 
         Raises:
-            InvalidRequest: The bytes are not the message, or hold too many elements.
+            InvalidRequest: The bytes are not the message.
+            Exhausted: They hold too many elements.
         """
         if self._declared is not None and len(data) > MAX_ELEMENTS * _SMALLEST:
             try:
@@ -58,10 +59,11 @@ class Decoder:
                 raise self._undecodable(data) from None
             if overfull is not None:
                 # Raised here, where nothing of what was read is alive any more.
-                raise invalid(
-                    overfull,
-                    f"a request may hold at most {MAX_ELEMENTS:,} nested messages and texts of "
-                    "lists, and this one holds more: send less at once",
+                raise Exhausted(
+                    f"{overfull}: a request may hold at most {MAX_ELEMENTS:,} nested messages and "
+                    "texts of lists, and this one holds more: send less at once",
+                    reason="REQUEST_TOO_LARGE",
+                    metadata={"max_elements": str(MAX_ELEMENTS), "field": overfull},
                 )
         try:
             return self._deserialize(data)

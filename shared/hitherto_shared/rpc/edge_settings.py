@@ -10,6 +10,8 @@ class EdgeSettings(BaseSettings):
     """The bounds that every caller meets before any work is done for it."""
 
     max_concurrent_rpcs: int = Field(512, ge=1)
+    max_body_bytes: int = Field(536_870_912, ge=1)
+    tenant_share: float = Field(0.5, gt=0, le=1)
     max_connections: int = Field(10_000, ge=0)
     max_streams_per_connection: int = Field(256, ge=1)
     max_connection_age_seconds: float = Field(3_600.0, ge=0)

@@ -2,10 +2,10 @@
 
 In order: a request id; the credential; the access rule of the RPC (no rule, no entry); calls this
 version does not offer; the rates; a place among the calls at once. All of that is decided on the
-metadata, so that whoever is not admitted has no byte of a body read. Then the body, within its
-time; the bytes (undecodable ones are the caller's fault, where gRPC itself would answer INTERNAL);
-the rates of the users it names; the users and departments a bound credential may name, for which
-the database is asked who belongs where.
+metadata, so that whoever is not admitted has no byte of a body read. Then the body, once there is
+room for it and within its time; the bytes (undecodable ones are the caller's fault, where gRPC
+itself would answer INTERNAL); the rates of the users it names; the users and departments a bound
+credential may name, for which the database is asked who belongs where.
 
 To gRPC every handler takes a stream of bytes, also those that take one message: only so does it
 call them before the body has come. On the wire that is no difference.
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, aclosing
@@ -27,6 +28,7 @@ import grpc
 from google.protobuf.descriptor import Descriptor
 
 from hitherto_shared.errors import (
+    Exhausted,
     HithertoError,
     InvalidRequest,
     NotAuthenticated,
@@ -35,7 +37,8 @@ from hitherto_shared.errors import (
     invalid,
 )
 from hitherto_shared.rpc.admission import Admission, Requirements, named, request_id
-from hitherto_shared.rpc.call import Context
+from hitherto_shared.rpc.bodies import MAX_REQUEST_BYTES, Bodies, Body
+from hitherto_shared.rpc.call import Context, current_call
 from hitherto_shared.rpc.decoding import Decoder
 from hitherto_shared.rpc.edge_settings import EdgeSettings
 from hitherto_shared.rpc.places import HealthPlaces, Places
@@ -95,8 +98,11 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         self._admission = admission
         self._needs = needs
         self._requests = requests
-        self._places = Places(settings.max_concurrent_rpcs)
+        self._places = Places(settings.max_concurrent_rpcs, settings.tenant_share)
+        self._bodies = Bodies(settings.max_body_bytes, settings.tenant_share)
         self._health = HealthPlaces()
+        # A health check waits for nobody; the places of a connection bound what it can send.
+        self._health_bodies = Bodies(sys.maxsize, 1.0)
         self._handlers: dict[str, Any] = {}
 
     async def intercept_service(
@@ -146,9 +152,9 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             metadata = named(context.invocation_metadata() or ())
             told_id = request_id(metadata)
             try:
-                place, meter = await self._enter(method, metadata, told_id, context)
-                with place:
-                    request = await self._request(method, meter, context)
+                place, body, meter = await self._enter(method, metadata, told_id, context)
+                with place, body:
+                    request = await self._request(method, body, meter, context)
                     response = method.serialize(await method.behaviour(request, context))
                     if meter is not None:
                         meter.count(len(response))
@@ -165,9 +171,9 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             metadata = named(context.invocation_metadata() or ())
             told_id = request_id(metadata)
             try:
-                place, meter = await self._enter(method, metadata, told_id, context)
-                with place:
-                    request = await self._request(method, meter, context)
+                place, body, meter = await self._enter(method, metadata, told_id, context)
+                with place, body:
+                    request = await self._request(method, body, meter, context)
                     # A caller who leaves between two answers must end the handler's generator too.
                     async with aclosing(method.behaviour(request, context)) as responses:
                         async for response in responses:
@@ -183,17 +189,23 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
 
     async def _enter(
         self, method: _Method, metadata: Mapping[str, Any], told_id: str, context: Context
-    ) -> tuple[AbstractContextManager[Any], Meter | None]:
-        """The place of a call that may come in, and where its size is counted, if at all."""
+    ) -> tuple[AbstractContextManager[Any], Body, Meter | None]:
+        """The place of a call that may come in, its body, and where it is counted, if at all."""
         if method.needs is None:
-            return self._health.place(context.peer(), watch=method.name.endswith("/Watch")), None
-        return self._places, await self._admission.admit(method.needs, metadata, told_id)
+            place = self._health.place(context.peer(), watch=method.name.endswith("/Watch"))
+            return place, self._health_bodies.body(""), None
+        meter = await self._admission.admit(method.needs, metadata, told_id)
+        tenant_id = current_call().principal.tenant_id
+        return self._places.place(tenant_id), self._bodies.body(tenant_id), meter
 
-    async def _request(self, method: _Method, meter: Meter | None, context: Context) -> Any:
+    async def _request(
+        self, method: _Method, body: Body, meter: Meter | None, context: Context
+    ) -> Any:
         """What the handler gets: the request, or the stream of requests."""
         if method.streams_requests:
-            return self._stream_of_requests(method, meter, context)
+            return self._stream_of_requests(method, body, meter, context)
         seconds = self._settings.body_seconds
+        await body.room()
         try:
             async with asyncio.timeout(seconds):
                 data = await context.read()
@@ -204,16 +216,20 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             ) from None
         if data is grpc.aio.EOF:
             raise InvalidRequest([Violation("request", "is missing")])
+        body.holds(len(data))
         request = self._decoded(method, data)
         if meter is not None:
             meter.request(_users(method, request), len(data))
         return await self._checked(method, request, context)
 
     async def _stream_of_requests(
-        self, method: _Method, meter: Meter | None, context: Context
+        self, method: _Method, body: Body, meter: Meter | None, context: Context
     ) -> AsyncIterator[Any]:
         seconds = self._settings.stream_idle_seconds
         while True:
+            # The item before this one is done with.
+            body.holds(0)
+            await body.room()
             try:
                 async with asyncio.timeout(seconds):
                     data = await context.read()
@@ -225,6 +241,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                 ) from None
             if data is grpc.aio.EOF:
                 return
+            body.holds(len(data))
             request = self._decoded(method, data)
             if meter is not None:
                 await meter.item(_users(method, request), len(data))
@@ -233,6 +250,13 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
     def _decoded(self, method: _Method, data: Any) -> Any:
         if method.max_bytes is not None and len(data) > method.max_bytes:
             raise invalid("request", f"must be at most {method.max_bytes} bytes")
+        if len(data) > MAX_REQUEST_BYTES:
+            raise Exhausted(
+                f"a request may have at most {MAX_REQUEST_BYTES:,} bytes, and this one has "
+                f"{len(data):,}: send less at once",
+                reason="REQUEST_TOO_LARGE",
+                metadata={"max_bytes": str(MAX_REQUEST_BYTES)},
+            )
         return method.decoder.decode(data)
 
     async def _checked(self, method: _Method, request: Any, context: Context) -> Any:

@@ -1,12 +1,14 @@
 """How many calls are in hand at once: a place for each; without one a call is refused, not queued.
 
 Calls of the services have theirs once their caller is admitted, so that nobody without a credential
-can take one. Health checks need no credential: they have places of their own, few for each
-connection.
+can take one, and no tenant has more than its share of them. Health checks need no credential: they
+have places of their own, few for each connection.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -20,30 +22,48 @@ _RETRY_SECONDS = 1.0
 
 
 class Places:
-    """A number of places; a context manager that takes one and gives it back."""
+    """Places of calls, of which no tenant has more than its share."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, share: float) -> None:
+        """All are free.
+
+        Args:
+            number: How many there are.
+            share: The part of them that one tenant may have, one place at least.
+        """
         self._free = number
+        self._most_of_one = max(1, int(number * share))
+        self._of_tenant: dict[str, int] = {}
 
-    def __enter__(self) -> Self:
-        """Take a place.
+    @contextmanager
+    def place(self, tenant_id: str) -> Iterator[None]:
+        """Take a place for a call of this tenant, and give it back.
 
         Raises:
-            Exhausted: All are taken.
+            Exhausted: All are taken, or all that the tenant may have.
         """
         if self._free <= 0:
-            raise overloaded("this process answers as many calls as it may at once")
+            raise overloaded(
+                "this process answers as many calls as it may at once",
+                limit="max_concurrent_rpcs",
+            )
+        taken = self._of_tenant.get(tenant_id, 0)
+        if taken >= self._most_of_one:
+            raise overloaded(
+                f"this process answers as many calls of this tenant as it may at once: "
+                f"{self._most_of_one} (HITHERTO_TENANT_SHARE of HITHERTO_MAX_CONCURRENT_RPCS)",
+                limit="tenant_share",
+            )
         self._free -= 1
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Give the place back."""
-        self._free += 1
+        self._of_tenant[tenant_id] = taken + 1
+        try:
+            yield
+        finally:
+            self._free += 1
+            if self._of_tenant[tenant_id] == 1:
+                del self._of_tenant[tenant_id]
+            else:
+                self._of_tenant[tenant_id] -= 1
 
 
 class HealthPlace:
@@ -89,9 +109,15 @@ class HealthPlaces:
         # The ends of all Unix sockets have one name; who can open one is on this machine.
         limited = not peer.startswith("unix")
         if limited and self._of_peer.get(peer, 0) >= HEALTH_CALLS_OF_A_CONNECTION:
-            raise overloaded("this connection has as many health checks open as it may")
+            raise overloaded(
+                "this connection has as many health checks open as it may",
+                limit="health_calls_of_a_connection",
+            )
         if watch and self._watches >= HEALTH_CALLS:
-            raise overloaded("as many health watches are open as may be; Check is answered")
+            raise overloaded(
+                "as many health watches are open as may be; Check is answered",
+                limit="health_watches",
+            )
         self._of_peer[peer] = self._of_peer.get(peer, 0) + 1
         self._watches += watch
 
@@ -105,8 +131,11 @@ class HealthPlaces:
         self._watches -= watch
 
 
-def overloaded(why: str) -> Exhausted:
-    """There is no room for another call at the moment."""
+def overloaded(why: str, *, limit: str) -> Exhausted:
+    """There is no room for another call at the moment; `limit` names the bound for machines."""
     return Exhausted(
-        f"{why}; try again in a moment", reason="OVERLOADED", retry_after=_RETRY_SECONDS
+        f"{why}; try again in a moment",
+        reason="OVERLOADED",
+        metadata={"limit": limit},
+        retry_after=_RETRY_SECONDS,
     )

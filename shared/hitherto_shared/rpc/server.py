@@ -27,14 +27,13 @@ from hitherto_shared.auth.departments import Departments
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.private_file import require_private
 from hitherto_shared.rpc.admission import Admission, Requirements
+from hitherto_shared.rpc.bodies import MAX_BODY_BYTES
 from hitherto_shared.rpc.edge_settings import EdgeSettings
 from hitherto_shared.rpc.gateway import Gateway
 from hitherto_shared.rpc.health import SERVICE, Health
 from hitherto_shared.rpc.planned import planned_of
 
 logger = logging.getLogger("hitherto.server")
-
-MAX_REQUEST_BYTES = 4 * 1024 * 1024
 
 MAX_METADATA_BYTES = 16 * 1024
 """Of one call, credential included. gRPC by itself refuses some calls from 8 KiB on, by chance."""
@@ -98,8 +97,10 @@ class Server:
             planned_of(descriptors),
             reads_of(descriptors),
         )
+        # Where nobody authenticates there is one tenant only.
+        alone = settings.auth_mode(listen) == "off"
         gateway = Gateway(
-            settings,
+            settings.model_copy(update={"tenant_share": 1.0}) if alone else settings,
             Admission(
                 authenticator,
                 departments,
@@ -185,7 +186,7 @@ class Server:
 def _options(settings: EdgeSettings) -> list[tuple[str, int]]:
     """What gRPC is told about connections; 0 of a setting leaves an option at "without end"."""
     options = {
-        "grpc.max_receive_message_length": MAX_REQUEST_BYTES,
+        "grpc.max_receive_message_length": MAX_BODY_BYTES,
         "grpc.max_send_message_length": 64 * 1024 * 1024,
         "grpc.max_metadata_size": MAX_METADATA_BYTES,
         "grpc.absolute_max_metadata_size": MAX_METADATA_BYTES,
