@@ -8,9 +8,11 @@ CC BY-NC: it is not part of this project). Every session goes through SubmitTran
 model answers with the facts a language model once extracted from it, so that the whole pipeline
 runs without a paid API. Every question then goes through SearchMemories, among memories, among
 messages, and among both, by the default ranking, without each of its components in turn, and by
-other rankings.
+other rankings; and through GetContext, whose block is searched for the evidence. `EVAL_DIR` names a
+folder of one's own in the same format.
 
-`data` reads the files; `embedders` says which can be measured here; `loading` and `asking` talk to
-the services; `variants` are the rankings; `measure` does it all for one embedder; `scores`,
-`figures` and `bars` judge; `report` and `compare` print.
+`data` reads the files; `embedders` says which can be measured here; `loading`, `asking` and
+`telling` talk to the services; `variants` are the rankings; `naive` makes the lists that a block is
+held against; `measure` does it all for one embedder; `scores`, `evidence`, `figures` and `bars`
+judge; `report` and `compare` print.
 """

@@ -21,10 +21,10 @@ from rich.progress import Progress
 
 from benchmarks.locomo.asking import Unanswered
 from benchmarks.locomo.compare import read_result, show_differences
-from benchmarks.locomo.data import TRANSCRIPTS, Data, choose, load
+from benchmarks.locomo.data import SOURCES, Data, choose, load
 from benchmarks.locomo.embedders import KINDS, available
 from benchmarks.locomo.loading import NotLoaded
-from benchmarks.locomo.measure import Run, measure
+from benchmarks.locomo.measure import PARTS, Run, measure
 from benchmarks.locomo.report import as_json, show
 from benchmarks.serving import temporary_place
 from benchmarks.terminal import output, positive, progress
@@ -40,14 +40,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.command == "compare":
             show_differences(read_result(given.a), read_result(given.b), output())
             return 0
-        folder = os.environ.get("LOCOMO_DIR")
-        if not folder:
+        found = [
+            load(Path(folder), source)
+            for source in SOURCES
+            if (folder := os.environ.get(source.variable))
+        ]
+        if not found:
             print(
-                f"locomo: skipped: set LOCOMO_DIR to the folder of {TRANSCRIPTS} "
-                "(see benchmarks/README.md)"
+                f"locomo: skipped: set LOCOMO_DIR to the folder of {SOURCES[0].transcripts}, or "
+                "EVAL_DIR to a folder of your own (see benchmarks/README.md)"
             )
             return 0
-        return _measure(given, Path(folder), complaints)
+        return _measure(given, found, complaints)
     except ValidationError as error:
         complaints.print(f"locomo: {describe(error)}", markup=False, style="red")
         return 2
@@ -59,28 +63,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _measure(given: argparse.Namespace, folder: Path, complaints: Console) -> int:
-    data = choose(load(folder), given.limit)
+def _measure(given: argparse.Namespace, found: Sequence[Data], complaints: Console) -> int:
     runs: list[Run] = []
-    for kind in given.embedder or available(os.environ):
-        with progress(complaints) as bars:
-            runs.append(asyncio.run(_run(data, kind, bars)))
-        show(runs[-1], output())
+    for data in found:
+        for kind in given.embedder or available(os.environ):
+            with progress(complaints) as bars:
+                chosen = choose(data, given.limit)
+                runs.append(asyncio.run(_run(chosen, kind, given.only or PARTS, bars)))
+            show(runs[-1], output())
     if given.json:
         given.json.write_text(json.dumps(as_json(runs)) + "\n", "utf-8")
     return 0
 
 
-async def _run(data: Data, kind: str, bars: Progress) -> Run:
+async def _run(data: Data, kind: str, parts: Sequence[str], bars: Progress) -> Run:
     async with temporary_place() as place:
-        return await measure(data, kind, place, bars)
+        return await measure(data, kind, place, bars, parts=parts)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.locomo",
         description="Measure what is found of real conversations. LOCOMO_DIR names the folder of "
-        "the data, which are not part of this project.",
+        "the data, which are not part of this project, EVAL_DIR one of your own.",
     )
     parser.set_defaults(command="run")
     parser.add_argument(
@@ -92,6 +97,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--limit", type=positive, metavar="N", help="only so many questions, spread over all"
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=PARTS,
+        help="repeatable: what a search finds, or what stands in the block of GetContext",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure and score")
     commands = parser.add_subparsers(dest="command_given", metavar="")

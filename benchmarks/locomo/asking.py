@@ -16,12 +16,12 @@ from benchmarks.locomo.scores import TOP, Score, score
 from benchmarks.locomo.variants import Corpus, Variant
 from hitherto.v1 import retrieval_service_pb2, search_pb2
 
-_AT_ONCE = 4
-_SECONDS = 30.0
+AT_ONCE = 4
+SECONDS = 30.0
 
 # The conversations end in 2023: a month without a year is meant to lie in them.
-_REFERENCE = Timestamp()
-_REFERENCE.FromDatetime(datetime(2024, 1, 31, tzinfo=UTC))
+REFERENCE = Timestamp()
+REFERENCE.FromDatetime(datetime(2024, 1, 31, tzinfo=UTC))
 
 
 class Unanswered(Exception):
@@ -81,10 +81,10 @@ async def ask_all(
                 ranking=variant.ranking,
                 weights=variant.weights,
                 explain=explain,
-                reference_time=_REFERENCE,
+                reference_time=REFERENCE,
             )
             try:
-                response = await reader.SearchMemories(request, timeout=_SECONDS)
+                response = await reader.SearchMemories(request, timeout=SECONDS)
             except grpc.aio.AioRpcError as error:
                 failed.append(f"{error.code().name}: {error.details()}")
                 return
@@ -97,7 +97,7 @@ async def ask_all(
 
     left = iter(enumerate(questions))
     async with asyncio.TaskGroup() as asking:
-        for _ in range(_AT_ONCE):
+        for _ in range(AT_ONCE):
             asking.create_task(ask_in_turn(left))
     if failed:
         raise Unanswered(f"a search of {corpus.name} by {variant.name} failed: {failed[0]}")

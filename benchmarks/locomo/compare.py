@@ -34,7 +34,9 @@ def read_result(path: Path) -> dict[str, Any]:
 def pairs(
     before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """The runs of both files that belong together: of one embedder, or the only ones there are.
+    """The runs of both files that belong together, or the only ones there are.
+
+    They are of the same data and the same embedder.
 
     Raises:
         ValueError: There are none.
@@ -42,8 +44,8 @@ def pairs(
     one, two = before["runs"], after["runs"]
     if len(one) == len(two) == 1:
         return [(one[0], two[0])]
-    named = {run["embedder"]: run for run in two}
-    found = [(run, named[run["embedder"]]) for run in one if run["embedder"] in named]
+    named = {_name(run): run for run in two}
+    found = [(run, named[_name(run)]) for run in one if _name(run) in named]
     if not found:
         raise ValueError(
             "the two results have no embedder in common: measure the same one in both, or one each"
@@ -104,6 +106,10 @@ def show_differences(before: Mapping[str, Any], after: Mapping[str, Any], consol
             console.print(
                 f"{alone} questions stand in one run only and were left out", highlight=False
             )
+
+
+def _name(run: Mapping[str, Any]) -> tuple[str, str]:
+    return run["data"], run["embedder"]
 
 
 def _moved(before: Mapping[str, Any], after: Mapping[str, Any], corpus: str) -> Sequence[str]:

@@ -4,12 +4,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-TRANSCRIPTS = "locomo_dev_transcripts.jsonl"
-QUESTIONS = "locomo_dev.json"
+LOCOMO = "LoCoMo"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a data set lies.
+
+    Attributes:
+        name: What it is called in the tables.
+        variable: The environment variable that names the folder.
+        transcripts: The file of its sessions.
+        questions: The file of its questions.
+    """
+
+    name: str
+    variable: str
+    transcripts: str
+    questions: str
+
+
+SOURCES = (
+    Source(LOCOMO, "LOCOMO_DIR", "locomo_dev_transcripts.jsonl", "locomo_dev.json"),
+    Source("EVAL_DIR", "EVAL_DIR", "transcripts.jsonl", "questions.json"),
+)
+"""The public data set, and one of one's own in the same format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +60,7 @@ class Data:
 
     sessions: Sequence[Mapping[str, Any]]
     questions: Sequence[Question]
+    name: str = LOCOMO
 
     @property
     def users(self) -> list[str]:
@@ -57,14 +81,15 @@ class Data:
         return sum(parts) / len(parts)
 
 
-def load(folder: Path) -> Data:
-    """Read the data set.
+def load(folder: Path, source: Source = SOURCES[0]) -> Data:
+    """Read a data set.
 
     Raises:
         ValueError: A file is missing or damaged; the text names it.
     """
-    sessions = [_parsed(line, TRANSCRIPTS) for line in _text(folder, TRANSCRIPTS).splitlines()]
-    found = _parsed(_text(folder, QUESTIONS), QUESTIONS)
+    rows = _text(folder, source, source.transcripts).splitlines()
+    sessions = [_parsed(line, source.transcripts) for line in rows]
+    found = _parsed(_text(folder, source, source.questions), source.questions)
     try:
         questions = [
             Question(
@@ -73,11 +98,15 @@ def load(folder: Path) -> Data:
             for row in found["queries"]
         ]
     except (KeyError, TypeError):
-        raise ValueError(f"{QUESTIONS} is not in LoCoMo's shape: fetch it anew") from None
+        raise ValueError(
+            f"{source.questions} is not in LoCoMo's shape: see benchmarks/README.md"
+        ) from None
     answerable = [question for question in questions if question.gold]
     if not answerable:
-        raise ValueError(f"{QUESTIONS} has no question with gold messages: fetch it anew")
-    return Data(sessions, answerable)
+        raise ValueError(
+            f"{source.questions} has no question with gold messages: see benchmarks/README.md"
+        )
+    return Data(sessions, answerable, source.name)
 
 
 def choose(data: Data, limit: int | None) -> Data:
@@ -85,15 +114,15 @@ def choose(data: Data, limit: int | None) -> Data:
     held = data.questions
     if limit is None or limit >= len(held):
         return data
-    return Data(data.sessions, [held[i * len(held) // limit] for i in range(limit)])
+    return replace(data, questions=[held[i * len(held) // limit] for i in range(limit)])
 
 
-def _text(folder: Path, name: str) -> str:
+def _text(folder: Path, source: Source, name: str) -> str:
     try:
         return (folder / name).read_text("utf-8")
     except OSError as error:
         raise ValueError(
-            f"LOCOMO_DIR has no readable {name} ({error.strerror}): see benchmarks/README.md"
+            f"{source.variable} has no readable {name} ({error.strerror}): see benchmarks/README.md"
         ) from None
 
 
@@ -101,4 +130,4 @@ def _parsed(text: str, name: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise ValueError(f"{name} is damaged ({error}): fetch it anew") from None
+        raise ValueError(f"{name} is damaged ({error}): see benchmarks/README.md") from None

@@ -9,6 +9,7 @@ from benchmarks.bootstrap import Draws, Floats, draw, interval, ratio, ratios, v
 from benchmarks.differences import Difference, difference
 from benchmarks.locomo.measure import Run
 from benchmarks.locomo.scores import Score
+from benchmarks.locomo.telling import Told
 from benchmarks.locomo.variants import BALANCED
 
 ALL = "all"
@@ -36,6 +37,14 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class InText:
+    """How much of the evidence stands in a text; `summed_up` counts summaries as well."""
+
+    said: Figure
+    summed_up: Figure
+
+
+@dataclass(frozen=True, slots=True)
 class Ranked:
     """Another ranking on a corpus, held against the default: differences by metric."""
 
@@ -55,6 +64,17 @@ def groups(run: Run) -> Iterator[Group]:
                 if category in (ALL, of)
             ]
             yield Group(corpus, category, len(scores), _figures(scores))
+
+
+def covered(told: Told, name: str, budget: int) -> InText:
+    """The evidence in one kind of list at one budget, over all questions."""
+    found = told.covered[name][budget]
+    drawn = draw(len(found))
+    said, summed_up = (
+        Figure(ratio(of_rows), *interval(ratios(of_rows, drawn)))
+        for of_rows in (values([each.said for each in found]), values([e.summed_up for e in found]))
+    )
+    return InText(said, summed_up)
 
 
 def rankings(run: Run) -> Iterator[Ranked]:

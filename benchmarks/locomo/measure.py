@@ -15,6 +15,7 @@ from benchmarks.locomo.data import Data, Question
 from benchmarks.locomo.embedders import model_for
 from benchmarks.locomo.loading import Held, load_into
 from benchmarks.locomo.scores import Score
+from benchmarks.locomo.telling import BUDGETS, Told, tell_all
 from benchmarks.locomo.variants import (
     ABLATIONS,
     BALANCED,
@@ -30,6 +31,9 @@ from hitherto_shared.startup import configured_embedder
 
 _EMBEDDING_MS = 5_000
 """How long a question's vector is waited for: quality is measured here, not speed."""
+SEARCH, BLOCK = "search", "block"
+PARTS = (SEARCH, BLOCK)
+"""What is measured: the first ten results, and what stands in the block of GetContext."""
 
 
 @dataclass(slots=True)
@@ -37,6 +41,7 @@ class Run:
     """What one embedder came to.
 
     Attributes:
+        data: Name of the data set.
         kind: Kind of the embedder.
         embedder: Its name.
         held: What the services held.
@@ -45,9 +50,11 @@ class Run:
         scores: By corpus and variant one score for each question, in their order.
         idle: By corpus the components that add nothing, without which nothing was asked.
         degraded: Answers of which a leg was missing.
+        told: What stood in the blocks of GetContext; None if that was not asked for.
         seconds: How long loading and asking took.
     """
 
+    data: str
     kind: str
     embedder: str
     held: Held
@@ -56,10 +63,13 @@ class Run:
     scores: dict[str, dict[str, Sequence[Score]]] = field(default_factory=dict)
     idle: dict[str, list[str]] = field(default_factory=dict)
     degraded: int = 0
+    told: Told | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
 
 
-async def measure(data: Data, kind: str, place: Place, bars: Progress) -> Run:
+async def measure(
+    data: Data, kind: str, place: Place, bars: Progress, *, parts: Sequence[str] = PARTS
+) -> Run:
     """Run the whole benchmark for one embedder.
 
     Args:
@@ -67,6 +77,7 @@ async def measure(data: Data, kind: str, place: Place, bars: Progress) -> Run:
         kind: Kind of the embedder.
         place: A migrated database without data.
         bars: Where it is shown how far it is.
+        parts: What is asked, of `PARTS`.
 
     Raises:
         NotLoaded: The data did not become findable.
@@ -85,8 +96,14 @@ async def measure(data: Data, kind: str, place: Place, bars: Progress) -> Run:
             place, writer, reader, data.sessions, done=lambda: bars.advance(loading)
         )
         loaded = time.monotonic()
-        run = Run(kind, await _name(chosen.settings), held, data.questions, data.ceiling)
-        for corpus in CORPORA:
+        embedder = configured_embedder(SharedSettings(**chosen.settings))
+        stack.push_async_callback(embedder.close)
+        run = Run(data.name, kind, embedder.name, held, data.questions, data.ceiling)
+        if BLOCK in parts:
+            telling = bars.add_task(f"{kind}: contexts", total=len(data.questions) * len(BUDGETS))
+            run.told = await tell_all(reader, data, embedder, lambda: bars.advance(telling))
+            run.degraded += run.told.degraded
+        for corpus in CORPORA if SEARCH in parts else ():
             await _ask(reader, corpus, run, bars)
     run.seconds = {"loading": loaded - started, "asking": time.monotonic() - loaded}
     return run
@@ -119,11 +136,3 @@ async def _ask(reader: Any, corpus: Corpus, run: Run, bars: Progress) -> None:
     bars.update(task, total=len(run.questions) * (1 + len(asked)))
     for variant in asked:
         await ask(variant)
-
-
-async def _name(settings: Mapping[str, Any]) -> str:
-    embedder = configured_embedder(SharedSettings(**settings))
-    try:
-        return embedder.name
-    finally:
-        await embedder.close()

@@ -11,8 +11,9 @@ from rich.table import Table
 
 from benchmarks.differences import Difference
 from benchmarks.locomo.bars import bars
-from benchmarks.locomo.figures import ALL, METRICS, Figure, groups, rankings
+from benchmarks.locomo.figures import ALL, METRICS, Figure, covered, groups, rankings
 from benchmarks.locomo.measure import Run
+from benchmarks.locomo.telling import BUDGETS, Told
 from benchmarks.results import not_ours
 
 FORMAT = "locomo-1"
@@ -23,9 +24,14 @@ _TOLD = ("recall_10", "ndcg_10")
 
 def show(run: Run, console: Console) -> None:
     """Print one embedder's tables."""
-    console.print(_quality(run))
-    console.print(_ablation(run))
-    console.print(_bars(run))
+    if run.told is not None:
+        console.print(_blocks(run, run.told))
+        console.print(_shares(run, run.told))
+    if run.scores:
+        console.print(_quality(run))
+        console.print(_ablation(run))
+    if list(bars(run)):
+        console.print(_bars(run))
     for line in notes(run):
         console.print(line, markup=False, highlight=False)
 
@@ -54,6 +60,7 @@ def as_json(runs: Sequence[Run]) -> dict[str, Any]:
         "format": FORMAT,
         "runs": [
             {
+                "data": run.data,
                 "kind": run.kind,
                 "embedder": run.embedder,
                 "held": asdict(run.held),
@@ -64,6 +71,7 @@ def as_json(runs: Sequence[Run]) -> dict[str, Any]:
                 "bars": [{**asdict(bar), "verdict": bar.verdict} for bar in bars(run)],
                 "groups": [asdict(group) for group in groups(run)],
                 "rankings": [asdict(ranked) for ranked in rankings(run)],
+                "told": _told(run.told) if run.told is not None else None,
                 "questions": [
                     {"id": question.id, "category": question.category} for question in run.questions
                 ],
@@ -77,6 +85,24 @@ def as_json(runs: Sequence[Run]) -> dict[str, Any]:
             }
             for run in runs
         ],
+    }
+
+
+def _told(told: Told) -> dict[str, Any]:
+    return {
+        "tokens": told.tokens,
+        "shares": told.shares,
+        "dated": told.dated,
+        "covered": {
+            name: {
+                budget: {
+                    **asdict(covered(told, name, budget)),
+                    "questions": [[round(value, _DIGITS) for value in each] for each in found],
+                }
+                for budget, found in by_budget.items()
+            }
+            for name, by_budget in told.covered.items()
+        },
     }
 
 
@@ -96,7 +122,7 @@ def points(value: float, *, sign: bool = False) -> str:
 
 
 def _quality(run: Run) -> Table:
-    table = Table(title=f"LoCoMo with {run.embedder}")
+    table = Table(title=f"{run.data} with {run.embedder}")
     table.add_column("searched")
     for name in ("questions", *METRICS.values()):
         table.add_column(name, justify="right")
@@ -109,6 +135,40 @@ def _quality(run: Run) -> Table:
             str(group.questions),
             *(_with_interval(group.figures[metric]) for metric in METRICS),
         )
+    return table
+
+
+def _blocks(run: Run, told: Told) -> Table:
+    table = Table(
+        title=f"{run.data}, {run.embedder}: the share of the evidence in so many tokens "
+        f"({len(run.questions)} questions)"
+    )
+    table.add_column("list")
+    for budget in BUDGETS:
+        table.add_column(f"{budget:,}", justify="right")
+    for name in told.covered:
+        found = [covered(told, name, budget) for budget in BUDGETS]
+        table.add_row(name, *(_with_interval(each.said) for each in found))
+        if any(each.summed_up != each.said for each in found):
+            table.add_row(
+                "  and where a summary counts for its conversation",
+                *(_with_interval(each.summed_up) for each in found),
+            )
+    return table
+
+
+def _shares(run: Run, told: Told) -> Table:
+    table = Table(title=f"{run.data}, {run.embedder}: what the tokens of a block are spent on")
+    table.add_column("section")
+    for budget in BUDGETS:
+        table.add_column(f"{budget:,}", justify="right")
+    sections = dict.fromkeys(name for budget in BUDGETS for name in told.shares[budget])
+    for name in sections:
+        found = (told.shares[budget].get(name, 0.0) for budget in BUDGETS)
+        table.add_row(name, *(f"{share:.1%}" for share in found))
+    table.add_section()
+    table.add_row("tokens used", *(f"{told.tokens[budget]:,.0f}" for budget in BUDGETS))
+    table.add_row("lines with a day", *(f"{told.dated[budget]:.1%}" for budget in BUDGETS))
     return table
 
 

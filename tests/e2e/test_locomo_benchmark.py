@@ -88,3 +88,9 @@ async def test_facts_and_messages_are_found_and_the_ranking_is_taken_apart(
         assert "semantic" in without
     assert "neighbour" in run.idle["facts"]
     assert as_json([run])["runs"][0]["embedder"] == run.embedder
+    # Everything that was said fits into 500 tokens.
+    assert run.told is not None
+    assert set(run.told.covered) == {"GetContext", "naive BM25", "naive cosine"}
+    for of_list in run.told.covered.values():
+        assert [each.said for each in of_list[500]][:2] == [1.0, 1.0]
+    assert run.told.tokens[500] <= 500

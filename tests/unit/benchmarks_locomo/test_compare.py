@@ -27,7 +27,7 @@ def test_compare_tells_better_from_unclear_and_names_the_questions(
         tmp_path.joinpath(name).write_text(json.dumps(result(found)), "utf-8")
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
     shown = capsys.readouterr().out
-    assert shown.count("better") == 6
+    assert shown.count("better") == 9
     assert "+0.500" in shown
     assert "20 questions won: q10, q11" in shown
     assert "lost" not in shown

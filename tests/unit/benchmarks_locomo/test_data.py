@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from benchmarks.locomo.data import QUESTIONS, TRANSCRIPTS, Data, choose, load
+from benchmarks.locomo.data import SOURCES, Data, Source, choose, load
 from benchmarks.locomo.loading import transcript
 from hitherto.v1 import conversation_pb2
 from tests.unit.benchmarks_locomo.runs import questions
+
+TRANSCRIPTS, QUESTIONS = SOURCES[0].transcripts, SOURCES[0].questions
 
 SESSION: dict[str, Any] = {
     "user_id": "ann",
@@ -30,9 +32,9 @@ SESSION: dict[str, Any] = {
 }
 
 
-def write(folder: Path, queries: list[dict[str, Any]]) -> None:
-    folder.joinpath(TRANSCRIPTS).write_text(json.dumps(SESSION) + "\n", "utf-8")
-    folder.joinpath(QUESTIONS).write_text(json.dumps({"queries": queries}), "utf-8")
+def write(folder: Path, queries: list[dict[str, Any]], source: Source = SOURCES[0]) -> None:
+    folder.joinpath(source.transcripts).write_text(json.dumps(SESSION) + "\n", "utf-8")
+    folder.joinpath(source.questions).write_text(json.dumps({"queries": queries}), "utf-8")
 
 
 def query(number: int, gold: list[str]) -> dict[str, Any]:
@@ -54,6 +56,16 @@ def test_sessions_and_questions_are_read_and_the_ceiling_is_what_facts_can_show(
     # A question without an answer in the conversation cannot be scored.
     assert [question.id for question in data.questions] == ["q0", "q1"]
     assert data.ceiling == pytest.approx(0.75)
+
+
+def test_data_of_ones_own_have_the_same_shape_under_plain_names(tmp_path: Path) -> None:
+    own = SOURCES[1]
+    with pytest.raises(ValueError, match=r"EVAL_DIR has no readable transcripts\.jsonl"):
+        load(tmp_path, own)
+    write(tmp_path, [query(0, ["D1:1"])], own)
+    data = load(tmp_path, own)
+    assert (data.name, data.users, len(data.questions)) == ("EVAL_DIR", ["ann"], 1)
+    assert choose(data, 1).name == "EVAL_DIR"
 
 
 def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
