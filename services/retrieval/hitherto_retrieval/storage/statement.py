@@ -1,18 +1,19 @@
 """A statement with its parameters and the meaning of its rows; many travel in one round trip.
 
 Storage modules make statements, `ask` sends them. What a read needs at the same moment goes in one
-pipeline, however many tables it lies in: five statements then cost one way to the database.
+batch, however many tables it lies in: five statements then cost one way to the database.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
 from typing import Any, Generic, TypeVar
 
+from hitherto_shared.database.exchange import Asked, exchange
 from hitherto_shared.database.pool import Connection
 
-_PLAN_ANEW = "SET LOCAL plan_cache_mode = force_custom_plan"
+_PLAN_ANEW = Asked("SELECT set_config('plan_cache_mode', 'force_custom_plan', true)")
+"""Holds to the end of the round trip, which is a transaction."""
 
 Answer = TypeVar("Answer")
 Other = TypeVar("Other")
@@ -76,30 +77,20 @@ async def ask(connection: Connection, *statements: Statement[Any]) -> None:
     """
     if not statements:
         return
-    if len(statements) == 1 and not statements[0].planned_anew:
-        cursor = await _send(connection, statements[0])
-        statements[0].answered(await cursor.fetchall())
-        return
-    try:
-        async with connection.pipeline(), AsyncExitStack() as stack:
-            if any(statement.planned_anew for statement in statements):
-                await stack.enter_async_context(connection.transaction())
-                await connection.execute(_PLAN_ANEW)
-            cursors = [await _send(connection, statement) for statement in statements]
-    except BaseException:
-        # What was sent behind the statement that failed was not prepared, and psycopg takes it for
-        # prepared from then on.
-        await connection.close()
-        raise
-    for statement, cursor in zip(statements, cursors, strict=True):
-        statement.answered(await cursor.fetchall())
+    # What comes behind the setting is planned anew; the plans of the others are kept.
+    anew = [statement for statement in statements if statement.planned_anew]
+    kept = [statement for statement in statements if not statement.planned_anew]
+    asked = [Asked(statement.sql, statement.parameters) for statement in (*kept, *anew)]
+    if anew:
+        asked.insert(len(kept), _PLAN_ANEW)
+    answers = await exchange(connection, asked)
+    if anew:
+        del answers[len(kept)]
+    for statement, answer in zip((*kept, *anew), answers, strict=True):
+        statement.answered(answer.rows)
 
 
 async def answer_of(connection: Connection, statement: Statement[Answer]) -> Answer:
     """The answer to one statement."""
     await ask(connection, statement)
     return statement.answer
-
-
-async def _send(connection: Connection, statement: Statement[Any]) -> Any:
-    return await connection.cursor(binary=True).execute(statement.sql, statement.parameters)

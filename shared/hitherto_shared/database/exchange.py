@@ -1,0 +1,242 @@
+"""Statements to Postgres and their answers back in one round trip, over libpq itself.
+
+A cursor of psycopg works on one statement at a time, and in its pipelines every statement costs
+several trips through the event loop. Here all statements of a batch are put into libpq's buffer,
+sent together and waited for once: five of them take a third of what they take in a pipeline of
+psycopg. What becomes of Python's values, and what rows are made of, is psycopg's as ever.
+
+Outside of a transaction, a batch is one: what fails undoes the statements before it. A statement is
+prepared where it is first used, and known by its text and the types of its parameters from then on.
+Connections that are used so must not prepare anything else (`prepare_threshold=None`): psycopg
+drops all prepared statements after a roll-back once there are some of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from psycopg import AsyncConnection, errors, pq
+from psycopg.abc import PQGen, Transformer
+from psycopg.adapt import PyFormat
+from psycopg.adapt import Transformer as MadeTransformer
+from psycopg.waiting import Ready, Wait
+
+Parameters = Mapping[str, Any] | Sequence[Any]
+Row = tuple[Any, ...]
+
+_MOST_PREPARED = 200
+"""How many statements a connection keeps prepared: those used last."""
+_PLACEHOLDER = re.compile(r"%(?:\((\w+)\)s|(s)|%)")
+_ANSWERED = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK, pq.ExecStatus.EMPTY_QUERY)
+_FORGOTTEN = (errors.InvalidSqlStatementName, errors.FeatureNotSupported)
+"""What a prepared statement fails with that was dropped, or whose tables were altered since."""
+
+_Key = tuple[bytes, tuple[int, ...]]
+
+
+@dataclass(slots=True)
+class Asked:
+    """A statement and its parameters: `%(name)s` of a mapping or `%s` of a sequence.
+
+    Attributes:
+        sql: One statement.
+        parameters: What its placeholders stand for.
+        binary: Whether rows come in Postgres' binary form, which is read faster.
+    """
+
+    sql: str
+    parameters: Parameters = ()
+    binary: bool = True
+
+
+@dataclass(slots=True)
+class Answer:
+    """What came of a statement: its rows, and how many it returned or changed."""
+
+    rows: list[Row]
+    count: int
+
+
+async def exchange(connection: AsyncConnection[Any], asked: Sequence[Asked]) -> list[Answer]:
+    """The answers to statements, in their order.
+
+    Raises:
+        psycopg.Error: Of the first statement that failed.
+    """
+    async with connection.lock:
+        prepared = _prepared.get(connection)
+        if prepared is None:
+            prepared = _prepared[connection] = _Prepared()
+        try:
+            return await _once(connection, prepared, asked)
+        except _FORGOTTEN:
+            # Everything is prepared anew, and in a transaction it is too late for that.
+            prepared.forget()
+            if connection.pgconn.transaction_status != pq.TransactionStatus.IDLE:
+                raise
+        return await _once(connection, prepared, asked)
+
+
+async def _once(
+    connection: AsyncConnection[Any], prepared: _Prepared, asked: Sequence[Asked]
+) -> list[Answer]:
+    # What cannot be put into a form for Postgres shows before anything is sent.
+    batch = _Batch(connection, prepared, asked)
+    try:
+        results = await connection.wait(_talk(connection.pgconn, batch.calls))
+    except BaseException:
+        # Cut off in between: nobody knows what would be answered next.
+        if connection.pgconn.pipeline_status != pq.PipelineStatus.OFF:
+            await connection.close()
+        raise
+    return batch.read(results)
+
+
+class _Prepared:
+    """What a connection has prepared: names by statement, the one used last in the end."""
+
+    def __init__(self) -> None:
+        self.names: OrderedDict[_Key, bytes] = OrderedDict()
+        self.superfluous: list[bytes] = []
+        self._made = 0
+
+    def new_name(self) -> bytes:
+        """A name that no statement of this connection had before."""
+        self._made += 1
+        return b"hitherto_%d" % self._made
+
+    def keep(self, key: _Key, name: bytes) -> None:
+        """Note what was prepared, instead of what was not used for longest."""
+        self.names[key] = name
+        if len(self.names) > _MOST_PREPARED:
+            self.superfluous.append(self.names.popitem(last=False)[1])
+
+    def forget(self) -> None:
+        """Take nothing for prepared any more; what may be left of it in Postgres stays there."""
+        self.names.clear()
+        self.superfluous.clear()
+
+
+_prepared: WeakKeyDictionary[AsyncConnection[Any], _Prepared] = WeakKeyDictionary()
+
+
+class _Batch:
+    """Statements as calls of libpq, and what its results mean.
+
+    Attributes:
+        calls: Each puts something into the buffer and has one result.
+    """
+
+    def __init__(
+        self, connection: AsyncConnection[Any], prepared: _Prepared, asked: Sequence[Asked]
+    ) -> None:
+        self.calls: list[partial[None]] = []
+        self._connection = connection
+        self._prepared = prepared
+        # What each result is about: the making of a statement, its rows, or nothing of interest.
+        self._meanings: list[tuple[_Key, bytes] | Transformer | None] = []
+        pgconn = connection.pgconn
+        for name in prepared.superfluous:
+            self._add(None, partial(pgconn.send_query_params, b"DEALLOCATE " + name, None))
+        prepared.superfluous = []
+        names = prepared.names
+        new: dict[_Key, bytes] = {}
+        for each in asked:
+            text, keys = _numbered(each.sql)
+            given: Any = each.parameters
+            values = [given[key] for key in keys]
+            transformer: Transformer = MadeTransformer(connection)
+            dumped = transformer.dump_sequence(values, [PyFormat.AUTO] * len(values))
+            key = (text, transformer.types or ())
+            known = names.get(key)
+            if known is not None:
+                names.move_to_end(key)
+            elif (known := new.get(key)) is None:
+                known = new[key] = prepared.new_name()
+                self._add((key, known), partial(pgconn.send_prepare, known, text, key[1]))
+            self._add(
+                transformer,
+                partial(
+                    pgconn.send_query_prepared,
+                    known,
+                    dumped,
+                    transformer.formats,
+                    pq.Format.BINARY if each.binary else pq.Format.TEXT,
+                ),
+            )
+
+    def _add(self, meaning: tuple[_Key, bytes] | Transformer | None, call: partial[None]) -> None:
+        self.calls.append(call)
+        self._meanings.append(meaning)
+
+    def read(self, results: Sequence[pq.abc.PGresult]) -> list[Answer]:
+        """The answers, in the order of the statements.
+
+        Raises:
+            psycopg.Error: As `exchange`.
+        """
+        answers: list[Answer] = []
+        for meaning, result in zip(self._meanings, results, strict=True):
+            if result.status not in _ANSWERED:
+                raise errors.error_from_result(result, encoding=self._connection.info.encoding)
+            if isinstance(meaning, tuple):
+                self._prepared.keep(*meaning)
+            elif meaning is not None:
+                answers.append(_answer(meaning, result))
+        return answers
+
+
+def _answer(transformer: Transformer, result: pq.abc.PGresult) -> Answer:
+    if result.status != pq.ExecStatus.TUPLES_OK:
+        changed = result.command_tuples
+        return Answer([], -1 if changed is None else changed)
+    transformer.set_pgresult(result)
+    count = result.ntuples
+    return Answer(transformer.load_rows(0, count, tuple), count)
+
+
+def _talk(pgconn: pq.abc.PGconn, calls: Sequence[partial[None]]) -> PQGen[list[pq.abc.PGresult]]:
+    """Make all calls, send them together, and yield until all results are there."""
+    pgconn.enter_pipeline_mode()
+    for call in calls:
+        call()
+    pgconn.pipeline_sync()
+    while pgconn.flush():
+        # Postgres may have to be rid of answers before it takes more.
+        if (yield Wait.RW) & Ready.R:
+            pgconn.consume_input()
+    results: list[pq.abc.PGresult] = []
+    while True:
+        while pgconn.is_busy():
+            while not (yield Wait.R):
+                pass
+            pgconn.consume_input()
+        result = pgconn.get_result()
+        if result is None:
+            continue
+        if result.status == pq.ExecStatus.PIPELINE_SYNC:
+            break
+        results.append(result)
+    pgconn.exit_pipeline_mode()
+    return results
+
+
+@lru_cache(maxsize=2_000)
+def _numbered(sql: str) -> tuple[bytes, Sequence[str | int]]:
+    """A statement with Postgres' own placeholders, and the key of the parameter behind each."""
+    places: dict[str | int, int] = {}
+
+    def number(found: re.Match[str]) -> str:
+        name, plain = found.groups()
+        if name is None and plain is None:
+            return "%"
+        place = places.setdefault(len(places) if name is None else name, len(places) + 1)
+        return f"${place}"
+
+    return _PLACEHOLDER.sub(number, sql).encode(), tuple(places)

@@ -1,0 +1,139 @@
+"""Statements in one round trip: answers, what a failure leaves, and what stays prepared."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection, pq
+from psycopg.rows import TupleRow
+
+from hitherto_shared.database.exchange import Asked, exchange
+from hitherto_shared.database.pool import Database
+from hitherto_shared.errors import TooLate
+
+Connection = AsyncConnection[TupleRow]
+
+
+@pytest.fixture
+async def connection(superuser_conninfo: str) -> AsyncIterator[Connection]:
+    opened = await AsyncConnection.connect(
+        superuser_conninfo, autocommit=True, prepare_threshold=None
+    )
+    async with opened:
+        await opened.execute("CREATE TEMPORARY TABLE things (id int, name text)")
+        yield opened
+
+
+async def rows_of(connection: Connection, sql: str, *values: object) -> list[tuple[object, ...]]:
+    (answer,) = await exchange(connection, [Asked(sql, values)])
+    return answer.rows
+
+
+async def test_every_statement_has_its_own_answer(connection: Connection) -> None:
+    inserted, updated, read, nothing = await exchange(
+        connection,
+        [
+            Asked(
+                "INSERT INTO things VALUES (%(a)s, %(b)s), (%(c)s, %(b)s)",
+                {"a": 1, "b": "x", "c": 2},
+            ),
+            Asked("UPDATE things SET name = %s WHERE id = %s", ["50 %", 2]),
+            Asked("SELECT id, name FROM things WHERE name LIKE '%%' ORDER BY id"),
+            Asked("SELECT FROM things WHERE false", binary=False),
+        ],
+    )
+    assert (inserted.count, updated.count) == (2, 1)
+    assert read.rows == [(1, "x"), (2, "50 %")]
+    assert (nothing.rows, nothing.count) == ([], 0)
+
+
+async def test_the_statements_of_a_batch_stand_or_fall_together(connection: Connection) -> None:
+    for _ in range(3):
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            await exchange(
+                connection,
+                [
+                    Asked("INSERT INTO things VALUES (7, NULL)"),
+                    Asked("SELECT 1 / %s::int", [0]),
+                    Asked("SELECT name, %s::text FROM things", ["never came this far"]),
+                ],
+            )
+    assert await rows_of(connection, "SELECT count(*) FROM things WHERE id = 7") == [(0,)]
+    assert await rows_of(connection, "SELECT 1 / %s::int", 1) == [(1,)]
+
+
+async def test_a_transaction_holds_over_several_batches(connection: Connection) -> None:
+    async with connection.transaction(force_rollback=True):
+        await exchange(connection, [Asked("INSERT INTO things VALUES (8, NULL)")])
+        assert await rows_of(connection, "SELECT count(*) FROM things") == [(1,)]
+    # What was prepared in it is prepared still.
+    assert await rows_of(connection, "SELECT count(*) FROM things") == [(0,)]
+
+
+async def test_what_cannot_be_sent_leaves_the_connection_as_it_was(connection: Connection) -> None:
+    with pytest.raises(psycopg.ProgrammingError):
+        await rows_of(connection, "SELECT %s", object())
+    with pytest.raises(psycopg.DataError):
+        await rows_of(connection, "SELECT %s::text", "a\x00b")
+    assert connection.info.transaction_status == pq.TransactionStatus.IDLE
+    assert await rows_of(connection, "SELECT %s::text", "ab") == [("ab",)]
+
+
+async def test_more_than_either_side_can_hold_goes_both_ways_at_once(
+    connection: Connection,
+) -> None:
+    """Neither waits for the other to take what it sends before it takes what is sent to it."""
+    large = "x" * (8 << 20)
+    async with asyncio.timeout(60):
+        answers = await exchange(connection, [Asked("SELECT %s::text", [large])] * 4)
+    assert [answer.rows == [(large,)] for answer in answers] == [True] * 4
+
+
+async def test_what_others_dropped_is_prepared_again(connection: Connection) -> None:
+    assert await rows_of(connection, "SELECT %s::int + 1", 1) == [(2,)]
+    await connection.execute("DEALLOCATE ALL")
+    assert await rows_of(connection, "SELECT %s::int + 1", 2) == [(3,)]
+    assert await rows_of(connection, "SELECT %s::int + 1", 3) == [(4,)]
+
+
+async def test_a_table_may_be_altered_behind_what_is_prepared(connection: Connection) -> None:
+    await connection.execute("INSERT INTO things VALUES (1, 'x')")
+    assert await rows_of(connection, "SELECT * FROM things") == [(1, "x")]
+    await connection.execute("ALTER TABLE things ALTER id TYPE text")
+    assert await rows_of(connection, "SELECT * FROM things") == [("1", "x")]
+
+
+async def test_only_so_many_statements_stay_prepared(connection: Connection) -> None:
+    for number in range(450):
+        assert await rows_of(connection, f"SELECT {number} + %s::int", 1) == [(number + 1,)]
+        assert await rows_of(connection, "SELECT %s::int", number) == [(number,)]
+    held = await rows_of(
+        connection,
+        "SELECT count(*), bool_or(statement = 'SELECT $1::int') FROM pg_prepared_statements",
+    )
+    assert held == [(201, True)]
+
+
+async def test_a_batch_that_is_cut_off_is_ended_by_postgres(conninfo: str) -> None:
+    database = Database(conninfo, "hitherto_read", application="exchange", max_size=1)
+    await database.open()
+    try:
+
+        async def slow(connection: Connection) -> None:
+            await exchange(
+                connection, [Asked("SELECT 1"), Asked("SELECT pg_sleep(60)"), Asked("SELECT 2")]
+            )
+
+        async def pid(connection: Connection) -> int:
+            (answer,) = await exchange(connection, [Asked("SELECT pg_backend_pid()")])
+            return int(answer.rows[0][0])
+
+        before = await database.run(pid, timeout=30)
+        with pytest.raises(TooLate):
+            await database.run(slow, timeout=0.05)
+        assert await database.run(pid, timeout=30) == before
+    finally:
+        await database.close()
