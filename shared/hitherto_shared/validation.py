@@ -28,6 +28,8 @@ MAX_ITEMS = 100
 """Items in a list of words of ours, such as statuses: more than there are."""
 _MAX_VIOLATIONS = 1_000
 """Kept; no reply has room for more, and a bad request should not cost more than a good one."""
+_MOST_SHRUNK = 4
+"""How many times as long as in its normal form a text may be, and more."""
 _ZONES = frozenset(available_timezones())
 
 
@@ -68,6 +70,9 @@ class Checks:
 
         At least one of them can be seen, so that nobody is mistaken for nobody.
         """
+        if len(value) > _MOST_SHRUNK * max_chars:
+            self.add(field, f"must have at most {max_chars} characters, this has {len(value)}")
+            return ""
         text = nfc(value)
         if not text:
             if required:
@@ -92,6 +97,10 @@ class Checks:
 
     def text(self, field: str, value: str, *, max_bytes: int, required: bool = False) -> str:
         """Free text of at most `max_bytes` in UTF-8."""
+        if len(value) > _MOST_SHRUNK * max_bytes:
+            # Not worth a look: it stays too long in any form.
+            self.add(field, f"must have at most {max_bytes} bytes, this has {len(value)} and more")
+            return ""
         if required and not value.strip():
             self.add(field, "is required")
             return value

@@ -29,7 +29,7 @@ from tests.scripted_model import ScriptedModel, texts_everywhere
 
 LONGEST_WAIT_SECONDS = 2.0
 PIECES = (
-    *("\n", " ", ":", "[", "<", '"', "a", "忽略", "\u200b", "\u0301"),
+    *("\n", " ", ":", "[", "<", '"', "a", "忽略", "\u200b", "\u0301", "\u0301\u0327"),
     *("- \n", "a@", "ignore all ", "забудь"),
 )
 AT_ONCE = 4

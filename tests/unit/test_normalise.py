@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import unicodedata
+from functools import partial
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hitherto_shared.text.normalise import fold, nfc, unusable_characters
+from hitherto_shared.text.normalise import fold, nfc, normalized, unusable_characters
+from tests.growth import filled, more_than_linear
 
 
 @pytest.mark.parametrize("text", ["Hà Nội", "Nguyễn Thị Ánh", "café", "がぎぐ", "한국어", "Ελλάδα"])
@@ -102,3 +105,37 @@ def test_text_without_a_reason_can_be_encoded_and_the_other_cannot(text: str) ->
     except UnicodeEncodeError:
         storable = False
     assert (unusable_characters(text) is None) == storable
+
+
+_MARKS = "\u0301\u0327\u0344\u0345\u0f73\u0f74\u0f81\uff9e\uff9f\u3099\u05b0\u302a\U0001d165"
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.lists(
+        st.one_of(
+            st.text(alphabet=_MARKS, min_size=30, max_size=90),
+            st.text(alphabet="aếΰ가ㅏかｶ忽\u1100ﷺ🙂 !\u0301", max_size=4),
+        ),
+        max_size=6,
+    ),
+    st.sampled_from(["NFC", "NFD", "NFKC", "NFKD"]),
+)
+def test_long_runs_of_marks_become_what_unicode_makes_of_them(
+    pieces: list[str], form: Literal["NFC", "NFD", "NFKC", "NFKD"]
+) -> None:
+    text = "".join(pieces)
+    assert normalized(form, text) == unicodedata.normalize(form, text)
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
+@pytest.mark.parametrize(
+    "piece", ["\u0301\u0327", "\u0f73", "\uff9e\u0301", "\u0344\u0327", "!\u0301\u0327"]
+)
+def test_row_69_marks_in_any_number_are_put_into_order_in_linear_time(
+    form: Literal["NFC", "NFD", "NFKC", "NFKD"], piece: str
+) -> None:
+    slow = more_than_linear(
+        lambda text: normalized(form, f"a{text}"), partial(filled, piece), 16_384
+    )
+    assert slow is None

@@ -19,6 +19,7 @@ import Stemmer
 from numpy.typing import NDArray
 
 from hitherto_shared.embeddings.protocol import EmbeddingBatch, Vector
+from hitherto_shared.text.normalise import normalized
 
 NAME = "offline-hash-1"
 DIMENSIONS = 512
@@ -122,7 +123,7 @@ def _vector(text: str) -> Vector:
 
 def _words(text: str) -> Iterator[tuple[str, str]]:
     """The kind and the normal form of every token, in order."""
-    normal = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+    normal = normalized("NFC", normalized("NFC", text).casefold())
     for match in _TOKEN.finditer(normal):
         token = match.group()
         if match.lastgroup != "cjk":
@@ -180,7 +181,7 @@ def _loose(word: str) -> Iterator[tuple[str, float]]:
 
 def _fold(word: str) -> str:
     """The word without diacritics; `đ` has none that Unicode knows of."""
-    plain = "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
+    plain = "".join(c for c in normalized("NFD", word) if not unicodedata.combining(c))
     return plain.replace("đ", "d").replace("ı", "i").replace("ł", "l").replace("ø", "o")
 
 

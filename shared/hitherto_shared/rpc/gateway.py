@@ -27,6 +27,7 @@ from typing import Any
 import grpc
 from google.protobuf.descriptor import Descriptor
 
+from hitherto_shared.beside import beside_loop
 from hitherto_shared.errors import (
     Exhausted,
     HithertoError,
@@ -217,7 +218,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         if data is grpc.aio.EOF:
             raise InvalidRequest([Violation("request", "is missing")])
         body.holds(len(data))
-        request = self._decoded(method, data)
+        request = await self._decoded(method, data)
         if meter is not None:
             meter.request(_users(method, request), len(data))
         return await self._checked(method, request, context)
@@ -242,12 +243,12 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             if data is grpc.aio.EOF:
                 return
             body.holds(len(data))
-            request = self._decoded(method, data)
+            request = await self._decoded(method, data)
             if meter is not None:
                 await meter.item(_users(method, request), len(data))
             yield await self._checked(method, request, context)
 
-    def _decoded(self, method: _Method, data: Any) -> Any:
+    async def _decoded(self, method: _Method, data: Any) -> Any:
         if method.max_bytes is not None and len(data) > method.max_bytes:
             raise invalid("request", f"must be at most {method.max_bytes} bytes")
         if len(data) > MAX_REQUEST_BYTES:
@@ -257,7 +258,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                 reason="REQUEST_TOO_LARGE",
                 metadata={"max_bytes": str(MAX_REQUEST_BYTES)},
             )
-        return method.decoder.decode(data)
+        return await beside_loop(len(data), method.decoder.decode, data)
 
     async def _checked(self, method: _Method, request: Any, context: Context) -> Any:
         """The request, held against the rule."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from itertools import groupby
+from typing import Literal
 
 _SPACE = re.compile(r"\s+")
 _NOT_LABEL = re.compile(r"[^\w]+")
@@ -11,11 +13,44 @@ _NOT_LABEL = re.compile(r"[^\w]+")
 # of Braille).
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 _VARIES = re.compile("[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+# All marks are among what this finds, the two of half-width Japanese as well; other signs too.
+_MARKS = re.compile(r"(?:[^\w\s\x00-\x7f]|[\uff9e\uff9f]){32,}")
+_FEW = 64
+"""Signs that take no time in any order."""
+_DECOMPOSED: dict[str, Literal["NFD", "NFKD"]] = {
+    "NFC": "NFD",
+    "NFD": "NFD",
+    "NFKC": "NFKD",
+    "NFKD": "NFKD",
+}
 
 
 def nfc(text: str) -> str:
     """`text` in Unicode normal form C, so that composed and decomposed letters are equal."""
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
+    return normalized("NFC", text)
+
+
+def normalized(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
+    """`text` in a normal form, in linear time.
+
+    `unicodedata` puts the marks of a letter into their order by insertion, in quadratic time: a
+    letter with 32,000 marks holds the whole process for a second. Long runs are put into order
+    before.
+    """
+    if text.isascii():
+        return text
+    if len(text) > _FEW:
+        text = _MARKS.sub(lambda run: _in_order(_DECOMPOSED[form], run[0]), text)
+    return unicodedata.normalize(form, text)
+
+
+def _in_order(form: Literal["NFD", "NFKD"], run: str) -> str:
+    """Signs decomposed, and the marks on each in canonical order."""
+    signs = "".join(unicodedata.normalize(form, sign) for sign in run)
+    return "".join(
+        "".join(sorted(group, key=unicodedata.combining) if marks else group)
+        for marks, group in groupby(signs, key=lambda sign: unicodedata.combining(sign) != 0)
+    )
 
 
 def fold(text: str) -> str:
@@ -25,10 +60,8 @@ def fold(text: str) -> str:
     """
     lowered = text.casefold()
     if not lowered.isascii():
-        decomposed = unicodedata.normalize("NFD", lowered.replace("đ", "d"))
-        lowered = unicodedata.normalize(
-            "NFC", "".join(ch for ch in decomposed if not unicodedata.combining(ch))
-        )
+        decomposed = normalized("NFD", lowered.replace("đ", "d"))
+        lowered = nfc("".join(ch for ch in decomposed if not unicodedata.combining(ch)))
     return _SPACE.sub(" ", lowered).strip()
 
 

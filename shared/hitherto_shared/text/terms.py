@@ -20,7 +20,7 @@ from functools import lru_cache
 
 import Stemmer
 
-from hitherto_shared.text.normalise import fold, nfc
+from hitherto_shared.text.normalise import fold, nfc, normalized
 
 MAX_TERM = 64
 _MAX_WORD = 4 * MAX_TERM
@@ -109,7 +109,7 @@ def _run_terms(run: str) -> list[str]:
 
 def _sequence(text: str, *, keep_stop_words: bool) -> list[str]:
     found: list[str] = []
-    for match in _TOKEN.finditer(unicodedata.normalize("NFC", text)):
+    for match in _TOKEN.finditer(normalized("NFC", text)):
         if len(found) >= MAX_TERMS:
             break
         if word := match["word"]:

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from pgvector import HalfVector
 
+from hitherto_shared.database.arrays import Integers, Texts, Uuids
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
@@ -133,11 +134,11 @@ async def insert(
         {
             **_of(scope),
             "document_id": document_id,
-            "chunk_ids": [chunk.chunk_id for chunk in chunks],
-            "positions": [chunk.position for chunk in chunks],
-            "contents": [chunk.content for chunk in chunks],
-            "lexical_nos": [chunk.lexical_no for chunk in chunks],
-            "lexical_lengths": [chunk.lexical_length for chunk in chunks],
+            "chunk_ids": Uuids(chunk.chunk_id for chunk in chunks),
+            "positions": Integers(chunk.position for chunk in chunks),
+            "contents": Texts(chunk.content for chunk in chunks),
+            "lexical_nos": Integers(chunk.lexical_no for chunk in chunks),
+            "lexical_lengths": Integers(chunk.lexical_length for chunk in chunks),
         },
     )
 
@@ -149,8 +150,8 @@ async def move(connection: Connection, scope: Scope, positions: Mapping[UUID, in
             _MOVE,
             {
                 **_of(scope),
-                "chunk_ids": list(positions),
-                "positions": list(positions.values()),
+                "chunk_ids": Uuids(positions),
+                "positions": Integers(positions.values()),
             },
         )
 

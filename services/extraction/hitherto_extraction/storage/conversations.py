@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from psycopg.types.json import Jsonb
-
 from hitherto_extraction.storage.sealed_rows import opened
+from hitherto_shared.beside import beside_loop
+from hitherto_shared.database.arrays import Integers, Texts
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.places import message_place
 from hitherto_shared.encryption.sealed import UserKey
@@ -49,15 +50,19 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND message_id = ANY(%(message_ids)s)
 """
 
+_BESIDE_WORDS = 1_024
+"""Bytes of a message beside its words, for an estimate of the work it is."""
+
 _INSERT_MESSAGES = """
 INSERT INTO messages (tenant_id, user_id, conversation_id, message_no, message_id, role, name,
                       content, said_at, context_items, pending_action_ids, metadata, sealed)
 SELECT %(tenant_id)s, %(user_id)s, %(conversation_id)s, m.message_no, m.message_id, m.role, m.name,
-       m.content, coalesce(m.said_at, now()), m.context_items,
-       ARRAY(SELECT jsonb_array_elements_text(m.pending_action_ids)), m.metadata, m.sealed
+       m.content, coalesce(m.said_at, now()), m.context_items::jsonb,
+       ARRAY(SELECT jsonb_array_elements_text(m.pending_action_ids::jsonb)), m.metadata::jsonb,
+       m.sealed
 FROM unnest(%(message_nos)s::int[], %(message_ids)s::text[], %(roles)s::text[], %(names)s::text[],
-            %(contents)s::text[], %(said_ats)s::timestamptz[], %(context_items)s::jsonb[],
-            %(pending_action_ids)s::jsonb[], %(metadatas)s::jsonb[], %(sealed)s::bytea[])
+            %(contents)s::text[], %(said_ats)s::timestamptz[], %(context_items)s::text[],
+            %(pending_action_ids)s::text[], %(metadatas)s::text[], %(sealed)s::bytea[])
      AS m (message_no, message_id, role, name, content, said_at, context_items,
            pending_action_ids, metadata, sealed)
 """
@@ -220,7 +225,7 @@ async def find_known(
         KeyNeeded: One of them is sealed, and there is no `key` to open it with.
     """
     cursor = await connection.execute(
-        _KNOWN, {**_key(scope, conversation_id), "message_ids": list(message_ids)}
+        _KNOWN, {**_key(scope, conversation_id), "message_ids": Texts(message_ids)}
     )
     known = {}
     for message_id, role, content, message_no, sealed in await cursor.fetchall():
@@ -241,27 +246,33 @@ async def insert_messages(
     key: UserKey | None = None,
 ) -> None:
     """Store messages, numbered from `first_no` in their order; sealed where there is a `key`."""
+    # Free JSON beside the words may be as long as they are.
+    size = sum(len(m.content) for m in messages) + _BESIDE_WORDS * len(messages)
+    columns = await beside_loop(size, _columns, messages, conversation_id, first_no, key)
+    await connection.execute(_INSERT_MESSAGES, {**_key(scope, conversation_id), **columns})
+
+
+def _columns(
+    messages: Sequence[IncomingMessage], conversation_id: str, first_no: int, key: UserKey | None
+) -> dict[str, Any]:
+    """Messages as the lists of which `_INSERT_MESSAGES` makes rows."""
     sealed = [
         None if key is None else key.seal(_words(m), message_place(conversation_id, m.message_id))
         for m in messages
     ]
     clear = [replace(m, **_EMPTY) for m in messages] if key is not None else messages
-    await connection.execute(
-        _INSERT_MESSAGES,
-        {
-            **_key(scope, conversation_id),
-            "message_nos": list(range(first_no, first_no + len(messages))),
-            "message_ids": [m.message_id for m in messages],
-            "roles": [m.role for m in messages],
-            "names": [m.name for m in clear],
-            "contents": [m.content for m in clear],
-            "said_ats": [m.said_at for m in messages],
-            "context_items": [Jsonb(list(m.context_items)) for m in clear],
-            "pending_action_ids": [Jsonb(list(m.pending_action_ids)) for m in messages],
-            "metadatas": [Jsonb(dict(m.metadata)) for m in clear],
-            "sealed": sealed,
-        },
-    )
+    return {
+        "message_nos": Integers(range(first_no, first_no + len(messages))),
+        "message_ids": Texts(m.message_id for m in messages),
+        "roles": Texts(m.role for m in messages),
+        "names": Texts(m.name for m in clear),
+        "contents": Texts(m.content for m in clear),
+        "said_ats": [m.said_at for m in messages],
+        "context_items": Texts(json.dumps(list(m.context_items)) for m in clear),
+        "pending_action_ids": Texts(json.dumps(list(m.pending_action_ids)) for m in messages),
+        "metadatas": Texts(json.dumps(dict(m.metadata)) for m in clear),
+        "sealed": sealed,
+    }
 
 
 async def advance(

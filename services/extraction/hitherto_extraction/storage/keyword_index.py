@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from hitherto_shared.beside import beside_loop
+from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Statistics, TermPostings
@@ -103,6 +105,9 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
 
+_BYTES_OF_A_POSTING = 16
+
+
 async def reserve_numbers(
     connection: Connection, scope: Scope, *, texts: int, documents: int, terms: int
 ) -> int:
@@ -128,7 +133,9 @@ async def reserve_numbers(
 
 async def append(connection: Connection, scope: Scope, texts: Mapping[int, Counter[str]]) -> None:
     """Add the terms of memories, by their numbers, which are above all earlier ones."""
-    columns = _columns([("", texts)])
+    columns = await beside_loop(
+        sum(map(len, texts.values())) * _BYTES_OF_A_POSTING, _columns, [("", texts)]
+    )
     if columns["terms"]:
         await connection.execute(_APPEND.encode(), {**_of(scope), **columns})
 
@@ -137,7 +144,8 @@ async def append_passages(
     connection: Connection, scope: Scope, corpora: Mapping[str, Mapping[int, Counter[str]]]
 ) -> None:
     """Add the terms of passages, by their numbers in each corpus; above all earlier ones there."""
-    columns = _columns(corpora.items())
+    terms = sum(len(counts) for texts in corpora.values() for counts in texts.values())
+    columns = await beside_loop(terms * _BYTES_OF_A_POSTING, _columns, corpora.items())
     if columns["terms"]:
         await connection.execute(_APPEND_PASSAGES.encode(), {**_of(scope), **columns})
 
@@ -173,7 +181,7 @@ async def read_postings(
     values = {
         "tenant_id": scope.tenant_id,
         "user_id": scope.user_id,
-        "terms": list(terms),
+        "terms": Texts(terms),
         "most": most,
     }
     cursor = await connection.execute(_READ_TELLING, values)

@@ -10,6 +10,7 @@ from hitherto_extraction.storage import erased
 from hitherto_extraction.upkeep.audit_digests import AuditDigests
 from hitherto_shared.audit.reads import AuditedReads
 from hitherto_shared.audit.trail import Trail
+from hitherto_shared.database.arrays import register_arrays
 from hitherto_shared.database.installation import state_hash_key
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.startup import (
@@ -46,6 +47,7 @@ async def open_databases(
 
     async def configure(connection: Connection) -> None:
         await configure_vectors(connection)
+        register_arrays(connection)
         erased.know_hash_key(connection, hash_key)
 
     databases = Databases(

@@ -12,9 +12,8 @@ as they are written.
 from __future__ import annotations
 
 import re
-import unicodedata
 
-from hitherto_shared.text.normalise import fold
+from hitherto_shared.text.normalise import fold, normalized
 
 _LONGEST = 16_384
 """Characters looked at; a memory is far shorter."""
@@ -299,7 +298,7 @@ def _views(text: str) -> tuple[str, str]:
 
     In both, a run of white space is one space or, where it breaks a line, one line break.
     """
-    plain = unicodedata.normalize("NFKC", text[:_LONGEST])[:_LONGEST]
+    plain = normalized("NFKC", text[:_LONGEST])[:_LONGEST]
     plain = _INVISIBLE.sub("", plain).replace("’", "'").replace("‘", "'").casefold()
     folded = "\n".join(fold(line) for line in plain.splitlines())
     folded = _SPELLED_OUT.sub(lambda found: re.sub(r"[^a-z]", "", found[0]), folded)

@@ -11,7 +11,7 @@ import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 
-from hitherto_shared.text.normalise import fold
+from hitherto_shared.text.normalise import fold, normalized
 
 WORD = "word"
 """A word of a script that knows capitals (Latin, Cyrillic, Greek, Armenian …)."""
@@ -80,7 +80,7 @@ def _character_kind(ch: str) -> str | None:
 
 def tokenise(text: str) -> list[Token]:
     """Cut a statement into tokens; digits of every script become 0-9, ISO dates are spelled out."""
-    text = unicodedata.normalize("NFKC", text).replace("’", "'").replace("‘", "'")
+    text = normalized("NFKC", text).replace("’", "'").replace("‘", "'")
     text = "".join(str(unicodedata.decimal(ch, ch)) for ch in text)
     text = _ISO_DATE.sub(lambda m: f" {_MONTHS[int(m[2]) - 1]} {int(m[3])} {m[1]} ", text)
     text = _MERIDIEM.sub(r"\1m", text)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from hitherto_extraction.provider.offline.language import Language
+from hitherto_shared.text.normalise import normalized
 
 _FENCE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
 _INLINE_CODE = re.compile(r"`([^`\n]{1,200})`")
@@ -69,7 +70,7 @@ _SENTENCES = 200
 
 def normalise(text: str) -> str:
     """NFC, with typographic apostrophes and blanks made plain."""
-    text = unicodedata.normalize("NFC", text).replace("\u2019", "'").replace("\u00a0", " ")
+    text = normalized("NFC", text).replace("\u2019", "'").replace("\u00a0", " ")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -160,7 +161,7 @@ def cut(text: str, length: int) -> str:
 
 def fold(text: str) -> str:
     """A form for comparing: no case, accents, punctuation or blanks around it."""
-    decomposed = unicodedata.normalize("NFD", text.casefold().replace("đ", "d"))
+    decomposed = normalized("NFD", text.casefold().replace("đ", "d"))
     bare = "".join(char for char in decomposed if not unicodedata.combining(char))
     bare = re.sub(r"\b(?:the|a|an)\b", " ", bare)
     return " ".join(re.sub(r"[\W_]+", " ", bare).split())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -17,6 +16,7 @@ from hitherto_retrieval.search.dates.window import (
     end_instant,
     first_instant,
 )
+from hitherto_shared.text.normalise import normalized
 
 _WORD = re.compile(r"\w+")
 MAX_CHARACTERS = 1_000
@@ -51,7 +51,7 @@ def find_window(query: str, now: datetime, time_zone: str = "UTC") -> Window | N
         instant = local.replace(tzinfo=UTC)
     text = query[:MAX_CHARACTERS]
     if not text.isascii():
-        text = unicodedata.normalize("NFC", text)
+        text = normalized("NFC", text)
     lower = _lower(text)
     words = [(match.start(), match[0]) for match in _WORD.finditer(lower)]
     best: Found | None = None

@@ -36,11 +36,12 @@ from hitherto_retrieval.search.dates.spans import (
     unit_of,
     year_span,
 )
+from hitherto_shared.text.normalise import normalized
 
 
 def _plain(text: str) -> str:
     """`text` without diacritics; also turns a pattern with diacritics into one without."""
-    decomposed = unicodedata.normalize("NFD", text.replace("đ", "d"))
+    decomposed = normalized("NFD", text.replace("đ", "d"))
     return "".join(ch for ch in decomposed if not unicodedata.combining(ch))
 
 

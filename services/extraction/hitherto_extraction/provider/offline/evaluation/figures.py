@@ -9,7 +9,6 @@ that nothing met counts against recall.
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,6 +17,7 @@ from typing import Any
 
 from hitherto_extraction.provider.offline.extractor import extract
 from hitherto_extraction.provider.protocol import Batch, PromptMessage
+from hitherto_shared.text.normalise import normalized
 
 _SETS = {
     "English": "english.json",
@@ -150,4 +150,4 @@ def _fits(value: Any, expected: Any) -> bool:
 
 
 def _plain(text: str) -> str:
-    return unicodedata.normalize("NFC", text).casefold()
+    return normalized("NFC", text).casefold()
