@@ -667,8 +667,8 @@ async def test_what_each_role_may_change(conninfo: str, superuser_conninfo: str)
         for role, table, privilege in await cursor.fetchall():
             rights.setdefault(role, {}).setdefault(privilege, set()).add(table)
     assert rights["hitherto_read"] == {
-        "INSERT": {"memory_access", "audit_events", "audit_read_counts"},
-        "UPDATE": {"memory_access", "audit_read_counts"},
+        "INSERT": {"memory_access", "audit_events", "audit_read_counts", "query_usage"},
+        "UPDATE": {"memory_access", "audit_read_counts", "query_usage"},
     }
     assert not rights["hitherto_write"].keys() & {"TRUNCATE"}
     assert not rights["hitherto_write"].get("UPDATE", set()) & {

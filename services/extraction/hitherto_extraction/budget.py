@@ -35,7 +35,10 @@ SHARES: Mapping[str, Decimal] = MappingProxyType(
         "preview": UPKEEP_SHARE,
     }
 )
-"""The share of a budget up to which each kind of work goes on; other kinds cost nothing."""
+"""The share of a budget up to which each kind of work goes on.
+
+Searching costs too, and goes on: what it costs leaves less for these.
+"""
 
 _ROWS_A_SECOND = 10_000.0
 _LONGEST_SECONDS = 10.0

@@ -3,7 +3,8 @@
 The idle sweep queues the rest of conversations that fell silent; at most one open job per
 conversation can wait, so that two replicas sweeping at once queue it once. What was stored during
 an outage of the embedder gets its vectors, and messages that no job has indexed are indexed.
-What stood in clear before a user's sensitive text was to be encrypted is sealed. Expired
+What stood in clear before a user's sensitive text was to be encrypted is sealed. What questions
+cost is charged. Expired
 idempotency keys, unusable replies and working memory that is over are dropped.
 """
 
@@ -14,6 +15,7 @@ from collections.abc import Awaitable, Callable
 
 from hitherto_extraction.intake import Intake
 from hitherto_extraction.pipeline.backfill import Backfill
+from hitherto_extraction.pipeline.paid_questions import PaidQuestions
 from hitherto_extraction.sealing.sweep import SealingSweep
 from hitherto_extraction.storage import (
     conversations,
@@ -32,6 +34,7 @@ _BATCH = 200
 _SWEEP_SECONDS = 10.0
 _BACKFILL_SECONDS = 10.0
 _SEALING_SECONDS = 10.0
+_QUESTIONS_SECONDS = 10.0
 _KEYS_SECONDS = 3600.0
 _SESSIONS_SECONDS = 600.0
 _SLOT_SECONDS = 60.0
@@ -51,11 +54,13 @@ class Sweeps:
         *,
         idle_minutes: float,
         sealing: SealingSweep | None = None,
+        questions: PaidQuestions | None = None,
     ) -> None:
         self._database = database
         self._intake = intake
         self._backfill = backfill
         self._sealing = sealing
+        self._questions = questions
         self._idle_seconds = idle_minutes * 60
 
     def at_intervals(self, *, idle: bool) -> list[tuple[float, Duty]]:
@@ -72,6 +77,8 @@ class Sweeps:
             duties.append((_BACKFILL_SECONDS, self.fill_vectors))
         if self._sealing is not None:
             duties.append((_SEALING_SECONDS, self.seal))
+        if self._questions is not None:
+            duties.append((_QUESTIONS_SECONDS, self.charge_questions))
         every = max(1.0, self._idle_seconds / 4)
         if idle and every < _SLOT_SECONDS:
             duties.append((every, self.queue_idle))
@@ -108,6 +115,14 @@ class Sweeps:
             await self._sealing.run()
         except Exception as error:
             _log_or_raise(error, "sealing")
+
+    async def charge_questions(self) -> None:
+        """Put on the bills what the embedding of questions has used."""
+        assert self._questions is not None
+        try:
+            await self._questions.run()
+        except Exception as error:
+            _log_or_raise(error, "charging of questions")
 
     async def expire_keys(self) -> None:
         """Forget idempotency keys beyond their promised life, and unusable replies."""

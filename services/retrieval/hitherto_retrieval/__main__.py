@@ -13,6 +13,7 @@ from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
 from hitherto_retrieval.accesses import AccessCounter
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_retrieval.handlers.retrieval import Defaults, RetrievalHandlers
+from hitherto_retrieval.questions_paid import QuestionsPaid
 from hitherto_retrieval.readers import Readers
 from hitherto_retrieval.render.tokens import counter
 from hitherto_retrieval.search.asked.question import Wording
@@ -89,10 +90,12 @@ async def running(
         )
         await counters.open_later()
         await audited.open_later()
+        paid = QuestionsPaid(counters)
         queries = QueryEmbedders(
             embedders,
             cache_size=settings.embedding_cache_size,
             call_seconds=2 * settings.embedding_deadline_ms / 1000,
+            paid=paid.embedded,
         )
         stack.push_async_callback(queries.close)
         accesses = AccessCounter(counters)
@@ -135,6 +138,9 @@ async def running(
         )
         stack.push_async_callback(accesses.stop)
         await accesses.start()
+        # Before the embedders close: calls that end by then are on the bill.
+        stack.push_async_callback(paid.stop)
+        await paid.start()
         stack.push_async_callback(audit.stop)
         await audit.start()
         await server.start()

@@ -587,8 +587,8 @@ class GetUsageRequest(_message.Message):
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """kinds, only work of one of these: a Job.kind, `preview`, `memory-saving` (SaveMemory), `memory-import`
-        (StreamMemories) or `memory-correction` (UpdateMemory). Vectors that are made up for later count as
-        `reembedding`. Unset: all.
+        (StreamMemories), `memory-correction` (UpdateMemory) or `search` (questions, charged to no user). Vectors
+        that are made up for later count as `reembedding`. Unset: all.
         """
 
     @_builtins.property
@@ -819,7 +819,9 @@ class UsageRow(_message.Message):
     user_id: _builtins.str
     """user_id, of the group. Empty too for what concerns all users."""
     kind: _builtins.str
-    """kind, of the group's work: a Job.kind, `preview`, `memory-saving`, `memory-import` or `memory-correction`."""
+    """kind, of the group's work: a Job.kind, `preview`, `memory-saving`, `memory-import`,
+    `memory-correction` or `search`.
+    """
     day: _builtins.str
     """day, in UTC, as `YYYY-MM-DD`."""
     model: _builtins.str

@@ -53,12 +53,14 @@ class Counts(Generic[Key]):
         self._task: asyncio.Task[None] | None = None
         self._ends = asyncio.Event()
 
-    def add(self, tenant_id: str, keys: Iterable[Key]) -> None:
-        """Count each of `keys` once more; new ones no longer if too many wait."""
-        counted = list(keys)
+    def add(self, tenant_id: str, keys: Iterable[Key] | Mapping[Key, int]) -> None:
+        """Count each of `keys` once more, or as often as it says; new ones no longer if too many
+        wait.
+        """
+        counted: Mapping[Key, int] = Counter(keys)
         if self._held >= _MAX_WAITING:
             known = self._waiting.get(tenant_id, Counter())
-            taken = [key for key in counted if key in known]
+            taken = {key: number for key, number in counted.items() if key in known}
             if len(taken) < len(counted):
                 self._logger.error("%s are lost: too many wait for the primary", self._name)
             counted = taken

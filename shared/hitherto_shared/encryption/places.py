@@ -2,7 +2,8 @@
 
 Each version of a profile has a place of its own. All versions of a memory share the memory's, so
 that a row which is copied to `memory_versions` stays readable: many a version changes the status
-alone, and is written by upkeep, which has no key.
+alone, and is written by upkeep, which has no key. The value itself says under which version it was
+sealed (see `sealed`); so do those of vectors and summaries.
 """
 
 from __future__ import annotations

@@ -3,6 +3,11 @@
 AES-256-GCM. The tenant, the user and the place of the row are authenticated with it, so that a
 value that was copied to another row or user does not open. A sealed value is one byte that names
 the format, 12 bytes of nonce, the ciphertext and its tag of 16 bytes.
+
+Rows whose words change say in the value under which of their versions it was sealed: four bytes
+after the first, authenticated too. Whoever reads such a row compares them with the row's version
+(the functions `sealed_of_memory` and `sealed_at` of the database do), so that an earlier value which
+was put back is told from the present one.
 """
 
 from __future__ import annotations
@@ -19,10 +24,12 @@ from hitherto_shared.encryption.failures import BrokenSeal
 
 KEY_BYTES = 32
 OVERHEAD_BYTES = 1 + 12 + 16
-"""By how much a sealed value is longer than what it holds."""
+"""By how much a sealed value without a version is longer than what it holds."""
 
 _FORMAT = b"\x01"
+_VERSIONED = b"\x02"
 _NONCE = 12
+_VERSION = 4
 _JSON = json.JSONEncoder().encode
 
 
@@ -44,11 +51,17 @@ class UserKey:
     def __repr__(self) -> str:
         return f"UserKey(key_id={self.key_id!r})"
 
-    def seal(self, values: Mapping[str, Any], place: Sequence[str]) -> bytes:
-        """What JSON can say, sealed for the row at `place` (see `places`)."""
+    def seal(self, values: Mapping[str, Any], place: Sequence[str], *, version: int = 0) -> bytes:
+        """What JSON can say, sealed for the row at `place` (see `places`).
+
+        Args:
+            values: What to seal.
+            place: Where it opens.
+            version: Of the row, from 1; 0: the row never changes, or its place names the version.
+        """
         text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
         # Half a surrogate pair is no UTF-8 and yet a text that JSON may carry.
-        return self.seal_bytes(text.encode("utf-8", "surrogatepass"), place)
+        return self.seal_bytes(text.encode("utf-8", "surrogatepass"), place, version=version)
 
     def open(self, sealed: bytes, place: Sequence[str]) -> dict[str, Any]:
         """What `seal` was given.
@@ -60,10 +73,11 @@ class UserKey:
         values: dict[str, Any] = json.loads(text)
         return values
 
-    def seal_bytes(self, plain: bytes, place: Sequence[str]) -> bytes:
-        """Bytes, such as a vector's, sealed for the row at `place`."""
+    def seal_bytes(self, plain: bytes, place: Sequence[str], *, version: int = 0) -> bytes:
+        """Bytes, such as a vector's, sealed for the row at `place` as `seal` does it."""
         nonce = os.urandom(_NONCE)
-        return _FORMAT + nonce + self._cipher.encrypt(nonce, plain, self._binding(place))
+        head = _VERSIONED + version.to_bytes(_VERSION, "big") if version else _FORMAT
+        return head + nonce + self._cipher.encrypt(nonce, plain, self._binding(head, place))
 
     def open_bytes(self, sealed: bytes, place: Sequence[str]) -> bytes:
         """What `seal_bytes` was given.
@@ -73,16 +87,24 @@ class UserKey:
         """
         # Drivers hand out memoryviews too.
         sealed = bytes(sealed)
-        if len(sealed) < OVERHEAD_BYTES or sealed[:1] != _FORMAT:
+        length = {_FORMAT: 1, _VERSIONED: 1 + _VERSION}.get(sealed[:1])
+        if length is None or len(sealed) < length + OVERHEAD_BYTES - 1:
             raise BrokenSeal("a sealed value has a form that this version does not know")
-        nonce, text = sealed[1 : 1 + _NONCE], sealed[1 + _NONCE :]
+        head, nonce, text = sealed[:length], sealed[length:][:_NONCE], sealed[length + _NONCE :]
         try:
-            return self._cipher.decrypt(nonce, text, self._binding(place))
+            return self._cipher.decrypt(nonce, text, self._binding(head, place))
         except InvalidTag:
             raise BrokenSeal(
                 "a sealed value was changed, or belongs to another row, user or key"
             ) from None
 
-    def _binding(self, place: Sequence[str]) -> bytes:
+    def _binding(self, head: bytes, place: Sequence[str]) -> bytes:
         # As JSON, because texts joined by any sign could also be others.
-        return _FORMAT + _JSON([self.tenant_id, self.user_id, *place]).encode()
+        return head + _JSON([self.tenant_id, self.user_id, *place]).encode()
+
+
+def version_of(sealed: bytes) -> int:
+    """The version that a sealed value names; 0 if it names none. Opening it shows whether that holds."""
+    if sealed[:1] != _VERSIONED:
+        return 0
+    return int.from_bytes(sealed[1 : 1 + _VERSION], "big")

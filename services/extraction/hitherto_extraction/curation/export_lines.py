@@ -12,7 +12,7 @@ from hitherto_extraction.pipeline.account import UnusableReplies
 from hitherto_shared.encryption import places
 from hitherto_shared.encryption.failures import BrokenSeal
 from hitherto_shared.encryption.places import Place
-from hitherto_shared.encryption.sealed import UserKey
+from hitherto_shared.encryption.sealed import UserKey, version_of
 from hitherto_shared.models import Scope
 from hitherto_shared.sealing import BrokenToken
 
@@ -29,6 +29,13 @@ PLACES: Mapping[str, Callable[[Mapping[str, Any]], Place]] = {
 
 _INTO = {"profile_versions": "profile", "statements": "said"}
 """Columns that hold all that is sealed as one object."""
+_VERSION = {
+    "memories": "version",
+    "memory_versions": "version",
+    "conversation_summaries": "sealed_version",
+}
+"""Columns with the last version under which a row may have been sealed."""
+_ANY = 2**32
 _REPLIES = "unusable_replies"
 
 
@@ -65,6 +72,9 @@ class Opening:
         self, table: str, found: dict[str, Any], sealed: bytes
     ) -> tuple[dict[str, Any], bool]:
         if self._key is None:
+            return found, True
+        if version_of(sealed) > found.get(_VERSION.get(table, ""), _ANY):
+            # It belongs to a later version, and was moved here.
             return found, True
         try:
             values = self._key.open(sealed, PLACES[table](found))

@@ -6,6 +6,7 @@ from hitherto.v1 import job_pb2
 from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto_extraction.budget import SHARES, Budget
 from hitherto_extraction.handlers.answering import Answering
+from hitherto_extraction.pipeline.paid_questions import SEARCH
 from hitherto_extraction.storage import usage
 from hitherto_extraction.storage.usage import Used, UsedFilter
 from hitherto_shared.database.pool import Connection
@@ -13,7 +14,7 @@ from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context, current_call
 from hitherto_shared.validation import Checks
 
-KINDS = (*SHARES, "decay", "retention")
+KINDS = (*SHARES, SEARCH, "decay", "retention")
 _PAGE_SIZE = 10
 _MAX_PAGE_SIZE = 200
 _DIMENSIONS = {

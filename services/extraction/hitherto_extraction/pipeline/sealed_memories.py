@@ -194,7 +194,7 @@ async def write_sealed(
         raise KeyNeeded
     memory_id = held.memory.memory_id
     reworded = after.memory.content != held.memory.content
-    kept: list[tuple[str, Vector]] = []
+    kept: list[tuple[str, Vector, int]] = []
     number = held.lexical_no
     if not held.sealed:
         if not reworded:
@@ -216,9 +216,11 @@ async def write_sealed(
     )
     active = await active_model(connection)
     if reworded and vector is not None and active is not None and active[0] == vector[0]:
-        kept = [vector]
-    for model, each in kept:
-        await sealed_memories.write_vector(connection, scope, key, memory_id, each, model=model)
+        kept = [(*vector, held.memory.version + 1)]
+    for model, each, text_version in kept:
+        await sealed_memories.write_vector(
+            connection, scope, key, memory_id, each, model=model, text_version=text_version
+        )
     unembedded = not kept and (reworded or not held.sealed)
     if unembedded or not held.sealed:
         await users.leave_to_seal(connection, scope)

@@ -171,7 +171,9 @@ async def _create(
     key = occasion.sealing
     if key is not None:
         rows = [
-            row | seal_words(key, row["memory_id"], row) if row["memory_id"] in sealed else row
+            row | seal_words(key, row["memory_id"], row, version=1)
+            if row["memory_id"] in sealed
+            else row
             for row in rows
         ]
     await memories.insert(connection, scope, rows)
@@ -219,7 +221,7 @@ async def _seal_vectors(
             await users.leave_to_seal(connection, scope)
             continue
         await sealed_memories.write_vector(
-            connection, scope, key, made.memory_id, vector, model=vectors.model
+            connection, scope, key, made.memory_id, vector, model=vectors.model, text_version=1
         )
 
 

@@ -80,7 +80,9 @@ class Rebuilding:
             await self._unmention(connection, each)
         for memory_id, each in told.items():
             await self._link(connection, memory_id, each.held, rebuilt[memory_id])
-        await reindex(connection, self.scope, reworded)
+        # Also where its own words stay: it was found by those of the source.
+        await reindex(connection, self.scope, sorted({*reworded, *touched}))
+        await storage.embed_anew(connection, self.scope, sorted(touched))
         await profiles.recount_mentions(connection, self.scope, sorted(told))
         return counts
 

@@ -136,9 +136,9 @@ async def seal_summaries(connection: Connection, standing: Standing) -> int:
     """Seal summaries, and take them out of the indexes."""
     scope = standing.scope
     found = await sealing_messages.clear_summaries(connection, scope, limit=_SUMMARIES)
-    for conversation_id in found:
-        await unindex_summary(connection, scope, conversation_id)
-        await summary_index.delete_vectors(connection, scope, conversation_id)
+    for each in found:
+        await unindex_summary(connection, scope, each.conversation_id)
+        await summary_index.delete_vectors(connection, scope, each.conversation_id)
     await sealing_messages.seal_summaries(connection, scope, standing.key, found)
     return len(found)
 
@@ -213,9 +213,10 @@ OF_ENCRYPTING: tuple[Step, ...] = (
 async def _move_vectors(connection: Connection, standing: Standing, memory_ids: list[UUID]) -> int:
     scope, key = standing.scope, standing.key
     for memory_id in memory_ids:
-        for model, vector in await sealed_memories.clear_vectors(connection, scope, memory_id):
+        found = await sealed_memories.clear_vectors(connection, scope, memory_id)
+        for model, vector, text_version in found:
             await sealed_memories.write_vector(
-                connection, scope, key, memory_id, vector, model=model
+                connection, scope, key, memory_id, vector, model=model, text_version=text_version
             )
     await removal.delete_vectors(connection, scope, memory_ids)
     return len(memory_ids)

@@ -6,7 +6,9 @@ import logging
 from collections.abc import Sequence
 from uuid import UUID
 
+from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline.backfill import KIND, NO_JOB
+from hitherto_extraction.pipeline.paid_vectors import affords
 from hitherto_extraction.prices import Prices
 from hitherto_extraction.storage import ledger, sealed_memories, users
 from hitherto_extraction.storage.ledger import Charge
@@ -28,14 +30,21 @@ _SECONDS = 30.0
 class SealedVectors:
     """Embeds sealed memories of one user at a time."""
 
-    def __init__(self, removal: Database, embedder: Embedder, prices: Prices) -> None:
-        """Read and write on `removal`, the database in that role."""
+    def __init__(
+        self,
+        removal: Database,
+        embedder: Embedder,
+        prices: Prices,
+        budget: Budget | None = None,
+    ) -> None:
+        """Read and write on `removal`, the database in that role, within the `budget`."""
         self._removal = removal
         self._embedder = embedder
         self._prices = prices
+        self._budget = budget or Budget()
 
     async def fill(self, scope: Scope, key: UserKey) -> bool:
-        """Embed what lacks a vector; False if the embedder is out of reach, for another time.
+        """Embed what lacks a vector; False if that waits for the embedder, or for the budget.
 
         A text that the embedder refuses is given up: it is found by its words. So is one that the
         key does not open.
@@ -43,12 +52,24 @@ class SealedVectors:
         after = UUID(int=0)
         while found := await self._lacking(scope, after):
             after = found[-1].memory_id
+            if not await self._affords(scope.tenant_id):
+                return False
             try:
                 await self._embed(scope, key, [each for each in found if _opens(each, key)])
             except ModelUnavailable as error:
                 logger.info("vectors of sealed memories wait for the embedder: %s", error)
                 return False
         return True
+
+    async def _affords(self, tenant_id: str) -> bool:
+        if self._embedder.offline or not self._budget.limits(KIND):
+            return True
+        with acting_for(tenant_id):
+            return await self._removal.run(
+                lambda connection: affords(connection, self._budget, tenant_id, KIND),
+                timeout=_SECONDS,
+                repeatable=True,
+            )
 
     async def _lacking(self, scope: Scope, after: UUID) -> list[Unembedded]:
         model = self._embedder.name

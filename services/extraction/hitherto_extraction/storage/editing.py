@@ -38,7 +38,10 @@ SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.
              WHERE em.tenant_id = m.tenant_id AND em.user_id = m.user_id
                AND em.memory_id = m.memory_id
              ORDER BY e.name),
-       m.said_at, m.challenges, m.lexical_no, m.lexical_length, m.embedding_state, m.sealed
+       m.said_at, m.challenges, m.lexical_no, m.lexical_length, m.embedding_state,
+       CASE WHEN m.sealed IS NOT NULL
+            THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
+                                  m.sealed) END
 FROM memories AS m
 LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
      AND a.memory_id = m.memory_id
@@ -181,9 +184,9 @@ async def write_version(
         "at": at,
         "job_id": job_id,
         "reworded": reworded,
-        **_stored(after, key),
     }
-    await memories.keep_version(connection, values)
+    version = await memories.keep_version(connection, values)
+    values |= _stored(after, key, version=version + 1)
     await connection.execute(_WRITE, values)
     await memories.mirror_status(connection, values)
 
@@ -191,7 +194,7 @@ async def write_version(
 async def complete_version(
     connection: Connection, scope: Scope, after: Edited, *, key: UserKey | None = None
 ) -> None:
-    """Add what only a caller knows to a version that this transaction has made.
+    """Add what only a caller knows to a version that this transaction has made; `after` names it.
 
     Raises:
         KeyNeeded: The version is sealed, and there is no key.
@@ -204,20 +207,20 @@ async def complete_version(
             "memory_id": memory.memory_id,
             "expires_at": memory.expires_at,
             "sensitive": memory.sensitive,
-            **_stored(after, key),
+            **_stored(after, key, version=memory.version),
         },
     )
 
 
-def _stored(after: Edited, key: UserKey | None) -> dict[str, Any]:
-    """The columns with the words of a memory, sealed or in clear."""
+def _stored(after: Edited, key: UserKey | None, *, version: int) -> dict[str, Any]:
+    """The columns with the words of a version of a memory, sealed or in clear."""
     memory = after.memory
     words = {name: getattr(memory, name) for name in WORDS}
     if not after.sealed:
         return clear_words(words)
     if key is None:
         raise KeyNeeded
-    return seal_words(key, memory.memory_id, words)
+    return seal_words(key, memory.memory_id, words, version=version)
 
 
 def shown(memory: Memory) -> dict[str, Any]:

@@ -20,7 +20,10 @@ _KNOWN_WORDS = ("content", "detail", "tags", "keywords")
 
 KNOWN = """m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
        m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
-       m.lexical_length, m.said_at, m.detail, m.sensitive, m.sealed"""
+       m.lexical_length, m.said_at, m.detail, m.sensitive,
+       CASE WHEN m.sealed IS NOT NULL
+            THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
+                                  m.sealed) END"""
 """The columns of memories AS m that `known_of` reads."""
 
 _READ = f"""

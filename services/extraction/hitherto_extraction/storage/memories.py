@@ -38,6 +38,7 @@ SELECT tenant_id, user_id, memory_id, version, type, content, detail, importance
        greatest(updated_at, %(at)s)
 FROM memories
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
+RETURNING version
 """
 
 _REWRITE = """
@@ -151,9 +152,14 @@ async def rewrite(connection: Connection, scope: Scope, fields: Mapping[str, Any
     await mirror_status(connection, values)
 
 
-async def keep_version(connection: Connection, values: Mapping[str, Any]) -> None:
-    """Keep the version that a change is about to replace; `values` name the memory and `at`."""
-    await connection.execute(_KEEP_VERSION, values)
+async def keep_version(connection: Connection, values: Mapping[str, Any]) -> int:
+    """Keep the version that a change is about to replace, and tell its number.
+
+    `values` name the memory and `at`. The number is 0 if there is no such memory.
+    """
+    cursor = await connection.execute(_KEEP_VERSION, values)
+    row = await cursor.fetchone()
+    return int(row[0]) if row else 0
 
 
 async def mirror_status(connection: Connection, values: Mapping[str, Any]) -> None:

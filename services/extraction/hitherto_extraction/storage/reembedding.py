@@ -12,6 +12,7 @@ from uuid import UUID
 from pgvector import HalfVector
 
 from hitherto_extraction.storage import passage_vectors
+from hitherto_extraction.storage.sources import SAID
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
 
@@ -115,16 +116,9 @@ FROM (
 """
 
 # Across users, in the order of the key, so that a long back-fill reads the table once.
-_MEMORIES_WITHOUT = """
+_MEMORIES_WITHOUT = f"""
 SELECT m.tenant_id, m.user_id, m.memory_id, m.text_version, m.content,
-       coalesce((SELECT left(string_agg(g.content, E'\\n' ORDER BY g.message_no), 4000)
-                 FROM memory_sources AS s
-                 JOIN messages AS g ON g.tenant_id = s.tenant_id AND g.user_id = s.user_id
-                      AND g.conversation_id = s.conversation_id
-                      AND md5(g.message_id) = md5(s.message_id) AND g.message_id = s.message_id
-                      AND g.sealed IS NULL
-                 WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
-                   AND s.memory_id = m.memory_id), '')
+       {SAID}
 FROM memories AS m
 WHERE (m.tenant_id, m.user_id, m.memory_id)
       > (%(tenant_id)s::text, %(user_id)s::text, %(text_id)s::uuid)
@@ -169,13 +163,14 @@ SET embedding = EXCLUDED.embedding, status = EXCLUDED.status,
     text_version = EXCLUDED.text_version
 """
 
-# Of a user who encrypts the words a memory came from are sealed, and have no vector in clear.
-_WRITE_SOURCE = """
+# Only if it still came from the words that were embedded. Of a user who encrypts these are sealed,
+# and have no vector in clear.
+_WRITE_SOURCE = f"""
 INSERT INTO memory_source_embeddings (tenant_id, user_id, memory_id, model, dimensions, embedding)
 SELECT m.tenant_id, m.user_id, m.memory_id, %(model)s, %(dimensions)s, %(vector)s
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = %(text_id)s
-  AND m.sealed IS NULL AND NOT EXISTS (
+  AND m.sealed IS NULL AND {SAID} = %(source_text)s AND NOT EXISTS (
       SELECT FROM users AS u
       WHERE u.tenant_id = m.tenant_id AND u.user_id = m.user_id AND u.encrypt_sensitive)
 FOR KEY SHARE OF m
@@ -291,8 +286,8 @@ async def write_memory(connection: Connection, text: Text, model: str, vector: V
 
 
 async def write_source(connection: Connection, text: Text, model: str, vector: Vector) -> None:
-    """Store the vector of the words a memory came from."""
-    await connection.execute(_WRITE_SOURCE, _values(text, model, vector))
+    """Store the vector of the words a memory came from, if these are still the same."""
+    await connection.execute(_WRITE_SOURCE.encode(), _values(text, model, vector))
 
 
 async def write_chunk(connection: Connection, text: Text, model: str, vector: Vector) -> None:
@@ -326,6 +321,7 @@ def _values(text: Text, model: str, vector: Vector) -> dict[str, Any]:
         "user_id": text.user_id,
         "text_id": text.text_id,
         "text_version": text.text_version,
+        "source_text": text.source_text,
         "model": model,
         "dimensions": len(vector),
         "vector": HalfVector(vector),

@@ -83,16 +83,31 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND job_id = ANY(%(job
 _VERSIONS = """
 SELECT memory_id, version, job_id, known_from AS at, type, content, detail, importance, confidence,
        origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
-       superseded_by, sensitive, said_at, sealed
+       superseded_by, sensitive, said_at,
+       CASE WHEN sealed IS NOT NULL
+            THEN sealed_of_memory(tenant_id, user_id, memory_id, version, 0, sealed) END AS sealed
 FROM memory_versions
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
 UNION ALL
 SELECT memory_id, version, job_id, updated_at, type, content, detail, importance, confidence,
        origin, status, tags, keywords, context, metadata, valid_from, valid_to, expires_at,
-       superseded_by, sensitive, said_at, sealed
+       superseded_by, sensitive, said_at,
+       CASE WHEN sealed IS NOT NULL
+            THEN sealed_of_memory(tenant_id, user_id, memory_id, version, text_version, sealed) END
 FROM memories
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
 ORDER BY memory_id, version
+"""
+
+# The vector of what was said told of the source as well. The back-fill makes one of what is left.
+_EMBED_ANEW = """
+WITH gone AS (
+    DELETE FROM memory_source_embeddings
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+)
+UPDATE memories SET embedding_state = 'pending'
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s)
+  AND embedding_state = 'stored'
 """
 
 # Versions that earlier rollbacks made.
@@ -286,6 +301,11 @@ async def read_versions(
             fields |= open_words(key, fields["memory_id"], sealed)
         found.setdefault(fields["memory_id"], []).append(fields)
     return found
+
+
+async def embed_anew(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> None:
+    """Drop the vectors of the words that memories came from, and let them wait for new ones."""
+    await connection.execute(_EMBED_ANEW, {**_of(scope), "memory_ids": list(memory_ids)})
 
 
 async def rolled_back(

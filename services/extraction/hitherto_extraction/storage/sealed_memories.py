@@ -24,7 +24,7 @@ MOST = 2_000
 _HALF = np.dtype("<f2")
 
 _NEWEST = f"""
-SELECT {KNOWN}, e.sealed
+SELECT {KNOWN}, sealed_at(e.sealed, e.text_version)
 FROM memories AS m
 LEFT JOIN sealed_embeddings AS e ON e.tenant_id = m.tenant_id AND e.user_id = m.user_id
      AND e.memory_id = m.memory_id AND e.model = %(model)s AND e.text_version = m.text_version
@@ -35,9 +35,10 @@ LIMIT %(limit)s
 """
 
 _WORDS = """
-SELECT memory_id, sealed
-FROM memories
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND sealed IS NOT NULL
+SELECT m.memory_id,
+       sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version, m.sealed)
+FROM memories AS m
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.sealed IS NOT NULL
 """
 
 _WRITE_VECTOR = """
@@ -47,13 +48,13 @@ SELECT m.tenant_id, m.user_id, m.memory_id, %(model)s, %(dimensions)s, %(sealed)
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = %(memory_id)s
   AND m.sealed IS NOT NULL
-  AND m.text_version = coalesce(%(text_version)s, m.text_version)
+  AND m.text_version = %(text_version)s
 ON CONFLICT (tenant_id, user_id, memory_id, model) DO UPDATE
 SET sealed = EXCLUDED.sealed, text_version = EXCLUDED.text_version
 """
 
 _CLEAR_VECTORS = """
-SELECT e.model, e.embedding
+SELECT e.model, e.embedding, e.text_version
 FROM memory_embeddings AS e
 JOIN memories AS m ON m.tenant_id = e.tenant_id AND m.user_id = e.user_id
      AND m.memory_id = e.memory_id AND m.text_version = e.text_version
@@ -61,7 +62,7 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.memory_id = 
 """
 
 _SEALED_VECTORS = """
-SELECT e.model, e.sealed
+SELECT e.model, sealed_at(e.sealed, e.text_version)
 FROM sealed_embeddings AS e
 JOIN memories AS m ON m.tenant_id = e.tenant_id AND m.user_id = e.user_id
      AND m.memory_id = e.memory_id AND m.text_version = e.text_version
@@ -69,7 +70,8 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.memory_id = 
 """
 
 _WITHOUT = """
-SELECT m.memory_id, m.text_version, m.sealed
+SELECT m.memory_id, m.text_version,
+       sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version, m.sealed)
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.sealed IS NOT NULL
   AND m.memory_id > %(after)s
@@ -162,9 +164,9 @@ async def write_vector(
     vector: Vector,
     *,
     model: str,
-    text_version: int | None = None,
+    text_version: int,
 ) -> None:
-    """Store the vector of a sealed memory's words as they are now, or as they were numbered."""
+    """Store the vector of a sealed memory's words, if these are still of this number."""
     await connection.execute(
         _WRITE_VECTOR,
         {
@@ -173,7 +175,9 @@ async def write_vector(
             "model": model,
             "dimensions": len(vector),
             "sealed": key.seal_bytes(
-                np.asarray(vector, dtype=_HALF).tobytes(), vector_place(memory_id, model)
+                np.asarray(vector, dtype=_HALF).tobytes(),
+                vector_place(memory_id, model),
+                version=text_version,
             ),
             "text_version": text_version,
         },
@@ -192,10 +196,13 @@ def open_vector(key: UserKey, memory_id: UUID, model: str, sealed: bytes) -> Vec
 
 async def clear_vectors(
     connection: Connection, scope: Scope, memory_id: UUID
-) -> list[tuple[str, Vector]]:
-    """The vectors of a memory's present words that stand in clear, by model."""
+) -> list[tuple[str, Vector, int]]:
+    """The vectors in clear of a memory's present words: model, vector, number of these words."""
     cursor = await connection.execute(_CLEAR_VECTORS, {**_of(scope), "memory_id": memory_id})
-    return [(row[0], row[1].to_numpy().astype(np.float32)) for row in await cursor.fetchall()]
+    return [
+        (model, vector.to_numpy().astype(np.float32), text_version)
+        for model, vector, text_version in await cursor.fetchall()
+    ]
 
 
 async def sealed_vectors(

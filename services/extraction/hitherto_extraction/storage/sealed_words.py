@@ -22,13 +22,16 @@ _OBJECTS = ("context", "metadata")
 WORDS = ("content", "detail", *_LABELS, *_OBJECTS)
 
 
-def seal_words(key: UserKey, memory_id: UUID, words: Mapping[str, Any]) -> dict[str, Any]:
+def seal_words(
+    key: UserKey, memory_id: UUID, words: Mapping[str, Any], *, version: int
+) -> dict[str, Any]:
     """The columns of a memory that is stored sealed.
 
     Args:
         key: The user's.
         memory_id: Of the memory, which its versions share.
         words: All of `WORDS`; what else is in it stays outside.
+        version: Of the memory, that holds these words.
 
     Returns:
         The empty columns, `sealed`, and the columns that follow from it.
@@ -41,7 +44,7 @@ def seal_words(key: UserKey, memory_id: UUID, words: Mapping[str, Any]) -> dict[
         "detail": "",
         **{name: [] for name in _LABELS},
         **{name: Jsonb({}) for name in _OBJECTS},
-        "sealed": key.seal(values, memory_place(memory_id)),
+        "sealed": key.seal(values, memory_place(memory_id), version=version),
         "sensitive": True,
         "lexical_length": 0,
         "embedding_state": SEALED,

@@ -70,7 +70,7 @@ LIMIT %(limit)s
 """
 
 _READ_MEMORIES = f"""
-SELECT memory_id, lexical_length, {_NAMES}
+SELECT memory_id, lexical_length, version, {_NAMES}
 FROM memories
 WHERE {_USER} AND memory_id = ANY(%(memory_ids)s)
 """
@@ -237,9 +237,11 @@ async def seal_memories(
                     **_of(scope),
                     "memory_id": memory_id,
                     "lexical_no": numbers[memory_id],
-                    **seal_words(key, memory_id, dict(zip(WORDS, words, strict=True))),
+                    **seal_words(
+                        key, memory_id, dict(zip(WORDS, words, strict=True)), version=version
+                    ),
                 }
-                for memory_id, _, *words in rows
+                for memory_id, _, version, *words in rows
             ],
         )
 
@@ -256,7 +258,9 @@ async def seal_versions(connection: Connection, scope: Scope, key: UserKey, *, l
                     **_of(scope),
                     "memory_id": memory_id,
                     "version": version,
-                    **seal_words(key, memory_id, dict(zip(WORDS, words, strict=True))),
+                    **seal_words(
+                        key, memory_id, dict(zip(WORDS, words, strict=True)), version=version
+                    ),
                 }
                 for memory_id, version, *words in rows
             ],

@@ -57,7 +57,8 @@ WHERE {_USER} AND (%(all)s OR memory_id = ANY(%(memory_ids)s))
 """
 
 _CLEAR_SUMMARIES = f"""
-SELECT conversation_id, title, summary, key_topics, technical_topics, followup_suggestions
+SELECT conversation_id, sealed_version, title, summary, key_topics, technical_topics,
+       followup_suggestions
 FROM conversation_summaries
 WHERE {_USER} AND sealed IS NULL
 ORDER BY conversation_id
@@ -68,8 +69,8 @@ FOR UPDATE
 _SEAL_SUMMARY = f"""
 UPDATE conversation_summaries
 SET title = '', summary = '', key_topics = '{{}}', technical_topics = '{{}}',
-    followup_suggestions = '{{}}', sealed = %(sealed)s, lexical_no = NULL, lexical_length = 0,
-    embedding_state = 'none'
+    followup_suggestions = '{{}}', sealed = %(sealed)s, sealed_version = %(sealed_version)s,
+    lexical_no = NULL, lexical_length = 0, embedding_state = 'none'
 WHERE {_USER} AND conversation_id = %(conversation_id)s
 """
 
@@ -113,6 +114,15 @@ class ClearMessage:
     def key(self) -> tuple[str, int]:
         """Which of its user's it is."""
         return self.conversation_id, self.message_no
+
+
+@dataclass(frozen=True, slots=True)
+class ClearSummary:
+    """A summary in clear, what of it is to be sealed, and the number of its last sealing."""
+
+    conversation_id: str
+    sealed_version: int
+    words: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,18 +193,21 @@ async def delete_source_vectors(
 
 async def clear_summaries(
     connection: Connection, scope: Scope, *, limit: int
-) -> dict[str, Mapping[str, Any]]:
-    """What of summaries in clear is to be sealed, by conversation; kept from everybody else."""
+) -> list[ClearSummary]:
+    """Summaries in clear, kept from everybody else."""
     cursor = await connection.execute(_CLEAR_SUMMARIES.encode(), {**_of(scope), "limit": limit})
     names = ("title", "summary", "key_topics", "technical_topics", "followup_suggestions")
-    return {row[0]: dict(zip(names, row[1:], strict=True)) for row in await cursor.fetchall()}
+    return [
+        ClearSummary(conversation_id, version, dict(zip(names, words, strict=True)))
+        for conversation_id, version, *words in await cursor.fetchall()
+    ]
 
 
 async def seal_summaries(
     connection: Connection,
     scope: Scope,
     key: UserKey,
-    summaries: Mapping[str, Mapping[str, Any]],
+    summaries: Sequence[ClearSummary],
 ) -> None:
     """Seal summaries in place. The caller has taken them out of the indexes."""
     async with connection.cursor() as many:
@@ -203,10 +216,15 @@ async def seal_summaries(
             [
                 {
                     **_of(scope),
-                    "conversation_id": conversation_id,
-                    "sealed": key.seal(words, summary_place(conversation_id)),
+                    "conversation_id": each.conversation_id,
+                    "sealed": key.seal(
+                        each.words,
+                        summary_place(each.conversation_id),
+                        version=each.sealed_version + 1,
+                    ),
+                    "sealed_version": each.sealed_version + 1,
                 }
-                for conversation_id, words in summaries.items()
+                for each in summaries
             ],
         )
 

@@ -19,7 +19,8 @@ from hitherto_shared.models import Scope, Summary
 _READ = """
 SELECT c.time_zone, coalesce(s.covers_to, 0), s.lexical_no, coalesce(s.lexical_length, 0),
        s.title, s.summary, s.outcome, s.key_topics, s.technical_topics,
-       s.followup_suggestions, s.created_at, s.updated_at, s.sealed,
+       s.followup_suggestions, s.created_at, s.updated_at,
+       sealed_at(s.sealed, s.sealed_version),
        coalesce(left(f.content, 400), ''), f.message_id, f.sealed
 FROM conversations AS c
 LEFT JOIN LATERAL (
@@ -41,11 +42,12 @@ WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
 _WRITE = """
 INSERT INTO conversation_summaries AS held (tenant_id, user_id, conversation_id, title, summary,
     key_topics, technical_topics, outcome, followup_suggestions, covers_to, created_at, lexical_no,
-    lexical_length, embedding_state, sealed)
+    lexical_length, embedding_state, sealed, sealed_version)
 SELECT tenant_id, user_id, conversation_id, %(title)s, %(summary)s, %(key_topics)s,
        %(technical_topics)s, %(outcome)s, %(followup_suggestions)s, %(covers_to)s, created_at,
        %(lexical_no)s, coalesce(%(lexical_length)s::int, 0),
-       CASE WHEN %(sealed)s::bytea IS NULL THEN 'pending' ELSE 'none' END, %(sealed)s::bytea
+       CASE WHEN %(sealed)s::bytea IS NULL THEN 'pending' ELSE 'none' END, %(sealed)s::bytea,
+       %(sealed_version)s
 FROM conversations
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s
@@ -62,8 +64,14 @@ SET title = EXCLUDED.title, summary = EXCLUDED.summary, key_topics = EXCLUDED.ke
     embedding_state = CASE WHEN EXCLUDED.sealed IS NOT NULL THEN 'none'
                            WHEN EXCLUDED.lexical_no IS NULL THEN held.embedding_state
                            ELSE 'pending' END,
-    sealed = EXCLUDED.sealed, updated_at = now()
+    sealed = EXCLUDED.sealed, sealed_version = EXCLUDED.sealed_version, updated_at = now()
 RETURNING text_version
+"""
+
+_SEALED_VERSION = """
+SELECT sealed_version FROM conversation_summaries
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
 """
 
 # So that nobody stores a vector of a summary that is about to go.
@@ -206,10 +214,13 @@ async def write(
         lexical_length: How many terms it has there.
         key: What it is sealed with, and then neither number nor vector is left; None: it is not.
     """
-    sealed = None
+    cursor = await connection.execute(_SEALED_VERSION, _key(scope, conversation_id))
+    row = await cursor.fetchone()
+    sealed, sealed_version = None, row[0] if row else 1
     if key is not None:
         words = {name: fields[name] for name in _SEALED}
-        sealed = key.seal(words, summary_place(conversation_id))
+        sealed_version += 1
+        sealed = key.seal(words, summary_place(conversation_id), version=sealed_version)
         fields = {**fields, **_EMPTY}
     cursor = await connection.execute(
         _WRITE,
@@ -221,6 +232,7 @@ async def write(
             "lexical_no": lexical_no,
             "lexical_length": lexical_length,
             "sealed": sealed,
+            "sealed_version": sealed_version,
         },
     )
     row = await cursor.fetchone()

@@ -65,6 +65,9 @@ ORDER BY days_before, of_user, of_kind, of_model
 LIMIT %(limit)s
 """
 
+# Across tenants. What is counted meanwhile waits for this transaction, and begins a new row.
+_TAKE_QUESTIONS = "DELETE FROM query_usage RETURNING tenant_id, model, calls, tokens"
+
 _TOTAL = f"SELECT {_SUMS} {_WHERE}"
 
 
@@ -127,6 +130,15 @@ async def spent_today(connection: Connection, tenant_id: str) -> Today:
     row = await cursor.fetchone()
     assert row is not None
     return Today(*row)
+
+
+async def take_questions(connection: Connection) -> list[tuple[str, str, int, int]]:
+    """What questions used that nobody has charged, across tenants: tenant, model, calls, tokens.
+
+    It is counted no more, if the transaction commits. On the role hitherto_maintenance.
+    """
+    cursor = await connection.execute(_TAKE_QUESTIONS)
+    return sorted(await cursor.fetchall())
 
 
 async def sum_up(

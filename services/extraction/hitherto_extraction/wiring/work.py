@@ -15,6 +15,7 @@ from hitherto_extraction.pipeline.backfill import Backfill
 from hitherto_extraction.pipeline.commit import Commit
 from hitherto_extraction.pipeline.crowding import Crowding
 from hitherto_extraction.pipeline.extraction import Extraction, ExtractionRules
+from hitherto_extraction.pipeline.paid_questions import PaidQuestions
 from hitherto_extraction.reembedding.fill import Fill
 from hitherto_extraction.reembedding.phases import KIND as REEMBEDDING
 from hitherto_extraction.scheduler import Scheduler
@@ -227,6 +228,7 @@ def _sweeps(base: Base, intake: Intake) -> Sweeps:
             databases.removal,
             base.keys,
             UnusableReplies(base.secret),
-            SealedVectors(databases.removal, base.embedder, base.money.prices),
+            SealedVectors(databases.removal, base.embedder, base.money.prices, base.money.budget),
         ),
+        questions=PaidQuestions(databases.maintenance, base.money.prices),
     )

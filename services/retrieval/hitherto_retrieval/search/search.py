@@ -238,7 +238,9 @@ class Searching:
         answer = min(_ANSWER_SECONDS, remaining / 4)
         share = max(0.0, min(self._search.embedding_seconds, remaining / 2 - answer))
         self._embedding = asyncio.ensure_future(
-            self._search.queries.embed(model, question.text, timeout=share)
+            self._search.queries.embed(
+                model, question.text, timeout=share, tenant_id=self._scope.tenant_id
+            )
         )
 
     async def _vector(self, user: UserState) -> QueryVector:

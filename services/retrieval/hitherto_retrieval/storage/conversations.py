@@ -18,7 +18,7 @@ SELECT s.conversation_id, s.user_id, s.title, s.summary, s.outcome,
         WHERE m.tenant_id = s.tenant_id AND m.user_id = s.user_id
           AND m.conversation_id = s.conversation_id),
        s.created_at, s.updated_at, s.key_topics, s.technical_topics, s.followup_suggestions,
-       c.last_said_at, s.sealed
+       c.last_said_at, sealed_at(s.sealed, s.sealed_version)
 FROM conversation_summaries AS s
 JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
      AND c.conversation_id = s.conversation_id
@@ -44,7 +44,7 @@ SELECT c.conversation_id, c.user_id,
           AND m.conversation_id = c.conversation_id),
        coalesce(s.created_at, c.created_at), coalesce(s.updated_at, c.updated_at),
        coalesce(s.key_topics, '{}'), coalesce(s.technical_topics, '{}'),
-       coalesce(s.followup_suggestions, '{}'), c.last_said_at, s.sealed
+       coalesce(s.followup_suggestions, '{}'), c.last_said_at, sealed_at(s.sealed, s.sealed_version)
 FROM conversations AS c
 LEFT JOIN conversation_summaries AS s ON s.tenant_id = c.tenant_id AND s.user_id = c.user_id
      AND s.conversation_id = c.conversation_id
@@ -83,7 +83,7 @@ SELECT c.conversation_id, c.user_id,
           AND m.conversation_id = c.conversation_id),
        coalesce(s.created_at, c.created_at), coalesce(s.updated_at, c.updated_at),
        coalesce(s.key_topics, '{}'), coalesce(s.technical_topics, '{}'),
-       coalesce(s.followup_suggestions, '{}'), c.last_said_at, s.sealed
+       coalesce(s.followup_suggestions, '{}'), c.last_said_at, sealed_at(s.sealed, s.sealed_version)
 FROM conversations AS c
 LEFT JOIN conversation_summaries AS s ON s.tenant_id = c.tenant_id AND s.user_id = c.user_id
      AND s.conversation_id = c.conversation_id

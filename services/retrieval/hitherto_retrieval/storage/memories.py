@@ -33,7 +33,10 @@ SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.
        m.status, m.valid_from, m.created_at, m.updated_at, m.detail, m.tags, m.keywords,
        m.context, m.metadata, m.sensitive, m.conversation_id, m.valid_to, m.expires_at,
        m.superseded_by, m.supersedes, m.version, m.job_id,
-       coalesce(a.access_count, 0), a.last_accessed_at, m.sealed,
+       coalesce(a.access_count, 0), a.last_accessed_at,
+       CASE WHEN m.sealed IS NOT NULL
+            THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
+                                  m.sealed) END,
 """
     + SOURCES_AND_ENTITIES
 )

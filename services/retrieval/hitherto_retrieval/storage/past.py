@@ -38,7 +38,10 @@ SELECT w.memory_id, %(user_id)s::text, t.type, t.content, w.importance, t.confid
                  AND r.known_from <= %(known_at)s AND r.known_to > %(known_at)s)
            ORDER BY o.place)
        END,
-       w.version, t.job_id, coalesce(a.access_count, 0), a.last_accessed_at, t.sealed,
+       w.version, t.job_id, coalesce(a.access_count, 0), a.last_accessed_at,
+       CASE WHEN t.sealed IS NOT NULL
+            THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, w.version, t.text_version,
+                                  t.sealed) END,
 """
     + SOURCES_AND_ENTITIES
     + """FROM wanted AS w
@@ -47,12 +50,12 @@ JOIN memories AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
 CROSS JOIN LATERAL (
     SELECT m.type, m.content, m.detail, m.confidence, m.origin, m.tags, m.keywords, m.context,
            m.metadata, m.sensitive, m.valid_from, m.valid_to, m.superseded_by, m.supersedes,
-           m.job_id, m.updated_at AS known_from, m.sealed
+           m.job_id, m.updated_at AS known_from, m.sealed, m.text_version
     WHERE m.version = w.version
     UNION ALL
     SELECT v.type, v.content, v.detail, v.confidence, v.origin, v.tags, v.keywords, v.context,
            v.metadata, v.sensitive, v.valid_from, v.valid_to, v.superseded_by, v.supersedes,
-           v.job_id, v.known_from, v.sealed
+           v.job_id, v.known_from, v.sealed, 0
     FROM memory_versions AS v
     WHERE v.tenant_id = m.tenant_id AND v.user_id = m.user_id AND v.memory_id = m.memory_id
       AND v.version = w.version

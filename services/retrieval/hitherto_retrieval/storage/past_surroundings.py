@@ -32,7 +32,7 @@ SELECT s.conversation_id, s.user_id, s.title, s.summary, s.outcome,
         WHERE m.tenant_id = s.tenant_id AND m.user_id = s.user_id
           AND m.conversation_id = s.conversation_id),
        s.created_at, s.updated_at, s.key_topics, s.technical_topics, s.followup_suggestions,
-       c.last_said_at, s.sealed
+       c.last_said_at, sealed_at(s.sealed, s.sealed_version)
 FROM conversation_summaries AS s
 JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
      AND c.conversation_id = s.conversation_id

@@ -38,7 +38,7 @@ SUMMARIES = 200
 # vectors are not kept: `text_version` tells.
 _FOUND = """
 SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.sealed,
-       (SELECT e.sealed FROM sealed_embeddings AS e
+       (SELECT sealed_at(e.sealed, e.text_version) FROM sealed_embeddings AS e
         WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
           AND e.memory_id = m.memory_id AND e.model = %(model)s AND %(with_vectors)s
           AND e.text_version = m.text_version AND m.version >= m.text_version)
@@ -66,7 +66,8 @@ FROM messages AS m
 
 _SUMMARIES = (
     """
-SELECT s.conversation_id, coalesce(c.last_said_at, s.created_at), s.created_at, s.sealed
+SELECT s.conversation_id, coalesce(c.last_said_at, s.created_at), s.created_at,
+       sealed_at(s.sealed, s.sealed_version)
 FROM conversation_summaries AS s
 JOIN conversations AS c ON c.tenant_id = s.tenant_id AND c.user_id = s.user_id
      AND c.conversation_id = s.conversation_id
@@ -89,11 +90,13 @@ LIMIT %(limit)s
 
 # The present version stands with the memory, the earlier ones by themselves.
 _VERSIONS = """
-SELECT version, sealed FROM memories
+SELECT version, sealed_of_memory(tenant_id, user_id, memory_id, version, text_version, sealed)
+FROM memories
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
   AND version = ANY(%(versions)s) AND sealed IS NOT NULL
 UNION ALL
-SELECT version, sealed FROM memory_versions
+SELECT version, sealed_of_memory(tenant_id, user_id, memory_id, version, 0, sealed)
+FROM memory_versions
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND memory_id = %(memory_id)s
   AND version = ANY(%(versions)s) AND sealed IS NOT NULL
 """

@@ -15,7 +15,7 @@ SELECT s.conversation_id, s.user_id, s.title, s.summary, s.outcome,
         WHERE m.tenant_id = s.tenant_id AND m.user_id = s.user_id
           AND m.conversation_id = s.conversation_id),
        s.created_at, s.updated_at, s.key_topics, s.technical_topics, s.followup_suggestions,
-       c.last_said_at, s.sealed
+       c.last_said_at, sealed_at(s.sealed, s.sealed_version)
 FROM unnest(%(conversation_ids)s::text[]) WITH ORDINALITY AS k (conversation_id, place)
 JOIN conversation_summaries AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
      AND s.conversation_id = k.conversation_id

@@ -1,0 +1,60 @@
+"""Counts what the embedding of questions uses, off the path of an answer (B14).
+
+Reading never stops for want of budget: what it costs is charged like everything else and leaves
+less for the work that can wait.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from hitherto_retrieval.storage import query_usage
+from hitherto_shared.database.counts import Counts
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.embeddings.protocol import EmbeddingBatch
+
+_CALLS, _TOKENS = "calls", "tokens"
+
+_Key = tuple[str, str]
+"""Model, and what is counted of it."""
+
+
+class QuestionsPaid:
+    """Collects and writes the counts. The database is the primary, whatever is read from."""
+
+    def __init__(self, database: Database) -> None:
+        self._counts: Counts[_Key] = Counts(
+            database, _write, logging.getLogger("hitherto.usage"), "counts of embedded questions"
+        )
+        self.start = self._counts.start
+        self.stop = self._counts.stop
+
+    def embedded(self, model: str, batch: EmbeddingBatch, texts: Sequence[tuple[str, str]]) -> None:
+        """Note a call.
+
+        Args:
+            model: That was asked.
+            batch: What it answered.
+            texts: Each with the tenant who asked for it first. Tokens are shared out by length; the
+                call itself counts once, for the tenant with the most text.
+        """
+        sizes: Counter[str] = Counter()
+        for tenant_id, text in texts:
+            sizes[tenant_id] += max(1, len(text))
+        calls, tokens, size = batch.calls, batch.tokens, sizes.total()
+        for tenant_id, part in sizes.most_common():
+            share = round(tokens * part / size)
+            tokens, size = tokens - share, size - part
+            self._counts.add(tenant_id, {(model, _CALLS): calls, (model, _TOKENS): share})
+            calls = 0
+
+
+async def _write(connection: Connection, tenant_id: str, counts: Mapping[_Key, int]) -> None:
+    used: dict[str, dict[str, int]] = {}
+    for (model, what), number in counts.items():
+        used.setdefault(model, {_CALLS: 0, _TOKENS: 0})[what] += number
+    async with connection.transaction():
+        for model, each in sorted(used.items()):
+            await query_usage.add(connection, tenant_id, model, **each)

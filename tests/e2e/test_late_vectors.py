@@ -1,0 +1,181 @@
+"""Vectors that come late, and vectors of words that no longer count (B10, C7, H3; rows 32, 72).
+
+The embedder is stopped at a bar while it has the words in hand, and they change behind its back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import numpy as np
+import pytest
+
+from hitherto.v1 import job_pb2, maintenance_service_pb2
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.curating import save, update
+from tests.e2e.learning import echo, ended, learn, memories, replies, rows, talk
+from tests.e2e.leaving import until
+from tests.e2e.privacy import choose
+from tests.e2e.sealing import ENCRYPTING
+from tests.scripted_model import ScriptedModel, StatusFault, text_vector
+from tests.scripted_model.answers import memory
+from tests.scripted_model.server import Vector
+
+pb = maintenance_service_pb2
+SIZE, OTHER_SIZE = 64, 96
+OLD, NEW = "giraffes sleep standing", "dragons guard old gold"
+_VECTOR = "SELECT embedding::text FROM hitherto.memory_embeddings WHERE dimensions = {}"
+_SOURCES = "SELECT embedding::text FROM hitherto.memory_source_embeddings"
+_PENDING = "SELECT 1 FROM hitherto.memories WHERE embedding_state = 'pending'"
+
+
+class Bar:
+    """An embedder that is away while `away`, and stops at calls with `held` in their texts."""
+
+    def __init__(self) -> None:
+        self.size = SIZE
+        self.away = False
+        self.held = ""
+        self.asked = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def embed(self, texts: list[str]) -> list[Vector] | StatusFault:
+        if self.held and any(self.held in text for text in texts):
+            self.asked.set()
+            await asyncio.wait_for(self.go_on.wait(), 120)
+        elif self.away:
+            return StatusFault(503)
+        return [text_vector(text, self.size) for text in texts]
+
+    async def reached(self) -> None:
+        await asyncio.wait_for(self.asked.wait(), 60)
+
+
+@pytest.fixture
+def bar() -> Bar:
+    return Bar()
+
+
+@pytest.fixture
+async def model(bar: Bar) -> AsyncIterator[ScriptedModel]:
+    async with ScriptedModel(echo, dimensions=SIZE, embed=bar.embed) as running:
+        yield running
+
+
+@pytest.fixture
+async def services(start_services: StartServices, model: ScriptedModel) -> AsyncIterator[Services]:
+    async with start_services(**model_settings(model), **ENCRYPTING) as running:
+        yield running
+
+
+def near(vector: str, words: str) -> float:
+    """The cosine of a stored vector to words."""
+    return float(np.array(vector.strip("[]").split(","), np.float32) @ text_vector(words, SIZE))
+
+
+async def test_row_32_a_vector_that_is_made_while_the_words_change_is_not_kept(
+    services: Services, bar: Bar, superuser_conninfo: str
+) -> None:
+    """The back-fill's own: what it has asked for belongs to words that are gone."""
+    bar.away = True
+    memory_id = (await save(services, OLD)).memory.id
+    bar.held = OLD
+    await bar.reached()
+    bar.away = False
+    await update(services, memory_id, "content", content=NEW)
+    bar.go_on.set()
+    bar.held = ""
+    await until(lambda: not rows(superuser_conninfo, _PENDING), seconds=60)
+    # Whatever was in hand at the bar has come back by now: another batch was made after it.
+    bar.away = True
+    await save(services, "engines need clean oil")
+    bar.away = False
+    await until(lambda: not rows(superuser_conninfo, _PENDING), seconds=60)
+    stored = [row[0] for row in rows(superuser_conninfo, _VECTOR.format(SIZE))]
+    assert len(stored) == 2
+    assert all(near(vector, OLD) < 0.5 for vector in stored)
+    assert max(near(vector, NEW) for vector in stored) > 0.99
+
+
+async def test_c7_a_new_models_vector_of_earlier_words_is_not_kept(
+    services: Services, bar: Bar, superuser_conninfo: str
+) -> None:
+    memory_id = (await save(services, OLD)).memory.id
+    bar.held = OLD
+    started = await services.maintenance.Reembed(
+        pb.ReembedRequest(
+            phase=pb.REEMBED_PHASE_START, model="text-embedding-3-large", dimensions=SIZE
+        )
+    )
+    await bar.reached()
+    await update(services, memory_id, "content", content=NEW)
+    bar.go_on.set()
+    job = await ended(services, started.job.id)
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
+    made = rows(
+        superuser_conninfo,
+        _VECTOR.format(SIZE) + " AND model = 'text-embedding-3-large'",
+    )
+    assert all(near(vector, OLD) < 0.5 for (vector,) in made)
+
+
+@pytest.mark.parametrize("refilled", [False, True])
+async def test_h3_words_that_were_sealed_meanwhile_have_no_vector_in_clear(
+    services: Services, bar: Bar, superuser_conninfo: str, refilled: bool
+) -> None:
+    """On and off again while the embedder has the words: by the back-fill, or by a new model."""
+    if not refilled:
+        bar.away = True
+    await learn(services, talk(OLD))
+    bar.held = OLD
+    if refilled:
+        started = await services.maintenance.Reembed(
+            pb.ReembedRequest(
+                phase=pb.REEMBED_PHASE_START, model="text-embedding-3-large", dimensions=SIZE
+            )
+        )
+    await bar.reached()
+    bar.away = False
+    held, bar.held = bar.held, ""
+    assert held == OLD
+    await choose(services, encrypt_sensitive=True)
+    await until(lambda: not rows(superuser_conninfo, "SELECT 1 FROM users WHERE to_seal > 0"))
+    assert rows(superuser_conninfo, "SELECT 1 FROM messages WHERE sealed IS NULL") == []
+    await choose(services, encrypt_sensitive=False)
+    bar.go_on.set()
+    if refilled:
+        await ended(services, started.job.id)
+    await until(lambda: not rows(superuser_conninfo, _PENDING), seconds=60)
+    for table in ("memory_source_embeddings", "message_embeddings", "summary_embeddings"):
+        assert rows(superuser_conninfo, f"SELECT 1 FROM hitherto.{table}") == [], table
+
+
+async def test_row_72_words_that_were_taken_back_have_no_vector(
+    services: Services, model: ScriptedModel, superuser_conninfo: str
+) -> None:
+    """What a source said is no longer near, whether or not it changed the memory's own words."""
+    model.script = replies(
+        {
+            "zebra": lambda _: {"updated_memories": [{"id": "e1", "content": f"{OLD} at night"}]},
+            "okapi": lambda _: {"new_memories": [memory(f"{OLD} at night", ["m1"])]},
+            "giraffe": lambda _: {"new_memories": [memory(OLD, ["m1"])]},
+        }
+    )
+    await learn(services, talk("a giraffe", conversation="c1"))
+    await learn(services, talk(f"a zebra says {OLD} at night", conversation="c2"))
+    await learn(services, talk(f"an okapi says {OLD} at night", conversation="c3"))
+    assert [each.content for each in await memories(services)] == [f"{OLD} at night"]
+    for conversation, content in (("c3", f"{OLD} at night"), ("c2", OLD)):
+        await services.maintenance.RollbackSource(
+            pb.RollbackSourceRequest(user_id="ana", conversation_id=conversation)
+        )
+        assert [each.content for each in await memories(services)] == [content]
+        await until(lambda: not rows(superuser_conninfo, _PENDING), seconds=60)
+        ((own,),) = rows(superuser_conninfo, _VECTOR.format(SIZE))
+        assert near(own, content) > 0.99
+    posted = {term for (term,) in rows(superuser_conninfo, "SELECT term FROM hitherto.postings")}
+    assert "giraff" in posted
+    assert not posted & {"okapi", "zebra"}
+    ((source,),) = rows(superuser_conninfo, _SOURCES)
+    assert near(source, "a giraffe") > 0.99

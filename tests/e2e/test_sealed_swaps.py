@@ -1,0 +1,236 @@
+"""Whoever may write into the database moves sealed values about (H3; faults.md, section 3).
+
+The values are genuine: sealed with the user's key, for this very row, under another version of it.
+Each is put where it does not belong, read through the calls, and put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+import grpc
+import psycopg
+import pytest
+
+from hitherto.v1 import retrieval_service_pb2 as pb
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.curating import forget, restore, save, update
+from tests.e2e.learning import learn, rows, talk
+from tests.e2e.leaving import export
+from tests.e2e.privacy import choose, clear
+from tests.e2e.sealing import ENCRYPTING, PERSONAL
+from tests.e2e.sessions import refusal_of
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+
+FIRST, SECOND, THIRD = "Ana takes zolpidem", "Ana takes valerian", "Ana drinks lime-blossom tea"
+
+
+def summing_up(request: ChatRequest) -> ChatAnswer:
+    said = request.messages[-1].content
+    return ChatAnswer.of(conversation_summary={"title": f"About {said}", "summary": said})
+
+
+@pytest.fixture
+async def sealing(start_services: StartServices, model: ScriptedModel) -> AsyncIterator[Services]:
+    """Services with keys and the scripted model, and Ana, who encrypts."""
+    model.script = summing_up
+    async with start_services(**model_settings(model), **ENCRYPTING) as services:
+        await choose(services, encrypt_sensitive=True)
+        yield services
+
+
+@contextmanager
+def changed(conninfo: str, table: str, where: str, **columns: str) -> Iterator[None]:
+    """The columns of one row set to what SQL expressions say, and set back afterwards."""
+    key = f"UPDATE hitherto.{table} SET " + ", ".join(f"{name} = %s" for name in columns)
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        read = f"SELECT {', '.join(columns)} FROM hitherto.{table} WHERE {where}"
+        (before,) = connection.execute(read.encode()).fetchall()
+        to = ", ".join(f"{name} = {value}" for name, value in columns.items())
+        connection.execute(f"UPDATE hitherto.{table} SET {to} WHERE {where}".encode())
+        (after,) = connection.execute(read.encode()).fetchall()
+        assert before != after
+        yield
+        connection.execute(f"{key} WHERE {where}".encode(), before)
+
+
+async def reason_of_reading(services: Services, memory_id: str) -> str:
+    refusal = await refusal_of(
+        services.retrieval.GetMemory(pb.GetMemoryRequest(user_id="ana", memory_id=memory_id))
+    )
+    assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
+    return refusal.reason
+
+
+async def read(services: Services, memory_id: str) -> str:
+    reply = await services.retrieval.GetMemory(
+        pb.GetMemoryRequest(user_id="ana", memory_id=memory_id)
+    )
+    return reply.memory.content
+
+
+async def told(services: Services, memory_id: str) -> list[str]:
+    """The words that the history gives the memory, event by event; "" for an event without."""
+    reply = await services.retrieval.GetMemoryHistory(
+        pb.GetMemoryHistoryRequest(user_id="ana", memory_id=memory_id)
+    )
+    contents = {event.version: event.after.fields["content"].string_value for event in reply.events}
+    return [contents[version] for version in sorted(contents)]
+
+
+def earlier(memory_id: str, version: int) -> str:
+    return (
+        "(SELECT v.sealed FROM hitherto.memory_versions AS v"
+        f" WHERE v.memory_id = '{memory_id}' AND v.version = {version})"
+    )
+
+
+async def three_versions(services: Services) -> str:
+    memory_id = (await save(services, FIRST, type=PERSONAL)).memory.id
+    await update(services, memory_id, "content", content=SECOND)
+    await update(services, memory_id, "content", content=THIRD)
+    return memory_id
+
+
+async def test_h3_earlier_words_do_not_stand_in_for_the_present_ones(
+    sealing: Services, superuser_conninfo: str
+) -> None:
+    memory_id = await three_versions(sealing)
+    row = f"memory_id = '{memory_id}'"
+    for version in (1, 2):
+        with changed(superuser_conninfo, "memories", row, sealed=earlier(memory_id, version)):
+            assert await reason_of_reading(sealing, memory_id) == "SEAL_BROKEN"
+            refusal = await refusal_of(
+                update(sealing, memory_id, "detail", detail="nothing of that")
+            )
+            assert refusal.reason == "SEAL_BROKEN"
+            listed = await sealing.retrieval.ListMemories(pb.ListMemoriesRequest(user_id="ana"))
+            assert list(listed.memories) == []
+            found = await sealing.retrieval.SearchMemories(
+                pb.SearchMemoriesRequest(user_id="ana", query="What does Ana take?")
+            )
+            assert list(found.results) == []
+    # Also where the numbers in clear are turned back with them.
+    with changed(
+        superuser_conninfo,
+        "memories",
+        row,
+        sealed=earlier(memory_id, 1),
+        text_version="1",
+    ):
+        assert await reason_of_reading(sealing, memory_id) == "SEAL_BROKEN"
+    assert await read(sealing, memory_id) == THIRD
+
+
+async def test_h3_versions_do_not_change_places(sealing: Services, superuser_conninfo: str) -> None:
+    memory_id = await three_versions(sealing)
+    assert await told(sealing, memory_id) == [FIRST, SECOND, THIRD]
+    present = f"(SELECT m.sealed FROM hitherto.memories AS m WHERE m.memory_id = '{memory_id}')"
+    for version, value in ((1, earlier(memory_id, 2)), (2, earlier(memory_id, 1)), (2, present)):
+        row = f"memory_id = '{memory_id}' AND version = {version}"
+        with changed(superuser_conninfo, "memory_versions", row, sealed=value):
+            shown = await told(sealing, memory_id)
+            exported = (await export(sealing)).of("memory_versions")
+        if (version, value) != (2, earlier(memory_id, 1)):
+            # Words of a later version stand in no earlier one.
+            assert shown[version - 1] == ""
+            assert len([line for line in exported if line.get("content") in (SECOND, THIRD)]) < 2
+        assert [each for each in shown if each] != [FIRST, SECOND, THIRD]
+
+
+async def test_h3_versions_that_were_made_without_the_key_open(
+    sealing: Services, superuser_conninfo: str
+) -> None:
+    """Clearing changes the status of all memories at once, and has no key."""
+    memory_id = await three_versions(sealing)
+    await clear(sealing)
+    assert await read(sealing, memory_id) == THIRD
+    back = await restore(sealing, memory_id)
+    assert (back.content, back.version) == (THIRD, 5)
+    gone = await forget(sealing, memory_id)
+    assert (gone.content, gone.version) == (THIRD, 6)
+    await restore(sealing, memory_id)
+    await update(sealing, memory_id, "content", content=FIRST)
+    assert await read(sealing, memory_id) == FIRST
+    with changed(
+        superuser_conninfo,
+        "memories",
+        f"memory_id = '{memory_id}'",
+        sealed=earlier(memory_id, 4),
+    ):
+        assert await reason_of_reading(sealing, memory_id) == "SEAL_BROKEN"
+
+
+async def test_h3_a_forged_version_number_opens_nothing(
+    sealing: Services, superuser_conninfo: str
+) -> None:
+    """The number stands in the value in clear, and is authenticated with it."""
+    memory_id = await three_versions(sealing)
+    forged = f"overlay({earlier(memory_id, 1)} placing '\\x03'::bytea from 5)"
+    with changed(superuser_conninfo, "memories", f"memory_id = '{memory_id}'", sealed=forged):
+        assert await reason_of_reading(sealing, memory_id) == "SEAL_BROKEN"
+
+
+async def test_h3_an_earlier_vector_does_not_answer_for_the_present_words(
+    sealing: Services, superuser_conninfo: str
+) -> None:
+    memory_id = (await save(sealing, FIRST, type=PERSONAL)).memory.id
+    ((old,),) = rows(superuser_conninfo, "SELECT sealed FROM hitherto.sealed_embeddings")
+    await update(sealing, memory_id, "content", content=THIRD)
+    whole = await cosine(sealing, THIRD, memory_id)
+    assert whole > 0.1
+    value = f"'\\x{old.hex()}'::bytea"
+    with changed(superuser_conninfo, "sealed_embeddings", "true", sealed=value):
+        assert await cosine(sealing, FIRST, memory_id) == 0.0
+    with changed(superuser_conninfo, "sealed_embeddings", "true", sealed=value, text_version="1"):
+        assert await cosine(sealing, FIRST, memory_id) == 0.0
+    assert await cosine(sealing, THIRD, memory_id) == pytest.approx(whole)
+
+
+async def cosine(services: Services, query: str, memory_id: str) -> float:
+    """What the vector of a memory adds to its score."""
+    reply = await services.retrieval.SearchMemories(
+        pb.SearchMemoriesRequest(
+            user_id="ana",
+            query=query,
+            explain=True,
+        )
+    )
+    found = {each.memory.id: each.breakdown.get("semantic", 0.0) for each in reply.results}
+    return found.get(memory_id, 0.0)
+
+
+async def test_h3_an_earlier_summary_does_not_stand_in_for_the_present_one(
+    sealing: Services, superuser_conninfo: str
+) -> None:
+    await learn(sealing, talk("zolpidem", conversation="c1"))
+    ((old,),) = rows(superuser_conninfo, "SELECT sealed FROM hitherto.conversation_summaries")
+    await learn(sealing, talk("zolpidem", "valerian", conversation="c1"))
+    asked = pb.GetConversationRequest(user_id="ana", conversation_id="c1")
+    kept = await sealing.retrieval.GetConversation(asked)
+    assert kept.summary.summary == "valerian"
+    with changed(
+        superuser_conninfo, "conversation_summaries", "true", sealed=f"'\\x{old.hex()}'::bytea"
+    ):
+        refusal = await refusal_of(sealing.retrieval.GetConversation(asked))
+        assert (refusal.code, refusal.reason) == (
+            grpc.StatusCode.FAILED_PRECONDITION,
+            "SEAL_BROKEN",
+        )
+        listed = await sealing.retrieval.ListConversations(
+            pb.ListConversationsRequest(user_id="ana")
+        )
+        assert [each.summary for each in listed.conversations] == []
+
+
+async def test_h3_messages_do_not_change_places(sealing: Services, superuser_conninfo: str) -> None:
+    await learn(sealing, talk("zolpidem", "valerian", conversation="c1"))
+    other = "(SELECT m.sealed FROM hitherto.messages AS m WHERE m.message_id = 'c1-2')"
+    with changed(superuser_conninfo, "messages", "message_id = 'c1-1'", sealed=other):
+        refusal = await refusal_of(
+            sealing.retrieval.GetConversation(
+                pb.GetConversationRequest(user_id="ana", conversation_id="c1")
+            )
+        )
+        assert refusal.reason == "SEAL_BROKEN"
