@@ -24,7 +24,8 @@ LIGHT = Light(NOW)
 RECENT = Light(NOW, most_recent=True)
 RANKING: Ranking = Seed003()
 PARTS = {
-    *("semantic", "recency", "entity", "source_priority", "fulltext", "keyword", "temporal", "cap"),
+    *("semantic", "recency", "entity", "source_priority", "fulltext", "keyword", "date"),
+    *("temporal", "cap"),
 }
 
 
@@ -66,6 +67,7 @@ def test_d4_the_worked_example_of_the_document_is_0_827() -> None:
         "source_priority": pytest.approx(0.1),
         "fulltext": pytest.approx(0.04),
         "keyword": 0.0,
+        "date": 0.0,
         "temporal": 0.0,
         "cap": 0.0,
     }
@@ -217,6 +219,32 @@ def test_d5_a_question_that_is_not_temporal_lifts_nothing() -> None:
     assert only(item(most_recent=True)).score == 0.0
 
 
+def test_d5_of_a_question_about_something_what_has_to_do_with_it_comes_first() -> None:
+    """The newest of all would bury what was asked for; where none has to do with it, they stand."""
+    day = timedelta(days=1)
+    newest = item(1, most_recent=True, happened_at=NOW)
+    worded = item(2, most_recent=True, happened_at=NOW - 9 * day, bm25=3.0)
+    named = item(3, most_recent=True, happened_at=NOW - 5 * day, entities=1)
+    found = RANKING.rank([newest, worded, named], RECENT, {})
+    assert [r.candidate for r in found] == [named, worded, newest]
+    assert [r.score for r in found[:2]] == [0.9, 0.9]
+    about_nothing = Light(NOW, most_recent=True, topic=False)
+    found = RANKING.rank([newest, worded, named], about_nothing, {})
+    assert [r.candidate for r in found] == [newest, named, worded]
+
+
+def test_d5_a_named_time_brings_what_was_said_then_to_the_front() -> None:
+    day = timedelta(days=1)
+    light = Light(NOW, window=Window(NOW - 31 * day, NOW - day, "in May"))
+    inside = item(1, happened_at=NOW - 10 * day, cosine=0.3)
+    outside = item(2, happened_at=NOW - 300 * day, cosine=0.7)
+    ranked = RANKING.rank([outside, inside], light, {})
+    assert [r.candidate for r in ranked] == [inside, outside]
+    assert ranked[0].breakdown["date"] == 0.4
+    assert ranked[1].breakdown["date"] == pytest.approx(0.0, abs=1e-9)
+    assert only(inside, light, date=0.0).score == only(inside).score
+
+
 def test_what_lies_in_the_window_is_timely() -> None:
     window = Window(NOW - timedelta(days=2), NOW, "the last two days")
     light = Light(NOW, window=window)
@@ -271,6 +299,7 @@ _lights = st.builds(
     now=st.just(NOW),
     words=st.lists(_texts, max_size=5, unique=True),
     most_recent=st.booleans(),
+    topic=st.booleans(),
     source_types=st.sampled_from((frozenset(), frozenset({"gmail"}))),
 )
 _weights = st.dictionaries(st.sampled_from(sorted(RANKING.weights)), st.floats(0, 100), max_size=7)
@@ -298,7 +327,7 @@ def test_d4_scores_lie_between_0_and_1_2_best_first(
     assert scores == sorted(scores, reverse=True)
     assert all(0.0 <= score <= 1.2 + 1e-9 for score in scores)
     for first, second in itertools.pairwise(r.candidate.most_recent for r in ranked):
-        assert first or not second or not light.most_recent
+        assert first or not second or not light.most_recent or light.topic
 
 
 @settings(deadline=None)

@@ -10,6 +10,9 @@ Messages and summaries, the episodic items, which never score above 0.5:
     score = ((words in common / words of the question) × 0.4 + max(0, 1 - days/365) × 0.3) × 0.5
 
 A question for the most recent items gives these a fixed score of 0.9 and puts them first, by time.
+If it is about something as well ("recent news of the Atlas project"), only those that share a word
+or a name with it, unless none does. A question that names a time ("in May") adds 0.4 × closeness to
+what was said or made then, which is 1 inside that time and decays outside (`date`).
 
 A weight is the most that a component adds: with the default weights the sums are those above, and
 another weight stretches its component together with its limit ("entity": 0.6 is 0.2 for each entity
@@ -20,14 +23,14 @@ weight of "temporal" is the fixed score; 0 does without it. The cap of 0.5 stays
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
 from hitherto_retrieval.search.dates.window import closeness
 from hitherto_retrieval.search.ranking.light import Light, Ranked
 from hitherto_retrieval.search.words import words_in
-from hitherto_retrieval.storage.candidate import Candidate, Key
+from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
 
 _WEIGHTS: Mapping[str, float] = {
     "semantic": 0.5,
@@ -36,6 +39,7 @@ _WEIGHTS: Mapping[str, float] = {
     "source_priority": 0.1,
     "fulltext": 0.1,
     "keyword": 0.4 * 0.5,
+    "date": 0.4,
     "temporal": 0.9,
 }
 _NAMES = (*_WEIGHTS, "cap")
@@ -82,6 +86,7 @@ class Seed003:
         without_episodic = leaves_out_episodic(light)
         words = frozenset(light.words)
         fixed = weight["temporal"] if light.most_recent else 0.0
+        lifted = _lifted(candidates, light)
         ranked = []
         for candidate in candidates:
             limit = math.inf
@@ -93,14 +98,15 @@ class Seed003:
             else:
                 parts = _parts(candidate, light, weight)
             score, lift, cut = _settled(
-                sum(parts), limit, fixed, lifted=_brought_in(candidate, light)
+                sum(parts), limit, fixed, lifted=(candidate.kind, candidate.key) in lifted
             )
             ranked.append(
                 Ranked(candidate, score, _NAMES, (*parts, lift, cut), _timely(candidate, light))
             )
         # Sorting is stable: what stands first decides last.
         ranked.sort(key=lambda item: _identity(item.candidate.kind, item.candidate.key))
-        ranked.sort(key=lambda item: _place(item, light, lifts=fixed > 0), reverse=True)
+        first = lifted if fixed > 0 else frozenset()
+        ranked.sort(key=lambda item: _place(item, first), reverse=True)
         return ranked
 
 
@@ -113,6 +119,20 @@ def _brought_in(candidate: Candidate, light: Light) -> bool:
     return light.most_recent and candidate.most_recent
 
 
+def _lifted(candidates: Sequence[Candidate], light: Light) -> Collection[tuple[Kind, Key]]:
+    """Which of the most recent items the question is for."""
+    brought = [candidate for candidate in candidates if _brought_in(candidate, light)]
+    about = [candidate for candidate in brought if candidate.bm25 > 0 or candidate.entities]
+    return {(each.kind, each.key) for each in (about if light.topic and about else brought)}
+
+
+def _dated(candidate: Candidate, light: Light, weight: Mapping[str, float]) -> float:
+    """What an item of the time adds that the question names."""
+    if light.window is None:
+        return 0.0
+    return weight["date"] * closeness(light.window, candidate.happened_at)
+
+
 def _parts(candidate: Candidate, light: Light, weight: Mapping[str, float]) -> tuple[float, ...]:
     """All but what lifts and cuts the score, in the order of `_NAMES`."""
     cosine = candidate.cosine if candidate.cosine is not None else 0.0
@@ -123,6 +143,7 @@ def _parts(candidate: Candidate, light: Light, weight: Mapping[str, float]) -> t
         weight["source_priority"] * _PRIORITY.get(candidate.source_type, 0.0),
         weight["fulltext"] * _within_1(candidate.text_rank / _FULL_TEXT_RANK),
         0.0,
+        _dated(candidate, light, weight),
     )
 
 
@@ -133,7 +154,8 @@ def _parts_of_episode(
     common = words_in(words, candidate.words) if words else 0
     freshness = _EPISODIC_RECENCY * _freshness(candidate.happened_at, light.now)
     overlap = common / max(1, len(words))
-    return (0.0, weight["recency"] * freshness, 0.0, 0.0, 0.0, weight["keyword"] * overlap)
+    dated = _dated(candidate, light, weight)
+    return (0.0, weight["recency"] * freshness, 0.0, 0.0, 0.0, weight["keyword"] * overlap, dated)
 
 
 def _settled(
@@ -166,11 +188,11 @@ def _timely(candidate: Candidate, light: Light) -> bool:
 
 
 def _place(
-    item: Ranked, light: Light, *, lifts: bool
+    item: Ranked, lifted: Collection[tuple[Kind, Key]]
 ) -> tuple[float, bool, datetime, float, datetime]:
     """By what an item stands before others, the greater first."""
     candidate = item.candidate
-    first = lifts and _brought_in(candidate, light)
+    first = (candidate.kind, candidate.key) in lifted
     return (
         item.score,
         first,
