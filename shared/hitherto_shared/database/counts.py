@@ -54,9 +54,7 @@ class Counts(Generic[Key]):
         self._ends = asyncio.Event()
 
     def add(self, tenant_id: str, keys: Iterable[Key] | Mapping[Key, int]) -> None:
-        """Count each of `keys` once more, or as often as it says; new ones no longer if too many
-        wait.
-        """
+        """Count each key once more, or as often as given; no new ones if too many wait."""
         counted: Mapping[Key, int] = Counter(keys)
         if self._held >= _MAX_WAITING:
             known = self._waiting.get(tenant_id, Counter())

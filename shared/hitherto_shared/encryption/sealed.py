@@ -6,8 +6,8 @@ the format, 12 bytes of nonce, the ciphertext and its tag of 16 bytes.
 
 Rows whose words change say in the value under which of their versions it was sealed: four bytes
 after the first, authenticated too. Whoever reads such a row compares them with the row's version
-(the functions `sealed_of_memory` and `sealed_at` of the database do), so that an earlier value which
-was put back is told from the present one.
+(the functions `sealed_of_memory` and `sealed_at` of the database do), so that an earlier value
+which was put back is told from the present one.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class UserKey:
 
 
 def version_of(sealed: bytes) -> int:
-    """The version that a sealed value names; 0 if it names none. Opening it shows whether that holds."""
+    """The version that a sealed value names, 0 if none; opening shows whether it was forged."""
     if sealed[:1] != _VERSIONED:
         return 0
     return int.from_bytes(sealed[1 : 1 + _VERSION], "big")
