@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import isfinite
@@ -189,14 +189,14 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return min(max(seconds, 0.0), MAX_RETRY_AFTER) if isfinite(seconds) else None
 
 
-def json_object(content: bytes) -> dict[str, Any]:
-    """Read the body of a success.
+def json_object(content: bytes, load: Callable[[bytes], Any] = json.loads) -> dict[str, Any]:
+    """Read the body of a success, with `load`.
 
     Raises:
         ModelMisbehaved: It is not a JSON object.
     """
     try:
-        body = json.loads(content)
+        body = load(content)
     except (ValueError, RecursionError):
         error = ModelMisbehaved(
             "the model server's reply is not JSON; check that OPENAI_BASE_URL is the API itself",

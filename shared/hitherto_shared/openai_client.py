@@ -10,9 +10,12 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
 
+import anyio  # noqa: F401 - httpx2 would import it in the middle of the first call
 import httpx2
 import openai
 
+from hitherto_shared import long_json
+from hitherto_shared.beside import beside_loop
 from hitherto_shared.bounded_body import ACCEPT_ENCODING, bound
 from hitherto_shared.model_server import (
     CONNECT_SECONDS,
@@ -105,7 +108,8 @@ class OpenAIServer:
             raise connection_failed(error) from None
         finally:
             _reply_limit.reset(limit)
-        return json_object(response.content)
+        content = response.content
+        return await beside_loop(len(content), json_object, content, long_json.loads)
 
     async def close(self) -> None:
         """Close every connection."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -132,6 +133,37 @@ def test_a_port_where_somebody_else_listens(
     with listening(reply) as port:
         url = f"postgresql://u:{SECRET}@127.0.0.1:{port}/db{options}"
         assert told in refusal(url, tmp_path)
+
+
+def refusing(state: str, message: str) -> bytes:
+    """What a server answers who refuses a connection, in its own language."""
+    parts = {"S": "FATAL", "V": "FATAL", "C": state, "M": message}
+    fields = b"".join(key.encode() + value.encode() + b"\0" for key, value in parts.items())
+    return b"E" + struct.pack(">i", len(fields) + 5) + fields + b"\0"
+
+
+@pytest.mark.parametrize(
+    ("state", "message", "told"),
+    [
+        ("28P01", "Passwort-Authentifizierung für Benutzer »u« fehlgeschlagen", LOGIN),
+        (
+            "28000",
+            "kein pg_hba.conf-Eintrag für Host »h«, »u«, SSL-Verschlüsselung",
+            LOGIN,
+        ),
+        ("28000", "Rolle »hitherto_read« existiert nicht", UNPREPARED),
+        ("3D000", 'データベース"db"は存在しません', NO_DATABASE),
+        ("53300", "desculpe, já existem clientes demais", "no more connections"),
+        ("57P03", "система баз данных запускается", "starting or stopping"),
+        ("XX000", "意外なエラー", "SQLSTATE XX000"),
+    ],
+)
+def test_a_server_of_another_language(tmp_path: Path, state: str, message: str, told: str) -> None:
+    with listening(refusing(state, message)) as port:
+        url = f"postgresql://u:{SECRET}@127.0.0.1:{port}/db?sslmode=disable"
+        said = refusal(url, tmp_path)
+    assert told in said
+    assert message not in said
 
 
 def test_a_login_that_was_not_prepared(postgres: EmbeddedPostgres, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ Each role that the services play is a login of its own and a member of nothing, 
 can turn a connection of one into another. Who holds a connection string names an administrator or
 one of these logins; `with_role` makes of it what a connection needs.
 
-What keeps a connection from being made is told in words of our own (`faults.why_unreachable`): the
+What keeps a connection from being made is told in words of our own (`unreachable`): the
 driver quotes parts of the connection string, which has a password in it.
 """
 
@@ -21,7 +21,7 @@ from psycopg import AsyncConnection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 
-from hitherto_shared.database.faults import why_unreachable
+from hitherto_shared.database.unreachable import why_unreachable
 
 Role = Literal[
     "hitherto_read",
@@ -47,8 +47,14 @@ LOGINS = RETRIEVAL_LOGINS + EXTRACTION_LOGINS
 class DatabaseUnreachable(psycopg.OperationalError):
     """No connection came about; the message says why and what to do."""
 
-    def __init__(self, error: psycopg.Error) -> None:
-        super().__init__(f"the database cannot be used: {why_unreachable(error)}")
+    def __init__(self, error: psycopg.Error, conninfo: str = "") -> None:
+        """A failure to connect.
+
+        Args:
+            error: The driver's.
+            conninfo: What was tried, for another look that may take seconds; empty for none.
+        """
+        super().__init__(f"the database cannot be used: {why_unreachable(error, conninfo)}")
 
 
 class ReportingConnection(AsyncConnection[TupleRow]):
@@ -76,7 +82,7 @@ def connected(conninfo: str) -> psycopg.Connection[TupleRow]:
     try:
         return psycopg.connect(conninfo, autocommit=True)
     except psycopg.Error as error:
-        raise DatabaseUnreachable(error) from None
+        raise DatabaseUnreachable(error, conninfo) from None
 
 
 def with_role(

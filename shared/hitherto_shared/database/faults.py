@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import psycopg
 from psycopg import errors
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
@@ -30,95 +28,6 @@ def described(error: BaseException) -> str:
         return str(error)
     said = "" if error.sqlstate.startswith("22") else error.diag.message_primary or ""
     return f"{said or type(error).__name__} (SQLSTATE {error.sqlstate})"
-
-
-_MALFORMED = (
-    "the connection string is malformed: write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, and "
-    "percent-encode characters such as @ : / # % in the user and the password"
-)
-# What libpq and the server say when no connection comes about, in lower case; there is no SQLSTATE
-# then. The first that is found decides.
-_UNREACHABLE: tuple[tuple[str, str], ...] = (
-    (r"servname not supported|invalid (\S+ )?value|invalid port", _MALFORMED),
-    (
-        "failed to resolve host|could not translate host name",
-        "the name of its host cannot be resolved: check the host in the connection string, and "
-        "that this machine can look it up; a password with @ or / in it must be percent-encoded",
-    ),
-    (
-        "connection refused|no such file or directory.*socket",
-        "its host refuses connections: check that Postgres runs there, and the host and the port "
-        "in the connection string",
-    ),
-    (
-        "invalid response to ssl negotiation|expected authentication request",
-        "what listens there is not Postgres: check the host and the port in the connection string",
-    ),
-    (
-        # A login of the services, or the owner.
-        '(user|role) "hitherto_',
-        "it refuses the login: check the user and the password in the connection string, and that "
-        "pg_hba.conf lets this user in from here; or its roles are missing or have other "
-        "passwords: run `hitherto-migrate` with the login of an administrator (docs/security.md)",
-    ),
-    (
-        "authentication failed|no password supplied|role .{0,300} does not exist"
-        "|permitted to log in|pg_hba.conf entry.{0,300}ssl encryption"
-        "|permission denied for database",
-        "it refuses the login: check the user and the password in the connection string, and that "
-        "pg_hba.conf lets this user in from here",
-    ),
-    (
-        "database .{0,300} does not exist",
-        "there is no database of this name: create it, or check the name at the end of the "
-        "connection string",
-    ),
-    (
-        "too many clients|connection slots|too many connections",
-        "it takes no more connections: raise max_connections there, or end other clients",
-    ),
-    (
-        "starting up|shutting down|recovery|not yet accepting|not accepting",
-        "it is starting or stopping: try again in a moment",
-    ),
-    (
-        "ssl|tls|certificate|no encryption",
-        "no TLS connection can be agreed on: check sslmode, sslrootcert, sslcert and sslkey in the "
-        "connection string, and whether the server offers or demands TLS",
-    ),
-    (
-        "pg_hba.conf",
-        "it refuses the login: pg_hba.conf must let this user in from here",
-    ),
-    (
-        "timeout expired|timed out|no route to host|network is unreachable|server closed",
-        "its host does not answer: check the host and the port in the connection string, firewalls "
-        "on the way, and that Postgres is not frozen",
-    ),
-)
-_REASONS = [(re.compile(pattern), why) for pattern, why in _UNREACHABLE]
-_SERVER_NAMED = re.compile(
-    r'connection to server (at|on socket) "[^"]{0,300}"( \([^)]{0,100}\))?(, port \d+)? failed:'
-)
-
-
-def why_unreachable(error: psycopg.Error) -> str:
-    """Why no connection came about, and what to do, without a word of the driver's.
-
-    The driver quotes what it takes for a host or an option, and in a string that is malformed that
-    may be part of the password.
-    """
-    if isinstance(error, psycopg.ProgrammingError):
-        return _MALFORMED  # it could not even be read
-    # A host may be called postgres-tls.
-    said = _SERVER_NAMED.sub("", " ".join(str(error).lower().split()))
-    for pattern, why in _REASONS:
-        if pattern.search(said):
-            return why
-    return (
-        "it cannot be reached, for a reason that only the log of Postgres tells: check the "
-        "connection string, and that Postgres runs"
-    )
 
 
 def _is_away(error: BaseException) -> bool:

@@ -40,6 +40,7 @@ from hitherto_shared.database.connect import (
     DatabaseUnreachable,
     ReportingConnection,
     Role,
+    connected,
     with_role,
 )
 from hitherto_shared.database.faults import is_lost_connection
@@ -159,10 +160,9 @@ class Database:
     async def _why(self) -> str:
         """What stands in the way of a connection."""
         try:
-            connection = await ReportingConnection.connect(self.conninfo)
+            (await asyncio.to_thread(connected, self.conninfo)).close()
         except DatabaseUnreachable as error:
             return str(error)
-        await connection.close()
         return "the database takes connections again: start again"
 
     async def open_later(self) -> None:

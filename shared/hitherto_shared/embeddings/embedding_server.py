@@ -21,6 +21,7 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
+from hitherto_shared.beside import beside_loop
 from hitherto_shared.embeddings.proxies import proxy_for
 from hitherto_shared.model_api import ModelUnavailable
 from hitherto_shared.model_server import (
@@ -153,7 +154,7 @@ class EmbeddingServer:
                 key=self._key,
                 model_setting="EMBEDDING_MODEL",
             )
-        return json_object(content)
+        return await beside_loop(len(content), json_object, content)
 
     async def close(self) -> None:
         """Close every connection, also those of calls under way."""

@@ -15,11 +15,12 @@ from hashlib import blake2b
 from math import log, sqrt
 
 import numpy as np
-import Stemmer
 from numpy.typing import NDArray
 
+from hitherto_shared.beside import beside_loop
 from hitherto_shared.embeddings.protocol import EmbeddingBatch, Vector
 from hitherto_shared.text.normalise import normalized
+from hitherto_shared.text.terms import stem
 
 NAME = "offline-hash-1"
 DIMENSIONS = 512
@@ -67,7 +68,8 @@ _TOKEN = re.compile(
     r"|(?P<symbol>[\u2190-\u2bff\U0001f000-\U0001faff])"
 )
 
-_stem = Stemmer.Stemmer("english").stemWord
+_WORK_OF_A_CHARACTER = 8
+"""To hash a text takes so many times as long as to look at it."""
 
 
 class OfflineEmbedder:
@@ -98,7 +100,8 @@ class OfflineEmbedder:
 
     async def embed(self, texts: Sequence[str], *, timeout: float | None = None) -> EmbeddingBatch:
         """Embed all texts at once; `timeout` has nothing to stop, and no error is possible."""
-        vectors = [_vector(text) for text in texts]
+        work = sum(map(len, texts)) * _WORK_OF_A_CHARACTER
+        vectors = await beside_loop(work, lambda: [_vector(text) for text in texts])
         return EmbeddingBatch(vectors, calls=1 if vectors else 0, tokens=0)
 
     async def close(self) -> None:
@@ -159,7 +162,7 @@ def _weighted(kind: str, word: str) -> Iterator[tuple[str, float]]:
     elif word in _STOP_WORDS:
         yield f"w:{word}", _STOP_WORD
     else:
-        yield f"w:{_stem(word) if word.isascii() else word}", 1.0
+        yield f"w:{stem(word) if word.isascii() else word}", 1.0
         yield from _loose(word)
 
 

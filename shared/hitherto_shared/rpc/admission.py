@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 from hitherto_shared.auth.access import Rule
 from hitherto_shared.auth.authenticate import Authenticator
 from hitherto_shared.auth.departments import Departments
+from hitherto_shared.beside import beside_loop
 from hitherto_shared.errors import NotPermitted, NotYetAvailable
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.rpc.call import Call, Context, current_call, enter, seconds_left
@@ -100,7 +101,9 @@ class Admission:
         if needs.rule is None or not isinstance(request, Message):
             return
         call = current_call()
-        members = needs.rule.check_request(call.principal, request, needs.method)
+        members = await beside_loop(
+            request.ByteSize(), needs.rule.check_request, call.principal, request, needs.method
+        )
         if not members:
             return
         await self._departments.check(

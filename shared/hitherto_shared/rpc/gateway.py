@@ -220,7 +220,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         body.holds(len(data))
         request = await self._decoded(method, data)
         if meter is not None:
-            meter.request(_users(method, request), len(data))
+            meter.request(await beside_loop(len(data), _users, method, request), len(data))
         return await self._checked(method, request, context)
 
     async def _stream_of_requests(
@@ -245,7 +245,8 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
             body.holds(len(data))
             request = await self._decoded(method, data)
             if meter is not None:
-                await meter.item(_users(method, request), len(data))
+                users = await beside_loop(len(data), _users, method, request)
+                await meter.item(users, len(data))
             yield await self._checked(method, request, context)
 
     async def _decoded(self, method: _Method, data: Any) -> Any:

@@ -14,6 +14,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from hitherto_shared.errors import Exhausted
 from hitherto_shared.rpc.edge_settings import EdgeSettings
@@ -22,6 +23,9 @@ from hitherto_shared.validation import MAX_ID
 BURST_SECONDS = 10.0
 MAX_KEYS = 10_000
 """Callers that one limit remembers."""
+
+_MAX_PEOPLE = 1_000
+"""Of one request; one that names more is refused by its call."""
 
 Key = tuple[str, ...]
 """A tenant, or a tenant and a person."""
@@ -166,7 +170,8 @@ class Meter:
 
     def _name(self, users: Iterable[str]) -> None:
         # What is longer than an id is refused later, and is not to be remembered until then.
-        self._people = [(*self._tenant, user_id[:MAX_ID]) for user_id in users if user_id]
+        named = islice((user_id[:MAX_ID] for user_id in users if user_id), _MAX_PEOPLE)
+        self._people = [(*self._tenant, user_id) for user_id in named]
 
     def _longest_wait(self) -> float:
         return max(seconds for seconds, _ in self._waits())

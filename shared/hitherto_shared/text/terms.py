@@ -61,7 +61,8 @@ _LONE = re.compile(f"[{_UNSPACED}]")
 _local = threading.local()
 
 
-def _stem(word: str, language: str = "english") -> str:
+def stem(word: str, language: str = "english") -> str:
+    """What a word has in common with its other forms, in any thread."""
     # A Stemmer keeps a working buffer and must not be shared between threads.
     stemmer = getattr(_local, language, None)
     if stemmer is None:
@@ -91,15 +92,15 @@ def _word_terms(word: str) -> tuple[str, ...]:
     if lowered.endswith("'s"):
         lowered = lowered[:-2]
     if lowered.isascii():
-        return (_stem(lowered)[:MAX_TERM],)
+        return (stem(lowered)[:MAX_TERM],)
     if language := _language(lowered):
         # Points of an Arabic word go first, the breve of a Russian one last: endings have it.
         lowered = _without_joined(fold(lowered)) if language == "arabic" else lowered
-        lowered = _stem(lowered, language) or lowered
+        lowered = stem(lowered, language) or lowered
     plain = fold(lowered)
     if plain == lowered:
         return (lowered[:MAX_TERM],)
-    return (lowered[:MAX_TERM], _stem(plain)[:MAX_TERM] if plain.isascii() else plain[:MAX_TERM])
+    return (lowered[:MAX_TERM], stem(plain)[:MAX_TERM] if plain.isascii() else plain[:MAX_TERM])
 
 
 def _run_terms(run: str) -> list[str]:

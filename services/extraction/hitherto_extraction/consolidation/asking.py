@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -83,7 +84,9 @@ class Asking:
             TooMuch: The reply was cut off; ask about fewer memories.
             ModelError: There was no usable answer.
         """
-        prompt = build_prompt(group, temperature=self._temperature, max_tokens=self._max_tokens)
+        prompt = await asyncio.to_thread(
+            build_prompt, group, temperature=self._temperature, max_tokens=self._max_tokens
+        )
         shown = [memory.local_id for memory in prompt.batch.memories]
         told = await ask_for(
             self._chat,
@@ -91,8 +94,9 @@ class Asking:
             lambda text: read_reply(text, shown),
             divisible=len(shown) >= _FEWEST_TO_HALVE,
         )
-        accepted, dropped = accept(
-            told.answer, group, names=background.names, apart=background.apart
+        # Whether a merge says what its originals say takes a look at every word of them.
+        accepted, dropped = await asyncio.to_thread(
+            accept, told.answer, group, names=background.names, apart=background.apart
         )
         merges = [
             Ready(each, source_words(background.words, each.originals, MAX_SOURCE_TEXT))

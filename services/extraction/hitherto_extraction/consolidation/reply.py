@@ -15,6 +15,7 @@ from hitherto_extraction.pipeline.answer import (
     read_answer,
     unfenced,
 )
+from hitherto_shared import long_json
 from hitherto_shared.text.normalise import nfc
 
 
@@ -62,7 +63,7 @@ def read_reply(text: str, memories: Sequence[str]) -> Merges:
 def _load(text: str) -> list[Any]:
     inner = unfenced(text)
     try:
-        reply = json.loads(text if inner is None else inner)
+        reply = long_json.loads(text if inner is None else inner)
     except (ValueError, RecursionError):
         raise UnusableAnswer("the reply is not JSON") from None
     if not isinstance(reply, dict) or not isinstance(reply.get("memories"), list):

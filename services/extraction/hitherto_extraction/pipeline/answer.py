@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time
 from typing import Any
 
+from hitherto_shared import long_json
 from hitherto_shared.models import CONFIDENCES, ENTITY_TYPES, MEMORY_TYPES, ORIGINS
 from hitherto_shared.text.normalise import nfc, tag_key
 
@@ -231,7 +232,7 @@ def unfenced(text: str) -> str | None:
 def _load(text: str) -> dict[str, Any]:
     inner = unfenced(text)
     try:
-        reply = json.loads(text if inner is None else inner)
+        reply = long_json.loads(text if inner is None else inner)
     except (ValueError, RecursionError):
         raise UnusableAnswer("the reply is not JSON") from None
     if not isinstance(reply, dict):

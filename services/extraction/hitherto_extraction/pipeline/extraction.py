@@ -333,8 +333,11 @@ class Extraction:
             time_zone=known_summary.time_zone,
             tags_in_use=tags,
         )
-        prompt = build_prompt(
-            data, temperature=self._rules.temperature, max_tokens=self._rules.max_tokens
+        prompt = await asyncio.to_thread(
+            build_prompt,
+            data,
+            temperature=self._rules.temperature,
+            max_tokens=self._rules.max_tokens,
         )
         return Asked(
             prompt,

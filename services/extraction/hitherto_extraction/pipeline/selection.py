@@ -19,6 +19,7 @@ from hitherto_extraction.storage import keyword_index, known_memories, mentioned
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.known_memories import Known
 from hitherto_extraction.storage.mentioned import Names
+from hitherto_shared.beside import beside_loop
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
@@ -75,7 +76,7 @@ async def select_memories(
     if limit == 0:
         return []
     texts = [message.content for message in messages if message.role != "system"]
-    terms = list(dict.fromkeys(term for text in texts for term in query_terms(text)))
+    terms = await beside_loop(sum(map(len, texts)), _terms_of, texts)
     hidden = sealed or {}
     by_words = await _by_words(connection, scope, terms, limit, hidden, key)
     by_entities = await _by_entities(connection, scope, "\n".join(texts), limit)
@@ -97,6 +98,11 @@ async def select_memories(
             break
         chosen.setdefault(known.memory_id, known)
     return within(list(chosen.values()), MAX_TOKENS)
+
+
+def _terms_of(texts: Sequence[str]) -> list[str]:
+    """The distinct terms of texts, as a question asks for them."""
+    return list(dict.fromkeys(term for text in texts for term in query_terms(text)))
 
 
 async def _by_words(
@@ -136,7 +142,7 @@ def _of_tags(known: Sequence[Known], tags: Sequence[str]) -> list[UUID]:
 
 async def _by_entities(connection: Connection, scope: Scope, text: str, limit: int) -> list[UUID]:
     names = await mentioned.read_names(connection, scope, limit=MAX_ENTITIES)
-    named = entities_named(text, names)
+    named = await beside_loop(len(text), entities_named, text, names)
     if not named:
         return []
     return await mentioned.memories_of_entities(connection, scope, named, limit=limit)
@@ -172,7 +178,7 @@ def entities_named(text: str, names: Sequence[Names]) -> list[UUID]:
 async def names_in(connection: Connection, scope: Scope, text: str) -> list[EntityName]:
     """The entities known already that a text names."""
     names = await mentioned.read_names(connection, scope, limit=MAX_ENTITIES)
-    named = set(entities_named(text, names))
+    named = set(await beside_loop(len(text), entities_named, text, names))
     return [EntityName(each.name, each.type) for each in names if each.entity_id in named]
 
 

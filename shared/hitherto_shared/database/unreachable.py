@@ -1,0 +1,164 @@
+"""Why no connection to the database comes about, and what to do, in words of our own.
+
+What libpq says is English in every process of ours. What a server says is in its own language
+(`lc_messages`), and of a connection that was refused the driver keeps no SQLSTATE: the connection
+is tried once more, and libpq's record of what came over the wire has it.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import select
+import tempfile
+import time
+
+import psycopg
+from psycopg import pq
+from psycopg.pq import ConnStatus, PollingStatus, abc
+
+logger = logging.getLogger("hitherto.database")
+
+_MALFORMED = (
+    "the connection string is malformed: write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, and "
+    "percent-encode characters such as @ : / # % in the user and the password"
+)
+_LOGIN = (
+    "it refuses the login: check the user and the password in the connection string, and that "
+    "pg_hba.conf lets this user in from here"
+)
+_UNPREPARED = (
+    f"{_LOGIN}; or its roles are missing or have other passwords: run `hitherto-migrate` with the "
+    "login of an administrator (docs/security.md)"
+)
+_NO_DATABASE = (
+    "there is no database of this name: create it, or check the name at the end of the connection "
+    "string"
+)
+_FULL = "it takes no more connections: raise max_connections there, or end other clients"
+_STARTING = "it is starting or stopping: try again in a moment"
+
+# What libpq says by itself, in lower case. The first that is found decides.
+_OF_LIBPQ: tuple[tuple[str, str], ...] = (
+    (r"servname not supported|invalid (\S+ )?value|invalid port", _MALFORMED),
+    (
+        "failed to resolve host|could not translate host name",
+        "the name of its host cannot be resolved: check the host in the connection string, and "
+        "that this machine can look it up; a password with @ or / in it must be percent-encoded",
+    ),
+    (
+        "connection refused|no such file or directory.*socket",
+        "its host refuses connections: check that Postgres runs there, and the host and the port "
+        "in the connection string",
+    ),
+    (
+        "invalid response to ssl negotiation|expected authentication request",
+        "what listens there is not Postgres: check the host and the port in the connection string",
+    ),
+    ("no password supplied", _LOGIN),
+    (
+        "timeout expired|timed out|no route to host|network is unreachable|server closed",
+        "its host does not answer: check the host and the port in the connection string, firewalls "
+        "on the way, and that Postgres is not frozen",
+    ),
+)
+# What a server says, by its SQLSTATE or the first two characters of it.
+_BY_STATE = {
+    "28": _LOGIN,
+    "42501": _LOGIN,
+    "3D000": _NO_DATABASE,
+    "53300": _FULL,
+    "57P": _STARTING,
+}
+# And in English, where the SQLSTATE is not to be had.
+_IN_ENGLISH: tuple[tuple[str, str], ...] = (
+    (
+        "authentication failed|role .{0,300} does not exist|permitted to log in"
+        "|pg_hba.conf entry.{0,300}ssl encryption|permission denied for database",
+        _LOGIN,
+    ),
+    ("database .{0,300} does not exist", _NO_DATABASE),
+    ("too many clients|connection slots|too many connections", _FULL),
+    ("starting up|shutting down|recovery|not yet accepting|not accepting", _STARTING),
+    (
+        "ssl|tls|certificate|no encryption",
+        "no TLS connection can be agreed on: check sslmode, sslrootcert, sslcert and sslkey in the "
+        "connection string, and whether the server offers or demands TLS",
+    ),
+    ("pg_hba.conf", _LOGIN),
+)
+_SERVER_NAMED = re.compile(
+    r'connection to server (at|on socket) "[^"]{0,300}"( \([^)]{0,100}\))?(, port \d+)? failed:'
+)
+# A login of the services, or the owner.
+_OURS = re.compile(r"hitherto_(read|write|maintenance|removal|owner)\b")
+_STATE = re.compile(r'\bErrorResponse\b.* C "([0-9A-Z]{5})"')
+_AGAIN_SECONDS = 5.0
+
+
+def why_unreachable(error: psycopg.Error, conninfo: str = "") -> str:
+    """Why no connection came about, and what to do, without a word of the driver's.
+
+    The driver quotes what it takes for a host or an option, and in a string that is malformed that
+    may be part of the password.
+
+    Args:
+        error: What the driver raised.
+        conninfo: For another try, which may take seconds; empty: none is made.
+    """
+    if isinstance(error, psycopg.ProgrammingError):
+        return _MALFORMED  # it could not even be read
+    # A host may be called postgres-tls.
+    said = _SERVER_NAMED.sub("", " ".join(str(error).lower().split()))
+    state = ""
+    why = _found(said, _OF_LIBPQ)
+    if why is None and conninfo:
+        state = refused_with(conninfo)
+        why = next((why for start, why in _BY_STATE.items() if state.startswith(start)), None)
+    why = why or _found(said, _IN_ENGLISH)
+    if why == _LOGIN and _OURS.search(said):
+        return _UNPREPARED
+    return why or (
+        "it cannot be reached, for a reason that only the log of Postgres tells"
+        f"{f' (SQLSTATE {state})' if state else ''}: check the connection string, and that "
+        "Postgres runs"
+    )
+
+
+def _found(said: str, reasons: tuple[tuple[str, str], ...]) -> str | None:
+    return next((why for pattern, why in reasons if re.search(pattern, said)), None)
+
+
+def refused_with(conninfo: str) -> str:
+    """The SQLSTATE with which a server refuses a connection.
+
+    Empty where it does not, where it does not answer, and where libpq keeps no record of it.
+    """
+    # The record holds what proves the password, and goes nowhere.
+    with tempfile.TemporaryFile() as record:
+        try:
+            connection = pq.PGconn.connect_start(conninfo.encode())
+            try:
+                connection.trace(record.fileno())
+                _connect(connection)
+            finally:
+                connection.untrace()  # writes what it has recorded
+                connection.finish()
+        except (psycopg.Error, OSError, ValueError) as error:
+            logger.debug("no SQLSTATE of a refused connection: %s", type(error).__name__)
+        record.seek(0)
+        states = _STATE.findall(record.read().decode("utf-8", "replace"))
+    return states[-1] if states else ""
+
+
+def _connect(connection: abc.PGconn) -> None:
+    """Go on until the connection is there, is refused, or takes too long."""
+    ends = time.monotonic() + _AGAIN_SECONDS
+    while connection.status != ConnStatus.BAD and (left := ends - time.monotonic()) > 0:
+        match connection.connect_poll():
+            case PollingStatus.READING:
+                select.select([connection.socket], [], [], left)
+            case PollingStatus.WRITING:
+                select.select([], [connection.socket], [], left)
+            case _:
+                return
