@@ -96,7 +96,7 @@ async def test_document_002_five_writing_style_memories_become_one(
         (each.valid_from for each in originals), key=lambda moment: moment.ToNanoseconds()
     )
     assert found.job_id == job.id
-    assert (job.result.memories_created, job.result.prompt_version) == (1, "consolidation_1")
+    assert (job.result.memories_created, job.result.prompt_version) == (1, "consolidation_2")
     (request,) = consolidations(list(model.chat_requests))
     assert [each.local_id for each in request.memories] == ["e1", "e2", "e3", "e4", "e5"]
     assert request.body["response_format"]["json_schema"]["name"] == "consolidation"

@@ -69,7 +69,7 @@ async def test_b6_b10_a_transcript_takes_one_model_call_and_one_embedding_call(
         2, 1, 1,
     )  # fmt: skip
     assert (result.extractor, result.model) == ("openai", "gpt-4o-mini")
-    assert result.prompt_version == "extraction_2"
+    assert result.prompt_version == "extraction_3"
 
 
 async def test_b6_where_nothing_is_to_be_remembered_what_was_said_is_embedded(

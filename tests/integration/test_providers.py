@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -208,6 +209,52 @@ async def test_chat_falls_back_to_json_object_and_remembers(
     assert (first.calls, second.calls) == (2, 1)
     formats = [request.response_format for request in server.chat_requests]
     assert formats == ["json_schema", "json_object", "json_object"]
+
+
+BOUNDED = {
+    "type": "object",
+    "properties": {
+        "tags": {"type": "array", "maxItems": 8, "items": {"type": "string", "maxLength": 40}}
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "Invalid schema for response_format 'extraction': 'maxLength' is not permitted.",
+        "Failed to initialize samplers: failed to parse grammar",
+        "number of repetitions exceeds sane defaults, please reduce the number of repetitions",
+    ],
+)
+async def test_chat_leaves_the_bounds_of_the_schema_out_where_they_are_refused(
+    server: ScriptedModel, chat: OpenAIChatModel, refusal: str
+) -> None:
+    server.queue(StatusFault(400, message=refusal))
+    asked = replace(prompt(), schema=BOUNDED)
+
+    completion = await chat.complete(asked)
+    await chat.complete(asked)
+
+    assert completion.calls == 2
+    first, *others = (
+        request.body["response_format"]["json_schema"]["schema"] for request in server.chat_requests
+    )
+    bare = {
+        "type": "object",
+        "properties": {"tags": {"type": "array", "items": {"type": "string"}}},
+    }
+    assert (first, others) == (BOUNDED, [bare, bare])
+
+
+async def test_chat_asks_for_any_object_where_no_grammar_can_be_made(
+    server: ScriptedModel, chat: OpenAIChatModel
+) -> None:
+    server.queue(*[StatusFault(400, message="failed to parse grammar")] * 2)
+
+    assert (await chat.complete(prompt())).calls == 3
+
+    assert server.chat_requests[-1].response_format == "json_object"
 
 
 @pytest.mark.parametrize("status", [400, 422])

@@ -16,9 +16,9 @@ from hitherto_extraction.pipeline.answer import (
     MAX_ITEMS,
     Answer,
     UnusableAnswer,
-    fits_struct,
     read_answer,
 )
+from hitherto_extraction.pipeline.free_json import fits_struct
 from tests.scripted_model import CONTENT_FAULTS
 
 

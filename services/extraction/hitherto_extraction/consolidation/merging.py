@@ -12,7 +12,8 @@ from hitherto_extraction.consolidation.faithful import objections
 from hitherto_extraction.consolidation.groups import Group, fit_together, subject_of
 from hitherto_extraction.consolidation.reply import Item, Merges
 from hitherto_extraction.pipeline import trust
-from hitherto_extraction.pipeline.answer import fits_struct
+from hitherto_extraction.pipeline.free_json import fits_struct
+from hitherto_extraction.pipeline.guards.questions import kept
 from hitherto_extraction.pipeline.merge import MAX_LABELS
 from hitherto_extraction.storage.consolidation import Member
 from hitherto_extraction.storage.editing import Edited
@@ -114,6 +115,7 @@ def merged_row(
         "status": "active",
         "tags": _united([each.tags for each in held]),
         "keywords": _united([each.keywords for each in held]),
+        "questions": list(kept([q for each in originals for q in each.questions], merge.content)),
         "context": _agreed([each.context for each in held]),
         "metadata": _agreed([each.metadata for each in held]),
         "sensitive": any(each.sensitive for each in held),

@@ -12,7 +12,7 @@ from hitherto_extraction.consolidation.groups import Group
 from hitherto_extraction.pipeline.prompt import one_line
 from hitherto_extraction.provider.protocol import CONSOLIDATION, Batch, Prompt, PromptMemory
 
-VERSION = "consolidation_1"
+VERSION = "consolidation_2"
 
 _folder = resources.files("hitherto_extraction.prompts")
 _SYSTEM = (_folder / f"{VERSION}.md").read_text("utf-8")

@@ -5,6 +5,7 @@ Runs in the transaction of a caller who holds the user's row.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -12,6 +13,7 @@ from uuid import UUID
 
 from hitherto_extraction.consolidation.merging import Merge, merged_row
 from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
+from hitherto_extraction.pipeline.indexing import terms_of
 from hitherto_extraction.storage import (
     consolidation,
     editing,
@@ -28,7 +30,6 @@ from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.encryption.needed import KeyNeeded
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
-from hitherto_shared.text.terms import count_terms
 
 ACTOR = "consolidation"
 _REASON = "merged with memories that say much the same"
@@ -84,7 +85,8 @@ async def write_merge(
     vector = ready.content_vector if model is not None else None
     row = merged_row(merge, originals, memory_id=uuid7(), at=at, job_id=job_id)
     words = "" if encrypts else await _words_now(connection, scope, merge.originals)
-    row |= await _index(connection, scope, row["content"], words)
+    terms = terms_of(row["content"], words, row["keywords"], row["questions"])
+    row |= await _index(connection, scope, terms)
     row["embedding_state"] = "pending" if vector is None else "stored"
     merged_id: UUID = row["memory_id"]
     await memories.insert(connection, scope, [row])
@@ -133,8 +135,7 @@ def _changed(shown: Member, now: Edited | None) -> bool:
     )
 
 
-async def _index(connection: Connection, scope: Scope, content: str, words: str) -> dict[str, int]:
-    terms = count_terms(content, words)
+async def _index(connection: Connection, scope: Scope, terms: Counter[str]) -> dict[str, int]:
     number = 1 + await keyword_index.reserve_numbers(
         connection, scope, texts=1, documents=1, terms=terms.total()
     )

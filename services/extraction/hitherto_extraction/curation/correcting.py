@@ -21,11 +21,11 @@ from hitherto_extraction.pipeline import trust
 from hitherto_extraction.pipeline.answer import (
     EVENT_TYPES,
     MAX_EVENT_CHARACTERS,
-    MAX_STRUCT_BYTES,
-    fits_struct,
 )
 from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
-from hitherto_extraction.pipeline.indexing import with_keywords
+from hitherto_extraction.pipeline.free_json import MAX_STRUCT_BYTES, fits_struct
+from hitherto_extraction.pipeline.guards.questions import kept
+from hitherto_extraction.pipeline.indexing import terms_of
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive, write_sealed
 from hitherto_extraction.pipeline.selection import names_in
 from hitherto_extraction.storage import (
@@ -49,7 +49,6 @@ from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.errors import Conflict, WrongState, invalid
 from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope
 from hitherto_shared.text.normalise import fold
-from hitherto_shared.text.terms import count_terms
 
 FIELDS = (
     "content",
@@ -166,7 +165,8 @@ async def correct(
     if after == before:
         return before
     at = await users.database_now(connection)
-    edited = replace(held, memory=after, said_at=at)
+    questions = kept(held.questions, after.content, after.detail)
+    edited = replace(held, memory=after, said_at=at, questions=questions)
     if is_sensitive(after.type, after.sensitive) and (held.sealed or sealing is not None):
         if after.entities and tuple(after.entities) != tuple(before.entities):
             raise invalid(
@@ -313,13 +313,13 @@ async def _indexed(connection: Connection, scope: Scope, edited: Edited, held: E
     """The memory with a new place in the keyword index, where its words have changed."""
     after, before = edited.memory, held.memory
     same = (after.content, list(after.keywords)) == (before.content, list(before.keywords))
-    if same and not held.sealed:
+    if same and list(edited.questions) == list(held.questions) and not held.sealed:
         return edited
     words = await sources.read_words(
         connection, scope, [after.memory_id], newest=_SOURCES, characters=MAX_SOURCE_TEXT
     )
     said = "\n".join(text for _, text in words.get(after.memory_id, ()))[:MAX_SOURCE_TEXT]
-    terms = count_terms(after.content, with_keywords(said, after.keywords))
+    terms = terms_of(after.content, said, after.keywords, edited.questions)
     number = 1 + await keyword_index.reserve_numbers(
         connection, scope, texts=1, documents=0, terms=terms.total() - edited.lexical_length
     )

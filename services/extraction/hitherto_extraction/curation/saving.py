@@ -18,11 +18,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.pipeline.answer import MAX_STRUCT_BYTES, Answer, NewItem, fits_struct
+from hitherto_extraction.pipeline.answer import Answer, NewItem
 from hitherto_extraction.pipeline.caps import Room
 from hitherto_extraction.pipeline.crowding import Crowding, tags_touched
 from hitherto_extraction.pipeline.dedupe import find_duplicate
 from hitherto_extraction.pipeline.evidence import Witnesses
+from hitherto_extraction.pipeline.free_json import MAX_STRUCT_BYTES, fits_struct
 from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.pipeline.plan import Situation, make_plan
 from hitherto_extraction.pipeline.sealed_memories import write_sealed

@@ -6,18 +6,17 @@ the ids of a reply are local to the call and resolve only to what the prompt con
 
 from __future__ import annotations
 
-import json
 import math
-import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time
 from typing import Any
 
+from hitherto_extraction.pipeline.free_json import clean, fits_struct, text_of, without_pairs
+from hitherto_extraction.pipeline.guards import questions
 from hitherto_shared import long_json
 from hitherto_shared.models import CONFIDENCES, ENTITY_TYPES, MEMORY_TYPES, ORIGINS
-from hitherto_shared.text.normalise import nfc, tag_key
+from hitherto_shared.text.normalise import tag_key
 
 KEYS = (
     "new_memories",
@@ -42,17 +41,12 @@ MAX_CONTENT_BYTES = 8 * 1024
 MAX_EVENT_CHARACTERS = 200
 MAX_ITEMS = 200
 """New memories taken from one reply; more are dropped and counted."""
-MAX_STRUCT_BYTES = 64 * 1024
-MAX_STRUCT_DEPTH = 16
 _MAX_LABELS = 32
 LABEL_CHARACTERS = 64
 """Of a tag or keyword; longer ones of a reply are dropped."""
-_MAX_NUMBER = sys.float_info.max
-"""On the wire every number is a finite double."""
 EVENT_TYPES = ("question", "problem", "learning")
 """Types whose content has at most `MAX_EVENT_CHARACTERS`; `detail` holds the rest."""
 _FENCE = "```"
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class UnusableAnswer(Exception):
@@ -69,7 +63,10 @@ class EntityName:
 
 @dataclass(frozen=True, slots=True)
 class NewItem:
-    """One new memory. `source_ids` are local message ids; `index` is its place in the reply."""
+    """One new memory. `source_ids` are local message ids; `index` is its place in the reply.
+
+    `questions` are those that its words answer.
+    """
 
     index: int
     type: str
@@ -84,6 +81,7 @@ class NewItem:
     source_ids: tuple[str, ...]
     valid_from: datetime | None
     origin: str | None
+    questions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +98,7 @@ class UpdatedItem:
     tags: tuple[str, ...]
     source_ids: tuple[str, ...] | None
     detail: str = ""
+    questions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +204,9 @@ def read_answer(
             lambda raw: _closed_item(raw, "achieved", new_count, check),
             check,
         ),
-        profile=_clean(profile) if profile else None,
+        profile=without_pairs(clean(profile)) if profile else None,
         profile_source_ids=_source_ids(profile or {}, check),
-        summary=_clean(summary) if summary else None,
+        summary=clean(summary) if summary else None,
     )
     nothing_else = not (answer.profile or answer.summary)
     if not check.formed and (check.shapeless or (check.odd and nothing_else)):
@@ -295,16 +294,17 @@ def _new_item(index: int, raw: Any, check: _Check) -> NewItem | None:
     content = _content(raw.get("content"))
     if content is None:
         return None
-    detail = _text(raw.get("detail"))
+    detail = text_of(raw.get("detail"))
     if raw["type"] in EVENT_TYPES:
         content, detail = _shortened(content, detail)
+    detail = detail if len(detail.encode()) <= MAX_CONTENT_BYTES else ""
     confidence = raw.get("confidence", "medium")
-    context = _clean(raw.get("context") or {})
+    context = clean(raw.get("context") or {})
     return NewItem(
         index=index,
         type=raw["type"],
         content=content,
-        detail=detail if len(detail.encode()) <= MAX_CONTENT_BYTES else "",
+        detail=detail,
         importance=_importance(raw.get("importance"), 0.5, check),
         confidence=confidence if confidence in CONFIDENCES else "medium",
         tags=labels(raw.get("tags"), snake=True),
@@ -314,6 +314,7 @@ def _new_item(index: int, raw: Any, check: _Check) -> NewItem | None:
         source_ids=_source_ids(raw, check) or (),
         valid_from=_moment(raw.get("valid_from"), check),
         origin=raw.get("origin") if raw.get("origin") in ORIGINS else None,
+        questions=_questions(raw, check, content, detail),
     )
 
 
@@ -339,6 +340,7 @@ def _updated_item(raw: Any, check: _Check) -> UpdatedItem | None:
         confidence=confidence if confidence in CONFIDENCES else None,
         tags=tags,
         source_ids=_source_ids(raw, check),
+        questions=_questions(raw, check, content or "", detail),
     )
 
 
@@ -354,7 +356,7 @@ def _closed_item(raw: Any, how: str, new_count: int | None, check: _Check) -> Cl
         or not 0 <= by < new_count
     ):
         return None
-    return ClosedItem(memory, by, _text(raw.get("reason"))[:500], _source_ids(raw, check))
+    return ClosedItem(memory, by, text_of(raw.get("reason"))[:500], _source_ids(raw, check))
 
 
 def _known(raw: Any, how: str, check: _Check) -> str | None:
@@ -386,8 +388,15 @@ def _source_ids(raw: Mapping[str, Any], check: _Check) -> tuple[str, ...] | None
     return tuple(dict.fromkeys(known))
 
 
-def _text(value: Any) -> str:
-    return nfc(_UNSTORABLE.sub("", value)).strip() if isinstance(value, str) else ""
+def _questions(raw: Mapping[str, Any], check: _Check, *texts: str) -> tuple[str, ...]:
+    """The questions of an item that its words answer; the others count as dropped."""
+    given = raw.get("questions")
+    if not isinstance(given, list):
+        return ()
+    lines = [" ".join(text_of(each).split()) for each in given[: 2 * questions.MAX_QUESTIONS]]
+    found = questions.kept(lines, *texts)
+    check.dropped += len(given) - len(found)
+    return found
 
 
 def _shortened(content: str, detail: str) -> tuple[str, str]:
@@ -398,7 +407,7 @@ def _shortened(content: str, detail: str) -> tuple[str, str]:
 
 
 def _content(value: Any) -> str | None:
-    text = _text(value)
+    text = text_of(value)
     return text if text and len(text.encode()) <= MAX_CONTENT_BYTES else None
 
 
@@ -422,7 +431,7 @@ def labels(value: Any, *, snake: bool) -> tuple[str, ...]:
         return ()
     found = []
     for item in value:
-        label = _text(item)
+        label = text_of(item)
         if snake:
             label = tag_key(label)
         if label and len(label) <= LABEL_CHARACTERS:
@@ -437,7 +446,7 @@ def _entities(value: Any) -> tuple[EntityName, ...]:
     for item in value:
         if not isinstance(item, dict):
             continue
-        name = " ".join(_text(item.get("name")).split())
+        name = " ".join(text_of(item.get("name")).split())
         kind = item.get("type")
         kind = kind if isinstance(kind, str) and kind in ENTITY_TYPES else "other"
         if 0 < len(name) <= 256:
@@ -468,23 +477,3 @@ def _parsed(value: Any) -> datetime | None:
     except (ValueError, OverflowError):
         return None
     return found if 1900 <= found.year <= 2200 else None
-
-
-def _clean(value: Any, depth: int = 0) -> Any:
-    """`value` with text that can be stored, and without numbers JSON does not know."""
-    if depth > MAX_STRUCT_DEPTH:
-        return None
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, int | float):
-        return value if -_MAX_NUMBER <= value <= _MAX_NUMBER else None
-    if isinstance(value, list):
-        return [_clean(item, depth + 1) for item in value]
-    if isinstance(value, dict):
-        return {_text(key): _clean(item, depth + 1) for key, item in value.items() if _text(key)}
-    return value
-
-
-def fits_struct(value: Mapping[str, Any]) -> bool:
-    """Whether free JSON keeps within the contract's size."""
-    return len(json.dumps(value, ensure_ascii=False).encode()) <= MAX_STRUCT_BYTES

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
+from itertools import zip_longest
+from zoneinfo import ZoneInfo
 
 from hitherto_extraction.pipeline.guards.support import Heard, Reading
 from hitherto_extraction.pipeline.merge import HIGHER_ORIGINS
+from hitherto_extraction.pipeline.prompt import zone_of
+from hitherto_extraction.provider.offline.dates import meant_dates
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_shared.models import SourceRef
 
@@ -26,7 +30,7 @@ class Evidence:
     """What stands behind one item of a reply.
 
     `text` is what may be indexed of the messages that are named; `words` are the whole messages
-    that count, for comparisons only.
+    that count, for comparisons only, and `days` when each was said, by the person's calendar.
     """
 
     origin: str
@@ -34,6 +38,7 @@ class Evidence:
     sources: tuple[SourceRef, ...]
     text: str
     words: tuple[str, ...] = ()
+    days: tuple[date, ...] = ()
 
     @property
     def trusted(self) -> bool:
@@ -42,14 +47,26 @@ class Evidence:
 
 
 class Witnesses:
-    """The messages of one batch, by their local ids, as evidence."""
+    """The messages of one batch, by their local ids, as evidence.
 
-    def __init__(self, conversation_id: str, messages: Mapping[str, StoredMessage]) -> None:
+    Args:
+        conversation_id: Whose they are.
+        messages: Them.
+        time_zone: The person's, in which a message means "yesterday".
+    """
+
+    def __init__(
+        self,
+        conversation_id: str,
+        messages: Mapping[str, StoredMessage],
+        time_zone: str = "UTC",
+    ) -> None:
         self._conversation_id = conversation_id
         self._messages = messages
+        self._zone = zone_of(time_zone)
         # Text of the system is an instruction, not testimony.
         self._speaking = {k: m for k, m in messages.items() if m.role != "system"}
-        self._read: dict[str, Reading] = {}
+        self._read: dict[tuple[str, date | None], Reading] = {}
 
     @property
     def messages(self) -> list[StoredMessage]:
@@ -75,11 +92,17 @@ class Witnesses:
         return self._evidence(by_user or list(self._speaking.values()), [], None)
 
     def heard(self, evidence: Evidence) -> Heard:
-        """The words behind some evidence, each message read once however often it is asked for."""
-        for text in evidence.words:
-            if text not in self._read:
-                self._read[text] = Reading(text)
-        return Heard(self._read[text] for text in evidence.words)
+        """The words behind some evidence, each message read once however often it is asked for.
+
+        A message says the day on which it was said and those that its relative dates mean, too.
+        """
+        found = []
+        for text, day in zip_longest(evidence.words, evidence.days):
+            if (text, day) not in self._read:
+                meant = [day.isoformat(), *meant_dates(text, day)] if day is not None else []
+                self._read[text, day] = Reading("\n".join([*meant, text]))
+            found.append(self._read[text, day])
+        return Heard(found)
 
     def _named(self, source_ids: Sequence[str]) -> list[StoredMessage]:
         return [self._speaking[i] for i in source_ids if i in self._speaking]
@@ -100,4 +123,12 @@ class Witnesses:
             # What is held sealed belongs into no index, whatever it taught.
             text="\n".join(m.content for m in named if not m.sealed)[:MAX_SOURCE_TEXT],
             words=tuple(message.content for message in heard),
+            days=tuple(_day(message.said_at, self._zone) for message in heard),
         )
+
+
+def _day(moment: datetime, zone: ZoneInfo) -> date:
+    try:
+        return moment.astimezone(zone).date()
+    except OverflowError:
+        return moment.date()

@@ -258,7 +258,7 @@ class Extraction:
             ModelError: The model gave no usable answer.
         """
         reply = await ask(self._chat, asked.prompt, closing_only=closing_only)
-        witnesses = Witnesses(conversation_id, asked.messages)
+        witnesses = Witnesses(conversation_id, asked.messages, asked.prompt.batch.time_zone)
         done_to = max(message.message_no for message in asked.messages.values())
         said = await self._said(asked, reply.answer, done_to) if findable else _Said()
         vectors, found, embedding = await self._embed(reply.answer, witnesses, said)

@@ -12,7 +12,7 @@ from hitherto_extraction.pipeline.operations import Plan, Rewrite
 from hitherto_extraction.storage import keyword_index, sources
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
-from hitherto_shared.text.terms import count_terms
+from hitherto_shared.text.terms import content_terms, count_terms
 
 MAX_WORDS = 2 * MAX_SOURCE_TEXT
 """Characters of the words behind a reworded memory that are indexed with it, the newest first."""
@@ -49,9 +49,11 @@ async def index_plan(
     texts = {
         made.memory_id: Counter[str]()
         if made.memory_id in sealed
-        else count_terms(
+        else terms_of(
             made.item.content,
-            with_keywords(made.evidence.text if heard else "", made.item.keywords),
+            made.evidence.text if heard else "",
+            made.item.keywords,
+            made.item.questions,
         )
         for made in plan.creations
     }
@@ -64,8 +66,9 @@ async def index_plan(
     }
     words = await _words(connection, scope, plan, list(reworded) if heard else [])
     for memory_id, change in reworded.items():
-        texts[memory_id] = count_terms(
-            change.after.content, with_keywords(words.get(memory_id, ""), change.after.keywords)
+        after = change.after
+        texts[memory_id] = terms_of(
+            after.content, words.get(memory_id, ""), after.keywords, after.questions
         )
         growth += texts[memory_id].total() - change.before.lexical_length
     if not texts:
@@ -86,18 +89,28 @@ async def index_plan(
     return numbers
 
 
-def with_keywords(words: str, keywords: Sequence[str]) -> str:
-    """The words a memory is found by beside its content: those it came from, and its keywords."""
-    return "\n".join([words, *keywords])
+def terms_of(
+    content: str, words: str, keywords: Sequence[str], questions: Sequence[str]
+) -> Counter[str]:
+    """What a memory is found by: its content, the words it came from, keywords and questions.
+
+    A question adds the terms that nothing else has, once each: a model that repeats itself makes
+    nothing weigh more.
+    """
+    found = count_terms(content, "\n".join([words, *keywords]))
+    asked = content_terms("\n".join(questions))
+    found.update(term for term in asked if term not in found)
+    return found
 
 
 def last_rewordings(plan: Plan) -> dict[UUID, Rewrite]:
-    """The change that leaves each reworded memory with the words and keywords it is found by."""
+    """The change that leaves each reworded memory with the words that it is found by."""
     return {
         change.after.memory_id: change
         for change in plan.rewrites
         if change.vector_of is not None
         or list(change.after.keywords) != list(change.before.keywords)
+        or list(change.after.questions) != list(change.before.questions)
     }
 
 

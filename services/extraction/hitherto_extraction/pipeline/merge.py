@@ -3,6 +3,7 @@
 - The wording of the newer evidence wins; older evidence, from a late batch, adds its sources and
   labels and never its words.
 - Nothing gets weaker by being repeated: importance and confidence are the higher of the two.
+- Of the questions of both, those of the newer evidence first, what the words answer stays.
 - Trust has two levels (the user and the operator above assistant, tool and document). A statement
   of the lower level only adds its source to one of the higher. A statement of the higher level
   takes one of the lower over entirely, words, weight and labels, so that what then carries the
@@ -16,6 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from hitherto_extraction.pipeline.guards import same_wording
+from hitherto_extraction.pipeline.guards.questions import kept
 from hitherto_shared.models import CONFIDENCES
 from hitherto_shared.text.normalise import nfc
 
@@ -44,6 +46,7 @@ class NewMemory:
     detail: str = ""
     tags: Sequence[str] = ()
     keywords: Sequence[str] = ()
+    questions: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class KnownMemory:
     detail: str = ""
     tags: Sequence[str] = ()
     keywords: Sequence[str] = ()
+    questions: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,7 @@ class Update:
     said_at: datetime
     tags: tuple[str, ...]
     keywords: tuple[str, ...]
+    questions: tuple[str, ...]
     changed: tuple[str, ...]
 
     @property
@@ -105,6 +110,10 @@ def merge_update(known: KnownMemory, new: NewMemory) -> Update:
         said_at=after.said_at,
         tags=tuple(after.tags),
         keywords=tuple(after.keywords),
+        # What is only found by makes no version, and comes with one.
+        questions=kept(after.questions, after.content, after.detail)
+        if changed
+        else tuple(known.questions),
         changed=changed,
     )
 
@@ -129,6 +138,7 @@ def _taken_over(known: KnownMemory, new: NewMemory) -> KnownMemory:
         said_at=new.said_at,
         tags=new.tags,
         keywords=new.keywords,
+        questions=new.questions,
     )
 
 
@@ -145,6 +155,7 @@ def _joined(known: KnownMemory, new: NewMemory) -> KnownMemory:
         said_at=max(known.said_at, new.said_at),
         tags=_united(known.tags, new.tags),
         keywords=_united(known.keywords, new.keywords),
+        questions=(*new.questions, *known.questions) if newer else known.questions,
     )
 
 

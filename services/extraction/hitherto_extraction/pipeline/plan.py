@@ -175,6 +175,7 @@ class _Statements:
             said_at=evidence.said_at,
             tags=item.tags,
             keywords=item.keywords,
+            questions=item.questions,
         )
         self._draft.rewrite(known, after, "restored", reason, ("new", item.index), evidence.text)
         self._draft.note_said(known, "said", evidence, words_of(item, evidence))
@@ -217,6 +218,7 @@ class _Statements:
                 detail=known.detail,
                 tags=known.tags,
                 keywords=known.keywords,
+                questions=known.questions,
             ),
             NewMemory(
                 content=item.content,
@@ -227,6 +229,7 @@ class _Statements:
                 detail=item.detail,
                 tags=item.tags,
                 keywords=item.keywords,
+                questions=item.questions,
             ),
         )
         self._note(known.memory_id, item, evidence, mentions=True)
@@ -246,6 +249,7 @@ class _Statements:
             said_at=merged.said_at,
             tags=merged.tags,
             keywords=merged.keywords,
+            questions=merged.questions,
         )
         vector_of = ("new", item.index) if after.content != known.content else None
         self._draft.rewrite(known, after, "merged", "said again", vector_of, evidence.text)

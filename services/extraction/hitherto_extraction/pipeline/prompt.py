@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from hitherto_extraction.provider.protocol import Batch, Prompt, PromptMemory, PromptMessage
 
-VERSION = "extraction_2"
+VERSION = "extraction_3"
 
 _folder = resources.files("hitherto_extraction.prompts")
 _SYSTEM = (_folder / f"{VERSION}.md").read_text("utf-8")

@@ -18,6 +18,7 @@ from hitherto_extraction.pipeline import trust
 from hitherto_extraction.pipeline.answer import NewItem, UpdatedItem
 from hitherto_extraction.pipeline.evidence import Evidence
 from hitherto_extraction.pipeline.guards import same_wording
+from hitherto_extraction.pipeline.guards.questions import kept
 from hitherto_extraction.pipeline.guards.refinement import refinement
 from hitherto_extraction.pipeline.merge import MAX_LABELS
 from hitherto_extraction.pipeline.operations import Creation
@@ -60,11 +61,15 @@ def refine(draft: Draft, change: Change) -> None:
         draft.plan.refuse("refused_unknown")
         return
     draft.note_sources(known.memory_id, change.evidence)
-    content = change.after.content
+    content, detail = change.after.content, change.after.detail
     vector_of = ("updated", change.position) if content != known.content else None
     draft.rewrite(
         known,
-        replace(change.after, version=known.version + 1),
+        replace(
+            change.after,
+            version=known.version + 1,
+            questions=kept([*change.update.questions, *known.questions], content, detail),
+        ),
         "updated",
         "made more precise",
         vector_of,
@@ -186,6 +191,7 @@ def _words(update: UpdatedItem, after: Known | None = None) -> dict[str, Any]:
         "importance": after.importance if after and update.importance is not None else None,
         "confidence": update.confidence,
         "tags": list(update.tags),
+        "questions": list(update.questions),
     }
 
 

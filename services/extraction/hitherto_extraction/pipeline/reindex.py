@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
-from hitherto_extraction.pipeline.indexing import with_keywords
+from hitherto_extraction.pipeline.indexing import terms_of
 from hitherto_extraction.storage import removal
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
-from hitherto_shared.text.terms import count_terms
 
 
 async def reindex(
@@ -29,8 +28,11 @@ async def reindex(
         if memory.lexical_length
     ]
     texts = {
-        memory.memory_id: count_terms(
-            memory.content, with_keywords(memory.source_text[:MAX_SOURCE_TEXT], memory.keywords)
+        memory.memory_id: terms_of(
+            memory.content,
+            memory.source_text[:MAX_SOURCE_TEXT],
+            memory.keywords,
+            memory.questions,
         )
         for memory in indexed
     }

@@ -44,6 +44,7 @@ def words_of(item: NewItem, evidence: Evidence, *, suspect: bool = False) -> dic
         "confidence": item.confidence,
         "tags": list(item.tags),
         "keywords": list(item.keywords),
+        "questions": list(item.questions),
         "entities": [[entity.name, entity.type] for entity in item.entities],
         "context": dict(item.context),
         "valid_from": begins(item, evidence).isoformat(),

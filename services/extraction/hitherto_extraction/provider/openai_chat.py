@@ -15,6 +15,10 @@ from hitherto_shared.openai_client import OpenAIServer
 
 DEFAULT_TIMEOUT = 60.0
 _MAX_TOKENS_REPORTED = 10**9
+_BOUNDS = ("maxLength", "maxItems")
+# What servers say that cannot hold a model to these: by name, or because the grammar they make of
+# the schema becomes too large.
+_ABOUT_BOUNDS = ("maxlength", "maxitems", "grammar", "repetition")
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +28,7 @@ class _Dialect:
     """What one server accepts; learnt from its refusals, from the richest form downwards."""
 
     response_format: str = "json_schema"  # then "json_object", then ""
+    bounds: bool = True  # whether the schema says how long texts and lists may be
     token_limit: str = "max_tokens"  # then "max_completion_tokens"
     temperature: bool = True
 
@@ -35,6 +40,10 @@ class _Dialect:
             return replace(self, token_limit="max_completion_tokens")
         if self.temperature and refusal.names("'temperature'", '"temperature"'):
             return replace(self, temperature=False)
+        if self.response_format == "json_schema" and refusal.names(*_ABOUT_BOUNDS):
+            if self.bounds:
+                return replace(self, bounds=False)
+            return replace(self, response_format="json_object")
         # A 422 comes from servers that validate the body and do not know the field's new form.
         about_format = refusal.names("response_format", "json_schema", "json_object")
         if self.response_format and (about_format or refusal.status == 422):
@@ -46,9 +55,11 @@ class _Dialect:
 class OpenAIChatModel(ChatModel):
     """Asks an OpenAI-compatible server, once per prompt.
 
-    `response_format` is a JSON schema; a server that refuses it is asked for any JSON object, and
-    one that refuses this too for plain text. What a server refuses is remembered until the process
-    ends. Such a refusal costs a further call, counted in `Completion.calls`.
+    `response_format` is a JSON schema, which bounds every text and list so that a server with
+    constrained decoding cannot run on. A server that refuses the bounds is sent the schema without
+    them, one that refuses the schema is asked for any JSON object, and one that refuses this too
+    for plain text. What a server refuses is remembered until the process ends. Such a refusal costs
+    a further call, counted in `Completion.calls`.
 
     Args:
         model: Name of the model, such as `gpt-4o-mini`.
@@ -132,7 +143,9 @@ class OpenAIChatModel(ChatModel):
                 "json_schema": {
                     "name": prompt.task,
                     "strict": False,
-                    "schema": dict(prompt.schema),
+                    "schema": (
+                        dict(prompt.schema) if dialect.bounds else _without_bounds(prompt.schema)
+                    ),
                 },
             }
         elif dialect.response_format:
@@ -164,6 +177,13 @@ class OpenAIChatModel(ChatModel):
             error.spent = [found]
             raise error
         return found
+
+
+def _without_bounds(schema: Any) -> Any:
+    """A JSON schema, or a part of one, that does not say how long texts and lists may be."""
+    if isinstance(schema, Mapping):
+        return {key: _without_bounds(part) for key, part in schema.items() if key not in _BOUNDS}
+    return [_without_bounds(part) for part in schema] if isinstance(schema, list) else schema
 
 
 def _too_long(refusal: RequestRejected) -> bool:

@@ -75,7 +75,7 @@ class Rebuilding:
             )
             if await self._write(connection, each, after):
                 counts["memories_forgotten" if fields is None else "memories_restored"] += 1
-                if after.memory.content != each.held.memory.content:
+                if _found_by(after) != _found_by(each.held):
                     reworded.append(memory_id)
             await self._unmention(connection, each)
         for memory_id, each in told.items():
@@ -226,6 +226,11 @@ def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
+def _found_by(edited: Edited) -> tuple[str, list[str], list[str]]:
+    """What of a memory its place in the keyword index is made of."""
+    return edited.memory.content, list(edited.memory.keywords), list(edited.questions)
+
+
 def _forgotten(held: Edited) -> Edited:
     if held.memory.status == "forgotten":
         return held
@@ -236,7 +241,8 @@ def _forgotten(held: Edited) -> Edited:
 def _as_rebuilt(held: Edited, fields: Mapping[str, Any]) -> Edited:
     said_at = fields["said_at"]
     memory = replace(
-        held.memory, **{name: value for name, value in fields.items() if name != "said_at"}
+        held.memory,
+        **{name: fields[name] for name in FIELDS if name != "said_at"},
     )
     # What was sensitive at any time is not brought back in clear.
     memory = replace(
@@ -251,4 +257,5 @@ def _as_rebuilt(held: Edited, fields: Mapping[str, Any]) -> Edited:
         said_at=said_at,
         challenges=held.challenges if memory.status == "quarantined" else (),
         embedding_state=held.embedding_state if same else "pending",
+        questions=() if held.sealed else list(fields["questions"]),
     )

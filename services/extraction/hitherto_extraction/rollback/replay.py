@@ -10,12 +10,13 @@ from __future__ import annotations
 import copy
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.closing import ACHIEVED_IMPORTANCE
+from hitherto_extraction.pipeline.guards import questions
 from hitherto_extraction.pipeline.merge import KnownMemory, NewMemory, merge_update
 from hitherto_extraction.pipeline.trust import is_higher, outranks
 from hitherto_extraction.storage.statements import Statement
@@ -28,6 +29,7 @@ FIELDS = (
 )  # fmt: skip
 _WORDS = (
     "content", "detail", "importance", "confidence", "origin", "said_at", "tags", "keywords",
+    "questions",
 )  # fmt: skip
 _NOTHING: Mapping[str, Any] = {
     "type": "fact",
@@ -39,6 +41,7 @@ _NOTHING: Mapping[str, Any] = {
     "status": "active",
     "tags": [],
     "keywords": [],
+    "questions": [],
     "context": {},
     "metadata": {},
     "valid_from": None,
@@ -120,6 +123,7 @@ class _Telling:
                 held[name] = _changed_keys(held[name], old[name], new[name])
             else:
                 held[name] = new[name]
+        held["questions"] = list(questions.kept(held["questions"], held["content"], held["detail"]))
         if unsaid and held["content"]:
             # Nobody says it but the hand that wrote this version: it holds since then.
             for name in ("valid_from", "said_at", "origin"):
@@ -129,6 +133,8 @@ class _Telling:
 
     def hear(self, statement: Statement) -> None:
         """Apply what a source said."""
+        # Statements of before memories had questions say none.
+        statement = replace(statement, said={"questions": (), **statement.said})
         match statement.action:
             case "said":
                 self._say(statement)
@@ -203,6 +209,8 @@ class _Telling:
         if said["importance"] is not None:
             held["importance"] = said["importance"]
         held["tags"] = list(dict.fromkeys([*held["tags"], *said["tags"]]))
+        asked = [*said["questions"], *held["questions"]]
+        held["questions"] = list(questions.kept(asked, held["content"], held["detail"]))
         held["said_at"] = statement.said_at
 
     def _close(self, statement: Statement) -> None:

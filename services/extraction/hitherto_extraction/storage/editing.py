@@ -41,7 +41,8 @@ SELECT m.memory_id, m.user_id, m.type, m.content, m.importance, m.confidence, m.
        m.said_at, m.challenges, m.lexical_no, m.lexical_length, m.embedding_state,
        CASE WHEN m.sealed IS NOT NULL
             THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
-                                  m.sealed) END
+                                  m.sealed) END,
+       m.questions
 FROM memories AS m
 LEFT JOIN memory_access AS a ON a.tenant_id = m.tenant_id AND a.user_id = m.user_id
      AND a.memory_id = m.memory_id
@@ -56,8 +57,9 @@ SET version = version + 1,
                         ELSE text_version END,
     type = %(type)s, content = %(content)s, detail = %(detail)s,
     importance = %(importance)s, confidence = %(confidence)s, origin = %(origin)s,
-    status = %(status)s, tags = %(tags)s, keywords = %(keywords)s, context = %(context)s,
-    metadata = %(metadata)s, sensitive = %(sensitive)s, valid_from = %(valid_from)s,
+    status = %(status)s, tags = %(tags)s, keywords = %(keywords)s, questions = %(questions)s,
+    context = %(context)s, metadata = %(metadata)s, sensitive = %(sensitive)s,
+    valid_from = %(valid_from)s,
     valid_to = %(valid_to)s, expires_at = %(expires_at)s, superseded_by = %(superseded_by)s,
     supersedes = %(supersedes)s, challenges = %(challenges)s, said_at = %(said_at)s,
     lexical_no = %(lexical_no)s, lexical_length = %(lexical_length)s,
@@ -87,6 +89,7 @@ class Edited:
         lexical_length: Length of the indexed text in terms.
         embedding_state: pending, stored, refused or sealed.
         sealed: Whether its words are stored sealed; here they are open.
+        questions: Questions that its words answer, in the index with them; none of a sealed one.
     """
 
     memory: Memory
@@ -96,6 +99,7 @@ class Edited:
     lexical_length: int
     embedding_state: str
     sealed: bool = False
+    questions: Sequence[str] = ()
 
 
 async def read(
@@ -184,6 +188,7 @@ async def write_version(
         "at": at,
         "job_id": job_id,
         "reworded": reworded,
+        "questions": list(after.questions),
     }
     version = await memories.keep_version(connection, values)
     values |= _stored(after, key, version=version + 1)
@@ -273,7 +278,7 @@ def _edited(row: tuple[Any, ...], key: UserKey | None) -> Edited:
         words = open_words(key, memory.memory_id, sealed)
         # What it mentioned before it was sealed is about to be swept out.
         memory = replace(memory, entities=[], **{name: words[name] for name in WORDS})
-    return Edited(memory, row[29], row[30], row[31], row[32], row[33], sealed is not None)
+    return Edited(memory, row[29], row[30], row[31], row[32], row[33], sealed is not None, row[35])
 
 
 def _memory(row: tuple[Any, ...]) -> Memory:

@@ -20,7 +20,7 @@ _KNOWN_WORDS = ("content", "detail", "tags", "keywords")
 
 KNOWN = """m.memory_id, m.version, m.type, m.content, m.importance, m.confidence, m.origin,
        m.status, m.tags, m.keywords, m.valid_from, m.valid_to, m.updated_at, m.lexical_no,
-       m.lexical_length, m.said_at, m.detail, m.sensitive,
+       m.lexical_length, m.said_at, m.detail, m.sensitive, m.questions,
        CASE WHEN m.sealed IS NOT NULL
             THEN sealed_of_memory(m.tenant_id, m.user_id, m.memory_id, m.version, m.text_version,
                                   m.sealed) END"""
@@ -136,7 +136,8 @@ ORDER BY v.memory_id, v.version DESC
 class Known:
     """A memory as the rules see it: its current version without what they do not need.
 
-    Of one that is `sealed` the words are those that were sealed.
+    Of one that is `sealed` the words are those that were sealed. `questions` are those that its
+    words answer; a sealed one has none.
     """
 
     memory_id: UUID
@@ -157,6 +158,7 @@ class Known:
     said_at: datetime
     detail: str
     sensitive: bool = False
+    questions: Sequence[str] = ()
     sealed: bool = False
 
 

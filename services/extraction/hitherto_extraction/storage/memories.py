@@ -18,12 +18,12 @@ _INSERT = """
 INSERT INTO memories (tenant_id, user_id, memory_id, type, content, detail, importance, confidence,
     source, origin, status, tags, keywords, context, conversation_id, valid_from, valid_to, said_at,
     superseded_by, supersedes, challenges, created_at, updated_at, job_id, lexical_no,
-    lexical_length, embedding_state, metadata, expires_at, sensitive, sealed)
+    lexical_length, embedding_state, metadata, expires_at, sensitive, questions, sealed)
 VALUES (%(tenant_id)s, %(user_id)s, %(memory_id)s, %(type)s, %(content)s, %(detail)s,
     %(importance)s, %(confidence)s, %(source)s, %(origin)s, %(status)s, %(tags)s, %(keywords)s,
     %(context)s, %(conversation_id)s, %(valid_from)s, %(valid_to)s, %(said_at)s, %(superseded_by)s,
     %(supersedes)s, %(challenges)s, %(at)s, %(at)s, %(job_id)s, %(lexical_no)s, %(lexical_length)s,
-    %(embedding_state)s, %(metadata)s, %(expires_at)s, %(sensitive)s, %(sealed)s)
+    %(embedding_state)s, %(metadata)s, %(expires_at)s, %(sensitive)s, %(questions)s, %(sealed)s)
 """
 
 # The version that is about to be replaced, kept with the time for which it was what we knew.
@@ -47,7 +47,8 @@ SET version = version + 1,
     text_version = CASE WHEN content = %(content)s THEN text_version ELSE version + 1 END,
     content = %(content)s, detail = %(detail)s,
     importance = %(importance)s, confidence = %(confidence)s, origin = %(origin)s,
-    tags = %(tags)s, keywords = %(keywords)s, status = %(status)s, said_at = %(said_at)s,
+    tags = %(tags)s, keywords = %(keywords)s, questions = %(questions)s, status = %(status)s,
+    said_at = %(said_at)s,
     challenges = CASE WHEN %(status)s = 'quarantined' THEN challenges ELSE '{}' END,
     lexical_no = coalesce(%(lexical_no)s, lexical_no),
     lexical_length = coalesce(%(lexical_length)s, lexical_length),

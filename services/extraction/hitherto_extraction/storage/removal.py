@@ -194,7 +194,7 @@ SELECT m.memory_id, m.content, m.lexical_length,
                       AND md5(g.message_id) = md5(s.message_id) AND g.message_id = s.message_id
                  WHERE s.tenant_id = m.tenant_id AND s.user_id = m.user_id
                    AND s.memory_id = m.memory_id AND g.role <> 'system'), ''),
-       m.keywords
+       m.keywords, m.questions
 FROM memories AS m
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s AND m.memory_id = ANY(%(memory_ids)s)
 """
@@ -238,6 +238,7 @@ class Indexed:
     lexical_length: int
     source_text: str
     keywords: Sequence[str]
+    questions: Sequence[str]
 
 
 async def lock_memories(

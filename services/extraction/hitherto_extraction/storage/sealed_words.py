@@ -44,6 +44,7 @@ def seal_words(
         "detail": "",
         **{name: [] for name in _LABELS},
         **{name: Jsonb({}) for name in _OBJECTS},
+        "questions": [],
         "sealed": key.seal(values, memory_place(memory_id), version=version),
         "sensitive": True,
         "lexical_length": 0,

@@ -79,8 +79,8 @@ WHERE {_USER} AND memory_id = ANY(%(memory_ids)s)
 _SEAL_MEMORY = f"""
 UPDATE memories
 SET content = %(content)s, detail = %(detail)s, tags = %(tags)s, keywords = %(keywords)s,
-    context = %(context)s, metadata = %(metadata)s, sealed = %(sealed)s, sensitive = %(sensitive)s,
-    lexical_no = %(lexical_no)s, lexical_length = %(lexical_length)s,
+    questions = %(questions)s, context = %(context)s, metadata = %(metadata)s, sealed = %(sealed)s,
+    sensitive = %(sensitive)s, lexical_no = %(lexical_no)s, lexical_length = %(lexical_length)s,
     embedding_state = %(embedding_state)s
 WHERE {_USER} AND memory_id = %(memory_id)s
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -25,6 +26,8 @@ _VI_NUMBERS = {
     "chín": 9,
     "mười": 10,
 }
+_MEANT_IN = 20_000
+"""Characters of a text in which `meant_dates` looks."""
 _EN_DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 _VI_DAYS = ["thứ hai", "thứ ba", "thứ tư", "thứ năm", "thứ sáu", "thứ bảy", "chủ nhật"]
 
@@ -202,6 +205,19 @@ def resolve_dates(clause: str, language: str, today: date) -> tuple[str, list[Mo
                 clause = f"{before.rstrip()} {after.lstrip()}".strip(" ,")
                 position = 0
     return re.sub(r"\s+,", ",", clause), taken
+
+
+def meant_dates(text: str, today: date) -> list[str]:
+    """The dates that the relative ones of a text mean, as `resolve_dates` writes them.
+
+    In either language, and of the beginning of a long text only.
+    """
+    found: dict[str, None] = {}
+    for expression, resolver in (*_EN, *_VI):
+        for match in expression.finditer(text[:_MEANT_IN]):
+            with suppress(OverflowError, ValueError):
+                found.setdefault(resolver(match, today).text)
+    return list(found)
 
 
 def since_year(clause: str) -> date | None:

@@ -1,0 +1,60 @@
+"""Free JSON of a reply: cleaned of what cannot be stored, within the contract's size."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from hitherto_shared.text.normalise import nfc
+
+MAX_STRUCT_BYTES = 64 * 1024
+MAX_STRUCT_DEPTH = 16
+_MAX_NUMBER = sys.float_info.max
+"""On the wire every number is a finite double."""
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_PAIR = {"key", "value"}
+
+
+def text_of(value: Any) -> str:
+    """A text as it can be stored; empty for everything else."""
+    return nfc(_UNSTORABLE.sub("", value)).strip() if isinstance(value, str) else ""
+
+
+def clean(value: Any, depth: int = 0) -> Any:
+    """`value` with text that can be stored, and without numbers JSON does not know."""
+    if depth > MAX_STRUCT_DEPTH:
+        return None
+    if isinstance(value, str):
+        return text_of(value)
+    if isinstance(value, int | float):
+        return value if -_MAX_NUMBER <= value <= _MAX_NUMBER else None
+    if isinstance(value, list):
+        return [clean(item, depth + 1) for item in value]
+    if isinstance(value, dict):
+        return {text_of(key): clean(item, depth + 1) for key, item in value.items() if text_of(key)}
+    return value
+
+
+def without_pairs(value: Any) -> Any:
+    """An object for every list of pairs of `key` and `value` among clean JSON.
+
+    The schema asks for pairs where keys are free, because no schema bounds the keys of an object.
+    Of equal keys the first one counts, of a list the pairs.
+    """
+    if isinstance(value, list):
+        pairs = [item for item in value if isinstance(item, dict) and item.keys() == _PAIR]
+        if not pairs:
+            return [without_pairs(item) for item in value]
+        named = [(item["key"], item["value"]) for item in reversed(pairs)]
+        return {key: without_pairs(item) for key, item in named if key and isinstance(key, str)}
+    if isinstance(value, dict):
+        return {key: without_pairs(item) for key, item in value.items()}
+    return value
+
+
+def fits_struct(value: Mapping[str, Any]) -> bool:
+    """Whether free JSON keeps within the contract's size."""
+    return len(json.dumps(value, ensure_ascii=False).encode()) <= MAX_STRUCT_BYTES

@@ -1,0 +1,90 @@
+"""Questions that a memory answers, as a model words them: which of them are kept.
+
+They are indexed by their words and shown to nobody. A question must be one, and about the memory:
+it shares a word with it and names nothing that it does not name. Where scripts tell no names from
+other words, a part of the words must stand in it: a half, of characters that follow one another
+without spaces a third, and every run of katakana, which spells names.
+
+Questions are judged by the words of the memory alone, so that the same question is judged alike
+whenever these words change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from hitherto_extraction.pipeline.guards.instructions import reads_as_instruction
+from hitherto_extraction.pipeline.guards.support import Heard, content, unspaced
+from hitherto_extraction.pipeline.guards.tokens import NUMBER, UNCASED, Token, tokenise
+
+MAX_QUESTIONS = 3
+MAX_CHARACTERS = 120
+_MARKS = ("?", "？", "؟", "՞")
+_GREEK = re.compile("[\u0370-\u03ff]")
+_WORD = re.compile(r"\w+")
+_KATAKANA = re.compile("[\u30a1-\u30ff]{2,}")
+# What a question may begin with; any other first word is written like a name.
+_ASKING = frozenset(
+    "what whats what's which how why whom when where who whose did does do is are was were has "
+    "have had can could should would will since until in on at for from with by about to and "
+    "bao nhiêu mấy ai gì khi vì sao tại thế nào ở từ lúc hồi có phải "
+    "wer wie was wann wo warum wieso weshalb welche welcher welches welchen welchem woher wohin "
+    "womit wofür woran seit hat haben kann "
+    "où quand comment pourquoi combien quel quelle quels quelles qu'est est-ce depuis que qui "
+    "quoi à "
+    "qué quién quiénes cómo cuándo dónde cuánto cuánta cuántos cuántas cuál cuáles desde por ¿ "
+    "che chi come quando dove perché quanto quanta quanti quante quale quali da "
+    "quem onde quais qual porque "
+    "wat waar wanneer waarom hoe welke hoeveel sinds "
+    "co kto kiedy gdzie dlaczego jak jaki jaka jakie ile czy od "
+    "что кто когда где почему зачем как какой какая какое какие каких сколько чем куда откуда "
+    "ли с чей чья чьё".split()
+)
+
+
+def kept(questions: Iterable[str], *texts: str) -> tuple[str, ...]:
+    """The first `MAX_QUESTIONS` that are questions about what the texts say, each once.
+
+    Args:
+        questions: As a model words them, one line each.
+        texts: What the memory says.
+    """
+    different = {question.casefold(): question for question in questions if _may_be(question)}
+    if not different:
+        return ()
+    said = "\n".join(texts)
+    heard = Heard.of(said)
+    found = (question for question in different.values() if _is_about(question, heard, said))
+    return tuple(question for question, _ in zip(found, range(MAX_QUESTIONS), strict=False))
+
+
+def _may_be(question: str) -> bool:
+    mark = question.endswith(_MARKS) or (question.endswith(";") and _GREEK.search(question))
+    return bool(mark) and len(question) <= MAX_CHARACTERS and not reads_as_instruction(question)
+
+
+def _is_about(question: str, heard: Heard, said: str) -> bool:
+    tokens = tokenise(question)
+    words, strange = content(tokens), heard.lacking(tokens)
+    if any(_is_name(each) for each in strange) or heard.lacking_numbers(tokens):
+        return False
+    codes = [word for word in _WORD.findall(question) if any(map(str.isdigit, word))]
+    if any(run not in said for run in [*_KATAKANA.findall(question), *codes]):
+        return False
+    run = unspaced(tokens)
+    pairs = [one + two for one, two in pairwise(run)]
+    shared = sum(map(heard.has_term, pairs))
+    if 3 * shared < len(pairs) or 2 * _uncased(strange) > _uncased(words):
+        return False
+    numbers = any(each.kind == NUMBER for each in tokens)
+    return len(strange) < len(words) or shared > 0 or numbers
+
+
+def _is_name(token: Token) -> bool:
+    return token.capital and not (token.first and token.lower in _ASKING)
+
+
+def _uncased(tokens: Sequence[Token]) -> int:
+    return sum(token.kind == UNCASED for token in tokens)

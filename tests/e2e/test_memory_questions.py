@@ -1,0 +1,232 @@
+"""Questions that a memory answers: it is found by their words, and nobody is shown them.
+
+The words of each are in no content and no message here, so that a hit comes of the question alone.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hitherto.v1 import maintenance_service_pb2, privacy_service_pb2, retrieval_service_pb2
+from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.curating import forget, restore, update
+from tests.e2e.learning import learn, memories, replies, rows, shown, talk
+from tests.e2e.leaving import erase, export, until
+from tests.e2e.merging import ONE_STYLE, STYLE, STYLES, consolidate, merged_memory
+from tests.e2e.privacy import choose
+from tests.e2e.sealing import ENCRYPTING, dump, holding
+from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
+from tests.scripted_model.answers import memory, merged
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+MOVED = "Maren Holt has lived in Glasgow since 2026-03-01"
+HOME, SINCE = "What is Maren's residence?", "Maren's dwelling is in Glasgow?"
+OFFERED = [
+    HOME,
+    SINCE,
+    "Does Fahim collect stamps?",
+    "Which orchestra?",
+    "Maren's residence is a castle.",
+]
+ONLY_KEYWORDS = {"semantic": 0.0, "source": 0.0, "date": 0.0, "entity": 0.0}
+STORED = "SELECT content, questions FROM memories ORDER BY created_at, content"
+
+
+async def found(services: Services, query: str) -> list[str]:
+    """The current memories that the words of `query` find."""
+    reply = await services.retrieval.SearchMemories(
+        retrieval_service_pb2.SearchMemoriesRequest(
+            user_id="ana", query=query, weights=ONLY_KEYWORDS, explain=True
+        )
+    )
+    return sorted(
+        result.memory.content for result in reply.results if result.breakdown["keyword"] > 0
+    )
+
+
+def moved(**more: Any) -> dict[str, Any]:
+    return memory(MOVED, ["m1"], **{"questions": OFFERED, **more})
+
+
+@pytest.fixture
+def told(model: ScriptedModel) -> None:
+    """What the model says of the talks of these tests."""
+    model.script = replies(
+        {
+            "good words": lambda _: {"new_memories": [moved()]},
+            "same words": lambda _: {
+                "new_memories": [
+                    moved(questions=["Where in Glasgow is Maren's domicile?"], keywords=["flat"])
+                ]
+            },
+            "exact words": lambda request: {
+                "updated_memories": [
+                    {
+                        "id": shown(request, "Glasgow"),
+                        "content": f"{MOVED} with her cat",
+                        "questions": ["Has Maren got a pet cat?", "Has Maren got a dog, Rex?"],
+                        "source_message_ids": ["m1"],
+                    }
+                ]
+            },
+        }
+    )
+
+
+def said(words: str, *, conversation: str, days: int = 0) -> Any:
+    text = f"{words}: I have lived in Glasgow since yesterday, with my cat. Maren Holt"
+    return talk(text, conversation=conversation, at=NOON + timedelta(days=days))
+
+
+async def test_a_memory_is_found_by_its_questions_and_shows_none(
+    modelled: Services, tenant_conninfo: str, told: None
+) -> None:
+    result = await learn(modelled, said("good words", conversation="c1"))
+    assert (result.prompt_version, result.dropped_items) == ("extraction_3", 3)
+    assert rows(tenant_conninfo, STORED) == [(MOVED, [HOME, SINCE])]
+    assert await found(modelled, "residence") == [MOVED]
+    assert await found(modelled, "dwelling") == [MOVED]
+    for refused in ("stamps", "orchestra", "castle", "Fahim"):
+        assert await found(modelled, refused) == []
+    (known,) = await memories(modelled)
+    context = await modelled.retrieval.GetContext(
+        retrieval_service_pb2.GetContextRequest(user_id="ana", query="residence of Maren")
+    )
+    assert MOVED in context.prompt_block
+    for read in (str(known), str(context)):
+        assert "residence" not in read
+        assert "dwelling" not in read
+
+
+async def test_they_leave_with_the_person_and_come_along_in_an_export(
+    modelled: Services, tenant_conninfo: str, told: None
+) -> None:
+    await learn(modelled, said("good words", conversation="c1"))
+    (row,) = (await export(modelled)).of("memories")
+    assert row["questions"] == [HOME, SINCE]
+    await erase(modelled)
+    assert rows(tenant_conninfo, "SELECT 1 FROM memories") == []
+    assert rows(tenant_conninfo, "SELECT 1 FROM statements") == []
+
+
+async def test_what_is_said_again_or_more_exactly_adds_questions_and_a_rollback_takes_them(
+    modelled: Services, tenant_conninfo: str, told: None
+) -> None:
+    await learn(
+        modelled,
+        said("good words", conversation="c1"),
+        said("same words", conversation="c2", days=1),
+    )
+    domicile = "Where in Glasgow is Maren's domicile?"
+    assert rows(tenant_conninfo, STORED) == [(MOVED, [domicile, HOME, SINCE])]
+    await learn(modelled, said("exact words", conversation="c3", days=2))
+    exact = f"{MOVED} with her cat"
+    assert rows(tenant_conninfo, STORED) == [
+        (exact, ["Has Maren got a pet cat?", domicile, HOME]),
+    ]
+    assert await found(modelled, "pet") == [exact]
+    assert await found(modelled, "Rex") == []
+    for conversation, content, words in (("c3", MOVED, "domicile"), ("c2", MOVED, "residence")):
+        await modelled.maintenance.RollbackSource(
+            maintenance_service_pb2.RollbackSourceRequest(
+                user_id="ana", conversation_id=conversation
+            )
+        )
+        assert await found(modelled, words) == [content]
+        assert await found(modelled, "pet") == []
+    assert await found(modelled, "domicile") == []
+    ((content, questions),) = rows(tenant_conninfo, STORED)
+    assert (content, questions) == (MOVED, [HOME, SINCE])
+
+
+async def test_new_words_by_hand_keep_the_questions_that_still_hold(
+    modelled: Services, tenant_conninfo: str, told: None
+) -> None:
+    await learn(modelled, said("good words", conversation="c1"))
+    (known,) = await memories(modelled)
+    oslo = "Maren Holt lives in Oslo"
+    await update(modelled, known.id, "content", content=oslo)
+    assert rows(tenant_conninfo, STORED) == [(oslo, [HOME])]
+    assert await found(modelled, "residence") == [oslo]
+    assert await found(modelled, "dwelling") == []
+    await update(modelled, known.id, "importance", importance=0.9)
+    await forget(modelled, known.id)
+    assert await found(modelled, "residence") == []
+    await restore(modelled, known.id)
+    assert await found(modelled, "residence") == [oslo]
+
+
+async def test_they_stay_when_the_messages_behind_the_memory_go(
+    modelled: Services, told: None
+) -> None:
+    await learn(modelled, said("good words", conversation="c1"))
+    assert await found(modelled, "yesterday") == [MOVED]
+    await modelled.privacy.DeleteConversation(
+        privacy_service_pb2.DeleteConversationRequest(user_id="ana", conversation_id="c1")
+    )
+    assert await found(modelled, "yesterday") == []
+    assert await found(modelled, "residence") == [MOVED]
+
+
+async def test_a_merged_memory_has_the_questions_of_its_parts_that_it_answers(
+    modelled: Services, model: ScriptedModel, tenant_conninfo: str
+) -> None:
+    asked = dict.fromkeys(STYLES, "")
+    asked[STYLES[0]] = "Which manner of tone suits the user?"
+    asked[STYLES[1]] = "Is stilted formal language welcome?"
+    asked[STYLES[3]] = "Was the last draft chummy?"
+
+    def script(request: ChatRequest) -> ChatAnswer:
+        if request.consolidation:
+            return ChatAnswer.of(
+                memories=[merged(ONE_STYLE, [m.local_id for m in request.memories])]
+            )
+        style = request.messages[0].content
+        more = {"type": "preference", "tags": [STYLE], "questions": [asked[style]]}
+        return ChatAnswer.of(new_memories=[memory(style, ["m1"], **more)])
+
+    model.script = script
+    await learn(modelled, *(talk(style, conversation=f"c{n}") for n, style in enumerate(STYLES)))
+    assert await found(modelled, "chummy") == [STYLES[3]]
+    await consolidate(modelled, tag=STYLE)
+    await merged_memory(modelled)
+    stored = dict(rows(tenant_conninfo, STORED))
+    assert stored[ONE_STYLE] == [asked[STYLES[0]], asked[STYLES[1]]]
+    for word, hits in (("manner", [ONE_STYLE]), ("stilted", [ONE_STYLE]), ("chummy", [])):
+        assert await found(modelled, word) == hits
+
+
+async def test_a_sealed_memory_keeps_none_in_clear(
+    start_services: StartServices, model: ScriptedModel, superuser_conninfo: str, tmp_path: Path
+) -> None:
+    """Neither one that is learnt sealed nor one that is sealed later on."""
+    model.script = replies(
+        {
+            "good words": lambda _: {"new_memories": [moved(type="personal")]},
+            "other words": lambda _: {
+                "new_memories": [
+                    memory(
+                        "Maren Holt grows kohlrabi in her garden",
+                        ["m1"],
+                        type="personal",
+                        questions=["Which vegetable has Maren in her garden?"],
+                    )
+                ]
+            },
+        }
+    )
+    async with start_services(**model_settings(model), **ENCRYPTING) as services:
+        await learn(services, said("good words", conversation="c1"))
+        assert holding(dump(superuser_conninfo), ["residence"])
+        await choose(services, encrypt_sensitive=True)
+        await learn(services, said("other words", conversation="c2", days=1))
+        await until(
+            lambda: not holding(dump(superuser_conninfo), ["residence", "vegetable", "kohlrabi"]),
+            seconds=60,
+        )
+        assert {content for content, _ in rows(superuser_conninfo, STORED)} == {""}
+        assert {tuple(asked) for _, asked in rows(superuser_conninfo, STORED)} == {()}

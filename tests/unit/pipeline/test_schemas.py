@@ -1,0 +1,99 @@
+"""What a server with constrained decoding may write by our schemas has an end.
+
+Servers that make a grammar of a schema refuse large repetitions, and hosted ones know a part of
+JSON Schema only: the schemas keep to what all of them take.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from hitherto_extraction.consolidation import prompt as consolidation
+from hitherto_extraction.pipeline import prompt as extraction
+from hitherto_extraction.pipeline.answer import LABEL_CHARACTERS, MAX_CONTENT_BYTES, read_answer
+from hitherto_extraction.pipeline.guards.questions import MAX_CHARACTERS, MAX_QUESTIONS
+from hitherto_extraction.pipeline.profile import MAX_KEY_CHARACTERS
+
+SCHEMAS = {each.VERSION: each._SCHEMA for each in (extraction, consolidation)}
+KNOWN = frozenset(
+    "type properties required additionalProperties items maxItems maxLength enum anyOf".split()
+)
+MOST = 2_000
+"""From so many repetitions on llama.cpp refuses a grammar."""
+
+
+def parts(schema: Any, depth: int = 0) -> Iterator[tuple[dict[str, Any], int]]:
+    """Every schema within a schema, and how deep it lies."""
+    yield schema, depth
+    for inner in schema.get("properties", {}).values():
+        yield from parts(inner, depth + 1)
+    if "items" in schema:
+        yield from parts(schema["items"], depth)
+    for inner in schema.get("anyOf", ()):
+        yield from parts(inner, depth)
+
+
+@pytest.mark.parametrize("version", SCHEMAS)
+def test_every_text_list_and_object_has_an_end(version: str) -> None:
+    for part, depth in parts(SCHEMAS[version]):
+        assert part.keys() <= KNOWN
+        assert depth <= 5
+        kind = part.get("type")
+        if kind == "string":
+            assert "enum" in part or 0 < part["maxLength"] < MOST
+        elif kind == "array":
+            assert 0 < part["maxItems"] < MOST
+        elif kind == "object":
+            assert part["additionalProperties"] is False
+            assert part["properties"]
+            assert set(part.get("required", ())) <= part["properties"].keys()
+        else:
+            assert kind in ("number", ["integer", "null"]) or "anyOf" in part
+
+
+def test_what_the_schema_allows_the_parser_takes() -> None:
+    (new,) = [SCHEMAS[extraction.VERSION]["properties"]["new_memories"]["items"]["properties"]]
+    assert 4 * max(new["content"]["maxLength"], new["detail"]["maxLength"]) <= MAX_CONTENT_BYTES
+    assert new["tags"]["items"]["maxLength"] <= LABEL_CHARACTERS
+    assert new["keywords"]["items"]["maxLength"] <= LABEL_CHARACTERS
+    asked = new["questions"]
+    assert (asked["maxItems"], asked["items"]["maxLength"]) == (MAX_QUESTIONS, MAX_CHARACTERS)
+
+
+def test_pairs_are_free_keys() -> None:
+    """The schema asks for pairs, since nothing bounds the keys of an object."""
+    pair = SCHEMAS[extraction.VERSION]["properties"]["profile"]["properties"]["preferences"][
+        "items"
+    ]
+    assert pair["properties"]["key"]["maxLength"] <= MAX_KEY_CHARACTERS
+
+    def profile(value: Any) -> Any:
+        reply = json.dumps({"profile": value})
+        return read_answer(reply, messages=[], memories=[]).profile
+
+    said = {
+        "preferences": [{"key": "coffee", "value": "black"}, {"key": "coffee", "value": "white"}],
+        "facts": {
+            "personal": [
+                {"key": "name", "value": "Maren"},
+                {"key": "contacts", "value": ["Tom", "Ida"]},
+                {"key": 7, "value": "odd"},
+                {"value": "no key"},
+                "odd",
+            ],
+            "technical_context": {"frameworks": ["gRPC"]},
+        },
+    }
+    assert profile(said) == {
+        "preferences": {"coffee": "black"},
+        "facts": {
+            "personal": {"name": "Maren", "contacts": ["Tom", "Ida"]},
+            "technical_context": {"frameworks": ["gRPC"]},
+        },
+    }
+    plain = {"preferences": {"coffee": "black"}, "facts": {"personal": {"name": "Maren"}}}
+    assert profile(plain) == plain
