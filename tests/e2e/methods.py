@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 import pytest
@@ -27,6 +28,8 @@ from hitherto.v1 import (
 )
 from hitherto_shared.rpc.planned import PLANNED
 from tests.e2e.conftest import Services
+
+Answer = TypeVar("Answer")
 
 SERVICES: list[ServiceDescriptor] = [
     retrieval_service_pb2.DESCRIPTOR.services_by_name["RetrievalService"],
@@ -121,6 +124,18 @@ async def call(
     if method.server_streaming:
         return [response async for response in going]
     return [await going]
+
+
+async def insist(ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Call again for as long as the answer is to come back later, as a client does."""
+    while True:
+        try:
+            return await ask()
+        except grpc.aio.AioRpcError as error:
+            later = read_refusal(error).retry_after
+            if later is None:
+                raise
+            await asyncio.sleep(later)
 
 
 async def outcome(services: Services, method: Method, request: Message | bytes) -> grpc.StatusCode:

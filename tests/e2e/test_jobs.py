@@ -18,6 +18,7 @@ from hitherto.v1 import conversation_pb2, job_pb2, retrieval_service_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto_shared.identifiers import uuid7
 from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.methods import insist
 from tests.scripted_model import (
     CONTENT_FAULTS,
     ChatAnswer,
@@ -199,7 +200,10 @@ async def test_one_key_replays_and_refuses_another_body(services: Services) -> N
 
 async def test_one_key_a_hundred_times_at_once_makes_one_job(services: Services) -> None:
     """faults.md row 36, over the wire."""
-    answers = await asyncio.gather(*(submit(services, transcript(), key="k1") for _ in range(100)))
+    # On a busy machine some are told to come back, which whoever sends a key may do.
+    answers = await asyncio.gather(
+        *(insist(lambda: submit(services, transcript(), key="k1")) for _ in range(100))
+    )
     assert len({job.id for (job,) in answers}) == 1
     listed = await services.extraction.ListJobs(pb.ListJobsRequest(user_id="ana"))
     assert listed.total_size == 1

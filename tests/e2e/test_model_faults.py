@@ -46,12 +46,25 @@ from tests.scripted_model.vectors import text_vector
 EVERY_ROW = "SELECT xmin::text, ctid::text, * FROM memories"
 
 
+PATIENCE: dict[str, Any] = {"model_timeout_seconds": 1.0, "job_max_retries": 1}
+"""A second of patience for the model and two attempts for a job."""
+
+
+@pytest.fixture(scope="module")
+def service_settings() -> dict[str, Any]:
+    return PATIENCE
+
+
 @pytest.fixture
-async def patient(start_services: StartServices, model: ScriptedModel) -> AsyncIterator[Services]:
-    """Both services, with a second of patience for the model and two attempts for a job."""
-    async with start_services(
-        **model_settings(model), model_timeout_seconds=1.0, job_max_retries=1
-    ) as services:
+def patient(modelled: Services) -> Services:
+    """The module's services, with `PATIENCE`."""
+    return modelled
+
+
+@pytest.fixture
+async def alone(start_services: StartServices, model: ScriptedModel) -> AsyncIterator[Services]:
+    """Services of a test's own, for outages: the circuit breaker remembers them."""
+    async with start_services(**model_settings(model), **PATIENCE) as services:
         yield services
 
 
@@ -83,34 +96,34 @@ async def found(services: Services, query: str) -> list[str]:
     ids=str,
 )
 async def test_row_25_an_outage_makes_the_job_wait_and_costs_no_attempt(
-    patient: Services, model: ScriptedModel, fault: Fault
+    alone: Services, model: ScriptedModel, fault: Fault
 ) -> None:
     model.always(fault)
-    (job_id,) = await submit(patient, talk("remember canary:heron"))
+    (job_id,) = await submit(alone, talk("remember canary:heron"))
     async with asyncio.timeout(60):
         # More often than there are attempts.
-        await model.called(4)
+        await model.called(3)
     model.always(None)
-    job = await ended(patient, job_id)
+    job = await ended(alone, job_id)
     assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
     assert job.attempt == 1
-    assert [m.content for m in await memories(patient)] == ["The user mentioned canary:heron."]
+    assert [m.content for m in await memories(alone)] == ["The user mentioned canary:heron."]
 
 
 async def test_row_25_retry_after_is_honoured(
-    patient: Services, model: ScriptedModel, superuser_conninfo: str
+    alone: Services, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
     model.queue(StatusFault(429, retry_after="900"))
-    (job_id,) = await submit(patient, talk("remember canary:heron"))
+    (job_id,) = await submit(alone, talk("remember canary:heron"))
     waits = "SELECT state, attempt, run_after > now() + interval '10 minutes' FROM jobs"
     async with asyncio.timeout(60):
-        async for response in patient.extraction.WatchJob(
+        async for response in alone.extraction.WatchJob(
             extraction_service_pb2.WatchJobRequest(job_id=job_id)
         ):
             if response.job.state == job_pb2.JOB_STATE_FAILED:
                 break
     assert rows(superuser_conninfo, waits) == [("failed", 0, True)]
-    job = (await patient.extraction.GetJob(extraction_service_pb2.GetJobRequest(job_id=job_id))).job
+    job = (await alone.extraction.GetJob(extraction_service_pb2.GetJobRequest(job_id=job_id))).job
     assert job.state == job_pb2.JOB_STATE_FAILED
     assert job.error.startswith("MODEL_UNAVAILABLE")
 
@@ -299,7 +312,7 @@ async def test_b8_a_usable_part_is_kept_and_the_rest_counted(
 
 @pytest.mark.parametrize("name", HOSTILE_ANSWERS)
 async def test_rows_28_to_31_no_hostile_answer_reaches_what_is_not_its_own(
-    patient: Services, model: ScriptedModel, superuser_conninfo: str, name: str
+    patient: Services, model: ScriptedModel, tenant_conninfo: str, name: str
 ) -> None:
     facts = [f"Ana keeps bird number {n}" for n in range(5)]
     seeds: Callable[[Any], Any] = lambda r: {  # noqa: E731
@@ -309,13 +322,13 @@ async def test_rows_28_to_31_no_hostile_answer_reaches_what_is_not_its_own(
     model.script = replies({"birds": seeds})
     await learn(patient, talk("I keep birds"), talk("I keep birds", user="bo"))
     others = f"{EVERY_ROW} WHERE user_id = 'bo'"
-    kept = rows(superuser_conninfo, others)
+    kept = rows(tenant_conninfo, others)
 
     model.script = HOSTILE_ANSWERS[name]
     job = await ended(patient, (await submit(patient, talk("hello", conversation="c2")))[0])
     assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
     assert job.attempt == 1
-    assert rows(superuser_conninfo, others) == kept
+    assert rows(tenant_conninfo, others) == kept
 
     everything = await memories(patient, statuses=ALL_STATUSES)
     assert len(everything) <= 5 + 200
@@ -341,7 +354,7 @@ async def test_rows_28_to_31_no_hostile_answer_reaches_what_is_not_its_own(
     assert personal.fields["name"].string_value == "Ana"
     assert response.profile.ByteSize() < 2 * 64 * 1024
     versions = rows(
-        superuser_conninfo, "SELECT count(*), max(version) FROM profile_versions"
+        tenant_conninfo, "SELECT count(*), max(version) FROM profile_versions"
         " WHERE user_id = 'ana'",
     )  # fmt: skip
     assert versions == [(response.profile.version, response.profile.version)]
@@ -440,10 +453,10 @@ OUTAGES: list[Fault] = [
 
 @pytest.mark.parametrize("fault", OUTAGES, ids=str)
 async def test_rows_32_to_34_a_memory_without_a_vector_is_found_by_its_words(
-    patient: Services, model: ScriptedModel, superuser_conninfo: str, conninfo: str, fault: Fault
+    alone: Services, model: ScriptedModel, superuser_conninfo: str, conninfo: str, fault: Fault
 ) -> None:
     model.always(fault, endpoint="embeddings")
-    result = await learn(patient, talk("remember canary:heron"))
+    result = await learn(alone, talk("remember canary:heron"))
     assert (result.memories_created, result.usage.embedding_calls) == (1, 0)
     states = (
         "SELECT DISTINCT embedding_state FROM (SELECT embedding_state FROM memories UNION ALL"
@@ -455,7 +468,7 @@ async def test_rows_32_to_34_a_memory_without_a_vector_is_found_by_its_words(
     )
     assert rows(superuser_conninfo, states) == [("pending",)]
     assert rows(superuser_conninfo, vectors) == [(0, 0)]
-    assert await found(patient, "heron") == ["The user mentioned canary:heron."]
+    assert await found(alone, "heron") == ["The user mentioned canary:heron."]
 
     async with _OwnBackfill(conninfo, model) as filling:
         await filling.run()
@@ -467,7 +480,7 @@ async def test_rows_32_to_34_a_memory_without_a_vector_is_found_by_its_words(
                 await filling.run()
         assert await filling.run() == 0
     assert rows(superuser_conninfo, vectors) == [(1, 1)]
-    assert [m.version for m in await memories(patient)] == [1]
+    assert [m.version for m in await memories(alone)] == [1]
 
 
 class _OwnBackfill:
@@ -495,7 +508,7 @@ class _OwnBackfill:
 
 
 async def test_row_33_vectors_in_another_order_are_put_right(
-    patient: Services, model: ScriptedModel, superuser_conninfo: str
+    patient: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.always(EmbeddingFault("shuffled"), endpoint="embeddings")
     model.script = lambda request: ChatAnswer.of(
@@ -505,7 +518,7 @@ async def test_row_33_vectors_in_another_order_are_put_right(
     await learn(patient, talk(*lines))
     # The words a memory came from are its own words here: both vectors are those of its content.
     vectors = rows(
-        superuser_conninfo,
+        tenant_conninfo,
         "SELECT m.content, e.embedding::text FROM memories AS m JOIN (SELECT memory_id, embedding"
         " FROM memory_embeddings UNION ALL SELECT memory_id, embedding"
         " FROM memory_source_embeddings) AS e USING (memory_id)",
@@ -516,28 +529,28 @@ async def test_row_33_vectors_in_another_order_are_put_right(
 
 
 async def test_row_34_a_zero_vector_makes_no_duplicate_of_anything(
-    patient: Services, model: ScriptedModel, superuser_conninfo: str
+    alone: Services, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
-    await learn(patient, talk("remember canary:heron"))
+    await learn(alone, talk("remember canary:heron"))
     before = rows(superuser_conninfo, f"{EVERY_ROW} WHERE content LIKE '%heron%'")
     model.always(EmbeddingFault("zero"), endpoint="embeddings")
-    await learn(patient, talk("remember canary:osprey", conversation="c2"))
+    await learn(alone, talk("remember canary:osprey", conversation="c2"))
     assert rows(superuser_conninfo, f"{EVERY_ROW} WHERE content LIKE '%heron%'") == before
-    assert sorted(m.content for m in await memories(patient)) == [
+    assert sorted(m.content for m in await memories(alone)) == [
         "The user mentioned canary:heron.",
         "The user mentioned canary:osprey.",
     ]
 
 
 async def test_b11_an_outage_of_the_embedder_doubles_nothing_said_in_the_same_words(
-    patient: Services, model: ScriptedModel
+    alone: Services, model: ScriptedModel
 ) -> None:
     model.script = canary_script
     model.always(StatusFault(500), endpoint="embeddings")
     await learn(
-        patient, talk("remember canary:heron"), talk("remember canary:heron", conversation="c2")
+        alone, talk("remember canary:heron"), talk("remember canary:heron", conversation="c2")
     )
-    (only,) = await memories(patient)
+    (only,) = await memories(alone)
     assert (only.version, list(only.source_message_ids)) == (1, ["c1-1", "c2-1"])
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -43,10 +42,15 @@ INSTALLATION: dict[str, tuple[Fault, str]] = {
 WAITING = [job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING, job_pb2.JOB_STATE_FAILED]
 
 
+@pytest.fixture(scope="module")
+def service_settings() -> dict[str, Any]:
+    return {"job_max_retries": 1}
+
+
 @pytest.fixture
-async def services(start_services: StartServices, model: ScriptedModel) -> AsyncIterator[Services]:
-    async with start_services(**model_settings(model), job_max_retries=1) as running:
-        yield running
+def services(modelled: Services) -> Services:
+    """The module's services; whatever test makes a model refuse waits until it is asked again."""
+    return modelled
 
 
 async def health_of(services: Services, name: str) -> int:
@@ -178,7 +182,7 @@ async def test_a_refused_content_is_not_taken_for_a_fault_of_the_installation(
 async def test_row_74_an_embedder_that_refuses_everything_is_told_once_and_made_up_for(
     services: Services,
     model: ScriptedModel,
-    superuser_conninfo: str,
+    tenant_conninfo: str,
     fault: Fault,
     setting: str,
     caplog: pytest.LogCaptureFixture,
@@ -195,11 +199,11 @@ async def test_row_74_an_embedder_that_refuses_everything_is_told_once_and_made_
     warnings = [r.getMessage() for r in caplog.records if r.name == "hitherto.models"]
     assert len(warnings) == 1, warnings
     assert setting in warnings[0]
-    assert rows(superuser_conninfo, "SELECT count(*) FROM memory_embeddings") == [(0,)]
+    assert rows(tenant_conninfo, "SELECT count(*) FROM memory_embeddings") == [(0,)]
     model.always(None, endpoint="embeddings")
     stored = "SELECT count(*) FROM memory_embeddings"
     async with asyncio.timeout(60):
-        while rows(superuser_conninfo, stored) != [(6,)]:  # noqa: ASYNC110
+        while rows(tenant_conninfo, stored) != [(6,)]:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
 
 

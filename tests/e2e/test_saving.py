@@ -25,7 +25,7 @@ from tests.e2e.curating import (
     stream,
 )
 from tests.e2e.learning import ALL_STATUSES, learn, memories, replies, rows, talk
-from tests.e2e.methods import METHODS, refused
+from tests.e2e.methods import METHODS, insist, refused
 from tests.scripted_model import Hang, ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory
 
@@ -220,7 +220,9 @@ async def test_b2_what_was_saved_and_is_then_said_is_one_memory(
 async def test_row_37_thirty_at_once_are_one_memory(
     services: Services, tenant_conninfo: str
 ) -> None:
-    answers = await asyncio.gather(*(save(services, "Ana likes tea") for _ in range(30)))
+    answers = await asyncio.gather(
+        *(insist(lambda: save(services, "Ana likes tea")) for _ in range(30))
+    )
     assert len({answer.memory.id for answer in answers}) == 1
     assert sum(not answer.deduplicated for answer in answers) == 1
     (only,) = await memories(services, statuses=ALL_STATUSES)
@@ -246,7 +248,7 @@ async def test_row_36_a_key_replays_the_first_outcome(
     # The resource as it is now: a replay brings nothing back.
     assert later.memory.status == memory_pb2.MEMORY_STATUS_FORGOTTEN
     at_once = await asyncio.gather(
-        *(save(services, "Ana likes figs", idempotency_key="k2") for _ in range(20))
+        *(insist(lambda: save(services, "Ana likes figs", idempotency_key="k2")) for _ in range(20))
     )
     assert len({(answer.memory.id, answer.deduplicated) for answer in at_once}) == 1
     assert rows(tenant_conninfo, "SELECT count(*) FROM memories") == [(2,)]

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from hitherto_extraction.budget import Budget, BudgetSpent
 from hitherto_extraction.queue import claims
 from hitherto_extraction.queue.claims import Claim, ClaimLost
-from hitherto_extraction.queue.signals import JobSignals, Watch
+from hitherto_extraction.queue.signals import RETRIED, JobSignals, Watch
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Database
@@ -48,7 +48,8 @@ LOOK_AGAIN_SECONDS = 600.0
 _STATEMENT_SECONDS = 10.0
 _PAUSE_SECONDS = 1.0
 _REST_SECONDS = 60.0
-"""For how long no further job of a tenant and kind is claimed once one found no budget."""
+"""For how long no further job of a tenant and kind is claimed once one found no budget, unless
+somebody retries jobs by hand."""
 _MIDNIGHT_JITTER_SECONDS = 30.0
 _TENANT_WIDE = 1
 
@@ -136,8 +137,10 @@ class Worker:
         await asyncio.gather(*self._loops, return_exceptions=True)
 
     async def _claim_loop(self) -> None:
-        with self._signals.watching() as news:
+        with self._signals.watching() as news, self._signals.watching(RETRIED) as retried:
             while not self._stopping:
+                if retried.seen():
+                    self._resting.clear()
                 await self._claim_round(news)
 
     async def _claim_round(self, news: Watch) -> None:

@@ -172,10 +172,10 @@ class Stage:
                 connection, held, done_to=held.range_to or 0, result={}, finished=True
             )
 
-    async def rows(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    async def rows(self, statement: str, *parameters: Any, **named: Any) -> list[tuple[Any, ...]]:
         """What the administrator sees."""
         async with self._admin_lock:
-            cursor = await self.admin.execute(statement.encode(), parameters)
+            cursor = await self.admin.execute(statement.encode(), named or parameters)
             return await cursor.fetchall() if cursor.description else []
 
     async def value(self, statement: str, *parameters: Any) -> Any:
@@ -203,11 +203,13 @@ class Stage:
         """Wait until every job has ended."""
         await until(self.idle)
 
-    async def expire_leases(self) -> None:
-        """Let the time of every running job's lease be over."""
+    async def expire_leases(self, *job_ids: UUID) -> None:
+        """Let the time of these running jobs' leases be over; without any, of all."""
         await self.rows(
             "UPDATE jobs SET lease_until = clock_timestamp() - interval '1 second'"
-            " WHERE state = 'running'"
+            " WHERE state = 'running' AND (%(all)s OR job_id = ANY(%(ids)s::uuid[]))",
+            all=not job_ids,
+            ids=list(job_ids),
         )
 
     async def memories(self) -> list[tuple[str, str, int]]:

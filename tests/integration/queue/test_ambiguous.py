@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from typing import Any
 from uuid import UUID
 
+from hitherto_extraction.queue.claims import Claim
 from hitherto_shared.database.connect import Role
 from hitherto_shared.database.pool import Connection, Database, Result
 from hitherto_shared.errors import TooLate
@@ -25,8 +27,6 @@ from tests.integration.queue.stage import (
 
 USERS = 20
 TRANSCRIPTS_PER_USER = 15
-LEASE = 3.0
-"""Seconds: short, for what is denied waits for its end; longer than a busy machine stands still."""
 
 
 class Forgetful(Database):
@@ -36,9 +36,18 @@ class Forgetful(Database):
         lies: How often that happened.
     """
 
-    def __init__(self, conninfo: str, role: Role, *, chance: float, seed: int) -> None:
+    def __init__(
+        self,
+        conninfo: str,
+        role: Role,
+        *,
+        chance: float,
+        seed: int,
+        denied: Callable[[Any], Awaitable[None]] | None = None,
+    ) -> None:
         super().__init__(conninfo, role, application="test", configure=configure_vectors)
         self.lies = 0
+        self._denied = denied
         self._chance = chance
         self._dice = random.Random(seed)
 
@@ -53,6 +62,8 @@ class Forgetful(Database):
         done = await super().run(work, timeout=timeout, repeatable=repeatable)
         if self._dice.random() < self._chance:
             self.lies += 1
+            if self._denied is not None:
+                await self._denied(done)
             raise TooLate("the database did not answer in time", reason="DEADLINE_EXCEEDED")
         return done
 
@@ -61,7 +72,15 @@ async def test_writes_reported_as_lost_are_neither_lost_nor_doubled(stage: Stage
     """faults.md row 4: a client that repeats its key and a worker that repeats its call."""
     border = await stage.pool(Forgetful(stage.conninfo, "hitherto_write", chance=0.2, seed=1))
     effects = await stage.pool(Forgetful(stage.conninfo, "hitherto_write", chance=0.05, seed=2))
-    queue = await stage.pool(Forgetful(stage.conninfo, "hitherto_maintenance", chance=0.02, seed=3))
+
+    async def expire(done: Any) -> None:
+        """What was claimed and denied nobody runs: its lease is over here and now, and no other."""
+        if isinstance(done, list) and all(isinstance(held, Claim) for held in done):
+            await stage.expire_leases(*(held.job_id for held in done))
+
+    queue = await stage.pool(
+        Forgetful(stage.conninfo, "hitherto_maintenance", chance=0.02, seed=3, denied=expire)
+    )
     intake = stage.intake(border, max_attempts=20)
     ledger: dict[tuple[str, str], UUID] = {}
 
@@ -80,9 +99,7 @@ async def test_writes_reported_as_lost_are_neither_lost_nor_doubled(stage: Stage
 
     chat = CanaryChat()
     for _ in range(3):
-        await stage.worker(
-            stage.extraction(chat, database=effects).run, database=queue, lease_seconds=LEASE
-        ).start()
+        await stage.worker(stage.extraction(chat, database=effects).run, database=queue).start()
     await asyncio.gather(*(client(f"u{n}") for n in range(USERS)))
     await stage.settled()
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from uuid import UUID
 
 from hitherto_extraction.queue.rows import job_of
-from hitherto_extraction.queue.signals import CHANNEL
+from hitherto_extraction.queue.signals import CHANNEL, RETRIED
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import NotFound, WrongState
 from hitherto_shared.models import Job, Scope
@@ -257,7 +257,7 @@ async def retry_job(
             reason="JOB_STATE_CONFLICT",
             metadata={"job_id": str(job_id), "state": job.state.upper()},
         )
-    await announce(connection, "queued")
+    await announce(connection, RETRIED)
     return await get_job(connection, tenant_id, job_id)
 
 
@@ -282,7 +282,7 @@ async def retry_jobs(
     for user_id, job_id in await cursor.fetchall():
         found.setdefault(user_id, []).append(str(job_id))
     if found:
-        await announce(connection, "queued")
+        await announce(connection, RETRIED)
     return found
 
 

@@ -17,6 +17,8 @@ import psycopg
 logger = logging.getLogger("hitherto.queue")
 
 CHANNEL = "hitherto_jobs"
+RETRIED = "retried"
+"""Signalled in place of a job's id when jobs were queued again by hand."""
 LOOK_ANYWAY_SECONDS = 1.0
 _ALL = ""
 
@@ -30,6 +32,12 @@ class Watch:
     def wake(self) -> None:
         """End the wait, or the next one."""
         self._news.set()
+
+    def seen(self) -> bool:
+        """Whether something has happened since the last time; waits for nothing."""
+        happened = self._news.is_set()
+        self._news.clear()
+        return happened
 
     async def change(self, timeout: float = LOOK_ANYWAY_SECONDS) -> None:
         """Return when something has happened since the last time, or after `timeout` seconds."""
