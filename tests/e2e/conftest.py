@@ -121,15 +121,20 @@ async def both_services(conninfo: str, data_dir: Path, **given: Any) -> AsyncIte
 
 @dataclass(frozen=True)
 class Shared:
-    """Services that a module's tests share, with the administrator's way into their database."""
+    """Services that a module's tests share, with the administrator's way into their database.
+
+    Attributes:
+        folder: Where their data folder lies, which is called `data`.
+    """
 
     services: Services
     superuser_conninfo: str
+    folder: Path
 
 
 @pytest.fixture(scope="module")
 def service_settings() -> dict[str, Any]:
-    """Settings of the shared services; a module with others of its own overrides this fixture."""
+    """Settings of `services` and `modelled`; a module with others of its own overrides this."""
     return {}
 
 
@@ -144,7 +149,7 @@ async def shared_services(
     given = {**token_settings(folder), **service_settings}
     with new_database(postgres) as conninfo:
         async with both_services(conninfo, folder / "data", **given) as running:
-            yield Shared(running, as_superuser(postgres, conninfo))
+            yield Shared(running, as_superuser(postgres, conninfo), folder)
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +171,7 @@ async def shared_modelled(
     given = {**token_settings(folder), **model_settings(shared_model), **service_settings}
     with new_database(postgres) as conninfo:
         async with both_services(conninfo, folder / "data", **given) as running:
-            yield Shared(running, as_superuser(postgres, conninfo))
+            yield Shared(running, as_superuser(postgres, conninfo), folder)
 
 
 @pytest.fixture
@@ -220,11 +225,20 @@ def modelled(
 
 
 @pytest.fixture
-def tenant_conninfo(shared: Shared | None, tenant: Tenant) -> str:
-    """The shared database as its administrator would see it without any other tenant."""
+def tenant_conninfo(request: pytest.FixtureRequest, shared: Shared | None, tenant: Tenant) -> str:
+    """The shared database as its administrator would see it without any other tenant.
+
+    A test that has a database of its own sees the whole of that.
+    """
     if shared is None:
-        raise LookupError("this test has a database of its own: take superuser_conninfo")
+        return cast(str, request.getfixturevalue("superuser_conninfo"))
     return tenant.rows_of(shared.superuser_conninfo)
+
+
+@pytest.fixture
+def services_folder(shared: Shared | None, tmp_path: Path) -> Path:
+    """Where the data folder of the services lies that this test uses."""
+    return tmp_path if shared is None else shared.folder
 
 
 # --- a test's own --------------------------------------------------------------------------------
@@ -244,18 +258,20 @@ def start_services(conninfo: str, tmp_path: Path) -> StartServices:
 
 
 @pytest.fixture
-async def own_services(start_services: StartServices) -> AsyncIterator[Services]:
+async def own_services(
+    start_services: StartServices, service_settings: dict[str, Any]
+) -> AsyncIterator[Services]:
     """Both services with the offline extractor and embedder, of the test's own."""
-    async with start_services() as running:
+    async with start_services(**service_settings) as running:
         yield running
 
 
 @pytest.fixture
 async def own_modelled(
-    start_services: StartServices, model: ScriptedModel
+    start_services: StartServices, model: ScriptedModel, service_settings: dict[str, Any]
 ) -> AsyncIterator[Services]:
     """Both services with the scripted model behind them, of the test's own."""
-    async with start_services(**model_settings(model)) as running:
+    async with start_services(**model_settings(model), **service_settings) as running:
         yield running
 
 

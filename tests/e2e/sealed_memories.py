@@ -27,22 +27,20 @@ class Held:
     words: Mapping[str, Any]
 
 
-async def held(superuser_conninfo: str, tmp_path: Path) -> list[Held]:
+async def held(conninfo: str, folder: Path) -> list[Held]:
     """All of them, the oldest first."""
-    key = await key_of(tmp_path)
+    key = await key_of(conninfo, folder)
     sealed = []
-    for memory_id, status, version, sensitive, state, length, value in rows(
-        superuser_conninfo, _SEALED
-    ):
+    for memory_id, status, version, sensitive, state, length, value in rows(conninfo, _SEALED):
         assert (sensitive, state, length) == (True, "sealed", 0)
         words = key.open(value, memory_place(memory_id))
         sealed.append(Held(str(memory_id), status, version, words))
     return sealed
 
 
-def in_clear(superuser_conninfo: str, *words: str) -> dict[str, set[tuple[str, str]]]:
+def in_clear(conninfo: str, *words: str) -> dict[str, set[tuple[str, str]]]:
     """Where any of the words stands in the database, in the columns of whichever table."""
-    return holding(dump(superuser_conninfo), words)
+    return holding(dump(conninfo), words)
 
 
 def contents(some: Sequence[Held]) -> list[str]:

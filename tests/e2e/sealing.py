@@ -19,6 +19,7 @@ from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.encryption.wrapping import LocalWrapper
 from hitherto_shared.sealing import load_secret
 from tests.e2e.conftest import Services
+from tests.tenants import tenant_of
 
 KEK = b"e" * 32
 ENCRYPTING: dict[str, Any] = {"encryption_key": KEK.hex()}
@@ -32,20 +33,20 @@ ORDER BY 1, 2
 """
 
 
-def keys_of(tmp_path: Path) -> UserKeys:
-    """The folder of keys that services of `start_services` use, as another process opens it."""
-    data = tmp_path / "data"
+def keys_of(folder: Path) -> UserKeys:
+    """The keys that services with their data in this folder use, as another process opens them."""
+    data = folder / "data"
     return UserKeys(LocalWrapper(KEK), KeyStore(data / "user-keys"), load_secret(data / "hash_key"))
 
 
-async def key_of(tmp_path: Path, user: str = "ana") -> UserKey:
-    """A user's key."""
-    return await keys_of(tmp_path).open("default", user)
+async def key_of(conninfo: str, folder: Path, user: str = "ana") -> UserKey:
+    """The key of a user of the tenant whose rows `conninfo` shows."""
+    return await keys_of(folder).open(tenant_of(conninfo), user)
 
 
-def key_files(tmp_path: Path) -> list[Path]:
+def key_files(folder: Path) -> list[Path]:
     """The files of the keys of users."""
-    return list((tmp_path / "data" / "user-keys").rglob("*.json"))
+    return list((folder / "data" / "user-keys").rglob("*.json"))
 
 
 # What is computed of other columns, COPY of a table leaves out; COPY of a query does not.

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
 import psycopg
+import pytest
 
 from hitherto.v1 import extraction_service_pb2 as extraction
+from hitherto.v1 import maintenance_service_pb2 as maintenance
 from tests.e2e.canaries import naming
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import save
+from tests.e2e.handing_over import document, hand_over
 from tests.e2e.learning import ended, learn, rows, submit, talk
 from tests.e2e.leaving import erase, until
 from tests.e2e.methods import read_refusal
+from tests.e2e.privacy import choose
+from tests.e2e.sealing import change_profile
 from tests.e2e.sessions import refusal_of
+from tests.e2e.sessions import update as update_session
 from tests.scripted_model import ScriptedModel, SlowDrip
 
 USER = "kanari-person"
@@ -142,6 +148,7 @@ class TestRow55:
         await learn(services, talk("I live in Porto.", user="bo"))
         assert naming(superuser_conninfo, USER) == {}
 
+    @pytest.mark.faults
     async def test_r4_two_hundred_interleavings(
         self, start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
     ) -> None:
@@ -163,3 +170,103 @@ class TestRow55:
             await learn(services, talk("canary:after", user="bo"))
             assert naming(superuser_conninfo, USER) == {}
         assert naming(superuser_conninfo, USER) == {}
+
+
+_BARRIER = """
+CREATE FUNCTION hitherto.wait_at_the_barrier() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_user <> 'hitherto_removal' THEN
+        PERFORM pg_advisory_xact_lock_shared(55);
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER barrier BEFORE INSERT ON hitherto.{table}
+FOR EACH ROW EXECUTE FUNCTION hitherto.wait_at_the_barrier();
+"""
+
+
+async def put_up_barrier(conninfo: str, table: str) -> None:
+    """Whoever would add a row to the table, but for an erase, waits for lock 55."""
+    async with await psycopg.AsyncConnection.connect(conninfo) as connection:
+        await connection.execute(_BARRIER.format(table=table).encode())
+
+
+@asynccontextmanager
+async def locked(conninfo: str, number: str) -> AsyncIterator[None]:
+    """Hold an advisory lock alone."""
+    async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
+        await connection.execute(f"SELECT pg_advisory_lock({number})".encode())
+        yield
+
+
+class TestWindows:
+    """Between a look for an erased user and what is written after it. No chance, and no sleep."""
+
+    async def test_a_whole_erase_between_the_look_and_the_users_row(
+        self, services: Services, superuser_conninfo: str
+    ) -> None:
+        """Each of these makes a user's row, and is held where it has found that it may."""
+        making: dict[str, Callable[[str], Awaitable[Any]]] = {
+            "submits": lambda user: submit(services, talk("I live here.", user=user)),
+            "appends": lambda user: services.extraction.AppendMessages(
+                extraction.AppendMessagesRequest(
+                    user_id=user,
+                    conversation_id="c1",
+                    messages=talk("I live here.", user=user).messages,
+                )
+            ),
+            "saves": lambda user: save(services, "The user lives here.", user=user),
+            "hands-in": lambda user: hand_over(services, document("d1", "It is here."), user=user),
+            "describes": lambda user: change_profile(services, user=user, summary="Lives here."),
+            "chooses": lambda user: choose(services, user=user, encrypt_sensitive=False),
+            "begins": lambda user: update_session(services, {"here": 1}, user=user),
+        }
+        await put_up_barrier(superuser_conninfo, "users")
+        for name, make in making.items():
+            reasons: list[str] = []
+            # On a machine that is too busy the call gives up before the erase is done.
+            while not reasons or reasons[-1] in ("WRITE_CONFLICT", "DEADLINE_EXCEEDED"):
+                user = f"{USER}-{name}-{len(reasons)}"
+                async with locked(superuser_conninfo, "55"):
+                    going = asyncio.ensure_future(reason_of(make(user)))
+                    await waiting(superuser_conninfo, 1)
+                    await erase(services, user)
+                reasons.append(await going)
+            assert reasons[-1] == "USER_ERASED", name
+        assert naming(superuser_conninfo, USER) == {}
+
+    @pytest.mark.parametrize("kind", ["Consolidate", "RunDecay", "RunRetention"])
+    async def test_a_job_about_somebody_unknown_is_there_before_the_erase(
+        self, services: Services, superuser_conninfo: str, kind: str
+    ) -> None:
+        """The erase waits for whoever has found that a job may be made, and removes the job."""
+        await put_up_barrier(superuser_conninfo, "jobs")
+        async with locked(superuser_conninfo, "55"):
+            asking = asyncio.ensure_future(run_for(services, kind))
+            await waiting(superuser_conninfo, 1)
+            erasing_ = asyncio.ensure_future(erase(services, USER))
+            await waiting(superuser_conninfo, 2)
+        await asking
+        await erasing_
+        assert naming(superuser_conninfo, USER) == {}
+
+    @pytest.mark.parametrize("kind", ["Consolidate", "RunDecay", "RunRetention"])
+    async def test_a_job_about_somebody_unknown_comes_after_the_erase(
+        self, services: Services, superuser_conninfo: str, kind: str
+    ) -> None:
+        """The erase stands first in line, and whoever stands behind it looks again."""
+        key = f"hashtextextended('default' || chr(31) || '{USER}', 0)"
+        async with locked(superuser_conninfo, key):
+            erasing_ = asyncio.ensure_future(erase(services, USER))
+            await waiting(superuser_conninfo, 1)
+            asking = asyncio.ensure_future(reason_of(run_for(services, kind)))
+            await waiting(superuser_conninfo, 2)
+        assert await asking == "USER_ERASED"
+        await erasing_
+        assert naming(superuser_conninfo, USER) == {}
+
+
+async def run_for(services: Services, kind: str) -> Any:
+    """Ask for a job of maintenance for `USER`."""
+    request = getattr(maintenance, f"{kind}Request")(user_id=USER)
+    return await getattr(services.maintenance, kind)(request)

@@ -3,8 +3,8 @@ with what is sealed, taken back, and not learnt at all while the key is away."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import grpc
@@ -34,19 +34,23 @@ from tests.scripted_model import ChatAnswer, ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory
 
 
+@pytest.fixture(scope="module")
+def service_settings() -> dict[str, Any]:
+    return ENCRYPTING
+
+
 @pytest.fixture
-async def sealing(start_services: StartServices, model: ScriptedModel) -> AsyncIterator[Services]:
+async def sealing(modelled: Services) -> Services:
     """Services with keys and the scripted model, and Ana, who encrypts."""
-    async with start_services(**model_settings(model), **ENCRYPTING) as services:
-        await choose(services, encrypt_sensitive=True)
-        yield services
+    await choose(modelled, encrypt_sensitive=True)
+    return modelled
 
 
 # --- learnt --------------------------------------------------------------------------------------
 
 
 async def test_h3_learnt_shown_made_more_precise_and_contradicted(
-    sealing: Services, model: ScriptedModel, superuser_conninfo: str, tmp_path: Path
+    sealing: Services, model: ScriptedModel, tenant_conninfo: str, services_folder: Path
 ) -> None:
     model.script = replies(
         {
@@ -81,31 +85,29 @@ async def test_h3_learnt_shown_made_more_precise_and_contradicted(
     )
     secret = ["zolpidem", "melatonin", "quackenbush", "zaphodic"]
     await learn(sealing, talk("Doctor Quackenbush gave me zolpidem pills", conversation="c1"))
-    assert in_clear(superuser_conninfo, *secret) == {}
+    assert in_clear(tenant_conninfo, *secret) == {}
     # What is clear of the same message is found by its own words alone.
-    assert "lapsang" in in_clear(superuser_conninfo, "lapsang")
-    assert rows(superuser_conninfo, "SELECT count(*) FROM hitherto.memory_source_embeddings") == [
-        (0,)
-    ]
-    assert rows(superuser_conninfo, "SELECT count(*) FROM hitherto.entities") == [(0,)]
+    assert "lapsang" in in_clear(tenant_conninfo, "lapsang")
+    assert rows(tenant_conninfo, "SELECT count(*) FROM hitherto.memory_source_embeddings") == [(0,)]
+    assert rows(tenant_conninfo, "SELECT count(*) FROM hitherto.entities") == [(0,)]
 
     await learn(sealing, talk("It is ten milligrams", conversation="c2"))
     seen = model.chat_requests[-1]
     assert {m.content for m in seen.memories} == {"Ana takes zolpidem", "Ana drinks lapsang"}
-    (known,) = await held(superuser_conninfo, tmp_path)
+    (known,) = await held(tenant_conninfo, services_folder)
     assert (known.words["content"], known.version) == ("Ana takes zolpidem 10 mg", 2)
     assert known.words["tags"] == ["zaphodic"]
 
     result = await learn(sealing, talk("I stopped that", conversation="c3"))
     assert (result.memories_created, result.memories_contradicted) == (1, 1)
-    old, new = await held(superuser_conninfo, tmp_path)
+    old, new = await held(tenant_conninfo, services_folder)
     assert (old.status, new.status) == ("contradicted", "active")
     assert rows(
-        superuser_conninfo,
+        tenant_conninfo,
         f"SELECT superseded_by FROM hitherto.memories WHERE memory_id = '{old.memory_id}'",
     ) == [(UUID(new.memory_id),)]
-    assert history(superuser_conninfo, old.memory_id)[-1][:3] == ("contradicted", 3, "contradicted")
-    assert in_clear(superuser_conninfo, *secret) == {}
+    assert history(tenant_conninfo, old.memory_id)[-1][:3] == ("contradicted", 3, "contradicted")
+    assert in_clear(tenant_conninfo, *secret) == {}
 
 
 async def test_h3_the_relevant_sealed_memories_go_into_the_prompt(
@@ -128,7 +130,7 @@ async def test_h3_the_relevant_sealed_memories_go_into_the_prompt(
 
 
 async def test_h3_a_saved_statement_contradicts_a_sealed_memory(
-    sealing: Services, model: ScriptedModel, superuser_conninfo: str, tmp_path: Path
+    sealing: Services, model: ScriptedModel, tenant_conninfo: str, services_folder: Path
 ) -> None:
     model.script = replies(
         {
@@ -141,13 +143,13 @@ async def test_h3_a_saved_statement_contradicts_a_sealed_memory(
     await checks(sealing)
     await save(sealing, "Ana takes melatonin", type=PERSONAL)
     assert (await checks(sealing))[-1].result.memories_contradicted == 1
-    known = await held(superuser_conninfo, tmp_path)
+    known = await held(tenant_conninfo, services_folder)
     assert [each.status for each in known] == ["contradicted", "active"]
-    assert in_clear(superuser_conninfo, "zolpidem", "melatonin") == {}
+    assert in_clear(tenant_conninfo, "zolpidem", "melatonin") == {}
 
 
 async def test_h3_a_preview_of_something_sealed_leaves_nothing(
-    sealing: Services, model: ScriptedModel, superuser_conninfo: str
+    sealing: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     model.script = replies(
         {
@@ -160,11 +162,11 @@ async def test_h3_a_preview_of_something_sealed_leaves_nothing(
         extraction_service_pb2.PreviewExtractionRequest(transcript=talk("My zolpidem pills"))
     )
     assert [each.content for each in reply.memories_created] == ["Ana takes zolpidem"]
-    assert in_clear(superuser_conninfo, "zolpidem") == {}
+    assert in_clear(tenant_conninfo, "zolpidem") == {}
 
 
 async def test_h3_what_was_forgotten_stays_forgotten(
-    sealing: Services, model: ScriptedModel, superuser_conninfo: str, tmp_path: Path
+    sealing: Services, model: ScriptedModel, tenant_conninfo: str, services_folder: Path
 ) -> None:
     model.script = replies(
         {
@@ -181,17 +183,17 @@ async def test_h3_what_was_forgotten_stays_forgotten(
     )
     result = await learn(sealing, talk(("assistant", "You said how you sleep")))
     assert result.memories_created == 0
-    assert [each.status for each in await held(superuser_conninfo, tmp_path)] == ["forgotten"]
+    assert [each.status for each in await held(tenant_conninfo, services_folder)] == ["forgotten"]
     back = await restore(sealing, saved.id)
     assert (back.status, back.content) == (memory_pb2.MEMORY_STATUS_ACTIVE, "Ana takes zolpidem")
-    assert in_clear(superuser_conninfo, "zolpidem") == {}
-    assert [entry[:3] for entry in history(superuser_conninfo, saved.id)] == [
+    assert in_clear(tenant_conninfo, "zolpidem") == {}
+    assert [entry[:3] for entry in history(tenant_conninfo, saved.id)] == [
         ("created", 1, "saved by hand"),
         ("forgotten", 2, "forgotten by hand"),
         ("restored", 3, "restored by hand"),
     ]
-    versions = rows(superuser_conninfo, "SELECT content, sealed FROM hitherto.memory_versions")
-    key = await key_of(tmp_path)
+    versions = rows(tenant_conninfo, "SELECT content, sealed FROM hitherto.memory_versions")
+    key = await key_of(tenant_conninfo, services_folder)
     assert [content for content, _ in versions] == ["", ""]
     assert {key.open(sealed, memory_place(saved.id))["content"] for _, sealed in versions} == {
         "Ana takes zolpidem"
@@ -202,7 +204,7 @@ async def test_h3_what_was_forgotten_stays_forgotten(
 
 
 async def test_h3_a_rollback_gives_back_the_earlier_sealed_words(
-    sealing: Services, model: ScriptedModel, superuser_conninfo: str, tmp_path: Path
+    sealing: Services, model: ScriptedModel, tenant_conninfo: str, services_folder: Path
 ) -> None:
     model.script = replies(
         {
@@ -222,20 +224,20 @@ async def test_h3_a_rollback_gives_back_the_earlier_sealed_words(
         }
     )
     await learn(sealing, talk("My pills", conversation="c1"))
-    (saved,) = await held(superuser_conninfo, tmp_path)
+    (saved,) = await held(tenant_conninfo, services_folder)
     await learn(sealing, talk("It is ten milligrams", conversation="poison"))
-    assert len(await held(superuser_conninfo, tmp_path)) == 2
+    assert len(await held(tenant_conninfo, services_folder)) == 2
     reply = await sealing.maintenance.RollbackSource(
         maintenance_pb.RollbackSourceRequest(user_id="ana", conversation_id="poison")
     )
     assert (reply.counts["memories_forgotten"], reply.counts["memories_restored"]) == (1, 1)
-    first, second = await held(superuser_conninfo, tmp_path)
+    first, second = await held(tenant_conninfo, services_folder)
     assert (first.memory_id, first.words["content"]) == (
         saved.memory_id,
         "Ana takes zolpidem",
     )
     assert second.status == "forgotten"
-    assert in_clear(superuser_conninfo, "zolpidem", "snores") == {}
+    assert in_clear(tenant_conninfo, "zolpidem", "snores") == {}
 
 
 # --- without the key -----------------------------------------------------------------------------
@@ -244,8 +246,8 @@ async def test_h3_a_rollback_gives_back_the_earlier_sealed_words(
 async def test_h3_without_the_key_a_job_waits_and_is_done_when_it_is_back(
     start_services: StartServices,
     model: ScriptedModel,
-    superuser_conninfo: str,
-    tmp_path: Path,
+    tenant_conninfo: str,
+    services_folder: Path,
 ) -> None:
     model.script = replies(
         {
@@ -254,7 +256,7 @@ async def test_h3_without_the_key_a_job_waits_and_is_done_when_it_is_back(
             }
         }
     )
-    folder, away = tmp_path / "data" / "user-keys", tmp_path / "away"
+    folder, away = services_folder / "data" / "user-keys", services_folder / "away"
     async with start_services(**model_settings(model), **ENCRYPTING) as services:
         await choose(services, encrypt_sensitive=True)
         saved = (await save(services, "Ana was born in Hue", type=PERSONAL)).memory
@@ -284,14 +286,14 @@ async def test_h3_without_the_key_a_job_waits_and_is_done_when_it_is_back(
             "SELECT 1 FROM hitherto.jobs WHERE error_reason = 'ENCRYPTION_NOT_CONFIGURED'"
             f" AND job_id = '{job_id}' AND attempt = 0"
         )
-        await until(lambda: rows(superuser_conninfo, waits))
-        assert in_clear(superuser_conninfo, "zolpidem", "melatonin", "hanoi") == {}
+        await until(lambda: rows(tenant_conninfo, waits))
+        assert in_clear(tenant_conninfo, "zolpidem", "melatonin", "hanoi") == {}
         model.always(None, endpoint="chat")
         away.rename(folder)
         job = await ended(services, job_id)
         assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
-    assert contents(await held(superuser_conninfo, tmp_path)) == [
+    assert contents(await held(tenant_conninfo, services_folder)) == [
         "Ana was born in Hue",
         "Ana takes zolpidem",
     ]
-    assert in_clear(superuser_conninfo, "zolpidem") == {}
+    assert in_clear(tenant_conninfo, "zolpidem") == {}

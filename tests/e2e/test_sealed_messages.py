@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import grpc
@@ -54,15 +55,17 @@ def script(request: ChatRequest) -> ChatAnswer:
     )
 
 
+@pytest.fixture(scope="module")
+def service_settings() -> dict[str, Any]:
+    return {**ENCRYPTING, "job_max_retries": 0}
+
+
 @pytest.fixture
-async def encrypting(
-    start_services: StartServices, model: ScriptedModel
-) -> AsyncIterator[Services]:
+async def encrypting(modelled: Services, model: ScriptedModel) -> Services:
     """Services with a key, and Ana, who encrypts."""
     model.script = script
-    async with start_services(**model_settings(model), **ENCRYPTING, job_max_retries=0) as services:
-        await choose(services, encrypt_sensitive=True)
-        yield services
+    await choose(modelled, encrypt_sensitive=True)
+    return modelled
 
 
 def secret_talk(conversation: str = "c1", *more: str) -> pb.SubmitTranscriptsRequest:
@@ -80,21 +83,21 @@ async def tell(services: Services, request: pb.SubmitTranscriptsRequest) -> job_
 
 
 async def test_h3_messages_are_stored_sealed_and_read_by_jobs(
-    encrypting: Services, model: ScriptedModel, superuser_conninfo: str, tmp_path: Path
+    encrypting: Services, model: ScriptedModel, tenant_conninfo: str, services_folder: Path
 ) -> None:
     await tell(encrypting, secret_talk())
-    held = rows(superuser_conninfo, _MESSAGES)
+    held = rows(tenant_conninfo, _MESSAGES)
     assert [row[1:] for row in held] == [("", "", "[]", "{}", True, None)] * 5
-    assert rows(superuser_conninfo, _INDEXED) == []
-    assert rows(superuser_conninfo, "SELECT 1 FROM passage_statistics WHERE texts > 0") == []
-    assert holding(dump(superuser_conninfo), WORDS) == {}
+    assert rows(tenant_conninfo, _INDEXED) == []
+    assert rows(tenant_conninfo, "SELECT 1 FROM passage_statistics WHERE texts > 0") == []
+    assert holding(dump(tenant_conninfo), WORDS) == {}
     # The model was shown what was said, and the memory rests on it.
     (prompt,) = [request for request in model.chat_requests if not request.consolidation]
     assert [m.content for m in prompt.messages] == [*SAID, HEARD]
     (learnt,) = await memories(encrypting)
     assert [each.message_id for each in learnt.sources] == ["c1-1"]
-    key = await key_of(tmp_path)
-    (sealed,) = rows(superuser_conninfo, "SELECT sealed FROM messages WHERE message_id = 'c1-1'")
+    key = await key_of(tenant_conninfo, services_folder)
+    (sealed,) = rows(tenant_conninfo, "SELECT sealed FROM messages WHERE message_id = 'c1-1'")
     assert key.open(sealed[0], message_place("c1", "c1-1")) == {
         "content": SAID[0],
         "name": "Bí Mật",
@@ -104,13 +107,13 @@ async def test_h3_messages_are_stored_sealed_and_read_by_jobs(
 
 
 async def test_h3_a_message_that_comes_again_is_known(
-    encrypting: Services, superuser_conninfo: str
+    encrypting: Services, tenant_conninfo: str
 ) -> None:
     """B4: the same id with the same words is the same message; with others it is refused."""
     job = await tell(encrypting, secret_talk())
     again = await encrypting.extraction.SubmitTranscripts(secret_talk())
     assert [each.id for each in again.jobs] == [job.id]
-    assert len(rows(superuser_conninfo, _MESSAGES)) == 5
+    assert len(rows(tenant_conninfo, _MESSAGES)) == 5
     other = secret_talk()
     other.transcripts[0].messages[0].content += "!"
     refusal = await refusal_of(encrypting.extraction.SubmitTranscripts(other))
@@ -122,11 +125,11 @@ async def test_h3_a_message_that_comes_again_is_known(
     assert [each.id for each in again.jobs] == [job.id]
     refusal = await refusal_of(encrypting.extraction.SubmitTranscripts(other))
     assert refusal.reason == "MESSAGE_ID_REUSED"
-    assert holding(dump(superuser_conninfo), WORDS) == {}
+    assert holding(dump(tenant_conninfo), WORDS) == {}
 
 
 async def test_h3_appended_and_streamed_messages_are_sealed(
-    encrypting: Services, superuser_conninfo: str
+    encrypting: Services, tenant_conninfo: str
 ) -> None:
     await encrypting.extraction.AppendMessages(
         pb.AppendMessagesRequest(user_id="ana", conversation_id="c1", messages=talk(*SAID).messages)
@@ -141,15 +144,15 @@ async def test_h3_appended_and_streamed_messages_are_sealed(
     for job_id in reply.job_ids:
         await ended(encrypting, job_id)
     counts = rows(
-        superuser_conninfo,
+        tenant_conninfo,
         "SELECT user_id, sealed IS NOT NULL, count(*) FROM messages GROUP BY 1, 2 ORDER BY 1",
     )
     assert counts == [("ana", True, 5), ("bo", False, 1)]
-    assert holding(dump(superuser_conninfo), [*SAID, HEARD]) == {}
+    assert holding(dump(tenant_conninfo), [*SAID, HEARD]) == {}
 
 
 async def test_h3_in_one_batch_each_user_is_stored_as_they_chose(
-    encrypting: Services, superuser_conninfo: str
+    encrypting: Services, tenant_conninfo: str
 ) -> None:
     jobs = await submit(
         encrypting,
@@ -159,25 +162,29 @@ async def test_h3_in_one_batch_each_user_is_stored_as_they_chose(
     )
     for job_id in jobs:
         assert (await ended(encrypting, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
-    held = rows(superuser_conninfo, "SELECT user_id, content FROM messages ORDER BY 1")
+    held = rows(tenant_conninfo, "SELECT user_id, content FROM messages ORDER BY 1")
     assert held == [("ana", ""), ("ana", ""), ("bo", "in clear")]
 
 
 class TestSummaries:
     async def test_h3_a_summary_is_sealed_and_merged_with_what_comes_later(
-        self, encrypting: Services, model: ScriptedModel, superuser_conninfo: str, tmp_path: Path
+        self,
+        encrypting: Services,
+        model: ScriptedModel,
+        tenant_conninfo: str,
+        services_folder: Path,
     ) -> None:
         await tell(encrypting, secret_talk())
         await tell(encrypting, secret_talk("c1", LATER))
         shown = [request for request in model.chat_requests if not request.consolidation][-1]
         assert "会話の題" in "\n".join(str(each) for each in shown.body["messages"])
         ((sealed, *clear),) = rows(
-            superuser_conninfo,
+            tenant_conninfo,
             "SELECT sealed, title, summary, key_topics, technical_topics, followup_suggestions,"
             " lexical_no, embedding_state, covers_to FROM conversation_summaries",
         )
         assert clear == ["", "", [], [], [], None, "none", 6]
-        key = await key_of(tmp_path)
+        key = await key_of(tenant_conninfo, services_folder)
         assert key.open(sealed, summary_place("c1")) == {
             "title": "zztitle 会話の題",
             "summary": f"zzsummary then {LATER}",
@@ -185,49 +192,55 @@ class TestSummaries:
             "technical_topics": ["zztechnical"],
             "followup_suggestions": ["zzfollow"],
         }
-        assert rows(superuser_conninfo, "SELECT 1 FROM summary_embeddings") == []
-        assert holding(dump(superuser_conninfo), WORDS) == {}
+        assert rows(tenant_conninfo, "SELECT 1 FROM summary_embeddings") == []
+        assert holding(dump(tenant_conninfo), WORDS) == {}
 
     async def test_h3_a_title_nobody_gave_comes_from_a_sealed_message(
-        self, encrypting: Services, model: ScriptedModel, superuser_conninfo: str, tmp_path: Path
+        self,
+        encrypting: Services,
+        model: ScriptedModel,
+        tenant_conninfo: str,
+        services_folder: Path,
     ) -> None:
         model.script = lambda _: ChatAnswer.of(new_memories=[])
         await learn(encrypting, talk(SAID[1], HEARD))
-        ((sealed,),) = rows(superuser_conninfo, "SELECT sealed FROM conversation_summaries")
-        assert (await key_of(tmp_path)).open(sealed, summary_place("c1"))["title"] == SAID[1]
+        ((sealed,),) = rows(tenant_conninfo, "SELECT sealed FROM conversation_summaries")
+        assert (await key_of(tenant_conninfo, services_folder)).open(sealed, summary_place("c1"))[
+            "title"
+        ] == SAID[1]
 
     async def test_h3_a_sealed_summary_stays_sealed_once_encryption_is_off(
-        self, encrypting: Services, superuser_conninfo: str
+        self, encrypting: Services, tenant_conninfo: str
     ) -> None:
         """What is said from then on is in clear and indexed; what quotes the rest is not."""
         await tell(encrypting, secret_talk())
         await choose(encrypting, encrypt_sensitive=False)
         await tell(encrypting, secret_talk("c1", "said in clear"))
-        assert holding(dump(superuser_conninfo), [*SAID, HEARD, *SUMMED]) == {}
-        clear = rows(superuser_conninfo, "SELECT content FROM messages WHERE sealed IS NULL")
+        assert holding(dump(tenant_conninfo), [*SAID, HEARD, *SUMMED]) == {}
+        clear = rows(tenant_conninfo, "SELECT content FROM messages WHERE sealed IS NULL")
         assert clear == [("said in clear",)]
-        check_words(superuser_conninfo)
+        check_words(tenant_conninfo)
 
     async def test_h3_a_summary_from_before_is_sealed_with_the_next_words(
-        self, start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+        self, start_services: StartServices, model: ScriptedModel, tenant_conninfo: str
     ) -> None:
         model.script = script
         async with start_services(**model_settings(model), **ENCRYPTING) as services:
             await tell(services, secret_talk())
-            assert set(holding(dump(superuser_conninfo), SUMMED)) == set(SUMMED)
+            assert set(holding(dump(tenant_conninfo), SUMMED)) == set(SUMMED)
             await choose(services, encrypt_sensitive=True)
             await tell(services, secret_talk("c1", LATER))
             # What the source said of it before is left to the sweep.
-            left = holding(dump(superuser_conninfo), [*SUMMED, LATER])
+            left = holding(dump(tenant_conninfo), [*SUMMED, LATER])
             assert {place for places in left.values() for place in places} <= {
                 ("statements", "said")
             }
-            await until(lambda: holding(dump(superuser_conninfo), [*SUMMED, LATER]) == {})
-            await until(lambda: rows(superuser_conninfo, "SELECT 1 FROM summary_embeddings") == [])
+            await until(lambda: holding(dump(tenant_conninfo), [*SUMMED, LATER]) == {})
+            await until(lambda: rows(tenant_conninfo, "SELECT 1 FROM summary_embeddings") == [])
 
 
 async def test_h3_a_preview_opens_what_is_sealed_and_leaves_nothing(
-    encrypting: Services, model: ScriptedModel, superuser_conninfo: str
+    encrypting: Services, model: ScriptedModel, tenant_conninfo: str
 ) -> None:
     await tell(encrypting, secret_talk())
     request = extraction_service_pb2.PreviewExtractionRequest(
@@ -236,8 +249,8 @@ async def test_h3_a_preview_opens_what_is_sealed_and_leaves_nothing(
     shown = await encrypting.extraction.PreviewExtraction(request)
     assert shown.summary.title == "zztitle 会話の題"
     assert shown.summary.summary == f"zzsummary then {LATER}"
-    assert len(rows(superuser_conninfo, _MESSAGES)) == 5
-    assert holding(dump(superuser_conninfo), WORDS) == {}
+    assert len(rows(tenant_conninfo, _MESSAGES)) == 5
+    assert holding(dump(tenant_conninfo), WORDS) == {}
 
 
 async def test_h3_feedback_finds_what_a_sealed_answer_used(encrypting: Services) -> None:
@@ -255,23 +268,25 @@ async def test_h3_feedback_finds_what_a_sealed_answer_used(encrypting: Services)
 
 
 async def test_h3_an_unusable_reply_is_sealed_with_the_users_key(
-    encrypting: Services, model: ScriptedModel, superuser_conninfo: str, tmp_path: Path
+    encrypting: Services, model: ScriptedModel, tenant_conninfo: str, services_folder: Path
 ) -> None:
     model.always(RawReply(f"not json: {SAID[0]}".encode()))
     (job_id,) = await submit(encrypting, talk("hm"))
     assert (await ended(encrypting, job_id)).state == job_pb2.JOB_STATE_DEAD
     ((claim_no, sealed, of_user),) = rows(
-        superuser_conninfo, "SELECT claim_no, sealed_reply, of_user_key FROM unusable_replies"
+        tenant_conninfo, "SELECT claim_no, sealed_reply, of_user_key FROM unusable_replies"
     )
     assert of_user
     assert base64.b64decode(sealed)
-    reply = open_with_user_key(await key_of(tmp_path), UUID(job_id), claim_no, sealed)
+    reply = open_with_user_key(
+        await key_of(tenant_conninfo, services_folder), UUID(job_id), claim_no, sealed
+    )
     assert SAID[0] in reply
 
 
 class TestWithoutTheKey:
     async def test_h3_transcripts_are_refused_and_nothing_is_stored(
-        self, start_services: StartServices, superuser_conninfo: str
+        self, start_services: StartServices, tenant_conninfo: str
     ) -> None:
         async with start_services(**ENCRYPTING) as services:
             await choose(services, encrypt_sensitive=True)
@@ -289,11 +304,11 @@ class TestWithoutTheKey:
                 reply = await services.extraction.StreamTranscripts(stream())
                 assert [error.reason for error in reply.errors] == ["ENCRYPTION_NOT_CONFIGURED"]
                 assert (reply.accepted_count, reply.rejected_count) == (1, 1)
-        assert rows(superuser_conninfo, "SELECT 1 FROM messages WHERE user_id = 'ana'") == []
-        assert rows(superuser_conninfo, "SELECT 1 FROM conversations WHERE user_id = 'ana'") == []
+        assert rows(tenant_conninfo, "SELECT 1 FROM messages WHERE user_id = 'ana'") == []
+        assert rows(tenant_conninfo, "SELECT 1 FROM conversations WHERE user_id = 'ana'") == []
 
     async def test_h3_a_job_waits_for_the_key_and_then_runs(
-        self, start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
+        self, start_services: StartServices, model: ScriptedModel, tenant_conninfo: str
     ) -> None:
         model.script = script
         slow = {**model_settings(model), "extract_every": 100}
@@ -313,10 +328,10 @@ class TestWithoutTheKey:
                 "SELECT attempt FROM jobs WHERE state = 'failed'"
                 " AND error_reason = 'ENCRYPTION_NOT_CONFIGURED'"
             )
-            await until(lambda: rows(superuser_conninfo, waiting) == [(0,)])
+            await until(lambda: rows(tenant_conninfo, waiting) == [(0,)])
             assert model.calls["chat"] == 0
         async with start_services(**slow, **ENCRYPTING) as services:
             job = await ended(services, job_id)
             assert job.state == job_pb2.JOB_STATE_SUCCEEDED, job.error
             assert [m.content for m in await memories(services)] == ["The user drinks green tea."]
-        assert holding(dump(superuser_conninfo), WORDS) == {}
+        assert holding(dump(tenant_conninfo), WORDS) == {}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -18,7 +18,7 @@ from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.encryption.places import profile_place
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
-from tests.e2e.conftest import Services, StartServices, model_settings
+from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import plain
 from tests.e2e.learning import learn, replies, rows, talk
 from tests.e2e.privacy import choose, clear
@@ -45,17 +45,19 @@ def emptied(conninfo: str) -> bool:
     )
 
 
+@pytest.fixture(scope="module")
+def service_settings() -> dict[str, Any]:
+    return ENCRYPTING
+
+
 @pytest.fixture
-async def encrypting(
-    start_services: StartServices, model: ScriptedModel
-) -> AsyncIterator[Services]:
-    async with start_services(**model_settings(model), **ENCRYPTING) as services:
-        yield services
+def encrypting(modelled: Services) -> Services:
+    return modelled
 
 
 class TestByHand:
     async def test_h3_what_is_written_is_sealed_and_told_as_before(
-        self, encrypting: Services, superuser_conninfo: str, tmp_path: Path
+        self, encrypting: Services, tenant_conninfo: str, services_folder: Path
     ) -> None:
         await choose(encrypting, encrypt_sensitive=True)
         made = await change_profile(
@@ -66,23 +68,23 @@ class TestByHand:
         assert changed.summary == "Grows bonsai."
         assert list(changed.current_projects) == ["a garden"]
         assert plain(changed.facts) == HEALTH
-        assert emptied(superuser_conninfo)
+        assert emptied(tenant_conninfo)
         # The walls stand on what stays clear.
-        assert rows(superuser_conninfo, "SELECT department FROM profiles") == [("sales",)]
-        key = await key_of(tmp_path)
+        assert rows(tenant_conninfo, "SELECT department FROM profiles") == [("sales",)]
+        key = await key_of(tenant_conninfo, services_folder)
         (first, second) = rows(
-            superuser_conninfo, "SELECT sealed FROM profile_versions ORDER BY version"
+            tenant_conninfo, "SELECT sealed FROM profile_versions ORDER BY version"
         )
         assert key.open(first[0], profile_place(1))["current_projects"] == []
         assert key.open(second[0], profile_place(2))["current_projects"] == ["a garden"]
 
     async def test_h3_history_names_fields_and_nothing_below(
-        self, encrypting: Services, superuser_conninfo: str
+        self, encrypting: Services, tenant_conninfo: str
     ) -> None:
         """A key of free JSON is the user's word as much as its value."""
         await choose(encrypting, encrypt_sensitive=True)
         await change_profile(encrypting, facts=HEALTH, summary="Grows bonsai.")
-        assert rows(superuser_conninfo, _HISTORY) == [("created", 1, "summary, facts", None, None)]
+        assert rows(tenant_conninfo, _HISTORY) == [("created", 1, "summary, facts", None, None)]
 
     async def test_h3_the_same_call_again_is_answered_alike(self, encrypting: Services) -> None:
         await choose(encrypting, encrypt_sensitive=True)
@@ -93,21 +95,21 @@ class TestByHand:
         assert (await encrypting.memory.UpdateProfile(request)).profile == first.profile
 
     async def test_h3_turned_off_the_next_change_is_in_clear(
-        self, encrypting: Services, superuser_conninfo: str
+        self, encrypting: Services, tenant_conninfo: str
     ) -> None:
         """What was sealed stays so until then, and is read all the same."""
         await choose(encrypting, encrypt_sensitive=True)
         await change_profile(encrypting, summary="Grows bonsai.")
         await choose(encrypting, encrypt_sensitive=False)
-        assert emptied(superuser_conninfo)
+        assert emptied(tenant_conninfo)
         changed = await change_profile(encrypting, current_projects=["a garden"])
         assert changed.summary == "Grows bonsai."
-        assert rows(superuser_conninfo, "SELECT summary, sealed FROM profiles") == [
+        assert rows(tenant_conninfo, "SELECT summary, sealed FROM profiles") == [
             ("Grows bonsai.", None)
         ]
 
     async def test_h3_without_the_key_nothing_is_written_in_clear(
-        self, start_services: StartServices, superuser_conninfo: str, tmp_path: Path
+        self, start_services: StartServices, tenant_conninfo: str, services_folder: Path
     ) -> None:
         async with start_services(**ENCRYPTING) as services:
             await choose(services, encrypt_sensitive=True)
@@ -118,22 +120,22 @@ class TestByHand:
             assert refusal.reason == "ENCRYPTION_NOT_CONFIGURED"
             # Others write as ever.
             assert (await change_profile(services, user="bo", summary="Bo.")).version == 1
-        for file in key_files(tmp_path):
+        for file in key_files(services_folder):
             file.unlink()
         async with start_services(**ENCRYPTING) as services:
             refusal = await refusal_of(change_profile(services, summary="Grows roses."))
             assert "HITHERTO_USER_KEYS_DIR" in refusal.message
         assert rows(
-            superuser_conninfo,
+            tenant_conninfo,
             "SELECT version FROM profile_versions WHERE user_id = 'ana'",
         ) == [(1,)]
 
-    async def test_h3_cleared(self, encrypting: Services, superuser_conninfo: str) -> None:
+    async def test_h3_cleared(self, encrypting: Services, tenant_conninfo: str) -> None:
         await choose(encrypting, encrypt_sensitive=True)
         await change_profile(encrypting, summary="Grows bonsai.", department="sales")
         assert (await clear(encrypting, profile=True))["profiles"] == 1
         assert (await change_profile(encrypting, metadata={"a": "b"})).summary == ""
-        assert emptied(superuser_conninfo)
+        assert emptied(tenant_conninfo)
 
 
 class TestLearnt:
@@ -163,13 +165,12 @@ class TestLearnt:
         return encrypting
 
     async def test_h3_what_a_conversation_teaches_is_sealed_and_merged(
-        self, taught: Services, model: ScriptedModel, superuser_conninfo: str
+        self, taught: Services, model: ScriptedModel, tenant_conninfo: str
     ) -> None:
-        assert emptied(superuser_conninfo)
-        assert len(rows(superuser_conninfo, "SELECT 1 FROM profile_versions")) == 2
+        assert emptied(tenant_conninfo)
+        assert len(rows(tenant_conninfo, "SELECT 1 FROM profile_versions")) == 2
         assert all(
-            (before, after) == (None, None)
-            for *_, before, after in rows(superuser_conninfo, _HISTORY)
+            (before, after) == (None, None) for *_, before, after in rows(tenant_conninfo, _HISTORY)
         )
         # The model was shown what was known.
         asked = str(model.chat_requests[-1].body)
@@ -179,7 +180,7 @@ class TestLearnt:
 
     @pytest.mark.parametrize("dry_run", [True, False])
     async def test_h3_a_source_is_taken_back(
-        self, taught: Services, superuser_conninfo: str, dry_run: bool
+        self, taught: Services, tenant_conninfo: str, dry_run: bool
     ) -> None:
         """History keeps no contents: the sealed versions tell what to undo."""
         counts = (
@@ -196,7 +197,7 @@ class TestLearnt:
         else:
             assert plain(now.facts) == {"personal": {"location": "Lisbon"}}
             assert list(now.current_projects) == []
-        assert emptied(superuser_conninfo)
+        assert emptied(tenant_conninfo)
 
     async def test_h3_a_reader_sees_no_difference(self, taught: Services) -> None:
         found = await taught.retrieval.GetContext(
@@ -207,20 +208,20 @@ class TestLearnt:
 
 class TestTheSweepsShare:
     async def test_h3_a_profile_that_stood_clear_is_sealed_step_by_step(
-        self, encrypting: Services, superuser_conninfo: str, conninfo: str, tmp_path: Path
+        self, encrypting: Services, tenant_conninfo: str, conninfo: str, services_folder: Path
     ) -> None:
         await change_profile(encrypting, summary="Grows bonsai.", facts=HEALTH)
         for n in range(5):
             await change_profile(encrypting, metadata={f"secret-{n}": n})
         await change_profile(encrypting, user="bo", summary="Bo.")
         await choose(encrypting, encrypt_sensitive=True)
-        key, scope = await key_of(tmp_path), Scope("default", "ana")
+        key, scope = await key_of(tenant_conninfo, services_folder), Scope("default", "ana")
         steps = [await step(conninfo, scope, key, limit=2) for _ in range(6)]
         assert steps[-1] == 0
         assert sum(steps) in (13, 0), "1 profile, 6 versions, 6 entries; none if others were first"
-        assert "Bo." in str(rows(superuser_conninfo, "SELECT profile FROM profile_versions"))
+        assert "Bo." in str(rows(tenant_conninfo, "SELECT profile FROM profile_versions"))
         of_ana = rows(
-            superuser_conninfo,
+            tenant_conninfo,
             "SELECT reason, before, after FROM history WHERE user_id = 'ana'"
             " AND subject = 'profile' ORDER BY version",
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from tests.integration.retrieval.seed_sealed import (
     hide_turns,
     words_of,
 )
+from tests.tenants import tenant_of
 
 pb = retrieval_service_pb2
 KEPT = (
@@ -67,24 +67,23 @@ SEALED = [
 CURRENT = SEALED[:5]
 
 
-@pytest.fixture
-async def services(start_services: StartServices) -> AsyncIterator[Services]:
-    async with start_services(**ENCRYPTING) as running:
-        yield running
+@pytest.fixture(scope="module")
+def service_settings() -> dict[str, Any]:
+    return ENCRYPTING
 
 
 @pytest.fixture
-async def key(services: Services, tmp_path: Path) -> UserKey:
+async def key(services: Services, tenant_conninfo: str, services_folder: Path) -> UserKey:
     del services
-    return await keys_of(tmp_path).make("default", "ana")
+    return await keys_of(services_folder).make(tenant_of(tenant_conninfo), "ana")
 
 
 @pytest.fixture
-async def ids(key: UserKey, superuser_conninfo: str) -> dict[str, str]:
+async def ids(key: UserKey, tenant_conninfo: str) -> dict[str, str]:
     """Ana's memories, clear and sealed: their ids by what they say."""
     embedder = OfflineEmbedder()
-    clear = await remember(superuser_conninfo, "ana", CLEAR, embedder=embedder)
-    sealed = await hide(superuser_conninfo, key, SEALED, embedder=embedder)
+    clear = await remember(tenant_conninfo, "ana", CLEAR, embedder=embedder)
+    sealed = await hide(tenant_conninfo, key, SEALED, embedder=embedder)
     return {
         fact.content: str(memory_id)
         for fact, memory_id in zip([*CLEAR, *SEALED], [*clear, *sealed], strict=True)
@@ -237,11 +236,11 @@ class TestSearch:
         assert "newest" in leg(found).reason
 
     async def test_h3_what_was_said_and_what_it_came_to(
-        self, services: Services, key: UserKey, superuser_conninfo: str
+        self, services: Services, key: UserKey, tenant_conninfo: str
     ) -> None:
         """Nothing clear is held of this user: the indexes are empty."""
         hide_turns(
-            superuser_conninfo,
+            tenant_conninfo,
             key,
             "c1",
             [Turn("Tôi bị đau đầu", name="Ana"), Turn("Kể thêm đi", role="assistant")],
@@ -262,17 +261,17 @@ class TestSearch:
 
 class TestContext:
     async def test_h3_every_section(
-        self, services: Services, key: UserKey, ids: dict[str, str], superuser_conninfo: str
+        self, services: Services, key: UserKey, ids: dict[str, str], tenant_conninfo: str
     ) -> None:
         named = [{"id": ids[SEALED[2].content], "relevance": 0.75}]
         hide_turns(
-            superuser_conninfo,
+            tenant_conninfo,
             key,
             "c1",
             [Turn("What do I take?"), Turn("Lithium.", role="assistant", context_items=named)],
             summary="migraine",
         )
-        hide_profile(superuser_conninfo, key, {"summary": "A patient", "facts": {"ward": "Nord"}})
+        hide_profile(tenant_conninfo, key, {"summary": "A patient", "facts": {"ward": "Nord"}})
         found = await context(services, "lithium", conversation_id="c1", max_tokens=4000)
         assert set(contents(found)) == {fact.content for fact in [*CLEAR, *CURRENT]}
         assert found.relevant[0].memory.content == SEALED[0].content
@@ -293,9 +292,9 @@ class TestContext:
         assert (leg(found).state, leg(found).candidates) == (search_pb2.LEG_STATE_RAN, len(CURRENT))
 
     async def test_a_user_who_never_decided_hears_of_no_such_leg(
-        self, services: Services, superuser_conninfo: str
+        self, services: Services, tenant_conninfo: str
     ) -> None:
-        await remember(superuser_conninfo, "ana", CLEAR, embedder=OfflineEmbedder())
+        await remember(tenant_conninfo, "ana", CLEAR, embedder=OfflineEmbedder())
         found = await search(services, "Porto")
         assert "sealed" not in {leg.name for leg in found.legs}
         assert "sealed" not in {leg.name for leg in (await context(services, "Porto")).legs}
@@ -314,10 +313,10 @@ class TestReads:
         assert contents(await listed(services)) == [f.content for f in reversed(everything)]
 
     async def test_h3_conversations_and_profiles(
-        self, services: Services, key: UserKey, superuser_conninfo: str
+        self, services: Services, key: UserKey, tenant_conninfo: str
     ) -> None:
-        hide_turns(superuser_conninfo, key, "c1", [Turn("Xin chào 🦊")], summary="migraine")
-        await summarise(superuser_conninfo, "ana", "c2", "clear", said_at=NOW - DAY)
+        hide_turns(tenant_conninfo, key, "c1", [Turn("Xin chào 🦊")], summary="migraine")
+        await summarise(tenant_conninfo, "ana", "c2", "clear", said_at=NOW - DAY)
         read = services.retrieval
         whole = await read.GetConversation(
             pb.GetConversationRequest(user_id="ana", conversation_id="c1")
@@ -332,21 +331,21 @@ class TestReads:
         assert [m.content for m in recent.conversations[0].messages] == ["Xin chào 🦊"]
         suggested = await read.GetSuggestions(pb.GetSuggestionsRequest(user_id="ana"))
         assert list(suggested.suggestions) == ["Ask again about migraine"]
-        hide_profile(superuser_conninfo, key, {"summary": "A patient"})
+        hide_profile(tenant_conninfo, key, {"summary": "A patient"})
         profile = await read.GetProfile(pb.GetProfileRequest(user_id="ana"))
         assert (profile.profile.summary, profile.profile.department) == ("A patient", "sales")
         profiles = await read.ListProfiles(pb.ListProfilesRequest())
         assert [p.summary for p in profiles.profiles] == ["A patient"]
 
     async def test_h3_history_and_other_times(
-        self, services: Services, key: UserKey, superuser_conninfo: str
+        self, services: Services, key: UserKey, tenant_conninfo: str
     ) -> None:
         """C5, D9: what a sealed memory said is told by its sealed versions."""
         first = Fact("Ana takes lithium", type="personal", created_at=NOW - 9 * DAY)
-        (memory_id,) = await hide(superuser_conninfo, key, [first], embedder=OfflineEmbedder())
+        (memory_id,) = await hide(tenant_conninfo, key, [first], embedder=OfflineEmbedder())
         later = {**words_of(first), "content": "Ana takes valproate"}
-        change_words(superuser_conninfo, key, memory_id, later, at=NOW - 5 * DAY)
-        hide_profile(superuser_conninfo, key, {"summary": "well"}, {"summary": "ill"})
+        change_words(tenant_conninfo, key, memory_id, later, at=NOW - 5 * DAY)
+        hide_profile(tenant_conninfo, key, {"summary": "well"}, {"summary": "ill"})
         then = stamp(NOW - 7 * DAY)
         past = await search(services, "lithium", known_at=then, explain=True)
         assert contents(past) == ["Ana takes lithium"]
@@ -382,14 +381,14 @@ class TestWithoutTheKey:
         start_services: StartServices,
         key: UserKey,
         ids: dict[str, str],
-        superuser_conninfo: str,
+        tenant_conninfo: str,
         wrong: bool,
     ) -> None:
         """Skipped where there is no key at all; degraded where there is one that does not open."""
         del services
-        hide_turns(superuser_conninfo, key, "c1", [Turn("Hallo")], summary="migraine")
-        await summarise(superuser_conninfo, "ana", "c2", "clear", said_at=NOW - DAY)
-        hide_profile(superuser_conninfo, key, {"summary": "A patient"})
+        hide_turns(tenant_conninfo, key, "c1", [Turn("Hallo")], summary="migraine")
+        await summarise(tenant_conninfo, "ana", "c2", "clear", said_at=NOW - DAY)
+        hide_profile(tenant_conninfo, key, {"summary": "A patient"})
         settings: dict[str, Any] = {"encryption_key": "0b" * 32} if wrong else {}
         state = search_pb2.LEG_STATE_FAILED if wrong else search_pb2.LEG_STATE_SKIPPED
         clear = {fact.content for fact in CLEAR}
@@ -429,18 +428,18 @@ class TestWithoutTheKey:
                 assert refusal.reason == "ENCRYPTION_NOT_CONFIGURED"
 
     async def test_h3_a_list_of_profiles_fails_while_a_key_cannot_be_read(
-        self, services: Services, key: UserKey, superuser_conninfo: str, tmp_path: Path
+        self, services: Services, key: UserKey, tenant_conninfo: str, services_folder: Path
     ) -> None:
         """It would lack people whom its total counts, and who are there again a moment later."""
-        others = await keys_of(tmp_path).make("default", "bo")
-        files = set(key_files(tmp_path))
-        third = await keys_of(tmp_path).make("default", "chi")
+        others = await keys_of(services_folder).make(key.tenant_id, "bo")
+        files = set(key_files(services_folder))
+        third = await keys_of(services_folder).make(key.tenant_id, "chi")
         for each in (key, others, third):
-            hide_profile(superuser_conninfo, each, {"summary": f"of {each.user_id}"})
+            hide_profile(tenant_conninfo, each, {"summary": f"of {each.user_id}"})
         read = services.retrieval
         listed = await read.ListProfiles(pb.ListProfilesRequest())
         assert [each.summary for each in listed.profiles] == ["of ana", "of bo", "of chi"]
-        (file,) = set(key_files(tmp_path)) - files
+        (file,) = set(key_files(services_folder)) - files
         file.unlink()
         file.mkdir()
         refusal = await refusal_of(read.ListProfiles(pb.ListProfilesRequest()))
@@ -448,11 +447,11 @@ class TestWithoutTheKey:
         assert refusal.reason == "KEY_SERVICE_UNAVAILABLE"
 
     async def test_h3_who_has_nothing_sealed_is_not_degraded(
-        self, services: Services, superuser_conninfo: str
+        self, services: Services, tenant_conninfo: str
     ) -> None:
         """Encryption was turned on or off once, and no key was ever needed."""
-        await remember(superuser_conninfo, "ana", CLEAR, embedder=OfflineEmbedder())
-        write(superuser_conninfo, "UPDATE users SET encrypt_sensitive = false")
+        await remember(tenant_conninfo, "ana", CLEAR, embedder=OfflineEmbedder())
+        write(tenant_conninfo, "UPDATE users SET encrypt_sensitive = false")
         found = await search(services, "Porto")
         assert contents(found)[0] == CLEAR[0].content
         assert not found.degraded
@@ -466,11 +465,11 @@ class TestBrokenSeals:
         services: Services,
         key: UserKey,
         ids: dict[str, str],
-        superuser_conninfo: str,
+        tenant_conninfo: str,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         write(
-            superuser_conninfo,
+            tenant_conninfo,
             "UPDATE memories SET sealed = set_byte(sealed, 20, 255 - get_byte(sealed, 20))"
             " WHERE memory_id = %s",
             ids[SEALED[0].content],
@@ -496,15 +495,15 @@ class TestBrokenSeals:
         assert refusal.reason == "SEAL_BROKEN"
 
     async def test_h3_an_earlier_version_does_not_stand_in_for_the_present_one(
-        self, services: Services, key: UserKey, superuser_conninfo: str
+        self, services: Services, key: UserKey, tenant_conninfo: str
     ) -> None:
         """What was true of a profile is not put back by a copy in the database."""
         before, now = {"summary": "Lives in Porto."}, {"summary": "Lives in Huế."}
-        hide_profile(superuser_conninfo, key, before, now)
+        hide_profile(tenant_conninfo, key, before, now)
         request = pb.GetProfileRequest(user_id="ana")
         assert (await services.retrieval.GetProfile(request)).profile.summary == now["summary"]
         write(
-            superuser_conninfo,
+            tenant_conninfo,
             "UPDATE profiles SET sealed = (SELECT sealed FROM profile_versions WHERE version = 1)",
         )
         refusal = await refusal_of(services.retrieval.GetProfile(request))
@@ -512,21 +511,21 @@ class TestBrokenSeals:
         assert refusal.reason == "SEAL_BROKEN"
 
     async def test_h3_somebody_elses_words_do_not_open_here(
-        self, services: Services, key: UserKey, superuser_conninfo: str, tmp_path: Path
+        self, services: Services, key: UserKey, tenant_conninfo: str, services_folder: Path
     ) -> None:
         """Not those of another user, another tenant or another row, whoever moved them."""
-        keys = keys_of(tmp_path)
+        keys = keys_of(services_folder)
         facts = [Fact(f"a memory {n}", type="personal", created_at=NOW - n * DAY) for n in range(4)]
-        ids = await hide(superuser_conninfo, key, facts, embedder=OfflineEmbedder())
+        ids = await hide(tenant_conninfo, key, facts, embedder=OfflineEmbedder())
         stolen = words_of(Fact("stolen words"))
-        bo, abroad = await keys.make("default", "bo"), await keys.make("other", "ana")
+        bo, abroad = await keys.make(key.tenant_id, "bo"), await keys.make("other", "ana")
         for memory_id, sealed in (
             (ids[0], bo.seal(stolen, memory_place(ids[0]))),
             (ids[1], abroad.seal(stolen, memory_place(ids[1]))),
             (ids[2], key.seal(stolen, memory_place(uuid7()))),
         ):
             write(
-                superuser_conninfo,
+                tenant_conninfo,
                 "UPDATE memories SET sealed = %s WHERE memory_id = %s",
                 sealed,
                 memory_id,
