@@ -80,6 +80,26 @@ def admit_test_role(conninfo: str) -> None:
             connection.execute(sql.SQL(f"GRANT {rights} hitherto TO {{}}").format(role))
 
 
+def without_row_security(conninfo: str) -> None:
+    """Leave it to the statements of a database of a test's own to keep tenants apart.
+
+    Args:
+        conninfo: The database, as its administrator.
+    """
+    with psycopg.connect(conninfo) as connection:
+        walled = connection.execute(
+            "SELECT relname::text FROM pg_class"
+            " WHERE relnamespace = 'hitherto'::regnamespace AND relrowsecurity"
+        ).fetchall()
+        assert walled
+        for (table,) in walled:
+            connection.execute(
+                sql.SQL("ALTER TABLE hitherto.{} DISABLE ROW LEVEL SECURITY").format(
+                    sql.Identifier(table)
+                )
+            )
+
+
 def tenant_of(conninfo: str) -> str:
     """The tenant whose rows a session of `conninfo` sees: that of `rows_of`, or the default one."""
     options = str(psycopg.conninfo.conninfo_to_dict(conninfo).get("options") or "")

@@ -32,7 +32,7 @@ from hitherto_retrieval.config import RetrievalSettings
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from tests.conftest import as_superuser, new_database
 from tests.scripted_model import ScriptedModel, canary_script
-from tests.tenants import Admitted, Tenant, token_settings
+from tests.tenants import Admitted, Tenant, token_settings, without_row_security
 
 
 @dataclass(frozen=True)
@@ -242,6 +242,20 @@ def services_folder(shared: Shared | None, tmp_path: Path) -> Path:
 
 
 # --- a test's own --------------------------------------------------------------------------------
+
+
+with_and_without_policies = pytest.mark.parametrize(
+    "policies", ["policies", "no policies"], indirect=True
+)
+"""Runs a test of tenants a second time without row-level security, which hides what statements
+forget."""
+
+
+@pytest.fixture
+def policies(request: pytest.FixtureRequest, superuser_conninfo: str) -> None:
+    """Row-level security in a database of a test's own: as it is, unless a test says otherwise."""
+    if getattr(request, "param", "policies") == "no policies":
+        without_row_security(superuser_conninfo)
 
 
 @pytest.fixture

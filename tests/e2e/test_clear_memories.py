@@ -102,7 +102,7 @@ async def end(services: Services, conversation: str = "c1") -> job_pb2.Job:
 
 class TestEverythingIsForgotten:
     async def test_h1_and_can_be_brought_back(
-        self, services: Services, superuser_conninfo: str
+        self, services: Services, tenant_conninfo: str
     ) -> None:
         """Each memory has its version and its line; searches and contexts are silent."""
         await learn(services, talk("I live in Lisbon.", "Tôi thích trà sen 🍵.", at=NOON))
@@ -121,7 +121,7 @@ class TestEverythingIsForgotten:
         }
         for word in ("Lisbon", "Marco", "sen"):
             assert not await remembered(services, word)
-        last = history(superuser_conninfo, saved.id)[-1]
+        last = history(tenant_conninfo, saved.id)[-1]
         assert "forgotten" in last
         assert clearing.REASON in last
 
@@ -131,50 +131,50 @@ class TestEverythingIsForgotten:
         assert not await remembered(services, "Lisbon")
 
     async def test_h1_of_every_status_and_many(
-        self, services: Services, superuser_conninfo: str
+        self, services: Services, tenant_conninfo: str
     ) -> None:
         """More than one transaction takes; what was ended or waited is restored as it was."""
         await save(services, "The user likes tea.")
-        seed(superuser_conninfo, 2 * clearing.BATCH + 100)
+        seed(tenant_conninfo, 2 * clearing.BATCH + 100)
         total = 2 * clearing.BATCH + 101
         assert (await clear(services))["memories"] == total
-        assert statuses(superuser_conninfo) == {"forgotten": total}
+        assert statuses(tenant_conninfo) == {"forgotten": total}
         assert rows(
-            superuser_conninfo,
+            tenant_conninfo,
             "SELECT count(*), count(DISTINCT memory_id) FROM hitherto.history"
             " WHERE action = 'forgotten' AND after ->> 'status' = 'forgotten'"
             " AND before ->> 'status' <> 'forgotten'",
         ) == [(total, total)]
-        assert rows(
-            superuser_conninfo, "SELECT DISTINCT status FROM hitherto.memory_embeddings"
-        ) == [("forgotten",)]
+        assert rows(tenant_conninfo, "SELECT DISTINCT status FROM hitherto.memory_embeddings") == [
+            ("forgotten",)
+        ]
         for status in ("quarantined", "contradicted", "achieved"):
             ((memory_id,),) = rows(
-                superuser_conninfo,
+                tenant_conninfo,
                 f"SELECT memory_id FROM hitherto.memory_versions WHERE status = '{status}' LIMIT 1",
             )
             back = await restore(services, str(memory_id))
             assert memory_pb2.MemoryStatus.Name(back.status).endswith(status.upper())
 
     async def test_h1_what_replaced_is_no_longer_named(
-        self, modelled: Services, model: ScriptedModel, superuser_conninfo: str
+        self, modelled: Services, model: ScriptedModel, tenant_conninfo: str
     ) -> None:
         """Neither names the other while both are forgotten; restored, the older one does again."""
         old = (await save(modelled, "The user lives in Lisbon.")).memory
         new = (await save(modelled, "The user drinks tea.")).memory
         rows(
-            superuser_conninfo,
+            tenant_conninfo,
             "UPDATE hitherto.memories SET status = 'contradicted', valid_to = valid_from,"
             f" superseded_by = '{new.id}' WHERE memory_id = '{old.id}' RETURNING 1",
         )
         rows(
-            superuser_conninfo,
+            tenant_conninfo,
             f"UPDATE hitherto.memories SET supersedes = '{{{old.id}}}'"
             f" WHERE memory_id = '{new.id}' RETURNING 1",
         )
         assert (await clear(modelled))["memories"] == 2
         links = "SELECT superseded_by, supersedes FROM hitherto.memories"
-        assert rows(superuser_conninfo, links) == [(None, []), (None, [])]
+        assert rows(tenant_conninfo, links) == [(None, []), (None, [])]
         back = await restore(modelled, old.id)
         assert (back.status, back.superseded_by) == (memory_pb2.MEMORY_STATUS_CONTRADICTED, new.id)
 
@@ -185,23 +185,23 @@ class TestEverythingIsForgotten:
         assert await clear(services) == NOTHING
         assert len(await memories(services, user="bo")) == 1
 
-    async def test_of_somebody_erased(self, services: Services, superuser_conninfo: str) -> None:
+    async def test_of_somebody_erased(self, services: Services, tenant_conninfo: str) -> None:
         """Refused."""
         await save(services, "The user likes tea.")
-        rows(superuser_conninfo, "UPDATE hitherto.users SET erased_at = now() RETURNING 1")
+        rows(tenant_conninfo, "UPDATE hitherto.users SET erased_at = now() RETURNING 1")
         refusal = await refusal_of(clear(services))
         assert (refusal.code, refusal.reason) == (
             grpc.StatusCode.FAILED_PRECONDITION,
             "USER_ERASED",
         )
-        assert statuses(superuser_conninfo) == {"active": 1}
+        assert statuses(tenant_conninfo) == {"active": 1}
 
-    async def test_with_memory_off_too(self, services: Services, superuser_conninfo: str) -> None:
+    async def test_with_memory_off_too(self, services: Services, tenant_conninfo: str) -> None:
         """Who wants no memory may clear what there is."""
         await save(services, "The user likes tea.")
         await choose(services, memory_enabled=False)
         assert (await clear(services))["memories"] == 1
-        assert statuses(superuser_conninfo) == {"forgotten": 1}
+        assert statuses(tenant_conninfo) == {"forgotten": 1}
 
 
 class TestOnce:
@@ -219,16 +219,16 @@ class TestOnce:
 
     @pytest.mark.parametrize("key", ["", "k"])
     async def test_two_at_once_share_the_work(
-        self, services: Services, superuser_conninfo: str, key: str
+        self, services: Services, tenant_conninfo: str, key: str
     ) -> None:
         """Nothing is forgotten twice, with the same key or without one."""
         await save(services, "The user likes tea.")
-        seed(superuser_conninfo, 2 * clearing.BATCH)
+        seed(tenant_conninfo, 2 * clearing.BATCH)
         total = 2 * clearing.BATCH + 1
         counts = await asyncio.gather(*(clear(services, key=key) for _ in range(3)))
-        assert statuses(superuser_conninfo) == {"forgotten": total}
+        assert statuses(tenant_conninfo) == {"forgotten": total}
         assert rows(
-            superuser_conninfo,
+            tenant_conninfo,
             "SELECT count(*) FROM hitherto.history WHERE action = 'forgotten'",
         ) == [(total,)]
         if key:
@@ -237,11 +237,11 @@ class TestOnce:
             assert sum(each["memories"] for each in counts) == total
 
     async def test_one_that_is_cut_off_goes_on(
-        self, services: Services, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
+        self, services: Services, tenant_conninfo: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """What was done stays done; the same key again does the rest."""
         await learn(services, talk("I live in Lisbon.", at=NOON))
-        seed(superuser_conninfo, 2 * clearing.BATCH)
+        seed(tenant_conninfo, 2 * clearing.BATCH)
         real, calls = clearing._forget, 0
 
         async def breaking(*args: Any) -> int:
@@ -255,17 +255,17 @@ class TestOnce:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await clear(services, key="k", conversations=True)
         assert read_refusal(caught.value).reason == "DATABASE_UNAVAILABLE"
-        assert statuses(superuser_conninfo)["forgotten"] == clearing.BATCH
+        assert statuses(tenant_conninfo)["forgotten"] == clearing.BATCH
         rest = await clear(services, key="k", conversations=True)
-        assert rest["memories"] + clearing.BATCH == statuses(superuser_conninfo)["forgotten"]
-        assert set(statuses(superuser_conninfo)) == {"forgotten"}
+        assert rest["memories"] + clearing.BATCH == statuses(tenant_conninfo)["forgotten"]
+        assert set(statuses(tenant_conninfo)) == {"forgotten"}
         assert rest["conversations"] == 1
         assert await clear(services, key="k", conversations=True) == rest
 
 
 class TestNothingInFlightComesBack:
     async def test_h1_a_job_that_is_asking_the_model(
-        self, modelled: Services, model: ScriptedModel, superuser_conninfo: str
+        self, modelled: Services, model: ScriptedModel, tenant_conninfo: str
     ) -> None:
         """Row 57's fence: its answer is refused, and neither retry nor resubmission learns it."""
         model.queue(SlowDrip(seconds=0.05, size=8))
@@ -280,12 +280,12 @@ class TestNothingInFlightComesBack:
         await modelled.extraction.RetryJob(extraction.RetryJobRequest(job_id=job_id))
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
         await learn(modelled, talk("canary:other", conversation="c2", at=NOON))
-        assert rows(superuser_conninfo, "SELECT content FROM hitherto.memories") != []
+        assert rows(tenant_conninfo, "SELECT content FROM hitherto.memories") != []
         assert not await remembered(modelled, "late")
         assert model.calls["chat"] == 2
 
     async def test_h1_what_waits(
-        self, modelled: Services, model: ScriptedModel, superuser_conninfo: str
+        self, modelled: Services, model: ScriptedModel, tenant_conninfo: str
     ) -> None:
         """Messages that no job has taken are passed over, and those that come after are learnt."""
         await append(modelled, "canary:before", 1)
@@ -294,14 +294,14 @@ class TestNothingInFlightComesBack:
         await append(modelled, "canary:after", 2)
         assert (await end(modelled)).state == job_pb2.JOB_STATE_SUCCEEDED
         assert (await end(modelled, "c2")).state == job_pb2.JOB_STATE_CANCELLED
-        ((content,),) = rows(superuser_conninfo, "SELECT content FROM hitherto.memories")
+        ((content,),) = rows(tenant_conninfo, "SELECT content FROM hitherto.memories")
         assert "after" in content
         (job_id,) = await submit(modelled, talk("canary:elsewhere", conversation="c2"))
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_CANCELLED
         assert model.calls["chat"] == 1
 
     async def test_h1_jobs_behind_one_another(
-        self, modelled: Services, model: ScriptedModel, superuser_conninfo: str
+        self, modelled: Services, model: ScriptedModel, tenant_conninfo: str
     ) -> None:
         """The one that runs and those that wait for it; the next is not held up by them."""
         model.queue(Hang())
@@ -315,11 +315,11 @@ class TestNothingInFlightComesBack:
         for job_id in job_ids:
             assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_CANCELLED
         await learn(modelled, talk("canary:next", conversation="next", at=NOON))
-        ((content,),) = rows(superuser_conninfo, "SELECT content FROM hitherto.memories")
+        ((content,),) = rows(tenant_conninfo, "SELECT content FROM hitherto.memories")
         assert "next" in content
 
     async def test_h1_a_dead_job_that_is_run_again(
-        self, modelled: Services, model: ScriptedModel, superuser_conninfo: str
+        self, modelled: Services, model: ScriptedModel, tenant_conninfo: str
     ) -> None:
         """An operator who repairs the model and retries what died brings nothing back."""
         model.always(StatusFault(400, code="content_filter"))
@@ -329,23 +329,23 @@ class TestNothingInFlightComesBack:
         model.always(None)
         await modelled.extraction.RetryJob(extraction.RetryJobRequest(job_id=job_id))
         assert (await ended(modelled, job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
-        assert rows(superuser_conninfo, "SELECT 1 FROM hitherto.memories") == []
+        assert rows(tenant_conninfo, "SELECT 1 FROM hitherto.memories") == []
 
     async def test_b11_said_again_later_it_is_learnt_again(
-        self, modelled: Services, superuser_conninfo: str
+        self, modelled: Services, tenant_conninfo: str
     ) -> None:
         """B11: only what the user says after the clearing counts, however old the words are."""
         await learn(modelled, talk("canary:tea", at=NOON))
         await clear(modelled)
         await learn(modelled, talk("canary:tea", conversation="c2", at=NOON))
-        assert statuses(superuser_conninfo) == {"forgotten": 1}
+        assert statuses(tenant_conninfo) == {"forgotten": 1}
         later = datetime.now(UTC) + timedelta(seconds=1)
         await learn(modelled, talk("canary:tea", conversation="c3", at=later))
         assert await remembered(modelled, "tea")
 
 
 class TestWhatElseIsCleared:
-    async def test_h1_the_profile(self, services: Services, superuser_conninfo: str) -> None:
+    async def test_h1_the_profile(self, services: Services, tenant_conninfo: str) -> None:
         """Emptied with a new version; the history has both; the rights of the person stay."""
         await learn(
             services, talk("My name is Ana. I live in Lisbon.", ("assistant", "x" * 400), at=NOON)
@@ -402,7 +402,7 @@ class TestWhatElseIsCleared:
             assert (await search(services, "Lisbon", scopes=[scope])).results
 
     async def test_h1_f7_conversations_with_all_that_was_said(
-        self, services: Services, superuser_conninfo: str
+        self, services: Services, tenant_conninfo: str
     ) -> None:
         """Messages, summaries, sessions and their passages are gone for good."""
         for n in range(3):
@@ -425,7 +425,7 @@ class TestWhatElseIsCleared:
             "summary_embeddings", "passage_postings", "session_contexts", "recent_items",
             "memory_sources", "consolidation_groups",
         ):  # fmt: skip
-            assert rows(superuser_conninfo, f"SELECT 1 FROM hitherto.{table}") == [], table
+            assert rows(tenant_conninfo, f"SELECT 1 FROM hitherto.{table}") == [], table
         assert (await clear(services, conversations=True)) == NOTHING
         result = await learn(services, talk("I work as a pilot.", conversation="c1", at=NOON))
         assert result.memories_created == 1

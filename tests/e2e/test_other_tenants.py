@@ -24,7 +24,7 @@ from hitherto.v1 import extraction_service_pb2 as extraction
 from hitherto.v1 import maintenance_service_pb2 as maintenance
 from hitherto.v1 import memory_service_pb2 as memory
 from hitherto.v1 import session_service_pb2 as session
-from tests.e2e.conftest import Services, StartServices
+from tests.e2e.conftest import Services, StartServices, with_and_without_policies
 from tests.e2e.credentials import bearer, key
 from tests.e2e.methods import METHODS, OFFERED, Method, call, refused
 from tests.e2e.requests import message, places, submit, transcript, valid
@@ -203,7 +203,9 @@ def test_every_field_with_an_id_is_in_the_matrix() -> None:
 
 
 @pytest.fixture
-async def houses(start_services: StartServices, conninfo: str) -> AsyncIterator[Houses]:
+async def houses(
+    start_services: StartServices, conninfo: str, policies: None
+) -> AsyncIterator[Houses]:
     """Tenant B knows ana well; tenant A has never heard of anybody."""
     async with start_services(auth="api-key") as services:
         houses = Houses(services, await key(conninfo, "a"), await key(conninfo, "b"), {})
@@ -319,6 +321,7 @@ def without_echo(request: Message, reply: Message) -> str:
     return text
 
 
+@with_and_without_policies
 async def test_row_60_ids_of_another_tenant_open_nothing(
     houses: Houses, superuser_conninfo: str
 ) -> None:
@@ -345,6 +348,7 @@ async def test_row_60_ids_of_another_tenant_open_nothing(
     assert their_rows(superuser_conninfo) == before
 
 
+@with_and_without_policies
 async def test_row_60_their_user_is_somebody_nobody_has_heard_of(houses: Houses) -> None:
     """Reads about a user of tenant B: the reply is that for a name that no tenant has."""
     tried = 0
@@ -378,6 +382,7 @@ def shape(message: Message) -> str:
     )
 
 
+@with_and_without_policies
 async def test_row_60_page_tokens_of_another_tenant_are_refused(houses: Houses) -> None:
     for method in OFFERED:
         if method.name not in LISTS:
@@ -396,6 +401,7 @@ async def test_row_60_page_tokens_of_another_tenant_are_refused(houses: Houses) 
         assert told == "INVALID_PAGE_TOKEN", method.name
 
 
+@with_and_without_policies
 async def test_row_60_idempotency_keys_are_each_tenants_own(houses: Houses) -> None:
     """The same key in both tenants, with the same body and with another one."""
     tried = 0

@@ -159,24 +159,24 @@ class TestActions:
         assert (await resolve(services, action.id, CONFIRMED, session="s1")).status == CONFIRMED
 
     async def test_f3_an_action_waits_a_day_and_another_one_once_it_is_confirmed(
-        self, services: Services, superuser_conninfo: str
+        self, services: Services, tenant_conninfo: str
     ) -> None:
         action = await add(services)
         assert _waits(action) == DAY
-        let_pass(superuser_conninfo, pending_actions=86_000)
+        let_pass(tenant_conninfo, pending_actions=86_000)
         confirmed = await resolve(services, action.id, CONFIRMED)
-        assert lives_for(superuser_conninfo, "pending_actions") == 86_400
+        assert lives_for(tenant_conninfo, "pending_actions") == 86_400
         assert [a.id for a in (await read(services)).pending_actions] == [action.id]
         assert confirmed.created_at == action.created_at
 
     @pytest.mark.parametrize("confirm", [False, True])
     async def test_f3_an_action_expires(
-        self, services: Services, superuser_conninfo: str, confirm: bool
+        self, services: Services, tenant_conninfo: str, confirm: bool
     ) -> None:
         action = await add(services)
         if confirm:
             await resolve(services, action.id, CONFIRMED)
-        let_pass(superuser_conninfo, pending_actions=86_401)
+        let_pass(tenant_conninfo, pending_actions=86_401)
         assert not (await read(services)).pending_actions
         for status in (CONFIRMED, COMPLETED, REJECTED):
             late = await refusal_of(resolve(services, action.id, status))
@@ -228,13 +228,13 @@ async def test_row_60_tenants_share_no_working_memory(
 
 class TestIdempotency:
     async def test_b4_the_first_outcome_is_told_again(
-        self, services: Services, superuser_conninfo: str
+        self, services: Services, tenant_conninfo: str
     ) -> None:
         sessions = stub(services)
         request = pb.AddPendingActionRequest(user_id="ana", type="call", idempotency_key="k")
         first, again = [await sessions.AddPendingAction(request) for _ in range(2)]
         assert (first.pending_action, first.session_id) == (again.pending_action, again.session_id)
-        assert rows(superuser_conninfo, "SELECT count(*) FROM hitherto.pending_actions") == [(1,)]
+        assert rows(tenant_conninfo, "SELECT count(*) FROM hitherto.pending_actions") == [(1,)]
 
         one = await update(services, TALK, session="", key="k")
         other = await update(services, TALK, session="", key="k")
@@ -248,7 +248,7 @@ class TestIdempotency:
         assert late.status == COMPLETED, "the action as it is now"
 
     async def test_b4_at_once_it_is_done_once(
-        self, services: Services, superuser_conninfo: str
+        self, services: Services, tenant_conninfo: str
     ) -> None:
         request = pb.AddPendingActionRequest(
             user_id="ana", session_id="s1", type="call", idempotency_key="k"
@@ -260,7 +260,7 @@ class TestIdempotency:
             *(resolve(services, action.id, COMPLETED, key="r") for _ in range(6))
         )
         assert {one.status for one in decided} == {COMPLETED}
-        assert rows(superuser_conninfo, "SELECT count(*) FROM hitherto.pending_actions") == [(1,)]
+        assert rows(tenant_conninfo, "SELECT count(*) FROM hitherto.pending_actions") == [(1,)]
 
     async def test_b4_another_body_is_refused(self, services: Services) -> None:
         await update(services, {"a": 1.0}, key="k")

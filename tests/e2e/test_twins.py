@@ -42,10 +42,11 @@ from tests.e2e.conftest import Services, StartServices
 from tests.e2e.curating import save
 from tests.e2e.handing_over import document, taken_in
 from tests.e2e.learning import ended, learn, rows, talk
+from tests.e2e.leaving import export
 from tests.e2e.methods import METHODS, call
 from tests.e2e.sessions import add, items
 from tests.e2e.sessions import update as update_session
-from tests.tenants import Tenant, token_settings
+from tests.tenants import Tenant, token_settings, without_row_security
 
 WORD = "kestrel"
 """What only the first of the four has in her texts."""
@@ -87,10 +88,15 @@ VOLATILE = {
     "legs",
     "prompt_tokens",
     "score",
+    "sequence_no",
     "tenant_id",
     "user_id",
 }
 """What may differ between two people, or two moments, of whom the same is known."""
+
+
+GROWING = {"memory_access", "idempotency_keys", "audit_events", "audit_read_counts"}
+"""Tables to which reading adds, or which are nobody's copy."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +120,7 @@ NAMING = (
     "RetrievalService/GetProfile",
     "RetrievalService/GetRecentConversations",
     "RetrievalService/GetSession",
+    "PrivacyService/ExportUser",
 )
 """Calls that must find the word, or the comparison compares nothing."""
 TWINS = [
@@ -351,6 +358,12 @@ async def read(services: Services, person: Person, ids: Mapping[str, str]) -> di
         for number, request in enumerate(asked):
             replies = await call(theirs, METHODS[name], request)
             found[f"{name} {number}"] = told(replies, person.word)
+    exported = await export(theirs, person.user)
+    found["PrivacyService/ExportUser 0"] = sorted(
+        (table, repr(told(row, person.word)))
+        for table, row in exported.rows
+        if table not in GROWING
+    )
     return found
 
 
@@ -372,13 +385,7 @@ async def lives(
 ) -> AsyncIterator[Lives]:
     """Four people with the same ids, with and without row-level security."""
     if request.param == "no policies":
-        with psycopg.connect(superuser_conninfo, autocommit=True) as connection:
-            for table in tables(superuser_conninfo):
-                connection.execute(
-                    sql.SQL("ALTER TABLE hitherto.{} DISABLE ROW LEVEL SECURITY").format(
-                        sql.Identifier(table)
-                    )
-                )
+        without_row_security(superuser_conninfo)
     async with start_services(**token_settings(tmp_path)) as running:
         ids = await live(running.as_tenant(HOUSE))
         alone = await read(running, ANA, ids)

@@ -117,7 +117,7 @@ class TestWhatIsInForce:
     async def test_what_cannot_be(
         self,
         services: Services,
-        superuser_conninfo: str,
+        tenant_conninfo: str,
         mask: list[str] | None,
         values: Any,
         field: str,
@@ -126,10 +126,10 @@ class TestWhatIsInForce:
         refusal = await refusal_of(choose(services, mask=mask, **values))
         assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
         assert (refusal.reason, list(refusal.fields)) == ("INVALID_FIELD", [field])
-        assert rows(superuser_conninfo, "SELECT 1 FROM hitherto.users") == []
+        assert rows(tenant_conninfo, "SELECT 1 FROM hitherto.users") == []
 
     async def test_h3_encryption_is_refused_where_there_is_no_key(
-        self, services: Services, superuser_conninfo: str
+        self, services: Services, tenant_conninfo: str
     ) -> None:
         """A wish that cannot be met is not taken down as if it were, nor is the rest."""
         refusal = await refusal_of(choose(services, encrypt_sensitive=True, learning_enabled=False))
@@ -137,15 +137,15 @@ class TestWhatIsInForce:
         assert refusal.reason == "ENCRYPTION_NOT_CONFIGURED"
         assert "HITHERTO_ENCRYPTION_KEY_FILE" in refusal.message
         assert plain(await settings(services)) == DEFAULTS
-        assert rows(superuser_conninfo, "SELECT 1 FROM hitherto.users") == []
+        assert rows(tenant_conninfo, "SELECT 1 FROM hitherto.users") == []
         # To switch it off, or to follow the installation again, takes no key.
         await choose(services, encrypt_sensitive=False)
         await choose(services, mask=["encrypt_sensitive"])
 
-    async def test_of_somebody_erased(self, services: Services, superuser_conninfo: str) -> None:
+    async def test_of_somebody_erased(self, services: Services, tenant_conninfo: str) -> None:
         """A write is refused; a read tells what holds for anybody."""
         await choose(services, retention_days=9)
-        rows(superuser_conninfo, "UPDATE hitherto.users SET erased_at = now() RETURNING 1")
+        rows(tenant_conninfo, "UPDATE hitherto.users SET erased_at = now() RETURNING 1")
         refusal = await refusal_of(choose(services, retention_days=1))
         assert (refusal.code, refusal.reason) == (
             grpc.StatusCode.FAILED_PRECONDITION,
@@ -212,7 +212,7 @@ class TestMemoryOff:
         assert any("pilot" in m.content for m in await memories(services))
 
     async def test_h1_a_job_that_is_asking_the_model_discards_its_answer(
-        self, modelled: Services, model: ScriptedModel, superuser_conninfo: str
+        self, modelled: Services, model: ScriptedModel, tenant_conninfo: str
     ) -> None:
         """The answer comes, and is not written down."""
         model.queue(SlowDrip(seconds=0.05, size=8))
@@ -223,7 +223,7 @@ class TestMemoryOff:
         job = await ended(modelled, job_id)
         assert job.state == job_pb2.JOB_STATE_CANCELLED
         assert job.error.startswith("MEMORY_DISABLED")
-        assert rows(superuser_conninfo, "SELECT 1 FROM hitherto.memories") == []
+        assert rows(tenant_conninfo, "SELECT 1 FROM hitherto.memories") == []
 
     @pytest.mark.parametrize(
         ("off", "why"),

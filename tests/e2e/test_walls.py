@@ -37,7 +37,7 @@ from hitherto_shared.database.connect import Role
 from hitherto_shared.rpc.planned import PLANNED
 from hitherto_shared.rpc.server import ServerFailed
 from hitherto_shared.startup import serve
-from tests.e2e.conftest import Services, StartServices
+from tests.e2e.conftest import Services, StartServices, with_and_without_policies
 from tests.e2e.credentials import EVERYTHING, as_role, bearer, key
 from tests.e2e.methods import METHODS, OFFERED, SERVICES, Method, Refusal, call, refused
 from tests.e2e.requests import NOBODY, message, submit, transcript, valid
@@ -58,7 +58,7 @@ RULES = rules_of(SERVICES)
 
 
 @pytest.fixture
-async def guarded(start_services: StartServices) -> AsyncIterator[Services]:
+async def guarded(start_services: StartServices, policies: None) -> AsyncIterator[Services]:
     """Both services with authentication on, run by the tenant whose keys the tests make."""
     async with start_services(auth="api-key", operator_tenant="a") as running:
         yield running
@@ -318,6 +318,7 @@ async def test_a_call_without_a_rule_is_denied_to_everybody(
 # Keys bound to one user.
 
 
+@with_and_without_policies
 async def test_a_bound_key_cannot_name_another_user(guarded: Services, conninfo: str) -> None:
     """Row 61, for every call that names a user, offered or not."""
     text = await key(conninfo, user_id="ana")
@@ -361,6 +362,7 @@ async def test_a_bound_key_may_spell_its_user_in_either_normal_form(
         assert {job.user_id for job in listed.jobs} == {"H\u1ed3ng"}
 
 
+@with_and_without_policies
 async def test_a_bound_key_sees_its_own_jobs_only(guarded: Services, conninfo: str) -> None:
     """Row 61: lists without a user, jobs by id, and what others did under an idempotency key."""
     service, bound = await key(conninfo), await key(conninfo, user_id="ana")
@@ -403,6 +405,7 @@ async def test_a_bound_key_cannot_replay_what_another_user_did(
 # Tenants.
 
 
+@with_and_without_policies
 async def test_tenants_share_nothing_but_names(guarded: Services, conninfo: str) -> None:
     """Row 60: the same user id, conversation id and idempotency key in two tenants."""
     ours, theirs = await key(conninfo, "a"), await key(conninfo, "b")
@@ -446,6 +449,7 @@ async def test_tenants_share_nothing_but_names(guarded: Services, conninfo: str)
     assert (await refused_with(guarded, ours, end)).reason == "CONVERSATION_NOT_FOUND"
 
 
+@with_and_without_policies
 async def test_tokens_and_keys_of_another_tenant(guarded: Services, conninfo: str) -> None:
     """Row 60: page tokens, consistency tokens and idempotency keys are each tenant's own."""
     ours, theirs = await key(conninfo, "a"), await key(conninfo, "b")

@@ -97,34 +97,32 @@ class TestContext:
 
 
 class TestTimeToLive:
-    async def test_f3_each_update_renews_it(
-        self, services: Services, superuser_conninfo: str
-    ) -> None:
+    async def test_f3_each_update_renews_it(self, services: Services, tenant_conninfo: str) -> None:
         """30 and 15 minutes; also with a call that only says that the session goes on."""
         await update(services, TALK, recent=items("m1"))
-        assert lives_for(superuser_conninfo, "session_contexts") == 1_800
-        assert lives_for(superuser_conninfo, "recent_items") == 900
+        assert lives_for(tenant_conninfo, "session_contexts") == 1_800
+        assert lives_for(tenant_conninfo, "recent_items") == 900
         for again in (TALK, None):
-            let_pass(superuser_conninfo, session_contexts=1_790, recent_items=890)
+            let_pass(tenant_conninfo, session_contexts=1_790, recent_items=890)
             await update(services, again, recent=items("m1"))
-            assert lives_for(superuser_conninfo, "session_contexts") == 1_800
-            assert lives_for(superuser_conninfo, "recent_items") == 900
+            assert lives_for(tenant_conninfo, "session_contexts") == 1_800
+            assert lives_for(tenant_conninfo, "recent_items") == 900
 
     async def test_f3_what_is_over_reads_as_absent(
-        self, services: Services, superuser_conninfo: str
+        self, services: Services, tenant_conninfo: str
     ) -> None:
         await update(services, TALK, recent=items("m1"))
-        let_pass(superuser_conninfo, recent_items=901)
+        let_pass(tenant_conninfo, recent_items=901)
         found = await read(services)
         assert (plain(found.context), list(found.recent_items)) == (TALK, [])
-        let_pass(superuser_conninfo, session_contexts=1_801)
+        let_pass(tenant_conninfo, session_contexts=1_801)
         assert await read(services) == retrieval_service_pb2.GetSessionResponse()
 
     async def test_f3_what_is_over_does_not_come_back_without_new_content(
-        self, services: Services, superuser_conninfo: str
+        self, services: Services, tenant_conninfo: str
     ) -> None:
         await update(services, TALK, recent=items("m1"))
-        let_pass(superuser_conninfo, session_contexts=1_801, recent_items=901)
+        let_pass(tenant_conninfo, session_contexts=1_801, recent_items=901)
         late = await update(services)
         assert not late.HasField("context")
         assert not late.recent_items
@@ -196,11 +194,11 @@ class TestWhoseMemoryIsOff:
             assert (refusal.reason, refusal.metadata) == (reason, {"user_id": "ana"})
         assert _all_rows(conninfo) == before
 
-    async def test_of_one_user(self, services: Services, superuser_conninfo: str) -> None:
+    async def test_of_one_user(self, services: Services, tenant_conninfo: str) -> None:
         await update(services, TALK, recent=items("m1"))
         action = (await add(services)).id
-        _set(superuser_conninfo, "memory_enabled = false")
-        await self._nothing_goes(services, action, "MEMORY_DISABLED", superuser_conninfo)
+        _set(tenant_conninfo, "memory_enabled = false")
+        await self._nothing_goes(services, action, "MEMORY_DISABLED", tenant_conninfo)
         found = await read(services)
         assert found == retrieval_service_pb2.GetSessionResponse(reason="MEMORY_DISABLED")
         await update(services, TALK, user="bo")
@@ -215,19 +213,19 @@ class TestWhoseMemoryIsOff:
             assert (await read(services)).reason == "MEMORY_DISABLED"
         assert rows(superuser_conninfo, "SELECT 1 FROM hitherto.users") == []
 
-    async def test_of_somebody_erased(self, services: Services, superuser_conninfo: str) -> None:
+    async def test_of_somebody_erased(self, services: Services, tenant_conninfo: str) -> None:
         await update(services, TALK, recent=items("m1"))
         action = (await add(services)).id
-        _set(superuser_conninfo, "erased_at = now()")
-        await self._nothing_goes(services, action, "USER_ERASED", superuser_conninfo)
+        _set(tenant_conninfo, "erased_at = now()")
+        await self._nothing_goes(services, action, "USER_ERASED", tenant_conninfo)
         assert await read(services) == retrieval_service_pb2.GetSessionResponse()
 
     async def test_learning_off_does_not_touch_it(
-        self, services: Services, superuser_conninfo: str
+        self, services: Services, tenant_conninfo: str
     ) -> None:
         """Working memory is no learning."""
         await update(services, TALK)
-        _set(superuser_conninfo, "learning_enabled = false")
+        _set(tenant_conninfo, "learning_enabled = false")
         assert plain((await update(services, {"new": True})).context) == {"new": True}
 
 
