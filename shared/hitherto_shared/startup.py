@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import sys
 import threading
@@ -174,9 +175,20 @@ async def serve(
         # Told to end while it started, it need not serve first.
         if not end.is_set():
             async with running(located.conninfo):
+                keep_what_stands()
                 await end.wait()
     finally:
         await asyncio.to_thread(located.release)
+
+
+def keep_what_stands() -> None:
+    """Have no garbage collection look at what a started process consists of.
+
+    A full collection passes over every object, and modules and descriptors are by far the most of
+    them: every one of them would hold the event loop for a tenth of a second.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def configured_embedder(settings: SharedSettings) -> Embedder:

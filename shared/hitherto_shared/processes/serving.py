@@ -13,7 +13,7 @@ from hitherto_shared.processes.child import Link, Place
 from hitherto_shared.processes.parent import Parent
 from hitherto_shared.processes.port import SharedPort, require_sharing, usable_cores
 from hitherto_shared.rpc.server import end_signal
-from hitherto_shared.startup import locate_unless_ended, serve
+from hitherto_shared.startup import keep_what_stands, locate_unless_ended, serve
 
 _AFTER_DRAIN_SECONDS = 10.0
 """What closing pools and caches may take after the calls have drained."""
@@ -70,6 +70,7 @@ async def _serve_as_child(settings: SharedSettings, link: Link, running: Running
     end = end_signal()
     link.watch(end, settings.drain_seconds + _AFTER_DRAIN_SECONDS)
     async with running(link.place):
+        keep_what_stands()
         link.serving()
         await end.wait()
 

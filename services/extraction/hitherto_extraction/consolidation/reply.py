@@ -64,6 +64,8 @@ def _load(text: str) -> list[Any]:
     inner = unfenced(text)
     try:
         reply = long_json.loads(text if inner is None else inner)
+    except long_json.TooManyValues as error:
+        raise UnusableAnswer(f"the reply holds {error}") from None
     except (ValueError, RecursionError):
         raise UnusableAnswer("the reply is not JSON") from None
     if not isinstance(reply, dict) or not isinstance(reply.get("memories"), list):

@@ -232,6 +232,8 @@ def _load(text: str) -> dict[str, Any]:
     inner = unfenced(text)
     try:
         reply = long_json.loads(text if inner is None else inner)
+    except long_json.TooManyValues as error:
+        raise UnusableAnswer(f"the reply holds {error}") from None
     except (ValueError, RecursionError):
         raise UnusableAnswer("the reply is not JSON") from None
     if not isinstance(reply, dict):
