@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.retrieval.bars import bars
+from benchmarks.retrieval.bars import bars, noise
 from benchmarks.retrieval.figures import NO_SIZE, SUBJECTS, Place, Recall, Report, Row, Start, Walls
 
 _KNOWN = ("rows", "limit", "start", "recall", "machine", "walls")
@@ -33,6 +33,9 @@ def tables(report: Report) -> str:
 
 
 def _bars(report: Report) -> Iterator[str]:
+    if why := noise(report):
+        yield why
+        return
     yield from _head("bar", "figure", "measured", "bar is")
     for bar in bars(report):
         said = {True: bar.measured, False: f"**{bar.measured}** (missed)", None: "not measured"}

@@ -13,6 +13,7 @@ from typing import Self
 
 from benchmarks.profiler import recorded
 from benchmarks.retrieval import loading
+from benchmarks.retrieval.bars import LOAD_BEFORE
 from benchmarks.retrieval.components import components
 from benchmarks.retrieval.figures import Recall, Report, Row, Walls
 from benchmarks.retrieval.person import Person
@@ -70,7 +71,7 @@ async def measure(options: Options, progress: Progress) -> Report:
         recall=recall,
         machine={
             **machine(version),
-            "load average before": load_before,
+            LOAD_BEFORE: load_before,
             "load average after": round(os.getloadavg()[0], 2),
         },
         walls=walls,

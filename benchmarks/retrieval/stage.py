@@ -188,6 +188,7 @@ def machine(postgres_version: int) -> dict[str, str | int | float]:
     """What the figures depend on."""
     return {
         "processor": f"{platform.machine()}, {os.cpu_count()} cores",
+        "cores": os.cpu_count() or 1,
         "python": platform.python_version(),
         "postgres": str(postgres_version // 10_000),
     }
