@@ -42,7 +42,7 @@ async def test_every_statement_has_its_own_answer(connection: Connection) -> Non
             ),
             Asked("UPDATE things SET name = %s WHERE id = %s", ["50 %", 2]),
             Asked("SELECT id, name FROM things WHERE name LIKE '%%' ORDER BY id"),
-            Asked("SELECT FROM things WHERE false", binary=False),
+            Asked(b"SELECT FROM things WHERE false", binary=False),
         ],
     )
     assert (inserted.count, updated.count) == (2, 1)
@@ -107,14 +107,14 @@ async def test_a_table_may_be_altered_behind_what_is_prepared(connection: Connec
 
 
 async def test_only_so_many_statements_stay_prepared(connection: Connection) -> None:
-    for number in range(450):
+    for number in range(250):
         assert await rows_of(connection, f"SELECT {number} + %s::int", 1) == [(number + 1,)]
         assert await rows_of(connection, "SELECT %s::int", number) == [(number,)]
     held = await rows_of(
         connection,
         "SELECT count(*), bool_or(statement = 'SELECT $1::int') FROM pg_prepared_statements",
     )
-    assert held == [(201, True)]
+    assert held == [(101, True)]
 
 
 async def test_a_batch_that_is_cut_off_is_ended_by_postgres(conninfo: str) -> None:

@@ -203,3 +203,46 @@ async def test_whether_a_database_answers(
         assert not await database.answers(timeout=2)
         with pytest.raises((Unavailable, TooLate)):
             await database.run(pid_of, timeout=2, repeatable=True)
+
+
+async def test_a_pool_that_shrinks_keeps_the_connection_in_use(
+    conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a burst, those that lie idle end; what is used all the time is not made anew."""
+    monkeypatch.setattr(pool, "_REST_SECONDS", 0.2)
+    monkeypatch.setattr(pool, "_IDLE_SECONDS", 0.5)
+    database = Database(conninfo, "hitherto_read", application="pool-burst", max_size=SIZE)
+    await database.open()
+    try:
+        await until_full(database)
+        used = await database.run(pid_of, timeout=60)
+
+        async def others(connection: Connection) -> int:
+            cursor = await connection.execute(
+                "SELECT count(*) FROM pg_stat_activity"
+                " WHERE application_name = 'pool-burst' AND pid <> pg_backend_pid()"
+            )
+            row = await cursor.fetchone()
+            assert row is not None
+            return int(row[0])
+
+        async with asyncio.timeout(60):
+            while await database.run(others, timeout=60):
+                assert await database.run(pid_of, timeout=60) == used
+        assert await database.run(pid_of, timeout=60) == used
+    finally:
+        await database.close()
+
+
+async def test_what_lies_ready_goes_to_whoever_waits(conninfo: str) -> None:
+    """More callers than connections, again and again: nobody is forgotten."""
+    database = Database(
+        conninfo, "hitherto_read", application="pool", max_size=2, max_waiting=500, wait_seconds=30
+    )
+    await database.open()
+    try:
+        for _ in range(5):
+            pids = await asyncio.gather(*(database.run(pid_of, timeout=60) for _ in range(100)))
+            assert len(set(pids)) <= 2
+    finally:
+        await database.close()

@@ -47,6 +47,8 @@ LOOK_AGAIN_SECONDS = 600.0
 """How often a job without budget is looked at again: there may be more by then."""
 _STATEMENT_SECONDS = 10.0
 _PAUSE_SECONDS = 1.0
+_CLAIM_SECONDS = 0.02
+"""From one claim to the next, at least, once there was nothing left to claim."""
 _REST_SECONDS = 60.0
 """For how long no further job of a tenant and kind is claimed once one found no budget, unless
 somebody retries jobs by hand."""
@@ -144,6 +146,7 @@ class Worker:
                 await self._claim_round(news)
 
     async def _claim_round(self, news: Watch) -> None:
+        began = time.monotonic()
         wide = sum(held.user_id is None for held in self._running.values())
         room = self._rules.concurrency - (len(self._running) - wide)
         claimed = await self._claim(max(room, 0), max(_TENANT_WIDE - wide, 0))
@@ -151,8 +154,11 @@ class Worker:
             task = asyncio.create_task(self._run(held), name=f"job-{held.job_id}")
             self._running[task] = held
             task.add_done_callback(self._done)
-        if not claimed:
+        # With places left over, nothing more could start; what happened meanwhile is not missed.
+        if not claimed or len(claimed) < room:
             await news.change()
+            # Several signals tell of one job, and each would be a claim of its own.
+            await asyncio.sleep(max(0.0, began + _CLAIM_SECONDS - time.monotonic()))
 
     async def _claim(self, room: int, tenant_wide: int) -> list[Claim]:
         if not (room or tenant_wide):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.identifiers import uuid7
 
@@ -105,7 +106,8 @@ async def append(
         method: What was called.
         touched: The hash of each user, empty for nobody, with the resources.
     """
-    await connection.execute(
+    await later(
+        connection,
         _APPEND,
         {
             "tenant_id": tenant_id,

@@ -30,19 +30,23 @@ from psycopg.waiting import Ready, Wait
 Parameters = Mapping[str, Any] | Sequence[Any]
 Row = tuple[Any, ...]
 
-_MOST_PREPARED = 200
+_MOST_PREPARED = 100
 """How many statements a connection keeps prepared: those used last."""
-_PLACEHOLDER = re.compile(r"%(?:\((\w+)\)s|(s)|%)")
+_PLACEHOLDER = re.compile(rb"%(?:(?:\((\w+)\))?([sbt])|%)")
+_FORMS = {b"s": PyFormat.AUTO, b"b": PyFormat.BINARY, b"t": PyFormat.TEXT}
 _ANSWERED = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK, pq.ExecStatus.EMPTY_QUERY)
 _FORGOTTEN = (errors.InvalidSqlStatementName, errors.FeatureNotSupported)
 """What a prepared statement fails with that was dropped, or whose tables were altered since."""
 
 _Key = tuple[bytes, tuple[int, ...]]
+"""A statement, and the types of its parameters."""
 
 
 @dataclass(slots=True)
 class Asked:
     """A statement and its parameters: `%(name)s` of a mapping or `%s` of a sequence.
+
+    As in psycopg, `b` in place of `s` sends a parameter in binary form and `t` as text.
 
     Attributes:
         sql: One statement.
@@ -50,7 +54,7 @@ class Asked:
         binary: Whether rows come in Postgres' binary form, which is read faster.
     """
 
-    sql: str
+    sql: str | bytes
     parameters: Parameters = ()
     binary: bool = True
 
@@ -148,11 +152,11 @@ class _Batch:
         names = prepared.names
         new: dict[_Key, bytes] = {}
         for each in asked:
-            text, keys = _numbered(each.sql)
+            text, keys, forms = _numbered(each.sql)
             given: Any = each.parameters
             values = [given[key] for key in keys]
             transformer: Transformer = MadeTransformer(connection)
-            dumped = transformer.dump_sequence(values, [PyFormat.AUTO] * len(values))
+            dumped = transformer.dump_sequence(values, forms)
             key = (text, transformer.types or ())
             known = names.get(key)
             if known is not None:
@@ -228,15 +232,20 @@ def _talk(pgconn: pq.abc.PGconn, calls: Sequence[partial[None]]) -> PQGen[list[p
 
 
 @lru_cache(maxsize=2_000)
-def _numbered(sql: str) -> tuple[bytes, Sequence[str | int]]:
-    """A statement with Postgres' own placeholders, and the key of the parameter behind each."""
+def _numbered(sql: str | bytes) -> tuple[bytes, Sequence[str | int], Sequence[PyFormat]]:
+    """A statement with Postgres' own placeholders; the key and the form of what each stands for."""
     places: dict[str | int, int] = {}
+    forms: list[PyFormat] = []
 
-    def number(found: re.Match[str]) -> str:
-        name, plain = found.groups()
-        if name is None and plain is None:
-            return "%"
-        place = places.setdefault(len(places) if name is None else name, len(places) + 1)
-        return f"${place}"
+    def number(found: re.Match[bytes]) -> bytes:
+        name, form = found.groups()
+        if form is None:
+            return b"%"
+        key = len(places) if name is None else name.decode()
+        if key not in places:
+            places[key] = len(places) + 1
+            forms.append(_FORMS[form])
+        return b"$%d" % places[key]
 
-    return _PLACEHOLDER.sub(number, sql).encode(), tuple(places)
+    text = sql.encode() if isinstance(sql, str) else sql
+    return _PLACEHOLDER.sub(number, text), tuple(places), forms

@@ -10,6 +10,10 @@ more abandoned work than there are connections.
 Nothing here closes a connection that a task waits on: the event loop watches its socket, and libuv
 ends the process when a watched descriptor is closed.
 
+The connection used last is lent first, since the process behind it has its plans and caches at
+hand. What is idle lies here for that, and goes back to psycopg_pool, which makes and ends
+connections, when it has not been used for a while or somebody waits for one.
+
 A connection is looked at before it is lent. Nothing is sent for that: the socket of an idle
 connection has nothing to read unless Postgres ended it or has a notice for it, and only then is it
 asked. Once a connection was lost unseen, those made before that moment are asked as well, each of
@@ -25,25 +29,24 @@ import asyncio
 import logging
 import select
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol, TypeVar
-from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import AsyncConnection, errors
+from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from hitherto_shared.database.connect import (
     DatabaseUnreachable,
-    ReportingConnection,
     Role,
     connected,
     with_role,
 )
 from hitherto_shared.database.faults import is_lost_connection
+from hitherto_shared.database.lean import LeanConnection
 from hitherto_shared.database.tenancy import tenant_at_work
 from hitherto_shared.errors import TooLate, Unavailable
 
@@ -62,6 +65,13 @@ _RECONNECT_SECONDS = 5.0
 _CONFIGURE_SECONDS = 5.0
 """How long a new connection may take to be made ready; a worker of the pool waits for it."""
 
+_REST_SECONDS = 30.0
+"""How long a connection lies ready unused before psycopg_pool has it back."""
+_IDLE_SECONDS = 300.0
+"""How often psycopg_pool ends what it had back and did not lend."""
+_OUT_SECONDS = 600.0
+"""And how long it goes without one that is in use, which may be too old by then."""
+
 _MOMENT_SECONDS = 0.1
 """How long abandoned work may go on with its connection before it is cancelled."""
 _INSIST_SECONDS = 3.0
@@ -69,18 +79,6 @@ _INSIST_SECONDS = 3.0
 
 Connection = AsyncConnection[TupleRow]
 Result = TypeVar("Result")
-
-
-class _UsedLastFirst(deque[Connection]):
-    """The idle connections of a pool, lent from the end at which they come back.
-
-    The process behind the one used last has its plans and caches at hand. psycopg_pool itself takes
-    turns, and has no setting for it: with 16 connections that cost 4 to 13 % of a search.
-    """
-
-    def popleft(self) -> Connection:
-        """The connection that came back last."""
-        return self.pop()
 
 
 class Reads(Protocol):
@@ -119,24 +117,25 @@ class Database:
         self.role = role
         self.conninfo = with_role(conninfo, role, application=application)
         self._detached: set[asyncio.Task[Any]] = set()
-        self._proven: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
-        self._lent_for: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
+        self._ready: list[LeanConnection] = []
+        self._borrowing = 0
+        self._resting: asyncio.Task[None] | None = None
         self._lost_at = 0.0
-        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+        self._pool: AsyncConnectionPool[LeanConnection] = AsyncConnectionPool(
             self.conninfo,
-            connection_class=ReportingConnection,
+            connection_class=LeanConnection,
             min_size=min_size,
             max_size=max_size,
             max_waiting=max_waiting,
             timeout=wait_seconds,
-            max_idle=300,
+            max_idle=_IDLE_SECONDS,
             reconnect_timeout=_RECONNECT_SECONDS,
-            kwargs={"autocommit": True},
+            # Statements are prepared by `exchange`, which is disturbed by a second way.
+            kwargs={"autocommit": True, "prepare_threshold": None},
             configure=self._configuring(configure),
             name=role,
             open=False,
         )
-        self._pool._pool = _UsedLastFirst()
 
     async def open(self, *, timeout: float = 30.0) -> None:
         """Connect, waiting at most `timeout` seconds for a first connection.
@@ -144,7 +143,7 @@ class Database:
         Raises:
             PoolTimeout: There was none; the text says what to check.
         """
-        await self._pool.open()
+        await self.open_later()
         give_up = time.monotonic() + timeout
         while True:
             try:
@@ -168,6 +167,7 @@ class Database:
     async def open_later(self) -> None:
         """Begin to connect and wait for nothing: for a database that may be down for now."""
         await self._pool.open()
+        self._resting = asyncio.create_task(self._rest(), name=f"rest-{self.role}")
 
     async def answers(self, *, timeout: float) -> bool:
         """Whether Postgres is there and answers within `timeout` seconds."""
@@ -182,6 +182,10 @@ class Database:
             task.cancel()
         if self._detached:
             await asyncio.wait(self._detached, timeout=2.0)
+        if self._resting is not None:
+            self._resting.cancel()
+        while self._ready:
+            await self._pool.putconn(self._ready.pop())
         await self._pool.close(timeout=5.0)
 
     @asynccontextmanager
@@ -189,32 +193,53 @@ class Database:
         """Borrow a connection, unbounded in time: for background work with its own bounds."""
         connection = await self._living()
         try:
-            async with connection:
-                if self.role in _WALLED:
-                    await self._lend_for(connection, tenant_at_work())
-                yield connection
+            if self.role in _WALLED:
+                await self._lend_for(connection, tenant_at_work())
+            yield connection
         except Exception as error:
             if is_lost_connection(error):
                 self._lost_at = time.monotonic()
             raise
         finally:
+            await self._give_back(connection)
+
+    async def _give_back(self, connection: LeanConnection) -> None:
+        """Keep a connection ready, unless somebody waits for it or something is to be done."""
+        now = time.monotonic()
+        if (
+            self._borrowing
+            or self._pool.closed
+            or connection.pgconn.transaction_status != TransactionStatus.IDLE
+            or now > connection.taken_at + _OUT_SECONDS
+        ):
             await self._pool.putconn(connection)
+        else:
+            connection.ready_since = now
+            self._ready.append(connection)
 
-    async def _lend_for(self, connection: Connection, tenant_id: str) -> None:
+    async def _rest(self) -> None:
+        """Give back what was not used for a while, which lies below what was."""
+        while True:
+            await asyncio.sleep(_REST_SECONDS)
+            long_ago = time.monotonic() - _REST_SECONDS
+            while self._ready and self._ready[0].ready_since < long_ago:
+                await self._pool.putconn(self._ready.pop(0))
+
+    async def _lend_for(self, connection: LeanConnection, tenant_id: str) -> None:
         """Let the connection see the rows of this tenant and no other's."""
-        if self._lent_for.get(connection) != tenant_id:
+        if connection.lent_for != tenant_id:
             # Cut off half-way, it is set anew the next time.
-            self._lent_for.pop(connection, None)
+            connection.lent_for = None
             await connection.execute(_FOR_TENANT, [tenant_id])
-            self._lent_for[connection] = tenant_id
+            connection.lent_for = tenant_id
 
-    async def _living(self) -> Connection:
+    async def _living(self) -> LeanConnection:
         """A connection that was alive a moment ago; the dead ones on the way are replaced.
 
         The pool's own check would make the second borrower of a dead connection wait a second.
         """
         while True:
-            connection = await self._pool.getconn()
+            connection = self._ready.pop() if self._ready else await self._taken()
             try:
                 if self._untroubled(connection) or await self._answers(connection):
                     return connection
@@ -223,11 +248,21 @@ class Database:
                 raise
             await self._pool.putconn(connection)
 
-    def _untroubled(self, connection: Connection) -> bool:
+    async def _taken(self) -> LeanConnection:
+        """One of psycopg_pool's, which may have to be waited for."""
+        self._borrowing += 1
+        try:
+            connection = await self._pool.getconn()
+        finally:
+            self._borrowing -= 1
+        connection.taken_at = time.monotonic()
+        return connection
+
+    def _untroubled(self, connection: LeanConnection) -> bool:
         """Whether there is no sign that this idle connection has ended."""
         return (
             not connection.closed
-            and self._proven.get(connection, 0.0) >= self._lost_at
+            and connection.proven_at >= self._lost_at
             and not _can_be_read(connection.pgconn.socket)
         )
 
@@ -236,7 +271,8 @@ class Database:
             await AsyncConnectionPool.check_connection(connection)
         except psycopg.Error:
             return False
-        self._proven[connection] = time.monotonic()
+        if isinstance(connection, LeanConnection):
+            connection.proven_at = time.monotonic()
         return True
 
     async def run(
@@ -313,10 +349,10 @@ class Database:
 
     def _configuring(
         self, also: Callable[[Connection], Awaitable[None]] | None
-    ) -> Callable[[Connection], Awaitable[None]]:
+    ) -> Callable[[LeanConnection], Awaitable[None]]:
         """What is done to every new connection, and then `also`."""
 
-        async def configure(connection: Connection) -> None:
+        async def configure(connection: LeanConnection) -> None:
             try:
                 async with asyncio.timeout(_CONFIGURE_SECONDS):
                     with suppress(errors.InvalidParameterValue):
@@ -326,7 +362,7 @@ class Database:
             except BaseException:
                 await connection.close()
                 raise
-            self._proven[connection] = time.monotonic()
+            connection.proven_at = time.monotonic()
 
         return configure
 

@@ -16,6 +16,7 @@ from psycopg.types.json import Jsonb
 
 from hitherto_extraction.queue.jobs import announce
 from hitherto_shared.audit.trail import NOBODY, Trail
+from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
@@ -398,7 +399,7 @@ async def pause(
 
 async def record_spending(connection: Connection, held: Claim, result: Mapping[str, Any]) -> None:
     """Say what an attempt has cost that yields nothing more; nothing happens to a lost claim."""
-    await connection.execute(_SPENT, {**held.key, "result": Jsonb(dict(result))})
+    await later(connection, _SPENT, {**held.key, "result": Jsonb(dict(result))})
 
 
 async def hold(connection: Connection, held: Claim) -> int:
@@ -470,5 +471,5 @@ async def fix_range(connection: Connection, held: Claim, *, range_from: int, ran
 
 async def discard(connection: Connection, held: Claim, *, error: str, reason: str) -> None:
     """End a job whose user is gone or wants nothing learnt."""
-    await connection.execute(_DISCARD, {**held.key, "error": error, "reason": reason})
+    await later(connection, _DISCARD, {**held.key, "error": error, "reason": reason})
     await announce(connection, str(held.job_id))

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from hitherto_extraction.queue.rows import job_of
 from hitherto_extraction.queue.signals import CHANNEL, RETRIED
+from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import NotFound, WrongState
 from hitherto_shared.models import Job, Scope
@@ -315,7 +316,7 @@ async def cancel_job(
 
 async def announce(connection: Connection, what: str) -> None:
     """Tell every process, once this transaction commits, that a job was queued or changed."""
-    await connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, what])
+    await later(connection, "SELECT pg_notify(%s, %s)", [CHANNEL, what])
 
 
 def job_not_found(job_id: str) -> NotFound:

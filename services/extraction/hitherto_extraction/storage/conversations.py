@@ -11,6 +11,7 @@ from typing import Any
 from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.beside import beside_loop
 from hitherto_shared.database.arrays import Integers, Texts
+from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.places import message_place
 from hitherto_shared.encryption.sealed import UserKey
@@ -249,7 +250,7 @@ async def insert_messages(
     # Free JSON beside the words may be as long as they are.
     size = sum(len(m.content) for m in messages) + _BESIDE_WORDS * len(messages)
     columns = await beside_loop(size, _columns, messages, conversation_id, first_no, key)
-    await connection.execute(_INSERT_MESSAGES, {**_key(scope, conversation_id), **columns})
+    await later(connection, _INSERT_MESSAGES, {**_key(scope, conversation_id), **columns})
 
 
 def _columns(
@@ -289,7 +290,8 @@ async def advance(
 
     Only new messages move the time of the last one: `last_said_at`, or now where they carry none.
     """
-    await connection.execute(
+    await later(
+        connection,
         _ADVANCE,
         {
             **_key(scope, conversation_id),
@@ -305,8 +307,8 @@ async def move_watermark(
     connection: Connection, scope: Scope, conversation_id: str, *, watermark: int
 ) -> None:
     """Say up to where messages have been handed to jobs."""
-    await connection.execute(
-        _MOVE_WATERMARK, {**_key(scope, conversation_id), "watermark": watermark}
+    await later(
+        connection, _MOVE_WATERMARK, {**_key(scope, conversation_id), "watermark": watermark}
     )
 
 

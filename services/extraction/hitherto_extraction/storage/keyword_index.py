@@ -8,6 +8,7 @@ from typing import Any
 
 from hitherto_shared.beside import beside_loop
 from hitherto_shared.database.arrays import Texts
+from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Statistics, TermPostings
@@ -137,7 +138,7 @@ async def append(connection: Connection, scope: Scope, texts: Mapping[int, Count
         sum(map(len, texts.values())) * _BYTES_OF_A_POSTING, _columns, [("", texts)]
     )
     if columns["terms"]:
-        await connection.execute(_APPEND.encode(), {**_of(scope), **columns})
+        await later(connection, _APPEND.encode(), {**_of(scope), **columns})
 
 
 async def append_passages(
@@ -147,7 +148,7 @@ async def append_passages(
     terms = sum(len(counts) for texts in corpora.values() for counts in texts.values())
     columns = await beside_loop(terms * _BYTES_OF_A_POSTING, _columns, corpora.items())
     if columns["terms"]:
-        await connection.execute(_APPEND_PASSAGES.encode(), {**_of(scope), **columns})
+        await later(connection, _APPEND_PASSAGES.encode(), {**_of(scope), **columns})
 
 
 def _of(scope: Scope) -> dict[str, Any]:

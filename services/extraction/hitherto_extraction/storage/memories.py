@@ -10,6 +10,7 @@ from uuid import UUID
 from pgvector import HalfVector
 
 from hitherto_extraction.storage.sealed_words import clear_words
+from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope, SourceRef
@@ -149,7 +150,7 @@ async def rewrite(connection: Connection, scope: Scope, fields: Mapping[str, Any
     """
     values = {**_of(scope), **fields}
     await keep_version(connection, values)
-    await connection.execute(_REWRITE, values)
+    await later(connection, _REWRITE, values)
     await mirror_status(connection, values)
 
 
@@ -165,19 +166,19 @@ async def keep_version(connection: Connection, values: Mapping[str, Any]) -> int
 
 async def mirror_status(connection: Connection, values: Mapping[str, Any]) -> None:
     """Bring the copy of a memory's status that stands beside its vector in step."""
-    await connection.execute(_MIRROR_STATUS, values)
+    await later(connection, _MIRROR_STATUS, values)
 
 
 async def confirm(connection: Connection, scope: Scope, memory_id: UUID, said_at: datetime) -> None:
     """Note when a memory was last said again in the same words."""
-    await connection.execute(_CONFIRM, {**_of(scope), "memory_id": memory_id, "said_at": said_at})
+    await later(connection, _CONFIRM, {**_of(scope), "memory_id": memory_id, "said_at": said_at})
 
 
 async def close(connection: Connection, scope: Scope, fields: Mapping[str, Any]) -> None:
     """Write the version with which a memory ceases to hold, and keep the one before."""
     values = {**_of(scope), **fields}
     await keep_version(connection, values)
-    await connection.execute(_CLOSE, values)
+    await later(connection, _CLOSE, values)
     await mirror_status(connection, values)
     if fields["superseded_by"] is not None:
         await add_superseded(connection, scope, fields["memory_id"], by=fields["superseded_by"])
@@ -187,22 +188,22 @@ async def add_superseded(
     connection: Connection, scope: Scope, memory_id: UUID, *, by: UUID
 ) -> None:
     """Let the newer of two memories name the older one, as the older names the newer."""
-    await connection.execute(_ADD_SUPERSEDES, {**_of(scope), "memory_id": memory_id, "by": by})
+    await later(connection, _ADD_SUPERSEDES, {**_of(scope), "memory_id": memory_id, "by": by})
 
 
 async def remove_superseded(
     connection: Connection, scope: Scope, memory_id: UUID, *, by: UUID
 ) -> None:
     """Let the newer of two memories no longer name the older one."""
-    await connection.execute(_REMOVE_SUPERSEDES, {**_of(scope), "memory_id": memory_id, "by": by})
+    await later(connection, _REMOVE_SUPERSEDES, {**_of(scope), "memory_id": memory_id, "by": by})
 
 
 async def add_challenge(
     connection: Connection, scope: Scope, memory_id: UUID, challenged: UUID
 ) -> None:
     """Let a quarantined memory name one more that it would contradict."""
-    await connection.execute(
-        _ADD_CHALLENGE, {**_of(scope), "memory_id": memory_id, "challenged": challenged}
+    await later(
+        connection, _ADD_CHALLENGE, {**_of(scope), "memory_id": memory_id, "challenged": challenged}
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from pgvector import HalfVector
 
+from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
@@ -212,7 +213,8 @@ async def write_vectors(
     """
     if not vectors:
         return
-    await connection.execute(
+    await later(
+        connection,
         _WRITE_VECTORS,
         {
             **_of_anybody(vectors),

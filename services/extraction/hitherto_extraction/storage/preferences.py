@@ -9,6 +9,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from hitherto_extraction.storage.sealed_rows import opened
+from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.places import message_place
 from hitherto_shared.encryption.sealed import UserKey
@@ -65,7 +66,8 @@ async def write_preferences(
     """Store preferences as they are now."""
     if not preferences:
         return
-    await connection.execute(
+    await later(
+        connection,
         _WRITE,
         {
             **_of(scope),
@@ -118,7 +120,8 @@ async def add_feedback(
     memory_ids: Sequence[UUID],
 ) -> None:
     """Keep what a user made of an answer, and which memories it moved."""
-    await connection.execute(
+    await later(
+        connection,
         _ADD_FEEDBACK,
         {
             **_of(scope),

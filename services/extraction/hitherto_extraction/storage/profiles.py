@@ -16,6 +16,7 @@ from psycopg.types.json import Jsonb
 from hitherto_extraction.storage import users
 from hitherto_extraction.storage.ledger import Event
 from hitherto_extraction.storage.sealed_rows import opened
+from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.needed import KeyNeeded
 from hitherto_shared.encryption.places import profile_place
@@ -240,7 +241,8 @@ async def write_profile(
     }
     content = profile_content(profile)
     shown, kept = (EMPTY, {}) if sealed else (learnt, content)
-    await connection.execute(
+    await later(
+        connection,
         _WRITE,
         {
             **_of(scope),
@@ -255,7 +257,8 @@ async def write_profile(
             "version": profile.version,
         },
     )
-    await connection.execute(
+    await later(
+        connection,
         _KEEP_VERSION,
         {
             **_of(scope),
@@ -325,7 +328,7 @@ def change_event(
 
 async def mark_extracted(connection: Connection, scope: Scope) -> None:
     """Say that the profile was looked at and stayed as it is."""
-    await connection.execute(_LOOKED, _of(scope))
+    await later(connection, _LOOKED, _of(scope))
 
 
 async def mention_entities(
@@ -346,7 +349,8 @@ async def mention_entities(
         },
     )
     known = {(row[0], row[1]): row[2] for row in await cursor.fetchall()}
-    await connection.execute(
+    await later(
+        connection,
         _MENTION,
         {
             **_of(scope),
@@ -363,7 +367,7 @@ async def replace_mentions(
     keys = [fold(name) for name in names]
     cursor = await connection.execute(_BY_NAME, {**_of(scope), "name_keys": keys})
     kinds = {row[0]: row[1] for row in await cursor.fetchall()}
-    await connection.execute(_UNMENTION, {**_of(scope), "memory_id": memory_id})
+    await later(connection, _UNMENTION, {**_of(scope), "memory_id": memory_id})
     await mention_entities(
         connection,
         scope,
@@ -375,7 +379,7 @@ async def recount_mentions(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> None:
     """Count anew how often what these memories name is mentioned by what is not forgotten."""
-    await connection.execute(_RECOUNT, {**_of(scope), "memory_ids": list(memory_ids)})
+    await later(connection, _RECOUNT, {**_of(scope), "memory_ids": list(memory_ids)})
 
 
 def profile_content(profile: Profile) -> dict[str, Any]:

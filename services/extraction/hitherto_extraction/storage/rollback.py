@@ -290,11 +290,13 @@ async def read_versions(
     Raises:
         KeyNeeded: One of them is sealed, and there is no `key`.
     """
-    cursor = await connection.execute(_VERSIONS, {**_of(scope), "memory_ids": list(memory_ids)})
-    assert cursor.description is not None
-    names = [column.name for column in cursor.description]
+    async with connection.cursor() as cursor:
+        await cursor.execute(_VERSIONS, {**_of(scope), "memory_ids": list(memory_ids)})
+        assert cursor.description is not None
+        names = [column.name for column in cursor.description]
+        rows = await cursor.fetchall()
     found: dict[UUID, list[dict[str, Any]]] = {}
-    for row in await cursor.fetchall():
+    for row in rows:
         fields = dict(zip(names, row, strict=True))
         sealed = fields.pop("sealed")
         if sealed is not None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pgvector import HalfVector
 
+from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
@@ -155,7 +156,8 @@ async def write_vectors(
     """
     if not vectors:
         return
-    await connection.execute(
+    await later(
+        connection,
         _WRITE_VECTORS,
         {
             **_of_anybody(vectors),
@@ -206,7 +208,8 @@ async def number(
     connection: Connection, scope: Scope, numbered: Mapping[str, tuple[int, int]]
 ) -> None:
     """Give summaries their number and length in the keyword index; they wait for their vectors."""
-    await connection.execute(
+    await later(
+        connection,
         _NUMBER,
         {
             **_of(scope),
@@ -227,7 +230,7 @@ async def find_pending(
 
 async def delete_vectors(connection: Connection, scope: Scope, conversation_id: str) -> None:
     """Remove the vectors of a summary, of every model. The role is hitherto_removal."""
-    await connection.execute(_DELETE_VECTORS, _key(scope, conversation_id))
+    await later(connection, _DELETE_VECTORS, _key(scope, conversation_id))
 
 
 def _of(scope: Scope) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from hitherto_extraction.storage import erased
+from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.needed import KeyNeeded
 from hitherto_shared.encryption.sealed import UserKey
@@ -112,7 +113,8 @@ async def enter_user(connection: Connection, scope: Scope) -> UserState:
     state = await _state(connection, scope, _ENTER)
     if state is None:
         await erased.refuse_erased(connection, scope)
-        await connection.execute(
+        await later(
+            connection,
             _ENSURE,
             {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "audit_key": os.urandom(32)},
         )
@@ -170,15 +172,17 @@ async def lock_alone(connection: Connection, scope: Scope) -> UserState:
 
 async def note_key(connection: Connection, scope: Scope, key_id: str) -> None:
     """Let what is written from now on be sealed with this key alone. The caller holds the row."""
-    await connection.execute(
-        _NOTE_KEY, {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "key_id": key_id}
+    await later(
+        connection,
+        _NOTE_KEY,
+        {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "key_id": key_id},
     )
 
 
 async def leave_to_seal(connection: Connection, scope: Scope) -> None:
     """Let the sweep look for what of this user is still in clear. The caller holds the row."""
-    await connection.execute(
-        _LEAVE_TO_SEAL, {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
+    await later(
+        connection, _LEAVE_TO_SEAL, {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
     )
 
 

@@ -27,8 +27,6 @@ async def prepare_session(connection: Connection) -> None:
     on their parameters say so (`Statement.planned_anew`).
     """
     await configure_vectors(connection)
-    # Statements are prepared where they are sent (`exchange`).
-    connection.prepare_threshold = None
     register_arrays(connection)
     set_json_loads(_loads, connection)
     await connection.execute("SET plan_cache_mode = force_generic_plan")

@@ -1,0 +1,177 @@
+"""Connections as the services' pools lend them: psycopg's, with shorter ways to Postgres.
+
+Most statements are a text and its parameters, sent one at a time. Those take the way of `exchange`,
+which costs two thirds of the time of a cursor of psycopg; many sets of parameters for one statement
+travel as one batch. Everything else (composed statements, cursors by name, notifications) is
+psycopg's.
+
+In a transaction, what nobody waits for an answer to travels with the next statement: its BEGIN
+with the first one, its COMMIT with the last ones, and in between what was asked by `later` or
+`executemany`. Their errors come up where they are sent, at the end of the transaction at the
+latest.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, AsyncCursor, AsyncServerCursor, AsyncTransaction
+from psycopg.abc import Params, Query, QueryNoTemplate
+from psycopg.pq import TransactionStatus
+from psycopg.rows import TupleRow
+
+from hitherto_shared.database.connect import ReportingConnection
+from hitherto_shared.database.exchange import Answer, Asked, exchange
+
+logger = logging.getLogger("hitherto.database")
+
+_BEGIN, _COMMIT, _ROLLBACK = Asked("BEGIN"), Asked("COMMIT"), Asked("ROLLBACK")
+_MOST_WAITING = 200
+"""Statements that wait for the next one, at most: the memory they take is bounded."""
+
+
+class LeanConnection(ReportingConnection):
+    """A connection in autocommit whose plain statements go by `exchange`.
+
+    Attributes:
+        lent_for: The tenant whose rows it shows, as far as is known.
+        proven_at: When it last answered to a question whether it lives, by the monotonic clock.
+        taken_at: When it was last taken from psycopg_pool.
+        ready_since: Since when it lies ready to be lent.
+    """
+
+    lent_for: str | None = None
+    proven_at = taken_at = ready_since = 0.0
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.cursor_factory = _Cursor
+        self.server_cursor_factory = _NamedCursor
+        self._in_transaction = False
+        self._waiting: list[Asked] = []
+
+    async def execute(  # type: ignore[override]
+        self,
+        query: QueryNoTemplate,
+        params: Params | None = None,
+        *,
+        prepare: bool | None = None,
+        binary: bool = False,
+    ) -> AsyncCursor[TupleRow]:
+        """As psycopg's."""
+        if params is None or not isinstance(query, str | bytes):
+            await self.flush()
+            return await super().execute(query, params, binary=binary)
+        waiting, self._waiting = self._waiting, []
+        answers = await exchange(self, [*waiting, Asked(query, params, binary)])
+        return _Answered(answers[-1])
+
+    async def later(self, asked: list[Asked]) -> None:
+        """Send statements with the next one; outside of a transaction at once."""
+        self._waiting += asked
+        if not self._in_transaction or len(self._waiting) > _MOST_WAITING:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Send what waits for the next statement."""
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            await exchange(self, waiting)
+
+    @asynccontextmanager
+    async def transaction(  # type: ignore[override]
+        self, savepoint_name: str | None = None, force_rollback: bool = False
+    ) -> AsyncIterator[AsyncTransaction | None]:
+        """As psycopg's, with no trips of its own unless it is rolled back."""
+        if self._in_transaction or savepoint_name or force_rollback:
+            await self.flush()
+            async with super().transaction(savepoint_name, force_rollback) as inner:
+                try:
+                    yield inner
+                    await self.flush()
+                except BaseException:
+                    self._waiting = []
+                    raise
+            return
+        self._waiting = [_BEGIN]
+        self._in_transaction = True
+        try:
+            yield None
+            if self._waiting != [_BEGIN]:
+                await self.later([_COMMIT])
+                await self.flush()
+        except BaseException:
+            await self._roll_back()
+            raise
+        finally:
+            self._waiting = []
+            self._in_transaction = False
+
+    async def _roll_back(self) -> None:
+        self._waiting = []
+        if self.pgconn.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+            try:
+                await exchange(self, [_ROLLBACK])
+            except psycopg.Error as error:
+                logger.warning("a roll-back failed: %s", type(error).__name__)
+
+
+async def later(connection: AsyncConnection[TupleRow], query: str | bytes, params: Params) -> None:
+    """Run a statement that nobody waits for an answer to, if need be with the next one."""
+    if isinstance(connection, LeanConnection):
+        await connection.later([Asked(query, params)])
+    else:
+        await connection.execute(query, params)
+
+
+class _Cursor(AsyncCursor[TupleRow]):
+    async def execute(self, *given: Any, **options: Any) -> Any:
+        await _flush(self.connection)
+        return await super().execute(*given, **options)
+
+    async def executemany(
+        self, query: Query, params_seq: Iterable[Params], *, returning: bool = False
+    ) -> None:
+        connection = self.connection
+        if (
+            returning
+            or not isinstance(query, str | bytes)
+            or not isinstance(connection, LeanConnection)
+        ):
+            await _flush(connection)
+            await super().executemany(query, params_seq, returning=returning)
+            return
+        await connection.later([Asked(query, params) for params in params_seq])
+
+
+class _NamedCursor(AsyncServerCursor[TupleRow]):
+    async def execute(self, *given: Any, **options: Any) -> Any:
+        await _flush(self.connection)
+        return await super().execute(*given, **options)
+
+
+async def _flush(connection: AsyncConnection[Any]) -> None:
+    if isinstance(connection, LeanConnection):
+        await connection.flush()
+
+
+class _Answered(AsyncCursor[TupleRow]):
+    """What a statement was answered with: a cursor that has nothing left to ask."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._rows = iter(answer.rows)
+        self._count = answer.count
+
+    @property
+    def rowcount(self) -> int:
+        return self._count
+
+    async def fetchone(self) -> TupleRow | None:
+        return next(self._rows, None)
+
+    async def fetchall(self) -> list[TupleRow]:
+        return list(self._rows)

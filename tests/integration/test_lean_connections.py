@@ -1,0 +1,152 @@
+"""Connections as pools lend them: few trips in a transaction, and the meaning of one as ever."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import pq
+
+from hitherto_shared.database.lean import LeanConnection, later
+
+
+class Counted(LeanConnection):
+    """Counts the trips to Postgres."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.trips = 0
+
+    async def wait(self, *given: Any, **options: Any) -> Any:
+        self.trips += 1
+        return await super().wait(*given, **options)
+
+
+@pytest.fixture
+async def connection(superuser_conninfo: str) -> AsyncIterator[Counted]:
+    opened = await Counted.connect(superuser_conninfo, autocommit=True, prepare_threshold=None)
+    async with opened:
+        await opened.execute("CREATE TEMPORARY TABLE things (id int PRIMARY KEY, name text)")
+        opened.trips = 0
+        yield opened
+
+
+async def things(connection: LeanConnection) -> list[tuple[Any, ...]]:
+    cursor = await connection.execute("SELECT id, name FROM things ORDER BY id", [])
+    return await cursor.fetchall()
+
+
+async def many(connection: LeanConnection, *rows: tuple[int, str]) -> None:
+    async with connection.cursor() as cursor:
+        await cursor.executemany("INSERT INTO things VALUES (%s, %s)", rows)
+
+
+async def test_a_transaction_takes_a_trip_for_each_answer_and_one_to_end(
+    connection: Counted,
+) -> None:
+    async with connection.transaction():
+        await later(connection, "INSERT INTO things VALUES (%s, %s)", [1, "a"])
+        await many(connection, (2, "b"), (3, "c"))
+        cursor = await connection.execute("UPDATE things SET name = name || %s", ["!"])
+        assert cursor.rowcount == 3
+        await later(connection, "DELETE FROM things WHERE id = %s", [2])
+        await many(connection, (4, "d"))
+    assert connection.trips == 2
+    assert connection.info.transaction_status == pq.TransactionStatus.IDLE
+    assert await things(connection) == [(1, "a!"), (3, "c!"), (4, "d")]
+
+
+async def test_a_transaction_that_asks_nothing_takes_no_trip(connection: Counted) -> None:
+    async with connection.transaction():
+        pass
+    assert connection.trips == 0
+
+
+async def test_outside_of_a_transaction_nothing_waits(connection: Counted) -> None:
+    await later(connection, "INSERT INTO things VALUES (%s, %s)", [1, "a"])
+    await many(connection, (2, "b"))
+    assert connection.trips == 2
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        await many(connection, (3, "c"), (2, "again"))
+    assert await things(connection) == [(1, "a"), (2, "b")]
+
+
+async def test_what_fails_later_undoes_the_whole_transaction(connection: Counted) -> None:
+    async def fail() -> None:
+        async with connection.transaction():
+            await connection.execute("INSERT INTO things VALUES (%s, %s)", [1, "a"])
+            await later(connection, "INSERT INTO things VALUES (%s, %s)", [1, "again"])
+            await later(connection, "INSERT INTO things VALUES (%s, %s)", [2, "b"])
+
+    for _ in range(2):
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            await fail()
+        assert connection.info.transaction_status == pq.TransactionStatus.IDLE
+        assert await things(connection) == []
+
+
+async def test_what_waits_is_not_sent_after_a_fault_of_ours(connection: Counted) -> None:
+    async def fail(*, sent: bool) -> None:
+        async with connection.transaction():
+            await later(connection, "INSERT INTO things VALUES (%s, %s)", [1, "a"])
+            if sent:
+                await things(connection)
+                await later(connection, "INSERT INTO things VALUES (%s, %s)", [2, "b"])
+            raise RuntimeError
+
+    for sent in (False, True):
+        with pytest.raises(RuntimeError):
+            await fail(sent=sent)
+        assert await things(connection) == []
+    async with connection.transaction():
+        await later(connection, "INSERT INTO things VALUES (%s, %s)", [3, "c"])
+    assert await things(connection) == [(3, "c")]
+
+
+async def test_a_block_within_a_transaction_is_undone_alone(connection: Counted) -> None:
+    async def fail() -> None:
+        async with connection.transaction():
+            await later(connection, "INSERT INTO things VALUES (%s, %s)", [2, "b"])
+            raise RuntimeError
+
+    async with connection.transaction():
+        await later(connection, "INSERT INTO things VALUES (%s, %s)", [1, "a"])
+        with pytest.raises(RuntimeError):
+            await fail()
+        async with connection.transaction():
+            await later(connection, "INSERT INTO things VALUES (%s, %s)", [3, "c"])
+        async with connection.transaction(force_rollback=True):
+            await later(connection, "INSERT INTO things VALUES (%s, %s)", [4, "d"])
+            assert len(await things(connection)) == 3
+    assert await things(connection) == [(1, "a"), (3, "c")]
+
+
+async def test_other_ways_to_ask_see_what_waits(connection: Counted) -> None:
+    query = "SELECT count(*) FROM things"
+    async with connection.transaction():
+        await many(connection, (1, "a"))
+        assert await (await connection.execute(query)).fetchone() == (1,)
+        await many(connection, (2, "b"))
+        async with connection.cursor() as cursor:
+            await cursor.execute(query)
+            assert await cursor.fetchone() == (2,)
+        await many(connection, (3, "c"))
+        async with connection.cursor(name="named") as named:
+            await named.execute(query)
+            assert await named.fetchone() == (3,)
+
+
+async def test_rows_are_those_of_psycopg(connection: Counted) -> None:
+    cursor = await connection.execute(
+        "SELECT 1, 'a', now() IS NULL, ARRAY[1, 2], NULL, %s::jsonb, %s::numeric, '50 %%'",
+        ['{"a": [1]}', "1.50"],
+    )
+    psycopgs = await psycopg.AsyncCursor(connection).execute(
+        "SELECT 1, 'a', now() IS NULL, ARRAY[1, 2], NULL, %s::jsonb, %s::numeric, '50 %%'",
+        ['{"a": [1]}', "1.50"],
+    )
+    assert await cursor.fetchone() == await psycopgs.fetchone()
+    assert await cursor.fetchone() is None
+    assert await cursor.fetchall() == []
