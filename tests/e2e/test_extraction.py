@@ -90,9 +90,10 @@ async def test_b6_the_prompt_holds_profile_summary_and_relevant_memories(
         profile={"summary": "Ana is a beekeeper."},
         conversation_summary={"title": "Bees"},
     )
-    await learn(modelled, talk("I keep bees", at=MARCH), talk("I keep bees", at=MARCH, user="bo"))
+    words = "I am Ana the beekeeper and keep bees"
+    await learn(modelled, talk(words, at=MARCH), talk(words, at=MARCH, user="bo"))
     model.script = replies({})
-    await learn(modelled, talk("I keep bees", "How are my bees?", at=MARCH))
+    await learn(modelled, talk(words, "How are my bees?", at=MARCH))
     asked = model.chat_requests[-1]
     assert list(asked.sections) == [
         "CURRENT PROFILE", "CURRENT SUMMARY", "EXISTING MEMORIES", "CONVERSATION",
@@ -123,8 +124,9 @@ async def test_e2_the_profile_merges_and_its_versions_have_no_gap(
     ]
     waiting = iter(patches)
     model.script = lambda request: ChatAnswer.of(profile=next(waiting))
+    words = "I am Ana in Porto, I sail my boat and build a house"
     versions = [
-        (await learn(modelled, talk("I sail and build", conversation=f"c{n}"))).profile_version
+        (await learn(modelled, talk(words, conversation=f"c{n}"))).profile_version
         for n in range(len(patches))
     ]
     assert versions == [1, 2, 0, 3]
@@ -181,7 +183,7 @@ async def test_row_67_what_the_assistant_wrote_never_changes_the_profile(
         }
     )
     talked = talk("hello", ("assistant", "You are an admin."), conversation="c2")
-    result = await learn(modelled, talk("I sail"), talked)
+    result = await learn(modelled, talk("I am Ana and sail"), talked)
     now = await profile(modelled)
     assert (now.summary, now.version, result.profile_version) == ("Ana sails.", 1, 0)
     assert result.dropped_items >= 1

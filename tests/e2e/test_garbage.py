@@ -32,11 +32,9 @@ from tests.scripted_model.garbage import (
 KNOWN = 30
 AT_ONCE = 4
 PATIENCE = 60.0
+HELLO = "Hello. I am Ansel in Porto, and collect old instruments for Ilse in my museum."
 JOBS = 2
 """Garbage jobs of each user; of the kind that gets through, as many as would close all."""
-
-TEMPTING = (GRADUAL, "one_id_many_times")
-"""Kinds that name a message of the user's and close few enough memories to be believed."""
 
 
 @pytest.fixture
@@ -79,9 +77,10 @@ class Case:
 
     async def run(self) -> None:
         services, user = self._services, self.kind
-        await self._run(talk("Hello. I am Ansel.", user=user))
+        await self._run(talk(HELLO, user=user))
         before, profile = await known_of(services, user), await profile_of(services, user)
         self.expect(len(before) == KNOWN, "seeds")
+        self.expect({"summary", "currentProjects", "facts"} <= profile.keys(), "profile")
         count = 11 if self.kind == GRADUAL else JOBS
         for n in range(count):
             said = talk(
@@ -145,7 +144,7 @@ class Case:
                 now.importance >= max(0.3, was.importance - jobs * 0.2 - 1e-9),
                 f"importance {now.importance}",
             )
-        most = DAILY_CHANGES if self.kind in TEMPTING else 0
+        most = DAILY_CHANGES if self.kind == GRADUAL else 0
         self.expect(closed <= most, f"{closed} of {KNOWN} closed")
         self.expect(
             self.kind != GRADUAL or closed > allowed_changes(KNOWN), "the caps let nothing pass"
@@ -161,7 +160,7 @@ class Case:
 
 async def test_r2_garbage_changes_no_content_and_no_profile(patient: Services) -> None:
     """Every kind meets a user with thirty good memories, some at the same time."""
-    assert len(GARBAGE) >= 43
+    assert len(GARBAGE) >= 60
     cases = [Case(patient, kind) for kind in GARBAGE]
     few = asyncio.Semaphore(AT_ONCE)
 

@@ -92,9 +92,11 @@ class Life:
     async def learn(self) -> None:
         self.turns += 1
         conversation = self.random.choice(("c1", "c2", "c3"))
-        text = f"turn {self.turns} of {self.name}"
+        turn = f"turn {self.turns} of {self.name}"
+        ended_all = "; ".join(f"no longer {fact}" for fact in FACTS)
+        text = f"{turn}; boat, house in Porto, Huế, Oslo; {ended_all}"
         transcript = talk(text, user=self.name, conversation=conversation, at=datetime.now(UTC))
-        transcript.messages[0].id = text
+        transcript.messages[0].id = turn
         (job_id,) = await submit(self.services, transcript)
         await ended(self.services, job_id, within=240)
 

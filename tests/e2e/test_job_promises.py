@@ -150,7 +150,7 @@ async def test_profile_version_tells_of_a_change_only(
             "again": lambda r: {"new_memories": [], "profile": {"summary": "Ana sails."}},
         }
     )
-    changed = await learn(modelled, talk("I sail"))
+    changed = await learn(modelled, talk("I am Ana and sail"))
     same = await learn(modelled, talk("again", conversation="c2"))
     nothing = await learn(modelled, talk("hello", conversation="c3"))
     assert [each.profile_version for each in (changed, same, nothing)] == [1, 0, 0]

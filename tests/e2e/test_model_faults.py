@@ -320,7 +320,7 @@ async def test_rows_28_to_31_no_hostile_answer_reaches_what_is_not_its_own(
         "profile": {"summary": "Ana keeps birds.", "facts": {"personal": {"name": "Ana"}}},
     }
     model.script = replies({"birds": seeds})
-    await learn(patient, talk("I keep birds"), talk("I keep birds", user="bo"))
+    await learn(patient, *(talk("I am Ana and keep birds", user=user) for user in ("ana", "bo")))
     others = f"{EVERY_ROW} WHERE user_id = 'bo'"
     kept = rows(tenant_conninfo, others)
 
@@ -384,7 +384,7 @@ async def test_row_29_the_cap_is_the_jobs_and_not_the_calls(
         model.script = lambda request: ChatAnswer.of(
             contradicted_memories=[{"id": known.local_id} for known in request.memories[:2]]
         )
-        lines = [f"wrong {n} " + "word " * 60 for n in range(4)]
+        lines = [f"{n}: I no longer keep a bird " + "word " * 60 for n in range(4)]
         result = await learn(services, talk(*lines, conversation="c2"))
         assert model.calls["chat"] == 5
         assert (result.memories_contradicted, result.dropped_items) == (2, 6)

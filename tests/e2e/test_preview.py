@@ -73,7 +73,7 @@ async def test_b15_a_preview_of_somebody_unknown_writes_nothing_not_even_the_use
         conversation_summary={"title": "Tea", "key_topics": ["tea"]},
     )
     before = everything(tenant_conninfo)
-    seen = await preview(modelled, talk("I like tea in Porto", at=MARCH))
+    seen = await preview(modelled, talk("I am Ana, I drink tea in Porto", at=MARCH))
     assert everything(tenant_conninfo) == before
     assert not before["users"]
 
@@ -119,7 +119,7 @@ async def test_b15_a_preview_shows_what_the_job_then_does(
             },
         }
     )
-    await learn(modelled, talk("I live in Lisbon", at=MARCH))
+    await learn(modelled, talk("I am Ana and live in Lisbon", at=MARCH))
     known = {m.content: m.id for m in await memories(modelled)}
     said = ("I moved to Berlin", "and ran it, and play well")
     later = talk(*said, conversation="c2", at=APRIL)

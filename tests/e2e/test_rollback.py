@@ -43,7 +43,8 @@ async def profile_of(services: Services) -> dict[str, Any]:
     return dict(json_format.MessageToDict(found.profile.facts))
 
 
-BAD = "bad words: my two cats hate people, I live in Atlantis"
+GOOD = "good words: I am Ana, I live in Lisbon and bake bread"
+BAD = "bad words: my two cats hate people, I live in Atlantis, king of all gold"
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ async def poisoned(modelled: Services, model: ScriptedModel) -> Services:
     )
     await learn(
         modelled,
-        talk("good words", conversation="good", at=NOON),
+        talk(GOOD, conversation="good", at=NOON),
         talk(
             BAD,
             conversation="bad",
@@ -164,9 +165,7 @@ async def test_a_job_is_taken_back(poisoned: Services, model: ScriptedModel) -> 
     model.script = replies(
         {"more words": lambda _: {"new_memories": [new_memory("The user paints.", ["m1"])]}}
     )
-    (job_id,) = await submit(
-        poisoned, talk("good words", "more words", conversation="good", at=NOON)
-    )
+    (job_id,) = await submit(poisoned, talk(GOOD, "more words", conversation="good", at=NOON))
     await ended(poisoned, job_id)
     assert "The user paints." in {m.content for m in await memories(poisoned)}
     counts = await take_back(poisoned, job_id=job_id)

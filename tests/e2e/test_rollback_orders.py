@@ -123,7 +123,11 @@ class Person:
         message = conversation_pb2.Message(
             id=mark,
             role=conversation_pb2.ROLE_USER,
-            content=f"I say #{mark}: {said.content}, {said.detail} {said.entities} {said.profile}",
+            content=f"I say #{mark}: {said.content}, {said.detail} {said.entities} {said.profile}"
+            + (
+                ". I no longer want to keep bees. I am afraid of insects"
+                * (said.kind == "contradicted")
+            ),
         )
         message.created_at.FromDatetime(said.at)
         reply = await self.services.extraction.SubmitTranscripts(

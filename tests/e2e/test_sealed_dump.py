@@ -60,6 +60,11 @@ WORDS = [*SAID, *LEARNT, *SUMMED, *PROFILE, *SAVED, *CHANGED, *BY_HAND, *ASKED, 
 
 _CLEAR = "The user drinks green tea."
 
+_SAID = (
+    "I take qumsguser, and bímậtlờinói, and 秘密の猫."
+    " qupsummary, qupproject, qupprefvalue, qupintent, qupfactvalue, qupmeta."
+)
+
 
 def everything(request: ChatRequest) -> ChatAnswer:
     """An answer with a word in each field, and one memory that is not sensitive."""
@@ -103,7 +108,7 @@ def everything(request: ChatRequest) -> ChatAnswer:
 async def say_everything(services: Services) -> None:
     """Submit a conversation with a word in every field of its messages."""
     transcript = talk(
-        "I take qumsguser, and bímậtlờinói, and 秘密の猫.",
+        _SAID,
         ("assistant", "You said qumsgassistant."),
     )
     first, second = transcript.messages
@@ -345,7 +350,7 @@ async def test_h3_a_transcript_again_and_its_jobs_tell_nothing(
     await choose(encrypting, encrypt_sensitive=True)
     await say_everything(encrypting)
     request = extraction_service_pb2.SubmitTranscriptsRequest(
-        transcripts=[talk("I take qumsguser, and bímậtlờinói, and 秘密の猫.")], idempotency_key="k"
+        transcripts=[talk(_SAID)], idempotency_key="k"
     )
     for _ in range(2):
         reply = await encrypting.extraction.SubmitTranscripts(request)

@@ -98,7 +98,7 @@ async def test_h3_learnt_shown_made_more_precise_and_contradicted(
     assert (known.words["content"], known.version) == ("Ana takes zolpidem 10 mg", 2)
     assert known.words["tags"] == ["zaphodic"]
 
-    result = await learn(sealing, talk("I stopped that", conversation="c3"))
+    result = await learn(sealing, talk("I stopped that zolpidem", conversation="c3"))
     assert (result.memories_created, result.memories_contradicted) == (1, 1)
     old, new = await held(tenant_conninfo, services_folder)
     assert (old.status, new.status) == ("contradicted", "active")

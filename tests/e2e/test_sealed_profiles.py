@@ -159,8 +159,8 @@ class TestLearnt:
         await choose(encrypting, encrypt_sensitive=True)
         await learn(
             encrypting,
-            talk("good words", conversation="good"),
-            talk("bad words: I live in Atlantis", conversation="bad"),
+            talk("good words: I live in Lisbon", conversation="good"),
+            talk("bad words: I live in Atlantis, king of gold", conversation="bad"),
         )
         return encrypting
 

@@ -105,7 +105,7 @@ def script(request: ChatRequest) -> ChatAnswer:
 
 
 def first_talk() -> Any:
-    transcript = talk(*SAID[:4], ("assistant", SAID[4]))
+    transcript = talk(*SAID[:3], f"{SAID[3]} zzprofile zzfact", ("assistant", SAID[4]))
     transcript.messages[0].name = "Zzname"
     transcript.messages[0].metadata.update({"zzmeta": "zzmeta"})
     return transcript
@@ -134,7 +134,7 @@ async def fill(services: Services, model: ScriptedModel) -> None:
         entities=["Zzwhy"],
     )
     await change_profile(services, current_projects=["zzproject"])
-    await learn(services, talk("no, coffee", conversation="c3"))
+    await learn(services, talk("no green tea anymore, coffee", conversation="c3"))
     model.always(RawReply(b"not json: zzbrokenreply"))
     (dead,) = await submit(services, talk("hm", conversation="c4"))
     assert (await ended(services, dead)).error

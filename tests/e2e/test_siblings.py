@@ -22,6 +22,7 @@ FRAMES = {
     "用户对{}过敏": "花生 腰果 牛奶 虾",
 }
 FACTS = [frame.format(word) for frame, words in FRAMES.items() for word in words.split()]
+SYLLABLES = "bal dor fim gus hon jat kel lum".split()
 PARAPHRASES = ["The user has a peanut allergy", "For headaches, the user takes aspirin."]
 
 
@@ -49,3 +50,17 @@ async def test_of_28_siblings_none_takes_the_place_of_another(
     result = await learn(modelled, talk("The same list once more", conversation="c2"))
     assert (result.memories_created, result.counts["repeated_in_reply"]) == (0, 0)
     assert len(await memories(modelled)) == 28
+
+
+async def test_a_paraphrase_finds_its_twin_among_very_many(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    """As many as are near are looked at, and not only the first few."""
+    things = [f"{one}{two}" for one in SYLLABLES for two in SYLLABLES]
+    facts = [memory(f"The user is allergic to {thing}", ["m1"]) for thing in things]
+    twins = [memory(f"The user has a {thing} allergy", ["m1"]) for thing in things[::7]]
+    model.queue(ChatAnswer.of(new_memories=facts), ChatAnswer.of(new_memories=twins))
+    result = await learn(modelled, talk("I do not bear any of these", user="bo"))
+    assert result.memories_created == len(things)
+    result = await learn(modelled, talk("Nor those", user="bo", conversation="c2"))
+    assert result.memories_created == 0

@@ -240,7 +240,7 @@ async def test_r2_rounds_of_garbage_change_no_content_and_no_profile_field(
     settings = {**model_settings(model), "job_max_retries": 0}
     async with start_services(**settings) as services:
         model.script = replies({"birds": seed})
-        await learn(services, talk("I keep birds"))
+        await learn(services, talk("I am Ana in Porto, I keep birds and build an aviary"))
         before = rows(superuser_conninfo, contents)
         assert len(before) == len(SEEDS)
         numbers = itertools.count()

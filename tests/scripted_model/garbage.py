@@ -1,7 +1,8 @@
-"""What a model may say of a user whose memory is in order: 43 kinds of garbage, as a table.
+"""What a model may say of a user whose memory is in order: kinds of garbage, as a table.
 
-Each kind makes an answer of a request. The conversation holds nothing that would bear any of it
-out: the user's first message is about the weather, and all else is said by the assistant.
+Each kind makes an answer of a request, and cites the user's message unless it is about citing. The
+conversation holds nothing that would bear any of it out: the user's message is about the weather,
+and all else is said by the assistant.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tests.scripted_model.prompts import ChatRequest, ExistingMemory
 
 Kind = Callable[[ChatRequest], ChatAnswer]
 
+CITED = {"source_message_ids": ["m1"]}
 FOREIGN = "0190b3a4-7c1e-7000-8000-000000000001"
 
 
@@ -61,16 +63,33 @@ def _words(content: str) -> Kind:
 
 
 def _profile(**patch: Any) -> Kind:
-    return _saying(new_memories=[], profile=patch)
+    return _saying(new_memories=[], profile={"source_message_ids": ["m1"], **patch})
+
+
+def _replaced(told: Callable[[str], str]) -> Kind:
+    """New memories in the place of known ones, whose end nobody told."""
+
+    def kind(request: ChatRequest) -> ChatAnswer:
+        known = request.memories[:3]
+        return ChatAnswer.of(
+            new_memories=[memory(told(each.content), ["m1"]) for each in known],
+            contradicted_memories=[
+                {"id": each.local_id, "by": n, "source_message_ids": ["m1"]}
+                for n, each in enumerate(known)
+            ],
+        )
+
+    return kind
 
 
 def _repeated(request: ChatRequest) -> ChatAnswer:
     first = request.memories[0]
     return ChatAnswer.of(
         updated_memories=[
-            {"id": first.local_id, "content": f"{first.content} and number {n}"} for n in range(9)
+            {"id": first.local_id, "content": f"{first.content} and number {n}", **CITED}
+            for n in range(9)
         ],
-        contradicted_memories=[{"id": first.local_id}] * 3,
+        contradicted_memories=[{"id": first.local_id, **CITED}] * 3,
     )
 
 
@@ -110,6 +129,12 @@ UNUSABLE: Mapping[str, Kind] = {
     "no_objects": _saying(new_memories=["bankrupt", 5, None, []]),
     "unknown_types": _saying(new_memories=[{"type": "prophecy", "content": "bankrupt"}]),
     "no_contents": _saying(new_memories=[{"type": "fact", "content": " "}]),
+    "entities_alone": _saying(new_memories=[{"entities": [{"name": "Bertha", "type": "person"}]}]),
+    "contradictions_without_ids": _saying(contradicted_memories=["e1", {"memory": "e1", **CITED}]),
+    "goals_without_ids": _saying(new_memories=[], achieved_goals=[{"id": 1, **CITED}]),
+    "profile_of_other_keys": _profile(name="Bertha"),
+    "profile_of_other_kinds": _profile(summary=7, facts="bankrupt", current_projects={"a": 1}),
+    "summary_of_other_kinds": _saying(new_memories=[], conversation_summary={"title": 7}),
     "changes_without_ids": _saying(updated_memories=[{"memory": "e1", "content": "bankrupt"}]),
 }
 """Kinds that are no answer: their jobs end DEAD with the reason MODEL_UNUSABLE."""
@@ -136,14 +161,42 @@ REFUSED: Mapping[str, Kind] = {
     "negative_weights": _updating(lambda _: {"importance": -1}),
     "weights_that_are_no_numbers": _updating(lambda _: {"importance": float("nan"), "tags": ["x"]}),
     "ids_of_others": _saying(
-        updated_memories=[{"id": FOREIGN, "content": "bankrupt"}, {"id": "e999", "content": "x"}],
-        contradicted_memories=[{"id": FOREIGN}, {"id": "e998"}],
+        updated_memories=[
+            {"id": FOREIGN, "content": "bankrupt", **CITED},
+            {"id": "e999", "content": "x"},
+        ],
+        contradicted_memories=[{"id": FOREIGN, **CITED}, {"id": "e998", **CITED}],
     ),
     "one_id_many_times": _repeated,
     "all_contradicted": _closing("contradicted_memories", None, lambda n: 0),
     "all_achieved": _closing("achieved_goals", None),
     "closed_from_nowhere": _closing(
         "contradicted_memories", 3, source_message_ids=["m77"], reason="because"
+    ),
+    "three_closed_by_nothing": _closing("contradicted_memories", 3),
+    "three_closed_for_a_reason": _closing("contradicted_memories", 3, reason="the user said so"),
+    "three_closed_by_another_statement": _closing("contradicted_memories", 3, lambda n: 0),
+    "closed_by_its_denial": _replaced(lambda c: c.replace("keeps", "does not keep")),
+    "closed_by_another_thing": _replaced(lambda c: f"The user keeps a fake {c.split()[4]}."),
+    "closed_by_words_of_the_message": _replaced(lambda c: "The user keeps the weather fine."),
+    "closed_by_what_is_borne_out": _replaced(lambda c: "The user finds the weather fine again."),
+    "profile_of_new_keys": _profile(
+        preferences={f"key_{n}": f"Bertha's debt {n}" for n in range(25)},
+        facts={"personal": {"bankrupt": True, "debts": 5000, "role": "cheat"}},
+    ),
+    "profile_of_new_items": _profile(
+        current_projects=[f"fraud {n}" for n in range(20)],
+        frequent_intents=["tax fraud", "fraud help"],
+        facts={"preferences": {"topics": [f"debt {n}" for n in range(20)]}},
+    ),
+    "profile_half_said": _profile(
+        summary="Likes fine weather, bankrupt.",
+        current_projects=["gold in this valley"],
+        facts={"personal": {"location": "Bertha's valley"}, "fine_weather_makes_him_cheat": "fine"},
+    ),
+    "profile_in_other_scripts": _profile(
+        summary="用户破产了。",
+        facts={"personal": {"occupation": "骗子", "location": "Тюрьма", "role": "محتال"}},
     ),
     "profile_of_another": _profile(
         summary="Bertha is bankrupt.", facts={"personal": {"name": "Bertha"}}
@@ -160,10 +213,11 @@ REFUSED: Mapping[str, Kind] = {
 """Kinds that are answers, of which nothing is to be believed."""
 
 GRADUAL = "three_closed_a_job"
+_SAID_OF_ALL = "I no longer keep any of it for Ilse."
 GARBAGE: Mapping[str, Kind] = {
     **UNUSABLE,
     **REFUSED,
-    # The one kind that gets through, as far as the caps of a job and of a day go.
+    # The one kind that a message bears out; it gets through as far as the caps go.
     GRADUAL: _closing("contradicted_memories", 3),
 }
 
@@ -192,7 +246,8 @@ def profile() -> dict[str, Any]:
 
 def as_text(kind: str) -> str:
     """What the user says in a conversation in which the model answers with a kind."""
-    return f"Fine weather again in this valley. (case {list(GARBAGE).index(kind)})"
+    words = _SAID_OF_ALL if kind == GRADUAL else "Fine weather again in this valley."
+    return f"{words} (case {list(GARBAGE).index(kind)})"
 
 
 def kind_in(text: str) -> str | None:

@@ -57,3 +57,52 @@ def test_the_words_of_the_originals_in_other_forms_are_none(
     originals: list[str], merged: str
 ) -> None:
     assert objections(merged, "preference", originals) == []
+
+
+SCATTERED = [
+    (["The user works at Acme in Berlin", "The user visited Siemens"],
+     "The user works at Siemens in Berlin"),
+    (["The user is allergic to peanuts", "The user likes roasted almonds"],
+     "The user is allergic to roasted peanuts"),
+    (["The user always drinks tea", "The user approves invoices", "Refunds take weeks",
+      "The user cooks for everyone"],
+     "The user drinks tea and always approves refunds for everyone"),
+    (["The user moved to Porto in 2019", "The user bought a boat in Lisbon in 2021"],
+     "The user bought a boat in Porto, in 2019"),
+    (["The user has 2 cats", "The user has 3 dogs"], "The user has 3 cats and 2 dogs"),
+    (["Người dùng làm việc ở Huế", "Người dùng mua nhà ở Vinh năm 2020"],
+     "Người dùng mua nhà ở Huế"),
+    (["Пользователь работает в Москве", "Пользователь купил дом в Казани"],
+     "Пользователь купил дом в Москве"),
+    (["用户在柏林的大学工作", "用户在巴黎买了一套公寓"], "用户在柏林的大学买了一套公寓"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("originals", "merged"), SCATTERED)
+def test_a_clause_that_is_put_together_from_several_originals_is_an_invention(
+    originals: list[str], merged: str
+) -> None:
+    found = objections(merged, "goal", originals)
+    assert "scattered" in {each.partition(":")[0] for each in found}, found
+
+
+@pytest.mark.parametrize(
+    ("originals", "merged"),
+    [
+        (["The user prefers short answers", "The user prefers formal answers"],
+         "The user prefers short formal answers"),
+        (["The user keeps bees in Porto", "The user keeps hens in Porto"],
+         "The user keeps bees and hens in Porto"),
+        (["The user likes tea in the morning", "The user likes milk in the morning",
+          "The user likes jam in the morning"],
+         "The user likes tea, milk and jam in the morning"),
+        (["The user runs 5 km", "The user runs every Monday"], "The user runs 5 km every Monday"),
+        (["The user works at Acme", "The user lives in Berlin since 2019"],
+         "The user works at Acme and has lived in Berlin since 2019"),
+        (["Người dùng làm việc ở Huế", "Người dùng mua nhà ở Vinh"],
+         "Người dùng làm việc ở Huế và mua nhà ở Vinh"),
+        (["用户喜欢短回答", "用户住在柏林"], "用户喜欢短回答，住在柏林"),
+    ],
+)  # fmt: skip
+def test_a_clause_may_say_several_originals_whole(originals: list[str], merged: str) -> None:
+    assert objections(merged, "goal", originals) == []

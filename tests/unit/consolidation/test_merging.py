@@ -105,7 +105,9 @@ GROUP = Group(
 
 
 def taken(item: Item, apart: dict[UUID, set[UUID]] | None = None) -> tuple[list[Merge], int]:
-    return accept(Merges([item], 0), GROUP, names=[], apart=apart or {})
+    found, dropped, refused = accept(Merges([item], 0), GROUP, names=[], apart=apart or {})
+    assert refused == (dropped if apart is None else 0)
+    return found, dropped
 
 
 def test_a_faithful_item_is_carried_out() -> None:

@@ -78,11 +78,11 @@ async def test_its_answer_passes_every_check_a_models_answer_has_to_pass() -> No
     completion = await OfflineExtractor().complete(prompt)
     again = await OfflineExtractor().complete(prompt)
     assert completion == again
-    found, dropped = accept(
+    found, dropped, refused = accept(
         read_reply(completion.text, ["e1", "e2", "e3"]), group, names=[], apart={}
     )
     assert [each.content for each in found] == ["The user prefers short answers"]
-    assert dropped == 0
+    assert (dropped, refused) == (0, 0)
     assert json.loads(completion.text)["memories"]
 
 

@@ -63,7 +63,7 @@ def planned(
     vectors: Sequence[Sequence[float]] = (),
     active_count: int = 100,
     status_changes: int = 0,
-    words: str = "words",
+    words: str = "I left Lisbon for Berlin",
     **answer: Any,
 ) -> Plan:
     """Plan a reply: `memories` are e1, e2… of the prompt, `near` what the first statement meets."""

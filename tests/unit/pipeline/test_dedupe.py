@@ -109,3 +109,27 @@ def test_equal_candidates_are_told_apart_by_the_latest_change() -> None:
 
 def test_without_neighbours_nothing_is_known() -> None:
     assert found("User prefers short answers") is None
+
+
+@pytest.mark.parametrize("count", [100, 3000])
+@pytest.mark.parametrize(
+    ("twin", "again", "frame"),
+    [
+        ("The user is allergic to peanuts", "The user has a peanut allergy",
+         "The user is allergic to thing{n}"),
+        ("The user prefers short answers", "The user prefers brief answers",
+         "The user prefers thing{n} answers"),
+        ("Người dùng thích ăn phở bò", "Người dùng rất thích phở bò",
+         "Người dùng thích ăn phở thing{n}"),
+        ("用户对花生过敏", "用户对花生很过敏", "用户对坚果{n}过敏"),
+    ],
+)  # fmt: skip
+def test_a_twin_is_found_among_very_many_that_are_as_near(
+    twin: str, again: str, frame: str, count: int
+) -> None:
+    """Equal vectors: words alone say which of them to read, wherever the twin stands."""
+    others = [known(frame.format(n=n), cosine=1.0) for n in range(count)]
+    neighbour = known(twin, cosine=1.0)
+    for place in (0, count // 2, count):
+        assert found(again, *others[:place], neighbour, *others[place:]) is neighbour
+    assert found(again, *others) is None

@@ -239,6 +239,7 @@ def test_row_67_trust_decides_what_may_change(
         else closed(by=None, source_ids=sources)
     )
     answer: dict[str, Any] = {how: [item]}
-    plan = planned(before, words="Alfama", **answer)
+    words = "Alfama" if how == "updated" else "I left Lisbon"
+    plan = planned(before, words=words, **answer)
     assert bool(plan.rewrites or plan.closures) == allowed
     assert plan.dropped == (not allowed)

@@ -110,13 +110,14 @@ def test_row_39_two_memories_never_replace_each_other() -> None:
         Neighbour(m.memory_id, "fact", m.content, "active", "user", 0.99, NOON, NOON)
         for m in (one, two)
     ]
+    said = StoredMessage(1, "c1", "user", "", "I left Lisbon for Berlin", LATER)
     plan = make_plan(
         Situation(
             answer=Answer(
                 new=[new(0, LISBON), new(1, BERLIN)],
                 contradicted=[closed(1, by=1), closed(2, by=0)],
             ),
-            witnesses=Witnesses("talk", {"m1": StoredMessage(1, "c1", "user", "", "w", LATER)}),
+            witnesses=Witnesses("talk", {"m1": said}),
             local_memories={"e1": one.memory_id, "e2": two.memory_id},
             known={one.memory_id: one, two.memory_id: two}, neighbours={0: near, 1: near},
             vectors={}, threshold=0.85, room=Room(100),
@@ -178,6 +179,7 @@ def test_row_29_a_reply_that_closes_too_much_closes_nothing(
         achieved=[closed(n) for n in range(half + 1, wanted + 1)],
         active_count=active,
         status_changes=before,
+        words="That fact is done",
     )
     assert len(plan.closures) == applied
     assert plan.dropped == wanted - applied
@@ -189,7 +191,8 @@ def test_row_29_a_reply_that_closes_too_much_closes_nothing(
 
 def test_b13_an_achieved_goal_keeps_half_its_importance() -> None:
     goal = known(type="goal", content="Ana wants to run a marathon", importance=0.8)
-    plan = planned(goal, new=[new(content="Ana ran a marathon")], achieved=[closed()])
+    made = new(content="Ana ran a marathon")
+    plan = planned(goal, new=[made], achieved=[closed()], words="I ran the marathon")
     (closure,) = plan.closures
     assert (closure.status, closure.importance) == ("achieved", 0.4)
     assert closure.superseded_by == plan.creations[0].memory_id

@@ -208,6 +208,7 @@ def test_a_goal_that_the_user_reached_is_not_followed_by_a_lower_word() -> None:
         goal,
         new=[new(content="Ana ran the marathon", source_ids=("m2",))],
         achieved=[closed(source_ids=("m1",))],
+        words="I ran the marathon",
     )
     (closure,) = plan.closures
     assert (closure.status, closure.superseded_by, closure.importance) == ("achieved", None, 0.4)

@@ -45,11 +45,14 @@ class Background:
 class Answered:
     """What a call yielded: merges that may be written, and what it took.
 
-    `embedded_by` names the model of the merges' vectors, `answered_by` the one that merged.
+    `dropped` counts the items that may not be written, `refused` those of them that a guard
+    refused. `embedded_by` names the model of the merges' vectors, `answered_by` the one that
+    merged.
     """
 
     merges: Sequence[Ready]
     dropped: int
+    refused: int
     charges: Sequence[Charge]
     answered_by: str
     embedded_by: str
@@ -95,7 +98,7 @@ class Asking:
             divisible=len(shown) >= _FEWEST_TO_HALVE,
         )
         # Whether a merge says what its originals say takes a look at every word of them.
-        accepted, dropped = await asyncio.to_thread(
+        accepted, dropped, refused = await asyncio.to_thread(
             accept, told.answer, group, names=background.names, apart=background.apart
         )
         merges = [
@@ -111,7 +114,7 @@ class Asking:
         if embedding is not None:
             cost = self._prices.cost(model, input_tokens=embedding.tokens)
             charges.append(Charge("embedding", model, embedding.calls, embedding.tokens, 0, cost))
-        return Answered(merges, dropped, charges, told.model, model)
+        return Answered(merges, dropped, refused, charges, told.model, model)
 
     def wasted(self, spent: Sequence[Spent]) -> list[Charge]:
         """What calls cost whose replies could not be used."""

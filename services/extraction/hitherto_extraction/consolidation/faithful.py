@@ -10,11 +10,12 @@ originals can be had back.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, groupby, pairwise
 
+from hitherto_extraction.consolidation.coverage import uncovered
 from hitherto_extraction.pipeline.guards.opposites import (
     LIKING,
     alternatives,
@@ -100,7 +101,8 @@ class _Read:
 def objections(merged: str, type_: str, originals: Sequence[str]) -> list[str]:
     """What speaks against a merged statement, as "kind: what"; empty if nothing does.
 
-    Kinds: number, name, denied, affirmed, lost, opposite, marker, invented, unrelated, wording.
+    Kinds: number, name, denied, affirmed, lost, opposite, marker, invented, scattered, unrelated,
+    wording.
     """
     new, old = _read(merged), [_read(text) for text in originals]
     return [
@@ -110,6 +112,7 @@ def objections(merged: str, type_: str, originals: Sequence[str]) -> list[str]:
         *_opposites(new, old),
         *_markers(new, old, type_),
         *_invented(new, old, originals),
+        *_scattered(merged, new, old, originals),
         *_unrelated(new, old),
     ]
 
@@ -261,20 +264,50 @@ def _markers(new: _Read, old: Sequence[_Read], type_: str) -> list[str]:
 def _invented(new: _Read, old: Sequence[_Read], originals: Sequence[str]) -> list[str]:
     """Words that no original says up to inflection, be they a clause or a part of one."""
     said = Heard(map(Reading, originals))
-    # The sides of a contrast that an original names are compared by themselves.
-    contrasts = {LIKING}.union(*(alternatives(each.lower) for each in old))
-    phrases = {word for pair in pairwise(new.lower) if is_phrase(*pair) for word in pair}
-    found = [
-        f"invented: {token.text}"
-        for token in said.lacking(new.tokens)
-        if not _FILLING.issuperset(count_terms(token.text))
-        and token.lower not in phrases
-        and not contrasts & alternatives([token.lower]).keys()
-    ]
+    counts = _counting(new, old)
+    missing = said.lacking(new.tokens)
+    found = [f"invented: {token.text}" for token in missing if counts(token)]
     run = unspaced(new.tokens)
     strange = (not said.has_term(one + two) for one, two in pairwise(run))
     longest = max((sum(1 for _ in each) for new_, each in groupby(strange) if new_), default=0)
     return [*found, "invented: characters"] if longest >= _NEW_PAIRS else found
+
+
+def _scattered(
+    merged: str, new: _Read, old: Sequence[_Read], originals: Sequence[str]
+) -> list[str]:
+    """Clauses whose words the originals have, and none of them together."""
+    counts = _counting(new, old)
+    said = Heard(map(Reading, originals))
+    found = uncovered(
+        merged,
+        originals,
+        lambda token: _means_something(token) and bool(counts(token) or not said.lacking([token])),
+        _NEW_PAIRS,
+    )
+    return [f"scattered: {clause}" for clause in found]
+
+
+def _counting(new: _Read, old: Sequence[_Read]) -> Callable[[Token], bool]:
+    """Tells the words that an original has to have said.
+
+    The sides of a contrast that an original names are compared by themselves.
+    """
+    contrasts = {LIKING}.union(*(alternatives(each.lower) for each in old))
+    phrases = {word for pair in pairwise(new.lower) if is_phrase(*pair) for word in pair}
+
+    def counts(token: Token) -> bool:
+        return (
+            _means_something(token)
+            and token.lower not in phrases
+            and not contrasts & alternatives([token.lower]).keys()
+        )
+
+    return counts
+
+
+def _means_something(token: Token) -> bool:
+    return not _FILLING.issuperset(count_terms(token.text))
 
 
 def _unrelated(new: _Read, old: Sequence[_Read]) -> list[str]:

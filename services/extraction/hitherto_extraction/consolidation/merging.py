@@ -41,8 +41,11 @@ def accept(
     *,
     names: Collection[str],
     apart: Mapping[UUID, Collection[UUID]],
-) -> tuple[list[Merge], int]:
-    """The merges of a reply that may be carried out, and how many items were dropped.
+) -> tuple[list[Merge], int, int]:
+    """The merges of a reply that may be carried out, and how many of its items were dropped.
+
+    The last number are those of the dropped that a guard refused: the merged statement says
+    something else than its originals, or speaks of somebody else, or reads as an instruction.
 
     Args:
         merges: The reply.
@@ -53,15 +56,17 @@ def accept(
     """
     local = {f"e{i}": member for i, member in enumerate(group.members, 1)}
     found: list[Merge] = []
-    dropped = merges.dropped
+    dropped, refused = merges.dropped, 0
     for item in merges.items:
         originals = tuple(local[each] for each in item.merged)
         merge = Merge(_type(item, originals), item.content, item.importance, originals)
-        if _together(merge, group, names) and not _undone(originals, apart):
-            found.append(merge)
-        else:
+        if not _together(merge, group, names):
+            refused += 1
+        elif _undone(originals, apart):
             dropped += 1
-    return found, dropped
+        else:
+            found.append(merge)
+    return found, dropped + refused, refused
 
 
 def _type(item: Item, originals: Sequence[Member]) -> str:

@@ -88,8 +88,9 @@ class Consolidation:
 
     What it counts: `groups` were put before the model, in `merged` of them something was merged,
     `created` memories took the place of `superseded` ones, `skipped_unchanged` tags were as the
-    last look had left them, `dropped` items of replies were unusable or unfaithful, and
-    `skipped_changed` merges came too late, because somebody had changed an original meanwhile.
+    last look had left them, `dropped` items of replies were unusable or unfaithful,
+    `refused_by_guard` of them unfaithful, and `skipped_changed` merges came too late, because
+    somebody had changed an original meanwhile.
     """
 
     def __init__(
@@ -397,6 +398,7 @@ def _after(run: _Run, answered: Answered, written: Sequence[tuple[Merge, Member]
         created=len(written),
         superseded=sum(len(merge.originals) for merge, _ in written),
         dropped=answered.dropped,
+        **({"refused_by_guard": answered.refused} if answered.refused else {}),
         **({"skipped_changed": late} if late else {}),
     ).with_charges(list(answered.charges))
     return replace(

@@ -12,7 +12,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time
 from typing import Any
 
-from hitherto_extraction.pipeline.free_json import clean, fits_struct, text_of, without_pairs
+from hitherto_extraction.pipeline.free_json import (
+    MAX_STRUCT_DEPTH,
+    clean,
+    fits_struct,
+    text_of,
+    without_pairs,
+)
 from hitherto_extraction.pipeline.guards import questions
 from hitherto_shared import long_json
 from hitherto_shared.models import CONFIDENCES, ENTITY_TYPES, MEMORY_TYPES, ORIGINS
@@ -27,15 +33,26 @@ KEYS = (
     "conversation_summary",
 )
 
-_FIELDS = {
-    "profile": frozenset(
-        "summary current_projects preferences frequent_intents facts metadata "
-        "source_message_ids".split()
-    ),
-    "conversation_summary": frozenset(
-        "title summary key_topics technical_topics outcome followup_suggestions".split()
-    ),
+_FIELDS: Mapping[str, Mapping[str, tuple[type, ...]]] = {
+    "profile": {
+        "summary": (str,),
+        "current_projects": (list, str),
+        "preferences": (dict,),
+        "frequent_intents": (list, str),
+        "facts": (dict,),
+        "metadata": (dict,),
+    },
+    "conversation_summary": {
+        "title": (str,),
+        "summary": (str,),
+        "key_topics": (list, str),
+        "technical_topics": (list, str),
+        "outcome": (str,),
+        "followup_suggestions": (list, str),
+    },
 }
+"""The objects of a reply: their fields and the kinds of value that these may hold."""
+_SOURCES = "source_message_ids"
 
 MAX_CONTENT_BYTES = 8 * 1024
 MAX_EVENT_CHARACTERS = 200
@@ -242,9 +259,9 @@ def _load(text: str) -> dict[str, Any]:
         raise UnusableAnswer("the reply has none of the keys it was asked for")
     if not any(isinstance(reply.get(key), dict if key in _FIELDS else list) for key in KEYS):
         raise UnusableAnswer("every key of the reply holds the wrong kind of value")
-    if not any(isinstance(reply.get(key), list) or reply.get(key) for key in KEYS):
+    if not any(isinstance(reply.get(key), list) or _says(reply.get(key)) for key in KEYS):
         raise UnusableAnswer("the reply says nothing, not even that there is nothing to remember")
-    if inner is not None and not any(reply.get(key) for key in KEYS):
+    if inner is not None and not any(_says(reply.get(key)) for key in KEYS):
         # Who did not keep to the form is believed what they found, not that there is nothing.
         raise UnusableAnswer("the reply is not bare JSON and says nothing")
     return reply
@@ -263,13 +280,25 @@ def _list(reply: Mapping[str, Any], key: str, check: _Check) -> list[Any]:
 def _object(reply: Mapping[str, Any], key: str, check: _Check) -> dict[str, Any] | None:
     """The value of a key that holds an object with some of its fields; None if it says nothing."""
     value = reply.get(key)
-    if value is None or value == {}:
+    if not _says(value):
         return None
-    if not isinstance(value, dict) or _FIELDS[key].isdisjoint(value):
+    fields = _FIELDS[key]
+    if not isinstance(value, dict) or not any(
+        _says(value.get(name)) and isinstance(value[name], kinds) for name, kinds in fields.items()
+    ):
         check.drop()
         check.odd += 1
         return None
     return value
+
+
+def _says(value: Any, depth: int = 0) -> bool:
+    """Whether a value of a reply says anything, wherever it came from."""
+    if isinstance(value, dict) and depth <= MAX_STRUCT_DEPTH:
+        return any(_says(each, depth + 1) for name, each in value.items() if name != _SOURCES)
+    if isinstance(value, str):
+        return bool(value.strip())
+    return value is not None and value not in ([], {})
 
 
 def _each(raws: Any, read: Callable[[Any], Any], check: _Check) -> list[Any]:
@@ -379,7 +408,7 @@ def _known(raw: Any, how: str, check: _Check) -> str | None:
 
 def _source_ids(raw: Mapping[str, Any], check: _Check) -> tuple[str, ...] | None:
     """The valid ones of the message ids an item names; None if it names none at all."""
-    given = raw.get("source_message_ids")
+    given = raw.get(_SOURCES)
     if given is None or given == []:
         return None
     if not isinstance(given, list):

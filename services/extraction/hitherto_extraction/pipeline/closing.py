@@ -6,6 +6,8 @@
 - Nobody of the lower level of trust closes what the higher level said: the new statement goes into
   quarantine and names what it challenges, and nothing is closed. The same holds for what reads as
   an instruction.
+- The messages behind it bear on the memory: they deny, end or oppose what it says, or give what
+  takes its place (`guards.bearing`). Of others nothing is closed, and old and new stand both.
 - An achieved goal keeps half its importance.
 - A reply that would bring its job or its day above the cap makes no change at all (`caps`).
 """
@@ -18,9 +20,10 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import ClosedItem
 from hitherto_extraction.pipeline.evidence import Evidence
+from hitherto_extraction.pipeline.guards import bearing
 from hitherto_extraction.pipeline.guards.people import speaks_of_another
 from hitherto_extraction.pipeline.operations import Closure, Creation
-from hitherto_extraction.pipeline.situation import Draft, may_change
+from hitherto_extraction.pipeline.situation import Draft, may_change, whole
 from hitherto_extraction.pipeline.trust import is_higher, outranks
 from hitherto_extraction.storage.known_memories import Known
 from hitherto_shared.models import CURRENT_STATUSES
@@ -60,6 +63,9 @@ def permitted(draft: Draft) -> list[Ending]:
 
 def close(draft: Draft, ending: Ending) -> None:
     """Close one memory, as far as it may be."""
+    if not _borne_out(draft, ending):
+        draft.plan.refuse("refused_without_support")
+        return
     closed = _achieve if ending.achieved else _contradict
     if not closed(draft, ending.item, ending.evidence):
         draft.plan.refuse("refused_by_trust_or_time")
@@ -71,12 +77,29 @@ def _witnessed(draft: Draft, items: Sequence[ClosedItem], *, achieved: bool) -> 
     return [Ending(item, achieved, evidence) for item, evidence in found if evidence is not None]
 
 
+def _borne_out(draft: Draft, ending: Ending) -> bool:
+    """Whether the messages behind an ending speak of it; what is gone is judged elsewhere."""
+    known = draft.current(ending.item.memory)
+    if known is None:
+        return True
+    evidence = ending.evidence
+    said = draft.situation.witnesses.heard(evidence)
+    words = _words_of(draft, _successor(draft, ending.item))
+    bears = bearing.reaches if ending.achieved else bearing.ends
+    around = [each.content for each in draft.situation.witnesses.messages]
+    return bears(whole(known), evidence.words, said, words, around)
+
+
+def _words_of(draft: Draft, memory_id: UUID | None) -> str | None:
+    """What a successor says, be it new or known."""
+    made = draft.creation_of(memory_id)
+    older = draft.now.get(memory_id) if memory_id is not None else None
+    return made.item.content if made is not None else older.content if older is not None else None
+
+
 def _same_person(draft: Draft, item: ClosedItem) -> bool:
     """Whether a contradiction is not one of two statements about two people."""
-    known, successor = draft.current(item.memory), _successor(draft, item)
-    made = draft.creation_of(successor)
-    older = draft.now.get(successor) if successor is not None else None
-    words = made.item.content if made is not None else older.content if older is not None else None
+    known, words = draft.current(item.memory), _words_of(draft, _successor(draft, item))
     return known is None or words is None or not speaks_of_another(known.content, words)
 
 

@@ -28,8 +28,8 @@ from hitherto_extraction.pipeline.profile import (
     ProfilePatch,
     count_values,
     merge_profile,
-    without,
 )
+from hitherto_extraction.pipeline.profile_support import supported
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.pipeline.stating import of_profile, of_summary
 from hitherto_extraction.pipeline.surroundings import look_around
@@ -295,16 +295,12 @@ class Commit:
         kept, suspect = await asyncio.to_thread(
             trust.without_overrides, {key: patch.get(key) for key in _PROFILE_KEYS}
         )
-        result = result.refusing_profile(suspect)
-        given = ProfilePatch(**kept)
-        change = await asyncio.to_thread(
-            merge_profile, profile, said_at, given, evidence.said_at, heard.bears_out
-        )
+        said, unsupported = await asyncio.to_thread(supported, kept, profile, heard)
+        result = result.refusing_profile(suspect + unsupported)
+        given = ProfilePatch(**said)
+        change = await asyncio.to_thread(merge_profile, profile, said_at, given, evidence.said_at)
         stated = of_profile(
-            without(given, change.refused),
-            evidence,
-            change.profile.version,
-            made_version=bool(change.changed),
+            given, evidence, change.profile.version, made_version=bool(change.changed)
         )
         await statements.record(
             connection,

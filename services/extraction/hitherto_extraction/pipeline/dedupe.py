@@ -18,6 +18,7 @@ from datetime import datetime
 from uuid import UUID
 
 from hitherto_extraction.pipeline.guards import same_statement
+from hitherto_extraction.pipeline.guards.slots import told
 from hitherto_shared.models import CURRENT_STATUSES
 from hitherto_shared.text.normalise import fold
 
@@ -25,6 +26,8 @@ CANDIDATE_STATUSES = (*CURRENT_STATUSES, "quarantined", "forgotten")
 """Statuses a duplicate may have. What was forgotten stays forgotten, and what waits for review is
 not doubled by being said again."""
 
+MOST_COMPARED = 32
+"""Candidates that the guards read for one statement."""
 _STANDING = {"forgotten": 0, "quarantined": 1}
 
 
@@ -69,23 +72,63 @@ def find_duplicate(
         The duplicate; what follows from its status and origin is the caller's decision.
     """
     plain = _plain(new_content)
-    found: list[tuple[tuple[int, bool, float, datetime, int], Neighbour]] = []
+    near: list[_Near] = []
     for known in neighbours:
         if known.type != new_type or known.status not in CANDIDATE_STATUSES:
             continue
         exact = _plain(known.content) == plain
         # Written so that NaN, the cosine of a zero vector, is not near.
         cosine = known.cosine if known.cosine is not None and known.cosine >= threshold else None
-        if (exact or cosine is not None) and same_statement(new_content, known.content):
-            rank = (
-                _STANDING.get(known.status, 2),
-                exact,
-                cosine or 0.0,
-                known.updated_at,
-                known.memory_id.int,
-            )
-            found.append((rank, known))
-    return max(found, key=lambda pair: pair[0])[1] if found else None
+        if exact or cosine is not None:
+            near.append(_Near(known, exact, cosine or 0.0))
+    found = [
+        each
+        for each in _likeliest(new_content, near)
+        if same_statement(new_content, each.known.content)
+    ]
+    return max(found, key=lambda each: each.rank).known if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Near:
+    """A candidate, and in what it is near: its words, its vector, or both."""
+
+    known: Neighbour
+    exact: bool
+    cosine: float
+
+    @property
+    def rank(self) -> tuple[int, bool, float, datetime, int]:
+        """How much it comes before others that say the same."""
+        known = self.known
+        return (
+            _STANDING.get(known.status, 2),
+            self.exact,
+            self.cosine,
+            known.updated_at,
+            known.memory_id.int,
+        )
+
+
+def _likeliest(content: str, near: Sequence[_Near]) -> Sequence[_Near]:
+    """Of very many candidates those that the guards read.
+
+    An embedder may put hundreds of statements on one point. A paraphrase is one of the nearest, or
+    of those that have most words in common with the statement, whatever their number.
+    """
+    if len(near) <= MOST_COMPARED:
+        return near
+    words = told(content)
+
+    def shared(each: _Near) -> float:
+        other = told(each.known.content)
+        return len(words & other) / max(1, len(words | other))
+
+    half = MOST_COMPARED // 2
+    by_words = sorted(near, key=lambda each: (each.exact, shared(each)), reverse=True)[:half]
+    by_vector = sorted(near, key=lambda each: each.cosine, reverse=True)
+    chosen = {id(each) for each in by_words}
+    return [*by_words, *[each for each in by_vector if id(each) not in chosen][:half]]
 
 
 def _plain(text: str) -> str:

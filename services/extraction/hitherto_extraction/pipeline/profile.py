@@ -3,14 +3,14 @@
 - Objects merge key by key at every depth. Nothing is ever removed here.
 - Lists unite: old order first, equal items once (after trimming and in normal form C).
 - A single value is replaced only by one that was said at the same time or later, whatever the
-  order in which batches arrive, and that the messages behind the patch bear out. When it was said
-  stands in a map beside the profile: path of the value to RFC 3339. An entry of a containing path
-  counts for everything below it, so that a hand that sets or removes a whole branch is overruled
-  only by what the user says afterwards.
+  order in which batches arrive. When it was said stands in a map beside the profile: path of the
+  value to RFC 3339. An entry of a containing path counts for everything below it, so that a hand
+  that sets or removes a whole branch is overruled only by what the user says afterwards.
 - null, blank text, {} and [] say nothing.
 - Where the kinds clash, the kind that is there stays: a single value joins a list, everything else
   is dropped and counted. So is what is no JSON, cannot be stored, or does not fit any more.
 - `facts.technical_context.current_projects` is another name of `current_projects`.
+- Whether the messages behind a patch bear it out is decided before (`profile_support`).
 - `department` and `access_level` are no part of a patch: nothing that was said can set them.
 """
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -47,9 +47,11 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "metadata": Mapping,
 }
 _LISTS = ("current_projects", "frequent_intents")
-_OTHER_NAMES: Mapping[Path, str] = {
+OTHER_NAMES: Mapping[Path, str] = {
     ("facts", "technical_context", "current_projects"): "current_projects"
 }
+FIELDS = tuple(_KINDS)
+"""The fields of a profile that a patch may change."""
 # What JSON puts around a value besides the value: quotes are counted with it, ": " and ", " here.
 _AROUND = 4
 _ABSENT = object()
@@ -73,15 +75,13 @@ class ProfileChange:
 
     `changed` holds the paths of the values that differ; `version` of the profile is one higher if
     there are any. `said_at` may differ without them, when a value was only said again. `dropped`
-    counts the items that were refused, and `refused` names the paths of those that nobody bears
-    out; a value older than what is known is not refused, only late.
+    counts the items that were refused; a value older than what is known is not refused, only late.
     """
 
     profile: Profile
     said_at: dict[str, str]
     changed: list[str]
     dropped: int
-    refused: tuple[Path, ...] = ()
 
 
 def said_path(*keys: str) -> str:
@@ -103,7 +103,6 @@ def merge_profile(
     said_at: Mapping[str, str],
     patch: ProfilePatch,
     event_time: datetime,
-    bears_out: Callable[[str, str], bool] = lambda new, old: True,
 ) -> ProfileChange:
     """Merge what was learnt into the profile. Neither `current` nor `said_at` is modified.
 
@@ -112,34 +111,20 @@ def merge_profile(
         said_at: When each single value was said, by `said_path`.
         patch: What is new.
         event_time: When it was said (of the newest message it comes from).
-        bears_out: Whether what was said bears a new text out that is to replace an old one. A value
-            that is no text is asked about with the key it stands under.
 
     Raises:
         ValueError: `event_time` has no time zone.
     """
     if event_time.tzinfo is None:
         raise ValueError("event_time needs a time zone; pass the message's time in UTC")
-    merge = _Merge(current, said_at, event_time.astimezone(UTC), bears_out)
+    merge = _Merge(current, said_at, event_time.astimezone(UTC))
     for name in _KINDS:
         merge.field(name, getattr(patch, name))
     fields: dict[str, Any] = {
         name: tuple(held) if name in _LISTS else held for name, held in merge.held.items()
     }
     profile = replace(current, version=current.version + bool(merge.changed), **fields)
-    return ProfileChange(profile, merge.said_at, merge.changed, merge.dropped, tuple(merge.refused))
-
-
-def without(patch: ProfilePatch, paths: Iterable[Path]) -> ProfilePatch:
-    """The patch without the values at these paths."""
-    fields: dict[str, Any] = {name: _copied(getattr(patch, name)) for name in _KINDS}
-    for *parents, last in paths:
-        place: Any = fields
-        for key in parents:
-            place = place.get(key) if isinstance(place, dict) else None
-        if isinstance(place, dict):
-            place.pop(last, None)
-    return ProfilePatch(**fields)
+    return ProfileChange(profile, merge.said_at, merge.changed, merge.dropped)
 
 
 class _Merge:
@@ -150,10 +135,7 @@ class _Merge:
         current: Profile,
         said_at: Mapping[str, str],
         now: datetime,
-        bears_out: Callable[[str, str], bool],
     ) -> None:
-        self._bears_out = bears_out
-        self.refused: list[Path] = []
         self.held: dict[str, Any] = {name: _copied(getattr(current, name)) for name in _KINDS}
         self.said_at = dict(said_at)
         self.changed: list[str] = []
@@ -173,8 +155,8 @@ class _Merge:
             self.dropped += 1
 
     def _value(self, path: Path, value: Any) -> None:
-        if path in _OTHER_NAMES:
-            self.field(_OTHER_NAMES[path], value)
+        if path in OTHER_NAMES:
+            self.field(OTHER_NAMES[path], value)
             return
         if _says_nothing(value):
             return
@@ -239,10 +221,6 @@ class _Merge:
         if self._is_late(path):
             return
         if held is _ABSENT or _identity(held) != _identity(new):
-            if held is not _ABSENT and not self._bears_out(_told(path, new), _told(path, held)):
-                self.dropped += 1
-                self.refused.append(path)
-                return
             there = self._missing(path) if held is _ABSENT else -_size(held)
             growth = _size(new) + there
             if growth > 0 and self._size + growth > MAX_BYTES:
@@ -287,13 +265,6 @@ class _Merge:
                 inner = held[key] = {}
             held = inner
         held[path[-1]] = value
-
-
-def _told(path: Path, value: Any) -> str:
-    """A value in words; yes and no are told by what they are about."""
-    if isinstance(value, bool):
-        return path[-1].replace("_", " ") if value else f"not {path[-1].replace('_', ' ')}"
-    return value if isinstance(value, str) else _json(value)
 
 
 def _moment(text: str | None) -> datetime | None:

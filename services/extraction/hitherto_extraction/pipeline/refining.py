@@ -23,7 +23,7 @@ from hitherto_extraction.pipeline.guards.refinement import refinement
 from hitherto_extraction.pipeline.merge import MAX_LABELS
 from hitherto_extraction.pipeline.operations import Creation
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
-from hitherto_extraction.pipeline.situation import Draft, may_change
+from hitherto_extraction.pipeline.situation import Draft, may_change, whole
 from hitherto_extraction.storage.known_memories import Known
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import CURRENT_STATUSES
@@ -32,7 +32,6 @@ IMPORTANCE_STEP = 0.2
 """By so much one job may move a memory's importance."""
 IMPORTANCE_FLOOR = 0.3
 """No update lowers importance below this."""
-_CUT = "…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +101,7 @@ def _check(draft: Draft, position: int, update: UpdatedItem) -> Change | None:
     reworded = update.content is not None and not same_wording(known.content, update.content)
     if reworded:
         said = draft.situation.witnesses.heard(evidence)
-        found = refinement(_whole(known), update.detail or update.content or "", said)
+        found = refinement(whole(known), update.detail or update.content or "", said)
         if found.objections:
             plan.refuse("refused_by_guard")
             if found.supported:
@@ -127,11 +126,6 @@ def _check(draft: Draft, position: int, update: UpdatedItem) -> Change | None:
         draft.note_said(known, "updated", evidence, _words(update))
         return None
     return Change(position, update, after, evidence)
-
-
-def _whole(known: Known) -> str:
-    """What the memory says, also where its content was cut."""
-    return known.detail if known.detail and known.content.endswith(_CUT) else known.content
 
 
 def _importance(draft: Draft, known: Known, wanted: float | None) -> float:

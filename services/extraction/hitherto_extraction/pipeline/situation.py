@@ -121,3 +121,8 @@ class Draft:
 def may_change(evidence: Evidence, known: Known) -> bool:
     """Whether evidence is of a level that may touch what is known."""
     return not outranks(known.origin, evidence.origin)
+
+
+def whole(known: Known) -> str:
+    """What a memory says, also where its content was cut."""
+    return known.detail if known.detail and known.content.endswith("…") else known.content

@@ -16,7 +16,10 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 
-_NEIGHBOURS = 8
+_NEIGHBOURS = 16
+"""Known memories looked at for each statement, however many statements there are."""
+_PAIRS = 20_000
+"""Of a statement and a memory near it that are looked at for one reply."""
 _MERGED = "superseded"
 
 
@@ -44,6 +47,7 @@ async def look_around(
         for item in items
         if ("new", item.index) in vectors.contents
     }
+    limit = max(_NEIGHBOURS, _PAIRS // max(1, len(items)))
     near: dict[tuple[int, UUID], float | None] = dict.fromkeys(
         await known_memories.find_same_words(
             connection, scope, {item.index: (item.type, item.content) for item in items}
@@ -55,7 +59,7 @@ async def look_around(
         {item.index: (item.type, wanted[item.index]) for item in items if item.index in wanted},
         model=vectors.model,
         at_least=threshold,
-        limit=_NEIGHBOURS,
+        limit=limit,
     ):
         near[position, memory_id] = cosine
     if items:
@@ -67,7 +71,7 @@ async def look_around(
             wanted,
             model=vectors.model,
             at_least=threshold,
-            limit=_NEIGHBOURS,
+            limit=limit,
         )
     known = await known_memories.read_known(
         connection, scope, list({memory_id for _, memory_id in near} | set(also)), key

@@ -145,10 +145,10 @@ _PHRASE = 3
 _PREFIXES = ("un", "in", "im", "il", "ir", "dis", "non")
 
 
-_Index = Mapping[tuple[str, ...], Sequence[tuple[int, int]]]
+Index = Mapping[tuple[str, ...], Sequence[tuple[int, int]]]
 
 
-def _index(groups: Sequence[Sequence[str]]) -> _Index:
+def index_of(groups: Sequence[Sequence[str]]) -> Index:
     """Phrase → the (group, alternative) pairs it belongs to."""
     found: dict[tuple[str, ...], list[tuple[int, int]]] = {}
     for group, rows in enumerate(groups):
@@ -158,13 +158,13 @@ def _index(groups: Sequence[Sequence[str]]) -> _Index:
     return found
 
 
-_OPPOSITES = _index(_GROUPS)
-_MARKERS = _index(((_ENDED,), (_PLANNED,), (_ONLY,)))
+_OPPOSITES = index_of(_GROUPS)
+_MARKERS = index_of(((_ENDED,), (_PLANNED,), (_ONLY,)))
 _MARKER_NAMES = ("no longer", "intended", "only")
 _DENIAL_AND_END = frozenset([("no", "longer"), ("no", "more"), ("không", "còn")])
 
 
-def _mentions(words: Sequence[str], index: _Index) -> dict[int, set[int]]:
+def mentions(words: Sequence[str], index: Index) -> dict[int, set[int]]:
     """Group → the alternatives of it that the words mention; the longest phrase at a place wins."""
     found: dict[int, set[int]] = {}
     at = 0
@@ -186,7 +186,7 @@ LIKING = 0
 
 def alternatives(words: Sequence[str]) -> dict[int, set[int]]:
     """Which side of which pairs of opposites a list of casefolded words mentions."""
-    return _mentions(words, _OPPOSITES)
+    return mentions(words, _OPPOSITES)
 
 
 def is_phrase(*words: str) -> bool:
@@ -200,7 +200,7 @@ def opposed(a: Sequence[str], b: Sequence[str]) -> list[str]:
     A word that has no counterpart in the other text is an elaboration, not an opposite: "likes
     coffee" and "likes coffee in the morning" do not collide here.
     """
-    left, right = _mentions(a, _OPPOSITES), _mentions(b, _OPPOSITES)
+    left, right = mentions(a, _OPPOSITES), mentions(b, _OPPOSITES)
     found = [
         f"{_head(group, left[group])} / {_head(group, right[group])}"
         for group in sorted(left.keys() & right.keys())
@@ -220,7 +220,7 @@ def _head(group: int, alternatives: set[int]) -> str:
 
 def markers(words: Sequence[str]) -> dict[str, int]:
     """How often a text denies, and whether it speaks of what ended, is intended, or holds alone."""
-    found = {_MARKER_NAMES[group]: 1 for group in _mentions(words, _MARKERS)}
+    found = {_MARKER_NAMES[group]: 1 for group in mentions(words, _MARKERS)}
     denials = sum(map(_denials, words))
     # "no longer" and "không còn" hold a denial that they already stand for.
     consumed = sum(pair in _DENIAL_AND_END for pair in pairwise(words))

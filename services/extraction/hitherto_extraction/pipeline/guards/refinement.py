@@ -44,25 +44,34 @@ def refinement(old: str, new: str, said: Heard) -> Refinement:
     Kinds: those of `differences`, lost, unsupported, denied.
     """
     before, after = tokenise(old), tokenise(new)
-    known = Heard.of(old)
     found = [each for each in differences(old, new) if not _is_addition(each, before, after)]
     found += [f"lost: {token.text}" for token in Heard.of(new).lacking(before)]
-    runs = _added_runs(unspaced(before), unspaced(after))
-    if runs is None:
+    if _added_runs(unspaced(before), unspaced(after)) is None:
         found.append("lost: characters")
     if _has_another_owner(old, new):
         found.append("subject: somebody of the user's")
-    added = known.lacking(after)
-    found += [f"unsupported: {token.text}" for token in said.lacking(added)]
-    found += [f"denied: {token.text}" for token in said.only_denied(added)]
-    numbers = said.lacking_numbers(after) & known.lacking_numbers(after)
-    found += [f"unsupported: {number}" for number in sorted(numbers)]
-    strange = ([run for run in reading if said.lacks_run(run)] for reading in runs or ())
-    found += [f"unsupported: {run}" for run in min(strange, key=len, default=[])]
+    found += unsupported(new, old, said)
+    found += [f"denied: {token.text}" for token in said.only_denied(Heard.of(old).lacking(after))]
     return Refinement(
         tuple(found),
         supported=bool(found) and said.bears_out(new, old) and Heard.of(new).holds_half(old),
     )
+
+
+def unsupported(new: str, old: str, said: Heard) -> list[str]:
+    """What `new` says beside `old` that was not `said`, as "unsupported: what".
+
+    Every word, number and run of characters counts, up to inflection.
+    """
+    before, after = tokenise(old), tokenise(new)
+    known = Heard.of(old)
+    found = [token.text for token in said.lacking(known.lacking(after))]
+    found += sorted(said.lacking_numbers(after) & known.lacking_numbers(after))
+    whole = unspaced(after)
+    readings = _added_runs(unspaced(before), whole) or ([whole] * bool(whole),) * 2
+    strange = [[run for run in reading if said.lacks_run(run)] for reading in readings]
+    fewest: list[str] = min(strange, key=len)
+    return [f"unsupported: {each}" for each in [*found, *fewest]]
 
 
 def _is_addition(difference: str, before: Sequence[Token], after: Sequence[Token]) -> bool:

@@ -9,9 +9,13 @@ a list; the rarer ones cost a second memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
 
-from hitherto_extraction.pipeline.guards.support import Heard, content
-from hitherto_extraction.pipeline.guards.tokens import Token
+from hitherto_extraction.pipeline.guards.opposites import alternatives
+from hitherto_extraction.pipeline.guards.support import Heard, content, unspaced
+from hitherto_extraction.pipeline.guards.tokens import NUMBER, SIGN, Token, tokenise
+from hitherto_shared.text.terms import count_terms
 
 _SAME = (
     "kid kids child children",
@@ -50,7 +54,8 @@ _SAME = (
     "foot feet",
     "tooth teeth",
 )
-_SAME_AS = {word: row.split()[0] for row in _SAME for word in row.split()}
+SAME_AS = {word: row.split()[0] for row in _SAME for word in row.split()}
+"""What stands for a word and its irregular forms and synonyms."""
 _EMPHASIS = frozenset(
     # How much, and marks of hours and days, which are compared with their numbers.
     "lot lots much greatly deeply truly absolutely extremely especially highly so lắm nhiều quá "
@@ -72,10 +77,29 @@ def exchanged(left: Sequence[Token], right: Sequence[Token]) -> list[str]:
     return [f"slot: {' '.join(left_only)} / {' '.join(right_only)}"]
 
 
+@lru_cache(maxsize=4_096)
+def told(text: str) -> frozenset[str]:
+    """What a statement is made of, synonyms and inflected words as one, to compare it roughly."""
+    tokens = tokenise(text)
+    run = unspaced(tokens)
+    return frozenset(
+        [
+            *(f"{each}" for each in alternatives([token.lower for token in tokens]).items()),
+            *map(_stem, _content(tokens)),
+            *(one + two for one, two in pairwise(run)),
+            *(token.text for token in tokens if token.kind in (NUMBER, SIGN)),
+        ]
+    )
+
+
+def _stem(word: str) -> str:
+    return next(iter(count_terms(word)), word)
+
+
 def _content(tokens: Sequence[Token]) -> dict[str, Token]:
     """The words of a statement by what they are compared as, in their order."""
     return {
-        _SAME_AS.get(token.lower, token.lower): token
+        SAME_AS.get(token.lower, token.lower): token
         for token in content(tokens)
         if token.lower not in _EMPHASIS
     }

@@ -24,6 +24,8 @@ MAX_NUMBERS_IN = 20_000
 """Characters of a text in which numbers are looked for."""
 _AT_ONCE = 8_000
 _CLAUSE = re.compile(r"[.,;:!?…\n。，；！？、؟،؛।]")
+_DIGITS = re.compile(r"\d+")
+_MIXED = re.compile(r"[^\W\d_]\d|\d[^\W\d_]")
 _SPOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _JOINING = frozenset(
     "a an the this that these those and or but so of in on at to for from by with as into about is "
@@ -46,7 +48,7 @@ _JOINING = frozenset(
     "का की के में से और को पर है हैं था थी ने यह वह उपयोगकर्ता".split()
 )
 """Words that join others, stand for them, or deny, which the guards look at by themselves."""
-_JOINING_SIGNS = str.maketrans(
+JOINING_SIGNS = str.maketrans(
     "",
     "",
     "的了呢吧啊呀很也在和与跟及并且是有都就还又而到把被个用户戶使者はーをにがでとへもやのユザ",
@@ -87,7 +89,10 @@ class Reading:
     def _read(self, clause: str) -> None:
         words = [word.casefold() for word in _SPOKEN.findall(clause)]
         self._words.update(words)
-        terms = set(count_terms(clause, clause.translate(_JOINING_SIGNS)))
+        terms = set(count_terms(clause, clause.translate(JOINING_SIGNS)))
+        if _MIXED.search(clause):
+            # A token is letters or digits: "Q4" is "Q" and a number.
+            terms |= count_terms(_DIGITS.sub(" ", clause)).keys()
         terms.update(bare for word in words if (bare := _without_article(word)) is not None)
         self.terms |= terms
         if not {"not", "no longer"} & markers(words).keys():
@@ -105,9 +110,9 @@ class Reading:
             return self.terms.intersection(plain)
         return {term for term in self._begin.get(exact[:_SHARED], ()) if _inflected(exact, term)}
 
-    def holds_sign(self, sign: str) -> bool:
-        """Whether a character stands in the text."""
-        return sign in self._text
+    def quotes(self, words: str) -> bool:
+        """Whether words or signs stand in the text as they are."""
+        return words in self._text
 
 
 class Heard:
@@ -145,11 +150,15 @@ class Heard:
 
     def lacks_run(self, run: str) -> bool:
         """Whether a run of a script without spaces stands mostly not in the texts."""
-        run = run.translate(_JOINING_SIGNS)
+        run = run.translate(JOINING_SIGNS)
         if len(run) == 1:
-            return not any(each.holds_sign(run) for each in self._readings)
+            return not any(each.quotes(run) for each in self._readings)
         pairs = [one + two for one, two in pairwise(run)]
         return 2 * sum(map(self.has_term, pairs)) < len(pairs)
+
+    def quotes(self, words: str) -> bool:
+        """Whether one of the texts has words or signs as they are."""
+        return any(each.quotes(words) for each in self._readings)
 
     def has_term(self, term: str) -> bool:
         """Whether one of the texts has a term."""
@@ -220,7 +229,7 @@ def unspaced(tokens: Sequence[Token]) -> str:
 
 def _pairs(tokens: Sequence[Token]) -> list[str]:
     """The pairs of characters, or the one character, of the scripts without spaces."""
-    run = unspaced(tokens).translate(_JOINING_SIGNS)
+    run = unspaced(tokens).translate(JOINING_SIGNS)
     return [one + two for one, two in pairwise(run)] or [*run]
 
 

@@ -32,6 +32,22 @@ _ENDS_SENTENCE = frozenset(".!?…。！？\n")
 # Vowel points and the stretching stroke are left out or written as the author pleases.
 _OPTIONAL_MARKS = re.compile("[\u0591-\u05bd\u05bf\u05c1-\u05c7\u0640\u064b-\u0652\u0670]")
 
+# Without those that are other words in another language ("of", "car", "die").
+_JOINTS = (
+    "and but or nor yet while whereas although though because however who whose which "
+    "và nhưng hoặc y pero aunque et mais und aber oder weil и но или ve veya tetapi atau "
+    "و ولكن أو או אבל और लेकिन या"
+).split()
+_CLAUSE_SIGNS = "而且 并且 並且 以及 但是 そして しかし また 그리고 하지만".split()
+# A point, comma or colon inside a number, a time or an address ends nothing.
+_CLAUSE_END = re.compile(
+    r"[.,:](?=\s|$)|[;!?…\n()\[\]—–。，；！？、؟،؛।]|(?<!\w)(?:"
+    + "|".join(_JOINTS)
+    + r")(?!\w)|"
+    + "|".join(_CLAUSE_SIGNS),
+    re.IGNORECASE,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Token:
@@ -135,3 +151,8 @@ def _number_end(text: str, at: int) -> int:
 
 def _negative(text: str, at: int) -> bool:
     return at > 0 and text[at - 1] in "-−" and (at == 1 or text[at - 2] in " (\n")
+
+
+def clauses(text: str) -> list[str]:
+    """What a text says, one thing at a time: it ends at punctuation and at words that join two."""
+    return [clause for each in _CLAUSE_END.split(text) if (clause := each.strip())]

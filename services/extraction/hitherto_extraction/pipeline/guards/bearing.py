@@ -1,0 +1,226 @@
+"""Do messages bear on the end of what a memory says?
+
+A model that closes a memory names messages. One of them has to speak of what the memory speaks of,
+and differently: it denies it, ends it, says its opposite, or gives what takes its place. Otherwise
+the memory stays: what the messages do not tell, a model cannot know.
+
+What is compared are words, up to inflection, and a few matters of which people have one
+(`matters`). So a message that says the same in quite other words is not recognised; then old and
+new stand beside each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from hitherto_extraction.pipeline.guards.matters import matters, tells_an_end
+from hitherto_extraction.pipeline.guards.opposites import alternatives, markers, opposed
+from hitherto_extraction.pipeline.guards.slots import SAME_AS
+from hitherto_extraction.pipeline.guards.subjects import subject
+from hitherto_extraction.pipeline.guards.support import (
+    JOINING_SIGNS,
+    Heard,
+    content,
+    unspaced,
+)
+from hitherto_extraction.pipeline.guards.tokens import UNCASED, WORD, Token, clauses, tokenise
+
+_LONGEST_CLAUSE = 2_000
+_ENOUGH = 2
+"""So many words of a memory's own are about it, however long it is."""
+_SIGNS_ALIKE = 1 / 3
+_WISHES = frozenset(
+    "want wants wanted plan plans planned planning goal goals hope hopes intend intends would like "
+    "aim aims wish wishes muốn mục tiêu dự định quiere veut möchte will хочет".split()
+)
+"""Words that make a goal of a deed."""
+_DID = frozenset("did done made managed finished finally reached succeeded xong được rồi".split())
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A statement or a clause of a message, as it is compared.
+
+    Attributes:
+        heard: Its words up to inflection.
+        own: The words with a meaning of their own but the person it speaks of, in their order.
+        words: All of them, casefolded.
+        signs: Its characters of scripts without spaces, but for those that only join.
+        denies: Whether it denies something or says that it ended.
+    """
+
+    heard: Heard
+    tokens: tuple[Token, ...]
+    own: tuple[Token, ...]
+    words: tuple[str, ...]
+    signs: str
+    denies: bool
+
+    @property
+    def ends(self) -> bool:
+        """Whether it says that something stopped or became something else."""
+        return tells_an_end(self.words, self.signs)
+
+    @property
+    def did(self) -> bool:
+        """Whether it says that something is done."""
+        return not _DID.isdisjoint(self.words)
+
+    @property
+    def points(self) -> bool:
+        """Whether it only points at what was said before: "I stopped that", "not anymore"."""
+        return not self.signs and all(
+            token.lower in _DID or tells_an_end([token.lower], "") for token in self.own
+        )
+
+    @property
+    def matters(self) -> set[int]:
+        """What it is about."""
+        return matters(self.words, self.signs)
+
+
+def ends(
+    old: str,
+    messages: Sequence[str],
+    said: Heard,
+    successor: str | None,
+    around: Sequence[str] = (),
+) -> bool:
+    """Whether messages bear out that a statement no longer holds.
+
+    Args:
+        old: The statement.
+        messages: What was said.
+        said: The same, read.
+        successor: What takes its place, if anything does.
+        around: What else was said in the conversation, which tells what "that" is.
+    """
+    before = _read(old)
+    if successor is not None and said.bears_out(successor, old):
+        after = _read(successor)
+        if _says_more(after, before) and (_same_thing(before, after) or _opposed(before, after)):
+            return True
+    told = list(_clauses(messages))
+    return any(_ends(before, clause) for clause in told) or (
+        any((clause.denies or clause.ends) and clause.points for clause in told)
+        and any(_is_about(before, clause) for clause in _clauses(around))
+    )
+
+
+def reaches(
+    goal: str,
+    messages: Sequence[str],
+    said: Heard,
+    successor: str | None,
+    around: Sequence[str] = (),
+) -> bool:
+    """Whether messages bear out that a goal is reached; the arguments are those of `ends`."""
+    wanted = _read(goal)
+    if (
+        successor is not None
+        and said.bears_out(successor, goal)
+        and _is_about(wanted, _read(successor))
+    ):
+        return True
+    told = list(_clauses(messages))
+    return any(clause.denies == wanted.denies and _is_about(wanted, clause) for clause in told) or (
+        any(not clause.denies and clause.points and clause.did for clause in told)
+        and any(_is_about(wanted, clause) for clause in _clauses(around))
+    )
+
+
+def _clauses(messages: Sequence[str]) -> Iterator[_Told]:
+    for message in messages:
+        for clause in clauses(message):
+            yield _read(clause[:_LONGEST_CLAUSE])
+
+
+@lru_cache(maxsize=4_096)
+def _read(text: str) -> _Told:
+    tokens = tuple(tokenise(text))
+    person, _ = subject(tokens, loose=False)
+    whom = set(person) if person is not None and len(person) == 1 else set[str]()
+    words = tuple(token.lower for token in tokens if token.kind in (WORD, UNCASED))
+    return _Told(
+        heard=Heard.of(text),
+        tokens=tokens,
+        own=tuple(t for t in content(tokens) if t.lower not in whom | _WISHES),
+        words=words,
+        signs=unspaced(tokens).translate(JOINING_SIGNS),
+        denies=not {"not", "no longer"}.isdisjoint(markers(words)),
+    )
+
+
+def _ends(before: _Told, clause: _Told) -> bool:
+    """Whether a clause denies a statement, ends it, or gives another value in its place."""
+    if _opposed(before, clause):
+        return True
+    over = clause.denies != before.denies or clause.ends
+    if over and _names_only(clause, before):
+        return True
+    if not _is_about(before, clause):
+        return False
+    if over:
+        return True
+    begins_alike = bool(before.own) and not clause.heard.lacking(before.own[:1])
+    return (
+        (begins_alike or bool(before.matters & clause.matters))
+        and _says_more(clause, before)
+        and _says_more(before, clause)
+    )
+
+
+def _names_only(clause: _Told, before: _Told) -> bool:
+    """Whether a clause has words of a statement and no others, but for how it ended."""
+    rest = [t for t in clause.own if not tells_an_end([t.lower], "")]
+    return bool(rest) and not clause.signs and not before.heard.lacking(rest)
+
+
+def _opposed(before: _Told, after: _Told) -> bool:
+    """Whether two texts name two sides of a contrast, and what is on it, if anything is."""
+    if not opposed(before.words, after.words):
+        return False
+    groups = alternatives(before.words).keys() & alternatives(after.words).keys()
+    rest = [t for t in before.own if not groups & alternatives([t.lower]).keys()]
+    return len(after.heard.lacking(rest)) < max(1, len(rest))
+
+
+def _same_thing(before: _Told, after: _Told) -> bool:
+    """Whether two statements are about one thing: half of the first stands in the second."""
+    if before.matters & after.matters or _alike(before.signs, after.signs):
+        return True
+    if not before.own:
+        return not before.signs
+    return 2 * _shared(before, after) >= len(before.own)
+
+
+def _is_about(before: _Told, clause: _Told) -> bool:
+    """Whether a clause speaks of what a statement speaks of."""
+    if before.matters & clause.matters or _alike(before.signs, clause.signs):
+        return True
+    shared = _shared(before, clause)
+    return shared > 0 and (shared >= _ENOUGH or 2 * shared >= len(before.own))
+
+
+def _shared(before: _Told, after: _Told) -> int:
+    """How many words of a statement another text has, in any form."""
+    forms = {SAME_AS[word] for word in after.words if word in SAME_AS}
+    missing = after.heard.lacking(before.own)
+    return len(before.own) - sum(SAME_AS.get(token.lower) not in forms for token in missing)
+
+
+def _alike(one: str, other: str) -> bool:
+    """Whether of the characters of one text enough stand in another."""
+    shared = sum(sign in other for sign in one)
+    return shared > 0 and shared >= _SIGNS_ALIKE * len(one)
+
+
+def _says_more(one: _Told, other: _Told) -> bool:
+    """Whether one text has a word, number or character that the other has not."""
+    return bool(
+        other.heard.lacking(one.own)
+        or other.heard.lacking_numbers(one.tokens)
+        or set(one.signs) - set(other.signs)
+    )

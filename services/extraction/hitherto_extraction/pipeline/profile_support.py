@@ -1,0 +1,196 @@
+"""What of a profile patch the messages behind it bear out.
+
+A profile is told to the assistant as what the user is, and nobody reviews it. So a patch adds
+nothing that was not said: every word and number of a value stands in the messages that the patch
+names, up to inflection and in any script. A summary and the intents are told in words of the
+model's own: there each clause has at least half of its words from the messages or from the profile
+as it stands, and its names and numbers all. Yes and no are told by the key they stand under, and a
+key of many words is a statement itself.
+
+What is refused is taken out of the patch, so that it counts as said by nobody.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+from hitherto_extraction.pipeline.guards.opposites import markers
+from hitherto_extraction.pipeline.guards.refinement import unsupported
+from hitherto_extraction.pipeline.guards.subjects import USER, names, small_words, subject
+from hitherto_extraction.pipeline.guards.support import Heard, content, unspaced
+from hitherto_extraction.pipeline.guards.tokens import NUMBER, clauses, tokenise
+from hitherto_extraction.pipeline.profile import FIELDS, OTHER_NAMES, Path
+from hitherto_shared.models import Profile
+from hitherto_shared.text.normalise import nfc
+
+_IN_OWN_WORDS = ("summary", "frequent_intents")
+_KEY_WORDS = 4
+"""Words of a key above which it says something by itself."""
+_ABOUT_ASKING = frozenset(
+    "ask asks asking question questions help request requests advice support explain explaining "
+    "explanation explanations information info hỏi giúp".split()
+)
+_DENYING_KEY = re.compile(
+    "dislike|hate|avoid|allerg|intoleran|exclu|never|without|not_|no_|challenge|problem|weak|"
+    "difficult|ghét|tránh|kỵ|dị_ứng|khó",
+    re.IGNORECASE,
+)
+"""Keys of what somebody does not do or cannot, which a message says in a denial."""
+_TRUTHS = {"yes": True, "true": True, "no": False, "false": False}
+_WORD_END = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")
+_ABSENT = object()
+_NOBODY = Heard([])
+
+
+def supported(
+    patch: Mapping[str, Any], profile: Profile, said: Heard
+) -> tuple[dict[str, Any], int]:
+    """The patch without what nobody said.
+
+    Args:
+        patch: Free JSON by the names of `ProfilePatch`, checked for nothing.
+        profile: As it stands. What it holds already is no addition.
+        said: The messages behind the patch.
+
+    Returns:
+        The patch, and how many values were refused. A value that is held already and was not said
+        again is left out as well, and is not counted.
+    """
+    reading = _Reading(profile, said)
+    kept = {name: reading.pruned((name,), value) for name, value in patch.items()}
+    return {name: value for name, value in kept.items() if value is not _ABSENT}, reading.refused
+
+
+class _Reading:
+    """One patch held against the messages behind it."""
+
+    def __init__(self, profile: Profile, said: Heard) -> None:
+        self.refused = 0
+        self._said = said
+        self._held = {name: getattr(profile, name) for name in FIELDS}
+        self._known = "\n".join(str(leaf) for _, leaf in _placed(self._held, ()))
+
+    def pruned(self, path: Path, value: Any) -> Any:
+        """A value without what is not borne out; `_ABSENT` if nothing is left."""
+        path = (OTHER_NAMES[path],) if path in OTHER_NAMES else path
+        held = self._at(path)
+        if isinstance(value, Mapping):
+            return self._object(path, value)
+        if isinstance(value, list | tuple):
+            return self._list(path, value, held)
+        if value is None or value == "" or self._backed(path, value, held):
+            return value
+        # Nobody said it again; what is held stays as it is.
+        same = held == value or (isinstance(held, list | tuple) and value in held)
+        self.refused += not same
+        return _ABSENT
+
+    def _object(self, path: Path, value: Mapping[Any, Any]) -> Any:
+        found: dict[Any, Any] = {}
+        for key, inner in value.items():
+            name = nfc(key).strip() if isinstance(key, str) else str(key)
+            if not self._is_name(name):
+                self.refused += 1
+                continue
+            kept = self.pruned((*path, name), inner)
+            if kept is not _ABSENT:
+                found[key] = kept
+        return found if found or not value else _ABSENT
+
+    def _list(self, path: Path, items: list[Any] | tuple[Any, ...], held: Any) -> Any:
+        known = held if isinstance(held, list | tuple) else ()
+        found = []
+        for item in items:
+            if all(self._backed(where, leaf, None) for where, leaf in _placed(item, path)):
+                found.append(item)
+            else:
+                self.refused += item not in known
+        return found if found or not items else _ABSENT
+
+    def _is_name(self, key: str) -> bool:
+        """Whether a key only names what its value says, or else was said itself."""
+        words = _words(key)
+        return len(words) <= _KEY_WORDS or not unsupported(" ".join(words), "", self._said)
+
+    def _backed(self, path: Path, value: Any, held: Any) -> bool:
+        """Whether the messages say a single value."""
+        if isinstance(value, str) and (truth := _TRUTHS.get(value.strip().casefold())) is not None:
+            value = truth
+        if isinstance(value, bool):
+            told = tokenise(" ".join(_words(path[-1])))
+            said = not self._said.lacking(told)
+            return said and not (value and self._said.only_denied(told))
+        if isinstance(value, int | float):
+            return not unsupported(f"{value:.15g}", "", self._said)
+        if not isinstance(value, str):
+            return True  # Of no kind that a profile takes: the merge drops and counts it.
+        if path[0] in _IN_OWN_WORDS:
+            return self._told(value)
+        if unsupported(value, _grown_from(held, value), self._said):
+            return False
+        tokens = tokenise(value)
+        if not (content(tokens) or unspaced(tokens) or any(t.kind == NUMBER for t in tokens)):
+            return self._said.quotes(value)
+        denied = _markers(value) or _DENYING_KEY.search("_".join(path))
+        return bool(denied) or not self._said.only_denied(tokens)
+
+    def _told(self, text: str) -> bool:
+        """Whether a text of the model's own rests on what was said, clause by clause."""
+        tokens = tokenise(text)
+        people = names(tokens, small_words(tokens), loose=False)
+        if unsupported(" ".join(chain.from_iterable(people)), self._known, self._said):
+            return False
+        parts = [part for each in clauses(text) if (part := _without_asking(each))]
+        new = [part for part in parts if unsupported(part, self._known, _NOBODY)]
+        if not all(map(self._rests, new)):
+            return False
+        return bool(new) or self._said.holds_half(" ".join(parts))
+
+    def _rests(self, clause: str) -> bool:
+        whom, _ = subject(tokenise(clause), loose=False)
+        named = " ".join(word for word in whom or () if word != USER)
+        return not unsupported(named, self._known, self._said) and self._said.bears_out(
+            clause, self._known
+        )
+
+    def _at(self, path: Path) -> Any:
+        found: Any = self._held
+        for key in path:
+            found = found.get(key) if isinstance(found, Mapping) else None
+        return found
+
+
+def _placed(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    """The single values of free JSON, each with the keys that lead to it."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _placed(inner, (*path, str(key)))
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _placed(inner, path)
+    elif value is not None and value != "":
+        yield path, value
+
+
+def _words(key: str) -> list[str]:
+    """The words of a key, written in snake_case, in camelCase or apart."""
+    return [word for word in _WORD_END.split(key) if word]
+
+
+def _grown_from(held: Any, value: str) -> str:
+    """What is held, where a value says more; one that says less, or denies it, was said whole."""
+    if not isinstance(held, str) or not unsupported(value, held, _NOBODY):
+        return ""
+    return held if _markers(held) == _markers(value) else ""
+
+
+def _markers(text: str) -> dict[str, int]:
+    return markers([token.lower for token in tokenise(text)])
+
+
+def _without_asking(clause: str) -> str:
+    """A clause without the words that say no more than that something is asked for."""
+    return " ".join(word for word in clause.split() if word.casefold() not in _ABOUT_ASKING)
