@@ -22,6 +22,7 @@ from hitherto.v1 import (
 from tests.e2e.conftest import Services
 from tests.e2e.learning import learn, talk
 from tests.e2e.methods import read_refusal
+from tests.e2e.privacy import choose
 from tests.tenants import SUBJECT
 
 MORNING = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
@@ -68,6 +69,13 @@ async def test_no_time_of_day_is_learnt_without_a_time_zone(services: Services) 
     said.time_zone = "Asia/Ho_Chi_Minh"
     await learn(services, said)
     assert (await preferences_of(services, "bo"))["usage.active_time"] == ("afternoon", 0.5)
+
+
+async def test_a_user_who_is_in_utc_has_a_time_zone(services: Services) -> None:
+    """F5: named in the settings it is one, unlike the UTC that stands for none."""
+    await choose(services, time_zone="UTC")
+    await learn(services, talk(("user", "Any new mail?"), at=MORNING))
+    assert (await preferences_of(services, "ana"))["usage.active_time"] == ("morning", 0.5)
 
 
 async def test_a_sign_against_makes_less_sure(services: Services) -> None:

@@ -18,6 +18,7 @@ from hitherto.v1 import job_pb2
 from hitherto_extraction.storage import known_memories
 from tests.e2e.conftest import StartServices, model_settings
 from tests.e2e.learning import ended, learn, rows, submit, talk
+from tests.e2e.leaving import until
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel
 from tests.scripted_model.answers import memory
 
@@ -105,6 +106,29 @@ async def test_row_76_two_hundred_new_memories_a_reply_keep_the_bound(
                     assert filtered <= A_REPLY * 3 * A_REPLY, node
     # Enough was there to look through.
     assert rows(never_analysed, "SELECT count(*) FROM memory_embeddings") == [(3 * A_REPLY,)]
+
+
+async def test_row_23_a_table_that_has_grown_is_analysed_without_autovacuum(
+    start_services: StartServices, never_analysed: str
+) -> None:
+    """Until then a user's every row is read where one by its key was meant."""
+    known = "SELECT count(*) > 0 FROM pg_stats WHERE schemaname = 'hitherto' AND tablename = '{}'"
+    async with start_services():
+        assert rows(never_analysed, known.format("conversations")) == [(False,)]
+        rows(
+            never_analysed,
+            "INSERT INTO hitherto.users (tenant_id, user_id)"
+            " SELECT 'default', 'u' || n FROM generate_series(1, 40) AS n RETURNING 1",
+        )
+        rows(
+            never_analysed,
+            "INSERT INTO hitherto.conversations (tenant_id, user_id, conversation_id)"
+            " SELECT 'default', 'u' || n % 40 + 1, 'c' || n FROM generate_series(1, 2000) AS n"
+            " RETURNING 1",
+        )
+        await until(lambda: rows(never_analysed, known.format("conversations")) == [(True,)])
+        # A table that has hardly changed is left alone.
+        assert rows(never_analysed, known.format("users")) == [(False,)]
 
 
 async def test_row_76_a_commit_that_is_cut_off_costs_no_second_call(

@@ -4,7 +4,7 @@ The idle sweep queues the rest of conversations that fell silent; at most one op
 conversation can wait, so that two replicas sweeping at once queue it once. What was stored during
 an outage of the embedder gets its vectors, and messages that no job has indexed are indexed.
 What stood in clear before a user's sensitive text was to be encrypted is sealed. What questions
-cost is charged. Expired
+cost is charged. Tables that have grown are analysed. Expired
 idempotency keys, unusable replies and working memory that is over are dropped.
 """
 
@@ -22,6 +22,7 @@ from hitherto_extraction.storage import (
     idempotency,
     sessions,
     unusable_replies,
+    upkeep,
 )
 from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Database
@@ -35,6 +36,8 @@ _SWEEP_SECONDS = 10.0
 _BACKFILL_SECONDS = 10.0
 _SEALING_SECONDS = 10.0
 _QUESTIONS_SECONDS = 10.0
+_STATISTICS_SECONDS = 10.0
+_ANALYSE_SECONDS = 60.0
 _KEYS_SECONDS = 3600.0
 _SESSIONS_SECONDS = 600.0
 _SLOT_SECONDS = 60.0
@@ -72,6 +75,7 @@ class Sweeps:
         duties: list[tuple[float, Duty]] = [
             (_KEYS_SECONDS, self.expire_keys),
             (_SESSIONS_SECONDS, self.drop_sessions),
+            (_STATISTICS_SECONDS, self.analyse),
         ]
         if self._backfill is not None:
             duties.append((_BACKFILL_SECONDS, self.fill_vectors))
@@ -123,6 +127,14 @@ class Sweeps:
             await self._questions.run()
         except Exception as error:
             _log_or_raise(error, "charging of questions")
+
+    async def analyse(self) -> None:
+        """Renew the statistics of tables that have grown, one after the other."""
+        try:
+            while table := await self._database.run(upkeep.analyse_grown, timeout=_ANALYSE_SECONDS):
+                logger.info("statistics are renewed", extra={"table": table})
+        except Exception as error:
+            _log_or_raise(error, "renewal of statistics")
 
     async def expire_keys(self) -> None:
         """Forget idempotency keys beyond their promised life, and unusable replies."""

@@ -10,7 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from hitherto_retrieval.storage import query_usage
+from hitherto_retrieval.storage.access import count_questions
 from hitherto_shared.database.counts import Counts
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import EmbeddingBatch
@@ -57,4 +57,4 @@ async def _write(connection: Connection, tenant_id: str, counts: Mapping[_Key, i
         used.setdefault(model, {_CALLS: 0, _TOKENS: 0})[what] += number
     async with connection.transaction():
         for model, each in sorted(used.items()):
-            await query_usage.add(connection, tenant_id, model, **each)
+            await count_questions(connection, tenant_id, model, **each)

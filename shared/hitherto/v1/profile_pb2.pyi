@@ -122,8 +122,8 @@ class Preference(_message.Message):
     """Preference is one thing learnt from how the user behaves.
 
     Known ones: `interaction` / `message_style` (brief, detailed), `topics` / (email, calendar, tasks,
-    documents), `usage` / `active_time` (morning, afternoon, evening, night; learnt only where a time zone other
-    than the default UTC is known), `response` / `length` (concise, detailed).
+    documents), `usage` / `active_time` (morning, afternoon, evening, night; learnt only where a time zone is
+    known: the user's setting, or one other than UTC of a transcript), `response` / `length` (concise, detailed).
     """
 
     DESCRIPTOR: _descriptor.Descriptor

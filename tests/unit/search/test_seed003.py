@@ -300,6 +300,7 @@ _lights = st.builds(
     words=st.lists(_texts, max_size=5, unique=True),
     most_recent=st.booleans(),
     topic=st.booleans(),
+    window=st.none() | st.just(Window(NOW - timedelta(days=31), NOW, "in May")),
     source_types=st.sampled_from((frozenset(), frozenset({"gmail"}))),
 )
 _weights = st.dictionaries(st.sampled_from(sorted(RANKING.weights)), st.floats(0, 100), max_size=7)

@@ -22,8 +22,9 @@ from hitherto_extraction.pipeline.account import Account
 from hitherto_extraction.pipeline.ask import TooMuch
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.provider.protocol import Completion
-from hitherto_extraction.queue import claims
+from hitherto_extraction.queue import claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
+from hitherto_extraction.queue.patience import patiently
 from hitherto_extraction.storage import consolidation, ledger, users
 from hitherto_extraction.storage.consolidation import Member
 from hitherto_extraction.storage.users import UserState
@@ -319,6 +320,12 @@ class Consolidation:
                 state = await self._lock(connection, held, scope)
                 if state is None:
                     return None
+                job = await jobs.get_job(connection, held.tenant_id, held.job_id)
+                stored = Result.of(job.result)
+                if stored.counts.get("groups", 0) > run.result.counts.get("groups", 0):
+                    # An earlier try of ours went through, and its answer was lost. What it merged
+                    # counts as changed for groups that share an original.
+                    return [], stored
                 at = await users.database_now(connection)
                 active = await active_model(connection)
                 model = answered.embedded_by
@@ -350,7 +357,7 @@ class Consolidation:
                 )
             return written, result
 
-        done = await self._write.run(work, timeout=_SECONDS)
+        done = await patiently(self._write, work, seconds=_SECONDS)
         if done is None:
             raise _gone(held)
         return done

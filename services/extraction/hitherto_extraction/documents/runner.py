@@ -20,8 +20,9 @@ from hitherto_extraction.documents.findable import indexed_text
 from hitherto_extraction.intake import WHY_NOT
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Prices
-from hitherto_extraction.queue import claims
+from hitherto_extraction.queue import claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
+from hitherto_extraction.queue.patience import patiently
 from hitherto_extraction.storage import chunks, documents, ledger, users
 from hitherto_extraction.storage.chunks import Chunk
 from hitherto_extraction.storage.documents import StoredDocument
@@ -214,6 +215,10 @@ class Ingestion:
                 # The job's row is not held: a long document must not keep the worker from renewing
                 # its leases. `record_progress` rolls back what a lost claim has written.
                 state = await users.lock_user(connection, held.scope)
+                job = await jobs.get_job(connection, held.tenant_id, held.job_id)
+                if (job.done_to or 0) >= done_to:
+                    # An earlier try of ours went through, and its answer was lost.
+                    return Result.of(job.result)
                 if await self._discarded(connection, held, state):
                     return None
                 done = result.with_charges(charges).with_counts(
@@ -225,7 +230,7 @@ class Ingestion:
                 )
                 return done
 
-        written = await self._database.run(work, timeout=_WRITE_SECONDS)
+        written = await patiently(self._database, work, seconds=_WRITE_SECONDS)
         if written is None:
             raise ClaimLost
         return written

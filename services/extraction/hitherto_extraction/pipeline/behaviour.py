@@ -35,9 +35,6 @@ TOPICS: Mapping[str, frozenset[str]] = {
     "documents": frozenset({"document", "doc", "file", "drive"}),
 }
 
-DEFAULT_ZONE = "UTC"
-"""What stands for a zone where none was ever given."""
-
 Key = tuple[str, str]
 """Type and key of a preference."""
 
@@ -48,9 +45,9 @@ _UNSPACED = re.compile(
 )
 
 
-def observe(messages: Iterable[StoredMessage], time_zone: str) -> list[tuple[Key, Any]]:
+def observe(messages: Iterable[StoredMessage], time_zone: str | None) -> list[tuple[Key, Any]]:
     """What each message of the user shows, in order: (type, key) and value."""
-    zone = zone_of(time_zone)
+    zone = None if time_zone is None else zone_of(time_zone)
     seen: list[tuple[Key, Any]] = []
     for message in messages:
         if message.role != "user":
@@ -60,7 +57,7 @@ def observe(messages: Iterable[StoredMessage], time_zone: str) -> list[tuple[Key
         words = set(_WORD.findall(fold(message.content)))
         seen.extend((("topics", topic), True) for topic, named in TOPICS.items() if words & named)
         # Without a time zone nobody knows whether it was morning where the user is.
-        if time_zone != DEFAULT_ZONE:
+        if zone is not None:
             seen.append((("usage", "active_time"), _time_of_day(message.said_at.astimezone(zone))))
     return seen
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
@@ -36,6 +36,7 @@ from hitherto_extraction.pipeline.surroundings import look_around
 from hitherto_extraction.pipeline.write import Occasion, Vectors, write_plan
 from hitherto_extraction.queue import claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
+from hitherto_extraction.queue.patience import patiently
 from hitherto_extraction.storage import (
     conversations,
     known_memories,
@@ -50,17 +51,12 @@ from hitherto_extraction.storage.known_memories import Known
 from hitherto_extraction.storage.ledger import Charge
 from hitherto_extraction.storage.users import UserState
 from hitherto_extraction.user_key import sealing_key
-from hitherto_shared.database import faults
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.encryption.failures import KeyServiceUnavailable
 from hitherto_shared.encryption.needed import KeyNeeded
 from hitherto_shared.encryption.sealed import UserKey
-from hitherto_shared.errors import Conflict, HithertoError, TooLate, Unavailable
 from hitherto_shared.models import Scope
 
 _SECONDS = 30.0
-_PAUSES = (0.1, 1.0, 5.0)
-"""Seconds between the tries of a commit."""
 
 logger = logging.getLogger("hitherto.extraction")
 
@@ -138,30 +134,10 @@ class Commit:
                     await _refuse_sealed_since(connection, held, outcome.witnesses)
                 return await self._write(connection, held, outcome, key, sealing)
 
-        result = await self._patiently(work)
+        result = await patiently(self._database, work, seconds=_SECONDS)
         if result is None:
             raise ClaimLost
         return result
-
-    async def _patiently(
-        self, work: Callable[[Connection], Awaitable[Result | None]]
-    ) -> Result | None:
-        """Do `work`, again if the database was in the way: the reply has been paid for.
-
-        The claim fences every try, and is renewed as long as the database can be reached.
-        """
-        for pause in _PAUSES:
-            try:
-                return await self._database.run(work, timeout=_SECONDS)
-            except Exception as error:
-                told = error if isinstance(error, HithertoError) else faults.translate(error)
-                if not isinstance(told, TooLate | Unavailable | Conflict):
-                    raise
-                if isinstance(told, KeyServiceUnavailable):
-                    raise
-                logger.warning("a commit is tried again: %s", told.message)
-            await asyncio.sleep(pause)
-        return await self._database.run(work, timeout=_SECONDS)
 
     async def admit(self, connection: Connection, held: Claim) -> bool:
         """Whether the job may go on; one whose user wants nothing learnt ends here, unasked.
@@ -270,7 +246,7 @@ class Commit:
         result = outcome.result.with_plan(plan, outcome.answer.dropped)
         result = await self._write_profile(connection, held, outcome, result, key, sealing)
         await self._write_summary(connection, held, outcome, key, sealing)
-        await self._write_behaviour(connection, scope, outcome, at)
+        await self._write_behaviour(connection, held, outcome, at)
         return result, plan
 
     async def _write_profile(
@@ -340,11 +316,13 @@ class Commit:
         ).refusing_profile(change.dropped)
 
     async def _write_behaviour(
-        self, connection: Connection, scope: Scope, outcome: Outcome, at: datetime
+        self, connection: Connection, held: Claim, outcome: Outcome, at: datetime
     ) -> None:
         """Learn from how the user wrote, whatever was said."""
+        scope = held.scope
+        placed = await conversations.knows_time_zone(connection, scope, held.conversation)
         seen = await asyncio.to_thread(
-            behaviour.observe, outcome.witnesses.messages, outcome.time_zone
+            behaviour.observe, outcome.witnesses.messages, outcome.time_zone if placed else None
         )
         if seen:
             known = await preferences.read_preferences(connection, scope)

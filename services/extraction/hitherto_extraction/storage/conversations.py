@@ -34,6 +34,16 @@ SET updated_at = now(),
 RETURNING last_message_no, watermark
 """
 
+# UTC stands in a conversation also where nobody has named a zone.
+_KNOWS_TIME_ZONE = """
+SELECT c.time_zone <> 'UTC' OR EXISTS (
+    SELECT FROM users AS u
+    WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s AND u.time_zone IS NOT NULL)
+FROM conversations AS c
+WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
+  AND c.conversation_id = %(conversation_id)s
+"""
+
 _LOCK = """
 SELECT last_message_no, watermark
 FROM conversations
@@ -201,6 +211,13 @@ async def open_conversation(
     row = await cursor.fetchone()
     assert row is not None
     return Counters(*row)
+
+
+async def knows_time_zone(connection: Connection, scope: Scope, conversation_id: str) -> bool:
+    """Whether the user has named a zone, UTC or another, or a transcript one other than UTC."""
+    cursor = await connection.execute(_KNOWS_TIME_ZONE, _key(scope, conversation_id))
+    row = await cursor.fetchone()
+    return row is not None and bool(row[0])
 
 
 async def lock_conversation(

@@ -82,6 +82,9 @@ FOR NO KEY UPDATE
 """
 
 # Across users.
+# One table a call: its transaction holds the table until it ends.
+_ANALYSE_GROWN = "SELECT analyse_grown()"
+
 _ARCHIVE = f"""
 WITH fading AS MATERIALIZED (
     SELECT m.*, named.event_id, /* rule */ AS rule
@@ -327,3 +330,13 @@ async def count(
         row = await cursor.fetchone()
         found[OVER_LIMIT] = int(row[0]) if row else 0
     return found
+
+
+async def analyse_grown(connection: Connection) -> str | None:
+    """Analyse a table that has doubled since it was analysed last; its name, None if none has.
+
+    Without statistics Postgres reads all rows of a user where one by its key was meant.
+    """
+    cursor = await connection.execute(_ANALYSE_GROWN)
+    row = await cursor.fetchone()
+    return row[0] if row else None

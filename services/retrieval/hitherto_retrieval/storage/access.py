@@ -1,4 +1,6 @@
-"""Counting that memories were told: the one thing this service writes, in batches."""
+"""The counts that this service writes, in batches: how often memories were told, and what the
+embedding of questions used.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +24,14 @@ SET access_count = memory_access.access_count + EXCLUDED.access_count,
     last_accessed_at = EXCLUDED.last_accessed_at
 """
 
+# For the extraction service to charge (B14).
+_COUNT_QUESTIONS = """
+INSERT INTO query_usage (tenant_id, model, calls, tokens)
+VALUES (%(tenant_id)s, %(model)s, %(calls)s, %(tokens)s)
+ON CONFLICT (tenant_id, model) DO UPDATE
+SET calls = query_usage.calls + EXCLUDED.calls, tokens = query_usage.tokens + EXCLUDED.tokens
+"""
+
 Told = tuple[str, UUID, int]
 """User, memory, and how often."""
 
@@ -36,4 +46,14 @@ async def count_access(connection: Connection, tenant_id: str, told: Sequence[To
             "memory_ids": Uuids([memory_id for _, memory_id, _ in told]),
             "times": Integers([times for _, _, times in told]),
         },
+    )
+
+
+async def count_questions(
+    connection: Connection, tenant_id: str, model: str, *, calls: int, tokens: int
+) -> None:
+    """Add to what is to be charged to a tenant for questions that `model` embedded."""
+    await connection.execute(
+        _COUNT_QUESTIONS,
+        {"tenant_id": tenant_id, "model": model, "calls": calls, "tokens": tokens},
     )

@@ -12,7 +12,8 @@ Messages and summaries, the episodic items, which never score above 0.5:
 A question for the most recent items gives these a fixed score of 0.9 and puts them first, by time.
 If it is about something as well ("recent news of the Atlas project"), only those that share a word
 or a name with it, unless none does. A question that names a time ("in May") adds 0.4 × closeness to
-what was said or made then, which is 1 inside that time and decays outside (`date`).
+what was said or made then, which is 1 inside that time and decays outside (`date`), and 0.15 ×
+closeness to an episodic item; a score ends at 1.2 and at 0.5 all the same.
 
 A weight is the most that a component adds: with the default weights the sums are those above, and
 another weight stretches its component together with its limit ("entity": 0.6 is 0.2 for each entity
@@ -60,6 +61,10 @@ _EPISODIC = frozenset({"message", "summary"})
 _EPISODIC_CAP = 0.5
 _EPISODIC_RECENCY = 0.3 * 0.5 / 0.2
 """What recency counts for an episodic item, as a share of what it counts for others."""
+_EPISODIC_DATE = 0.15 / 0.4
+"""The same of the time that the question names: with the other two it reaches the limit."""
+_MOST = 1.2
+"""What the parts of an item come to at most, the time that the question names included."""
 _TIMELY = 0.05
 """The closeness to the window from which on an item was found by its time."""
 _ANY_TIME = datetime.min.replace(tzinfo=UTC)
@@ -126,25 +131,28 @@ def _lifted(candidates: Sequence[Candidate], light: Light) -> Collection[tuple[K
     return {(each.kind, each.key) for each in (about if light.topic and about else brought)}
 
 
-def _dated(candidate: Candidate, light: Light, weight: Mapping[str, float]) -> float:
-    """What an item of the time adds that the question names."""
+def _dated(
+    candidate: Candidate, light: Light, weight: float, parts: Sequence[float], *, most: float
+) -> float:
+    """What an item of the time that the question names adds to its other parts, up to `most`."""
     if light.window is None:
         return 0.0
-    return weight["date"] * closeness(light.window, candidate.happened_at)
+    left = max(0.0, most - sum(parts))
+    return min(weight * closeness(light.window, candidate.happened_at), left)
 
 
 def _parts(candidate: Candidate, light: Light, weight: Mapping[str, float]) -> tuple[float, ...]:
     """All but what lifts and cuts the score, in the order of `_NAMES`."""
     cosine = candidate.cosine if candidate.cosine is not None else 0.0
-    return (
+    parts = (
         weight["semantic"] * _within_1(cosine),
         weight["recency"] * _freshness(candidate.happened_at, light.now),
         weight["entity"] * _within_1(candidate.entities / _ENTITIES),
         weight["source_priority"] * _PRIORITY.get(candidate.source_type, 0.0),
         weight["fulltext"] * _within_1(candidate.text_rank / _FULL_TEXT_RANK),
         0.0,
-        _dated(candidate, light, weight),
     )
+    return (*parts, _dated(candidate, light, weight["date"], parts, most=_MOST))
 
 
 def _parts_of_episode(
@@ -154,8 +162,9 @@ def _parts_of_episode(
     common = words_in(words, candidate.words) if words else 0
     freshness = _EPISODIC_RECENCY * _freshness(candidate.happened_at, light.now)
     overlap = common / max(1, len(words))
-    dated = _dated(candidate, light, weight)
-    return (0.0, weight["recency"] * freshness, 0.0, 0.0, 0.0, weight["keyword"] * overlap, dated)
+    parts = (0.0, weight["recency"] * freshness, 0.0, 0.0, 0.0, weight["keyword"] * overlap)
+    share = _EPISODIC_DATE * weight["date"]
+    return (*parts, _dated(candidate, light, share, parts, most=_EPISODIC_CAP))
 
 
 def _settled(

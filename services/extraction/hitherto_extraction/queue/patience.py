@@ -1,0 +1,50 @@
+"""Commits of what a model has answered: tried again where the database was in the way.
+
+The answer has been paid for, and asking again would be paid for again. The claim of the job fences
+every try and is renewed meanwhile, as long as the database can be reached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from hitherto_shared.database import faults
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.encryption.failures import KeyServiceUnavailable
+from hitherto_shared.errors import Conflict, HithertoError, TooLate, Unavailable
+
+logger = logging.getLogger("hitherto.worker")
+
+_PAUSES = (0.1, 1.0, 5.0)
+
+Done = TypeVar("Done")
+
+
+async def patiently(
+    database: Database, work: Callable[[Connection], Awaitable[Done]], *, seconds: float
+) -> Done:
+    """Do `work` in a transaction of its own, up to four times.
+
+    Args:
+        database: Where.
+        work: It looks whether an earlier try went through whose answer was lost.
+        seconds: How long one try may take.
+
+    Raises:
+        HithertoError: The last try failed, or one for a reason that another does not remove.
+    """
+    for pause in _PAUSES:
+        try:
+            return await database.run(work, timeout=seconds)
+        except Exception as error:
+            told = error if isinstance(error, HithertoError) else faults.translate(error)
+            if not isinstance(told, TooLate | Unavailable | Conflict):
+                raise
+            if isinstance(told, KeyServiceUnavailable):
+                raise
+            logger.warning("a commit is tried again: %s", told.message)
+        await asyncio.sleep(pause)
+    return await database.run(work, timeout=seconds)
