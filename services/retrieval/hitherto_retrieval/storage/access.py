@@ -1,6 +1,4 @@
-"""The counts that this service writes, in batches: how often memories were told, and what the
-embedding of questions used.
-"""
+"""The counts that this service writes, in batches: memories told, questions embedded."""
 
 from __future__ import annotations
 
