@@ -57,6 +57,7 @@ _STARTS_PROCESSES = (
     "tests/faults/",
     "tests/integration/embedded/",
     "tests/integration/replica/",
+    "tests/integration/test_killed_runs.py",
     "tests/integration/test_processes.py",
     "tests/integration/test_run_services.py",
     "tests/e2e/test_demo.py",

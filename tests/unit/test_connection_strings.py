@@ -48,6 +48,7 @@ def test_a_string_that_cannot_be_read_is_not_quoted(url: str) -> None:
         assert "percent-encode" in str(caught.value)
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_what_is_printed_has_no_password(command: list[str], tmp_path: Path) -> None:
     # Each as a process: what matters is what stands on the terminal, whoever wrote it there.

@@ -6,6 +6,8 @@ import asyncio
 import sys
 import time
 
+import pytest
+
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.worker import WorkerRules
 from hitherto_shared.errors import TooLate
@@ -74,6 +76,7 @@ async def test_a_job_beside_which_nothing_stood_still_waits_as_ever(stage: Stage
     assert await stage.rows("SELECT attempt, error_reason FROM jobs") == [(0, "DEADLINE_EXCEEDED")]
 
 
+@pytest.mark.faults
 async def test_a_job_that_ends_its_process_is_dead_after_four_claims(
     stage: Stage, conninfo: str, superuser_conninfo: str
 ) -> None:

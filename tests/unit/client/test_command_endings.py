@@ -86,6 +86,7 @@ def press_ctrl_c(process: subprocess.Popen[str]) -> tuple[str, str]:
     pytest.fail(f"the command went on after five interrupts:\n{err}")
 
 
+@pytest.mark.faults
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_the_third_interrupt_ends_what_hears_none() -> None:
     program = """
@@ -151,6 +152,7 @@ class TestEndings:
         assert "the database cannot be reached" in err
         assert "try again in 60 s" in err
 
+    @pytest.mark.faults
     @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
     def test_ctrl_c(self, fakes: Fakes, tmp_path: Path) -> None:
         fakes.extraction.release.clear()
@@ -163,6 +165,7 @@ class TestEndings:
         assert "interrupted" in err
         assert "Traceback" not in err
 
+    @pytest.mark.faults
     @pytest.mark.skipif(sys.platform == "win32", reason="POSIX pipes")
     def test_a_reader_that_leaves(self, fakes: Fakes) -> None:
         for number in range(2_000):
@@ -176,6 +179,7 @@ class TestEndings:
                 assert process.wait(60) == 141
             assert err == ""
 
+    @pytest.mark.faults
     def test_an_output_that_is_not_utf8(self, fakes: Fakes) -> None:
         fakes.retrieval.search.results.add(memory=memory("Huế 東京"), score=0.5)
         environment = {"PYTHONIOENCODING": "ascii"}
@@ -188,6 +192,7 @@ class TestEndings:
         assert "Hu? ??" in out
 
 
+@pytest.mark.faults
 class TestInstallation:
     def run(self, missing: str) -> tuple[int, str]:
         """The command where a package is not installed."""
