@@ -17,7 +17,8 @@ from hitherto.v1 import (
     memory_pb2,
     retrieval_service_pb2,
 )
-from tests.e2e.conftest import Services, StartServices, model_settings
+from hitherto_extraction.config import ExtractionSettings
+from tests.e2e.conftest import Services
 from tests.e2e.learning import ended, memories, rows, talk
 from tests.e2e.merging import (
     ACTIVE,
@@ -40,6 +41,8 @@ from tests.e2e.merging import (
 from tests.e2e.methods import read_refusal
 from tests.scripted_model import CONTENT_FAULTS, ChatAnswer, ChatRequest, ScriptedModel, StatusFault
 from tests.scripted_model.answers import merged
+
+ATTEMPTS: int = ExtractionSettings.model_fields["job_max_retries"].default + 1
 
 
 def calls(model: ScriptedModel) -> int:
@@ -315,22 +318,24 @@ async def test_row_28_hostile_answers_touch_nothing(
 
 @pytest.mark.parametrize("garbage", CONTENT_FAULTS.values(), ids=CONTENT_FAULTS)
 async def test_row_26_garbage_is_never_nothing_to_merge(
-    start_services: StartServices, model: ScriptedModel, garbage: str
+    modelled: Services, model: ScriptedModel, garbage: str
 ) -> None:
     model.script = script(lambda _: [])
-    async with start_services(**model_settings(model), job_max_retries=0) as services:
-        await say(services, *STYLES)
-        model.queue(ChatAnswer(garbage), ChatAnswer(garbage))
-        begun = await services.maintenance.Consolidate(
-            maintenance_service_pb2.ConsolidateRequest(user_id="ana", tag=STYLE)
-        )
-        job = await ended(services, begun.job.id)
-        assert job.state == job_pb2.JOB_STATE_DEAD
-        assert "MODEL_UNUSABLE" in job.error
-        # Nothing is taken for looked at: the next run asks again.
-        model.script = script(all_into(ONE_STYLE))
-        await consolidate(services, tag=STYLE)
-        assert await contents(services) == [ONE_STYLE]
+    await say(modelled, *STYLES)
+    # An attempt asks twice.
+    asked = model.calls["chat"]
+    model.queue(*[ChatAnswer(garbage)] * 2 * ATTEMPTS)
+    begun = await modelled.maintenance.Consolidate(
+        maintenance_service_pb2.ConsolidateRequest(user_id="ana", tag=STYLE)
+    )
+    job = await ended(modelled, begun.job.id)
+    assert job.state == job_pb2.JOB_STATE_DEAD
+    assert "MODEL_UNUSABLE" in job.error
+    assert model.calls["chat"] - asked == 2 * ATTEMPTS
+    # Nothing is taken for looked at: the next run asks again.
+    model.script = script(all_into(ONE_STYLE))
+    await consolidate(modelled, tag=STYLE)
+    assert await contents(modelled) == [ONE_STYLE]
 
 
 async def test_row_25_an_outage_of_the_model_is_waited_out(

@@ -26,7 +26,7 @@ from hitherto.v1 import retrieval_service_pb2 as retrieval
 from hitherto_client import HithertoClient
 from hitherto_shared.auth.access import rules_of
 from hitherto_shared.rpc.planned import PLANNED
-from tests.e2e.conftest import Services, StartServices
+from tests.e2e.conftest import Services, Shared, StartServices
 from tests.e2e.methods import METHODS, OFFERED, SERVICES, Method, call, refused
 from tests.e2e.requests import message, submit, transcript, valid
 from tests.token_issuer import AUDIENCE, ISSUER, KeyPair, TokenIssuer, claims, key_set, part
@@ -62,11 +62,17 @@ def keys(tmp_path: Path) -> Path:
     return place
 
 
+@pytest.fixture(scope="module")
+def service_settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    place = tmp_path_factory.mktemp("keys") / "keys.json"
+    place.write_bytes(key_set(OLD))
+    return settings(place)
+
+
 @pytest.fixture
-async def guarded(start_services: StartServices, keys: Path) -> AsyncIterator[Services]:
-    """Both services with tokens required."""
-    async with start_services(**settings(keys)) as running:
-        yield running
+def guarded(shared_services: Shared) -> Services:
+    """Both services with tokens required, the module's; each call brings its own credential."""
+    return shared_services.services
 
 
 def bearer(token: str) -> list[tuple[str, str]]:
@@ -223,7 +229,7 @@ async def test_row_61_a_token_does_what_its_scope_says(guarded: Services) -> Non
 
 
 async def test_row_60_the_claim_decides_the_tenant(guarded: Services) -> None:
-    ours, theirs = GOOD.token(tenant="a"), GOOD.token(tenant="b")
+    ours, theirs = GOOD.token(tenant="ours"), GOOD.token(tenant="theirs")
     await learn(guarded, ours, "I live in Porto.")
     assert "Porto" in " ".join(await contents(guarded, ours))
     assert await contents(guarded, theirs) == []

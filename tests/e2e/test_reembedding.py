@@ -176,30 +176,28 @@ async def test_starting_twice_is_one_job(taught: Services, model: ScriptedModel)
     assert one.job.id == two.job.id
 
 
-@pytest.mark.parametrize(
-    ("fields", "field"),
-    [
-        ({"model": ""}, "model"),
-        ({"model": "some-model", "dimensions": 7}, "dimensions"),
-        ({"model": "text-embedding-3-large", "dimensions": 4001}, "dimensions"),
-        ({"model": "text-embedding-3-large", "dimensions": -1}, "dimensions"),
-        ({"model": "text-embedding-3-small", "dimensions": 64}, "model"),
-        ({"model": "nobody-knows-its-size"}, "model"),
-        ({"model": "onnx:somewhere"}, "model"),
-    ],
-)
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"model": ""}, "model"),
+    ({"model": "some-model", "dimensions": 7}, "dimensions"),
+    ({"model": "text-embedding-3-large", "dimensions": 4001}, "dimensions"),
+    ({"model": "text-embedding-3-large", "dimensions": -1}, "dimensions"),
+    ({"model": "text-embedding-3-small", "dimensions": 64}, "model"),
+    ({"model": "nobody-knows-its-size"}, "model"),
+    ({"model": "onnx:somewhere"}, "model"),
+]
+
+
 @pytest.mark.usefixtures("conninfo")
-async def test_what_cannot_be_started(
-    fields: dict[str, Any], field: str, modelled: Services
-) -> None:
+async def test_what_cannot_be_started(modelled: Services) -> None:
     """INVALID_ARGUMENT names the field; nothing changes."""
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await step(modelled, pb.REEMBED_PHASE_START, **fields)
-    assert list(read_refusal(caught.value).fields) == [field]
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await step(modelled, pb.REEMBED_PHASE_UNSPECIFIED)
-    assert list(read_refusal(caught.value).fields) == ["phase"]
-    assert not (await step(modelled, pb.REEMBED_PHASE_STATUS)).target_model
+    for fields, field in WRONG:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await step(modelled, pb.REEMBED_PHASE_START, **fields)
+        assert list(read_refusal(caught.value).fields) == [field], fields
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await step(modelled, pb.REEMBED_PHASE_UNSPECIFIED)
+        assert list(read_refusal(caught.value).fields) == ["phase"]
+        assert not (await step(modelled, pb.REEMBED_PHASE_STATUS)).target_model
 
 
 async def test_the_offline_vectors_give_way_on_purpose(

@@ -93,15 +93,15 @@ async def snapshot(conninfo: str) -> list[Any]:
 
 
 async def test_decay_archives_and_a_dry_run_only_counts(
-    modelled: Services, superuser_conninfo: str
+    modelled: Services, tenant_conninfo: str
 ) -> None:
     """C2: RunDecay, dry_run, counts at once and with the job."""
     for word in ("one", "two"):
         await learnt(modelled, word)
     before = await active(modelled)
     assert len(before) == 2
-    await grow_old(superuser_conninfo)
-    told = await snapshot(superuser_conninfo)
+    await grow_old(tenant_conninfo)
+    told = await snapshot(tenant_conninfo)
     counts = {
         "archived": 2,
         "archived_low_importance": 2,
@@ -114,7 +114,7 @@ async def test_decay_archives_and_a_dry_run_only_counts(
     assert dry.job.kind == "decay"
     assert dict(dry.job.result.counts) == counts
     assert dry.job.consistency_token
-    assert await snapshot(superuser_conninfo) == told
+    assert await snapshot(tenant_conninfo) == told
     assert await active(modelled) == before
     run = await stub(modelled).RunDecay(pb.RunDecayRequest())
     assert dict(run.counts) == {}
@@ -133,11 +133,11 @@ async def test_decay_archives_and_a_dry_run_only_counts(
 
 
 async def test_of_one_user_the_counts_come_at_once(
-    modelled: Services, superuser_conninfo: str
+    modelled: Services, tenant_conninfo: str
 ) -> None:
     for user in ("ana", "bob"):
         await learnt(modelled, f"of{user}", user)
-    await grow_old(superuser_conninfo)
+    await grow_old(tenant_conninfo)
     run = await stub(modelled).RunDecay(pb.RunDecayRequest(user_id="ana"))
     assert run.counts["archived"] == 1
     assert run.job.user_id == "ana"
@@ -147,18 +147,18 @@ async def test_of_one_user_the_counts_come_at_once(
 
 
 async def test_what_the_assistant_was_told_does_not_decay(
-    modelled: Services, superuser_conninfo: str
+    modelled: Services, tenant_conninfo: str
 ) -> None:
     """faults.md row 42: a memory that a context told counts as used."""
     await learnt(modelled, "told")
     await learnt(modelled, "untold", "bob")
-    await grow_old(superuser_conninfo)
+    await grow_old(tenant_conninfo)
     context = await modelled.retrieval.GetContext(
         retrieval_service_pb2.GetContextRequest(user_id="ana")
     )
     assert len(context.memories) == 1
     async with asyncio.timeout(BOUND):
-        while not await rows(superuser_conninfo, "SELECT 1 FROM memory_access"):  # noqa: ASYNC110
+        while not await rows(tenant_conninfo, "SELECT 1 FROM memory_access"):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     run = await stub(modelled).RunDecay(pb.RunDecayRequest())
     await ended(modelled, run.job.id)
@@ -166,10 +166,10 @@ async def test_what_the_assistant_was_told_does_not_decay(
     assert await active(modelled, "bob") == []
 
 
-async def test_a_repeated_key_is_the_same_job(modelled: Services, superuser_conninfo: str) -> None:
+async def test_a_repeated_key_is_the_same_job(modelled: Services, tenant_conninfo: str) -> None:
     """B4 for upkeep: one job, the first counts, another body refused."""
     await learnt(modelled, "one")
-    await grow_old(superuser_conninfo)
+    await grow_old(tenant_conninfo)
     request = pb.RunDecayRequest(user_id="ana", idempotency_key="k")
     first = await stub(modelled).RunDecay(request)
     await ended(modelled, first.job.id)
@@ -183,9 +183,9 @@ async def test_a_repeated_key_is_the_same_job(modelled: Services, superuser_conn
     assert refusal.reason == "IDEMPOTENCY_KEY_REUSED"
 
 
-async def test_an_erased_user_is_refused(modelled: Services, superuser_conninfo: str) -> None:
+async def test_an_erased_user_is_refused(modelled: Services, tenant_conninfo: str) -> None:
     await learnt(modelled, "one")
-    await rows(superuser_conninfo, "UPDATE users SET erased_at = now()")
+    await rows(tenant_conninfo, "UPDATE users SET erased_at = now()")
     for method, request in (
         (RUN_DECAY, pb.RunDecayRequest(user_id="ana")),
         (RUN_RETENTION, pb.RunRetentionRequest(user_id="ana")),
@@ -196,18 +196,18 @@ async def test_an_erased_user_is_refused(modelled: Services, superuser_conninfo:
 
 
 async def test_retention_is_off_unless_somebody_sets_it(
-    modelled: Services, superuser_conninfo: str
+    modelled: Services, tenant_conninfo: str
 ) -> None:
     """C3: opt-in."""
     await learnt(modelled, "one")
-    await grow_old(superuser_conninfo, 4000)
-    await rows(superuser_conninfo, "UPDATE conversations SET updated_at = '2001-01-01'")
-    await rows(superuser_conninfo, "UPDATE history SET recorded_at = '2001-01-01'")
-    told = await snapshot(superuser_conninfo)
+    await grow_old(tenant_conninfo, 4000)
+    await rows(tenant_conninfo, "UPDATE conversations SET updated_at = '2001-01-01'")
+    await rows(tenant_conninfo, "UPDATE history SET recorded_at = '2001-01-01'")
+    told = await snapshot(tenant_conninfo)
     run = await stub(modelled).RunRetention(pb.RunRetentionRequest())
     job = await ended(modelled, run.job.id)
     assert set(job.result.counts.values()) == {0}
-    assert await snapshot(superuser_conninfo) == told
+    assert await snapshot(tenant_conninfo) == told
 
 
 async def test_retention_removes_memories_and_messages(
