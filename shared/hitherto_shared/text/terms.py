@@ -2,7 +2,8 @@
 
 Words are casefolded and stemmed by their script: plain Latin letters as English, Cyrillic as
 Russian, Arabic letters as Arabic, article included (Snowball). The same rule runs on both sides, so
-that for other languages written in those letters it costs precision only.
+that for other languages written in those letters it costs precision only. The last two were not
+stemmed at first: `former_terms` finds what was indexed then.
 A word with diacritics is kept as it is and again without them, so that "Ha Noi" finds "Hà Nội"
 while "Hà Nội" prefers itself. Scripts written without spaces become overlapping pairs of
 characters (Han, Kana, Hangul, Thai, Lao, Khmer, Burmese); a question of one such character is
@@ -103,6 +104,15 @@ def _word_terms(word: str) -> tuple[str, ...]:
     return (lowered[:MAX_TERM], stem(plain)[:MAX_TERM] if plain.isascii() else plain[:MAX_TERM])
 
 
+@lru_cache(maxsize=16_384)
+def _former_terms(word: str) -> tuple[str, ...]:
+    """A word of a script that was not stemmed at first, as it was indexed then."""
+    lowered = nfc(word.casefold()).replace("’", "'")
+    if lowered.isascii() or _language(lowered) is None:
+        return ()
+    return (lowered[:MAX_TERM], fold(lowered)[:MAX_TERM])
+
+
 def _run_terms(run: str) -> list[str]:
     pairs = min(len(run) - 1, MAX_TERMS)
     return [run[i : i + 2] for i in range(pairs)] or [run]
@@ -136,10 +146,28 @@ def content_terms(text: str) -> list[str]:
     return list(dict.fromkeys(_sequence(text, keep_stop_words=False)))
 
 
+def former_terms(text: str) -> set[str]:
+    """The terms of a text's words of Cyrillic and Arabic script from before these were stemmed."""
+    if text.isascii():
+        return set()
+    words = (match["word"] for match in _TOKEN.finditer(unicodedata.normalize("NFC", text)))
+    return {term for word in words if word for term in _former_terms(word[:_MAX_WORD])}
+
+
+def every_term(text: str) -> set[str]:
+    """Every term under which a text may stand in the index: where to look for what is to go."""
+    return former_terms(text).union(_sequence(text, keep_stop_words=True))
+
+
 def query_terms(query: str) -> list[str]:
     """The distinct terms of a question, without stop words unless it has nothing else."""
     found = _sequence(query, keep_stop_words=False) or _sequence(query, keep_stop_words=True)
     return list(dict.fromkeys(found))
+
+
+def looked_up_terms(query: str) -> list[str]:
+    """`query_terms`, and the same words as they were indexed before they were stemmed."""
+    return list(dict.fromkeys([*query_terms(query), *sorted(former_terms(query))]))
 
 
 def lone_characters(terms: Iterable[str]) -> list[str]:

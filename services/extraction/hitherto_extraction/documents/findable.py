@@ -20,7 +20,7 @@ from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import Scope
 from hitherto_shared.text.normalise import fold
-from hitherto_shared.text.terms import count_terms
+from hitherto_shared.text.terms import count_terms, every_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ async def replace_mentions(
 
 
 def _terms_of(contents: Sequence[str], heading: str) -> set[str]:
-    return {term for content in contents for term in count_terms(indexed_text(heading, content))}
+    return {term for content in contents for term in every_term(indexed_text(heading, content))}
 
 
 def _row(entity: Known) -> EntityRow:

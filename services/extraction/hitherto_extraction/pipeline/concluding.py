@@ -23,7 +23,7 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope, Summary
 from hitherto_shared.text.passages import MAX_EMBEDDED, message_text, summary_text
-from hitherto_shared.text.terms import count_terms
+from hitherto_shared.text.terms import count_terms, every_term
 
 _KEYS = tuple(SummaryPatch.__dataclass_fields__)
 
@@ -129,7 +129,7 @@ async def unindex_summary(connection: Connection, scope: Scope, conversation_id:
             scope,
             passages.SUMMARIES,
             {held.lexical_no: held.lexical_length},
-            count_terms(held.text),
+            every_term(held.text),
         )
 
 

@@ -21,7 +21,7 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
 from hitherto_shared.text.passages import MAX_EMBEDDED, message_text
-from hitherto_shared.text.terms import count_terms
+from hitherto_shared.text.terms import every_term
 
 _ROLES = ("user", "assistant")
 
@@ -119,5 +119,5 @@ def _terms_of(messages: Sequence[IndexedMessage]) -> set[str]:
     return {
         term
         for message in messages
-        for term in count_terms(message_text(message.name, message.content))
+        for term in every_term(message_text(message.name, message.content))
     }

@@ -25,7 +25,7 @@ from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import score
 from hitherto_shared.text.normalise import fold
-from hitherto_shared.text.terms import query_terms
+from hitherto_shared.text.terms import looked_up_terms, query_terms
 
 MAX_TERMS = 400
 """Terms looked up: of all terms of a batch the rarest among the user's memories."""
@@ -102,7 +102,7 @@ async def select_memories(
 
 def _terms_of(texts: Sequence[str]) -> list[str]:
     """The distinct terms of texts, as a question asks for them."""
-    return list(dict.fromkeys(term for text in texts for term in query_terms(text)))
+    return list(dict.fromkeys(term for text in texts for term in looked_up_terms(text)))
 
 
 async def _by_words(

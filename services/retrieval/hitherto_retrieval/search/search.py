@@ -43,7 +43,7 @@ from hitherto_shared.database.pool import Connection, Reads
 from hitherto_shared.embeddings import offline
 from hitherto_shared.models import Entity, Scope
 from hitherto_shared.text.bm25 import NO_SCORES, Scores, Statistics, TermPostings, score
-from hitherto_shared.text.terms import query_terms
+from hitherto_shared.text.terms import looked_up_terms
 
 CANDIDATES = 30
 """How many items each leg brings in, at least."""
@@ -115,7 +115,7 @@ class Searching:
         self._sealed: Sealed | None = None
         beginning = looked_up(question.text)
         self.names: Sequence[str] = names_in(beginning) if beginning else ()
-        self._terms = query_terms(beginning) if question.weighs("keyword") else []
+        self._terms = looked_up_terms(beginning) if question.weighs("keyword") else []
         self._indexes = [_INDEXES[kind] for kind in question.kinds if kind in _INDEXES]
         self._lookup = people.lookup(scope, terms=self._terms, named=self.names)
         self._passages = passages.postings(scope, self._indexes, self._terms)
