@@ -209,6 +209,20 @@ async def test_chat_falls_back_to_json_object_and_remembers(
     assert (first.calls, second.calls) == (2, 1)
     formats = [request.response_format for request in server.chat_requests]
     assert formats == ["json_schema", "json_object", "json_object"]
+    assert server.chat_requests[-1].body["response_format"]["schema"] == prompt().schema
+
+
+async def test_chat_leaves_the_schema_out_where_only_the_type_is_known(
+    server: ScriptedModel, chat: OpenAIChatModel
+) -> None:
+    server.queue(
+        StatusFault(400, message="'response_format' of type 'json_schema' is not supported"),
+        StatusFault(400, message="Unknown parameter: 'response_format.schema'."),
+    )
+
+    assert (await chat.complete(prompt())).calls == 3
+
+    assert server.chat_requests[-1].body["response_format"] == {"type": "json_object"}
 
 
 BOUNDED = {
@@ -254,7 +268,7 @@ async def test_chat_asks_for_any_object_where_no_grammar_can_be_made(
 
     assert (await chat.complete(prompt())).calls == 3
 
-    assert server.chat_requests[-1].response_format == "json_object"
+    assert server.chat_requests[-1].body["response_format"] == {"type": "json_object"}
 
 
 @pytest.mark.parametrize("status", [400, 422])

@@ -28,6 +28,7 @@ class _Dialect:
     """What one server accepts; learnt from its refusals, from the richest form downwards."""
 
     response_format: str = "json_schema"  # then "json_object", then ""
+    schema: bool = True  # whether the schema goes along; for "json_object" beside the type
     bounds: bool = True  # whether the schema says how long texts and lists may be
     token_limit: str = "max_tokens"  # then "max_completion_tokens"
     temperature: bool = True
@@ -40,16 +41,19 @@ class _Dialect:
             return replace(self, token_limit="max_completion_tokens")
         if self.temperature and refusal.names("'temperature'", '"temperature"'):
             return replace(self, temperature=False)
-        if self.response_format == "json_schema" and refusal.names(*_ABOUT_BOUNDS):
+        if self.schema and refusal.names(*_ABOUT_BOUNDS):
             if self.bounds:
                 return replace(self, bounds=False)
-            return replace(self, response_format="json_object")
+            return replace(self, response_format="json_object", schema=False)
         # A 422 comes from servers that validate the body and do not know the field's new form.
         about_format = refusal.names("response_format", "json_schema", "json_object")
-        if self.response_format and (about_format or refusal.status == 422):
-            simpler = "json_object" if self.response_format == "json_schema" else ""
-            return replace(self, response_format=simpler)
-        return None
+        if not self.response_format or not (about_format or refusal.status == 422):
+            return None
+        if self.response_format == "json_schema":
+            return replace(self, response_format="json_object")
+        if self.schema and not refusal.names("json_object"):
+            return replace(self, schema=False)
+        return replace(self, response_format="", schema=False)
 
 
 class OpenAIChatModel(ChatModel):
@@ -57,9 +61,10 @@ class OpenAIChatModel(ChatModel):
 
     `response_format` is a JSON schema, which bounds every text and list so that a server with
     constrained decoding cannot run on. A server that refuses the bounds is sent the schema without
-    them, one that refuses the schema is asked for any JSON object, and one that refuses this too
-    for plain text. What a server refuses is remembered until the process ends. Such a refusal costs
-    a further call, counted in `Completion.calls`.
+    them. One that refuses this form of it is sent the older one, the type `json_object` with the
+    schema beside it, then `json_object` alone, then nothing but the prompt. What a server refuses
+    is remembered until the process ends. Such a refusal costs a further call, counted in
+    `Completion.calls`.
 
     Args:
         model: Name of the model, such as `gpt-4o-mini`.
@@ -137,19 +142,14 @@ class OpenAIChatModel(ChatModel):
         }
         if dialect.temperature:
             body["temperature"] = prompt.temperature
+        schema = dict(prompt.schema) if dialect.bounds else _without_bounds(prompt.schema)
         if dialect.response_format == "json_schema":
-            body["response_format"] = {
-                "type": "json_schema",
-                "json_schema": {
-                    "name": prompt.task,
-                    "strict": False,
-                    "schema": (
-                        dict(prompt.schema) if dialect.bounds else _without_bounds(prompt.schema)
-                    ),
-                },
-            }
+            named = {"name": prompt.task, "strict": False, "schema": schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": named}
         elif dialect.response_format:
             body["response_format"] = {"type": dialect.response_format}
+            if dialect.schema:
+                body["response_format"]["schema"] = schema
         return body
 
     def _completion(self, reply: Mapping[str, Any], calls: int) -> Completion:
