@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import partial
 from itertools import zip_longest
 from zoneinfo import ZoneInfo
 
@@ -99,8 +100,7 @@ class Witnesses:
         found = []
         for text, day in zip_longest(evidence.words, evidence.days):
             if (text, day) not in self._read:
-                meant = [day.isoformat(), *meant_dates(text, day)] if day is not None else []
-                self._read[text, day] = Reading("\n".join([*meant, text]))
+                self._read[text, day] = Reading(text, partial(_dates, text, day))
             found.append(self._read[text, day])
         return Heard(found)
 
@@ -125,6 +125,10 @@ class Witnesses:
             words=tuple(message.content for message in heard),
             days=tuple(_day(message.said_at, self._zone) for message in heard),
         )
+
+
+def _dates(text: str, day: date | None) -> list[str]:
+    return [] if day is None else [day.isoformat(), *meant_dates(text, day)]
 
 
 def _day(moment: datetime, zone: ZoneInfo) -> date:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -65,9 +65,14 @@ _TAIL = 3
 class Reading:
     """The words of one text."""
 
-    def __init__(self, text: str) -> None:
-        """Read the text, once for every question about it."""
+    def __init__(self, text: str, dates: Callable[[], Iterable[str]] = tuple) -> None:
+        """Read the text, once for every question about it.
+
+        `dates` tells which ones it gives beside those that stand in it; it is asked only if a
+        number is looked for.
+        """
         self._text = text
+        self._dates = dates
         self._words: set[str] = set()
         self.terms: set[str] = set()
         self.affirmed: set[str] = set()
@@ -83,7 +88,7 @@ class Reading:
     @cached_property
     def numbers(self) -> frozenset[str]:
         """The numbers and dates that the text gives."""
-        tokens = tokenise(self._text[:MAX_NUMBERS_IN])
+        tokens = tokenise("\n".join([self._text[:MAX_NUMBERS_IN], *self._dates()]))
         return frozenset(each for found in quantities(tokens) for each in found)
 
     def _read(self, clause: str) -> None:
