@@ -29,6 +29,7 @@ from hitherto_retrieval.storage import memories, past, past_surroundings, people
 from hitherto_retrieval.storage.people import UserState
 from hitherto_retrieval.storage.previous_items import LastAnswer
 from hitherto_retrieval.storage.statement import Statement
+from hitherto_shared.beside import beside_loop
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.models import (
     Entity,
@@ -42,6 +43,9 @@ from hitherto_shared.models import (
 
 FRESH_PLACES = 5
 """Places of the top list that go to the newest memories of the last week."""
+
+_WORK_OF_AN_ITEM = 128
+"""Characters of what is shown of one, about."""
 
 TOLD_CONFIDENCE = 0.6
 """What behaviour showed only once, or as often the other way, is not told to an assistant."""
@@ -204,7 +208,10 @@ class Building:
         if self._opener.asked:
             report_sealed(self._opener, legs, seconds)
         conversations = self._in_order(conversations, found.conversations)
-        block = render(
+        items = len(top) + len(found.hits) + len(conversations) + len(entities)
+        block = await beside_loop(
+            items * _WORK_OF_AN_ITEM + wanted.max_tokens,
+            render,
             PromptContext(
                 profile=profile,
                 memories=top,

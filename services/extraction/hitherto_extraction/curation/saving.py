@@ -39,6 +39,7 @@ from hitherto_extraction.storage.editing import Edited
 from hitherto_extraction.storage.ledger import Event
 from hitherto_extraction.storage.statements import Stated
 from hitherto_extraction.user_key import sealing_key
+from hitherto_shared.beside import beside_loop
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.encryption.sealed import UserKey
@@ -47,6 +48,8 @@ from hitherto_shared.models import Memory, Scope
 
 _ONLY = 0
 """Index of the one item of a saved statement."""
+_WORK_OF_A_CHARACTER = 8
+"""To compare two statements takes so many times as long as to look at them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +233,14 @@ class Saving:
         )
         begins = statement.valid_from or at
         plan.creations = [replace(made, valid_from=begins) for made in plan.creations]
-        duplicate = find_duplicate(
-            item.type, item.content, neighbours.get(_ONLY, ()), self._threshold()
+        near = neighbours.get(_ONLY, ())
+        duplicate = await beside_loop(
+            len(item.content) * len(near) * _WORK_OF_A_CHARACTER,
+            find_duplicate,
+            item.type,
+            item.content,
+            near,
+            self._threshold(),
         )
         return plan, duplicate.memory_id if duplicate is not None else None
 

@@ -25,7 +25,7 @@ from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.errors import invalid
 from hitherto_shared.models import CONFIDENCES, CURRENT_STATUSES
 from hitherto_shared.text.normalise import tag_key
-from hitherto_shared.validation import Checks
+from hitherto_shared.validation import MAX_ITEMS, Checks
 
 MAX_QUERY_BYTES = 64 * 1024
 MAX_LIMIT = 200
@@ -70,6 +70,9 @@ def read_question(checks: Checks, request: pb.SearchMemoriesRequest) -> Question
 
 def read_kinds(checks: Checks, scopes: Sequence[int]) -> list[Kind]:
     """What is to be searched, each kind once."""
+    if len(scopes) > MAX_ITEMS:
+        checks.add("scopes", f"must have at most {MAX_ITEMS} items, this has {len(scopes)}")
+        return []
     for i, scope in enumerate(scopes):
         if scope not in KINDS:
             checks.add(f"scopes[{i}]", f"has no meaning for the number {scope}")
@@ -180,6 +183,9 @@ def _vector(checks: Checks, request: pb.SearchMemoriesRequest) -> Vector | None:
 
 
 def _weights(checks: Checks, weights: Mapping[str, float], ranking: Ranking) -> dict[str, float]:
+    if len(weights) > MAX_ITEMS:
+        checks.add("weights", f"must have at most {MAX_ITEMS} items, this has {len(weights)}")
+        return {}
     for name, weight in weights.items():
         if name not in ranking.weights:
             checks.add(f"weights[{name[:64]}]", f"must be one of {', '.join(ranking.weights)}")

@@ -35,7 +35,7 @@ from hitherto_retrieval.render.custom import check_custom_template
 from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.search.corpora.looking import Item
 from hitherto_retrieval.search.legs import Legs
-from hitherto_retrieval.search.question import Hit, Question
+from hitherto_retrieval.search.question import Found, Hit, Question
 from hitherto_retrieval.search.sealed import for_a_list
 from hitherto_retrieval.search.search import Search
 from hitherto_retrieval.storage import memories, past
@@ -44,6 +44,7 @@ from hitherto_retrieval.storage.chunks import Chunk
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_shared.audit.reads import AuditedReads
+from hitherto_shared.beside import beside_loop
 from hitherto_shared.convert import (
     Fields,
     duration_fields,
@@ -76,6 +77,8 @@ _TEMPLATES = {
     for value in search_pb2.PromptTemplate.DESCRIPTOR.values
     if value.number
 }
+_BYTES_OF_AN_ITEM = 128
+_BYTES_OF_JSON = 4 * 1024
 _TOLD_KINDS: Sequence[Kind] = ("memory", "summary", "document")
 _ORDERS: dict[int, str] = {
     search_pb2.MEMORY_ORDER_IMPORTANCE: "importance",
@@ -142,20 +145,8 @@ class RetrievalHandlers(
                 return pb.GetContextResponse(reason=reading.reason)
             found = await building.finish(reading.database, legs)
         self._accesses.told(reading.scope, _told(found))
-        reply: Fields = {
-            "profile": profile_message(found.profile),
-            "memories": [memory_fields(memory) for memory in found.memories],
-            "relevant": [_result(hit) for hit in found.found.hits],
-            "previous_items": [_previous(item) for item in found.previous],
-            "conversations": [summary_fields(summary) for summary in found.conversations],
-            "entities": [entity_fields(entity) for entity in found.entities],
-            "preferences": [preference_message(preference) for preference in found.preferences],
-            "prompt_block": found.block.text,
-            "prompt_tokens": found.block.tokens,
-            "legs": _legs(legs),
-            "degraded": legs.degraded,
-        }
-        return pb.GetContextResponse(**reply)
+        items = [*found.memories, *(hit.item for hit in found.found.hits)]
+        return await beside_loop(_work_of(items), _context_reply, found, legs)
 
     async def SearchMemories(
         self, request: pb.SearchMemoriesRequest, context: CallContext
@@ -179,14 +170,10 @@ class RetrievalHandlers(
                 return pb.SearchMemoriesResponse(reason=reading.reason)
             found = await searching.finish(reading.database, legs)
         self._accesses.told(reading.scope, _memories_of(hit.item for hit in found.hits))
-        reply: Fields = {
-            "results": [_result(hit, explain=request.explain) for hit in found.hits],
-            "entities": [entity_fields(entity) for entity in found.entities],
-            "candidates_total": found.scored,
-            "legs": _legs(legs),
-            "degraded": legs.degraded,
-        }
-        return pb.SearchMemoriesResponse(**reply)
+        items = [hit.item for hit in found.hits]
+        return await beside_loop(
+            _work_of(items), _search_reply, found, legs, explain=request.explain
+        )
 
     async def GetMemory(
         self, request: pb.GetMemoryRequest, context: CallContext
@@ -243,12 +230,9 @@ class RetrievalHandlers(
             found = await reading.answer(past.whole(reading.scope, moment, listed.ids))
         if any_sealed(found):
             found = await reading.opener.whole(found)
-        reply: Fields = {
-            "memories": [memory_fields(memory) for memory in found],
-            "next_page_token": page.seal(listed.following),
-            "total_size": listed.total,
-        }
-        return pb.ListMemoriesResponse(**reply)
+        return await beside_loop(
+            _work_of(found), _list_reply, found, page.seal(listed.following), listed.total
+        )
 
     def _wanted(self, checks: Checks, request: pb.GetContextRequest) -> Wanted:
         def most(name: str, default: int, maximum: int = MAX_LIMIT) -> int:
@@ -302,6 +286,51 @@ def _searched(kinds: Sequence[Kind], relevant: int, conversations: int) -> Seque
     if relevant:
         return kinds
     return ["summary"] if conversations and "summary" in kinds else []
+
+
+def _context_reply(found: Context, legs: Legs) -> pb.GetContextResponse:
+    reply: Fields = {
+        "profile": profile_message(found.profile),
+        "memories": [memory_fields(memory) for memory in found.memories],
+        "relevant": [_result(hit) for hit in found.found.hits],
+        "previous_items": [_previous(item) for item in found.previous],
+        "conversations": [summary_fields(summary) for summary in found.conversations],
+        "entities": [entity_fields(entity) for entity in found.entities],
+        "preferences": [preference_message(preference) for preference in found.preferences],
+        "prompt_block": found.block.text,
+        "prompt_tokens": found.block.tokens,
+        "legs": _legs(legs),
+        "degraded": legs.degraded,
+    }
+    return pb.GetContextResponse(**reply)
+
+
+def _search_reply(found: Found, legs: Legs, *, explain: bool) -> pb.SearchMemoriesResponse:
+    reply: Fields = {
+        "results": [_result(hit, explain=explain) for hit in found.hits],
+        "entities": [entity_fields(entity) for entity in found.entities],
+        "candidates_total": found.scored,
+        "legs": _legs(legs),
+        "degraded": legs.degraded,
+    }
+    return pb.SearchMemoriesResponse(**reply)
+
+
+def _list_reply(found: Sequence[Memory], token: str, total: int) -> pb.ListMemoriesResponse:
+    reply: Fields = {
+        "memories": [memory_fields(memory) for memory in found],
+        "next_page_token": token,
+        "total_size": total,
+    }
+    return pb.ListMemoriesResponse(**reply)
+
+
+def _work_of(items: Sequence[Item]) -> int:
+    """About how many bytes are put on the wire, of which free JSON may be most."""
+    free = sum(
+        bool(item.metadata) + bool(item.context) for item in items if isinstance(item, Memory)
+    )
+    return _BYTES_OF_AN_ITEM * len(items) + _BYTES_OF_JSON * free
 
 
 def _told(found: Context) -> list[UUID]:
