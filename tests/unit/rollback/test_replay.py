@@ -13,7 +13,7 @@ import pytest
 
 from hitherto_extraction.pipeline.profile import MAX_BYTES
 from hitherto_extraction.rollback import profile as of_profile
-from hitherto_extraction.rollback.replay import Version, replay
+from hitherto_extraction.rollback.replay import Version, rebased, replay
 from hitherto_extraction.storage.statements import Statement
 from hitherto_shared.models import Profile
 
@@ -232,3 +232,44 @@ def test_words_of_a_hand_hold_from_its_version_on_when_their_source_is_taken() -
     held = replay(unchanged, [said(1, taken=True)])
     assert held is not None
     assert held["valid_from"] == NOON
+
+
+def test_words_of_others_go_from_what_was_made_of_them() -> None:
+    """An update says the whole memory; what another source added to it goes with that source."""
+    shown = "The user grows roses with Lan"
+    told = "The user grows roses with Lan in Huế"
+    assert rebased(told, shown, shown) == told
+    assert rebased(told, shown, "The user grows roses") == "The user grows roses in Huế"
+    assert rebased(shown, shown, "The user grows roses") == "The user grows roses"
+    assert rebased("用户种玫瑰和茶在院子里", "用户种玫瑰和茶", "用户种玫瑰") == "用户种玫瑰在院子里"
+    # Of which hardly anything is left, there is nothing to say more of.
+    assert rebased(told, shown, "Lan sings") == "Lan sings"
+
+
+def test_an_update_that_leant_on_another_source_keeps_its_own_words() -> None:
+    first, second = "The user grows roses", "The user grows roses with Lan"
+    third = f"{second} in Huế"
+    versions = [version(n, content=text) for n, text in enumerate((first, second, third), 1)]
+
+    def told(*taken: int, whole: bool = False) -> str | None:
+        more: dict[str, Any] = {
+            "action": "updated",
+            "importance": None,
+            "confidence": None,
+            "tags": [],
+        }
+        spoken = [
+            said(1, first, taken=1 in taken),
+            said(2, second, hours=1, taken=2 in taken, whole=False, **more),
+            said(3, third, hours=2, taken=3 in taken, whole=whole, **more),
+        ]
+        held = replay(versions, spoken)
+        return held["content"] if held is not None else None
+
+    assert told() == third
+    assert told(2) == "The user grows roses in Huế"
+    assert told(3) == second
+    assert told(2, 3) == first
+    # Alone it says nothing that could stand, unless its messages say all of it.
+    assert told(1, 2) is None
+    assert told(1, 2, whole=True) == told(2, whole=True) == third

@@ -22,6 +22,7 @@ from hitherto_extraction.pipeline.answer import NewItem
 from hitherto_extraction.pipeline.dedupe import Neighbour, find_duplicate
 from hitherto_extraction.pipeline.evidence import Evidence
 from hitherto_extraction.pipeline.guards import same_wording
+from hitherto_extraction.pipeline.guards.refinement import unsupported
 from hitherto_extraction.pipeline.merge import KnownMemory, NewMemory, merge_update
 from hitherto_extraction.pipeline.operations import Creation, Plan
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
@@ -205,7 +206,9 @@ class _Statements:
             confirmed[known.memory_id] = max(said_at, confirmed.get(known.memory_id, said_at))
 
     def _merge(self, item: NewItem, evidence: Evidence, known: Known) -> None:
-        if self._draft.situation.witnesses.heard(evidence).invents(item.content, known.content):
+        heard = self._draft.situation.witnesses.heard(evidence)
+        repeats = heard.invents(item.content, known.content)
+        if repeats:
             # Said again, a memory gets no words that nobody said.
             item = replace(item, content=known.content, detail="")
         merged = merge_update(
@@ -234,6 +237,8 @@ class _Statements:
         )
         self._note(known.memory_id, item, evidence, mentions=True)
         words = words_of(item, evidence)
+        words["repeats"] = repeats
+        words["whole"] = not unsupported(item.detail or item.content, "", heard)
         if not merged.versioned:
             self._draft.plan.confirmed[known.memory_id] = merged.said_at
             self._draft.note_said(known, "said", evidence, words)

@@ -19,7 +19,7 @@ from hitherto_extraction.pipeline.answer import NewItem, UpdatedItem
 from hitherto_extraction.pipeline.evidence import Evidence
 from hitherto_extraction.pipeline.guards import same_wording
 from hitherto_extraction.pipeline.guards.questions import kept
-from hitherto_extraction.pipeline.guards.refinement import refinement
+from hitherto_extraction.pipeline.guards.refinement import refinement, unsupported
 from hitherto_extraction.pipeline.merge import MAX_LABELS
 from hitherto_extraction.pipeline.operations import Creation
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
@@ -74,7 +74,12 @@ def refine(draft: Draft, change: Change) -> None:
         vector_of,
         change.evidence.text,
     )
-    draft.note_said(known, "updated", change.evidence, _words(change.update, change.after))
+    draft.note_said(
+        known,
+        "updated",
+        change.evidence,
+        _words(draft, change.update, change.evidence, change.after),
+    )
 
 
 def set_aside(draft: Draft, change: Change) -> None:
@@ -109,7 +114,7 @@ def _check(draft: Draft, position: int, update: UpdatedItem) -> Change | None:
             return None
     if evidence.said_at < known.said_at:
         draft.note_sources(known.memory_id, evidence)
-        draft.note_said(known, "updated", evidence, _words(update))
+        draft.note_said(known, "updated", evidence, _words(draft, update, evidence))
         return None
     after = replace(
         known,
@@ -123,7 +128,7 @@ def _check(draft: Draft, position: int, update: UpdatedItem) -> Change | None:
     if replace(after, said_at=known.said_at) == replace(known, tags=tuple(known.tags)):
         draft.note_sources(known.memory_id, evidence)
         plan.confirmed[known.memory_id] = evidence.said_at
-        draft.note_said(known, "updated", evidence, _words(update))
+        draft.note_said(known, "updated", evidence, _words(draft, update, evidence))
         return None
     return Change(position, update, after, evidence)
 
@@ -177,9 +182,16 @@ def _quarantine(
     draft.note_sources(made.memory_id, evidence)
 
 
-def _words(update: UpdatedItem, after: Known | None = None) -> dict[str, Any]:
-    """What an update says; the weight it gives counts as far as it was let through."""
+def _words(
+    draft: Draft, update: UpdatedItem, evidence: Evidence, after: Known | None = None
+) -> dict[str, Any]:
+    """What an update says; the weight it gives counts as far as it was let through.
+
+    `whole` tells whether the messages behind it say all of it, or some of it was said before.
+    """
+    content = update.detail or update.content or ""
     return {
+        "whole": not unsupported(content, "", draft.situation.witnesses.heard(evidence)),
         "content": update.content,
         "detail": update.detail,
         "importance": after.importance if after and update.importance is not None else None,

@@ -3,6 +3,10 @@
 The memory is told anew from its first version on. What sources said is applied by the rules by
 which it was learnt (`pipeline.merge`), without the statements that are taken back. A version that
 no statement explains was made by a hand or by upkeep: the fields it changed are set again.
+
+A model rewords what it is shown, so that what it says on the word of one source may repeat what
+another said. Where the messages of a statement do not say the `whole` of it, the words go that the
+memory had from what is taken back.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from difflib import SequenceMatcher
 from typing import Any
 from uuid import UUID
 
@@ -91,7 +96,8 @@ def replay(
             telling.change(before, version)
         for each in said[version.version]:
             if not each.taken:
-                telling.hear(each)
+                shown = before if each.made_version else version
+                telling.hear(each, shown.fields if shown is not None else {})
         before = version
     return telling.held if telling.held["content"] else None
 
@@ -131,8 +137,10 @@ class _Telling:
         if new["status"] == "forgotten" and old["status"] != "forgotten":
             self._ended_at = after.at
 
-    def hear(self, statement: Statement) -> None:
-        """Apply what a source said."""
+    def hear(self, statement: Statement, shown: Mapping[str, Any]) -> None:
+        """Apply what a source said, when the memory was as it is `shown`."""
+        if not statement.said.get("whole", True):
+            statement = replace(statement, said=self._without_others(statement.said, shown))
         # Statements of before memories had questions say none.
         statement = replace(statement, said={"questions": (), **statement.said})
         match statement.action:
@@ -148,8 +156,21 @@ class _Telling:
             case "joined":
                 self._join(statement)
 
+    def _without_others(
+        self, said: Mapping[str, Any], shown: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Words that repeat what was shown, without what has been taken back of it."""
+        words = {
+            name: rebased(said[name], shown.get(name) or "", self.held[name])
+            for name in ("content", "detail")
+            if said.get(name)
+        }
+        return {**said, **words}
+
     def _say(self, statement: Statement) -> None:
         held, said = self.held, statement.said
+        if not held["content"] and said.get("repeats"):
+            return
         trusted, suspect = is_higher(statement.origin), bool(said.get("suspect"))
         if held["status"] == "forgotten":
             late = self._ended_at is not None and statement.said_at <= self._ended_at
@@ -199,7 +220,7 @@ class _Telling:
     def _update(self, statement: Statement) -> None:
         held, said = self.held, statement.said
         if not held["content"]:
-            if not said["content"]:
+            if not said["content"] or not said.get("whole", True):
                 return
             held["origin"], held["valid_from"] = statement.origin, statement.said_at
         elif outranks(held["origin"], statement.origin) or statement.said_at < held["said_at"]:
@@ -238,6 +259,35 @@ class _Telling:
     def _challenges(self, said: Mapping[str, Any]) -> bool:
         """Whether a statement contradicts something more trusted that still stands."""
         return any(each not in self._gone for each in said.get("challenges", ()))
+
+
+def rebased(said: str, shown: str, now: str) -> str:
+    """What was said of a memory as it was `shown`, said of the memory as it is `now`.
+
+    The words that have gone between the two go from what was said as well. Texts without spaces
+    are compared by their characters.
+    """
+    if not now or now == shown:
+        return said
+    apart = " " in shown
+    was, has, told = ((each.split() if apart else [*each]) for each in (shown, now, said))
+    lost = {
+        at
+        for kind, start, end, *_ in SequenceMatcher(None, was, has, autojunk=False).get_opcodes()
+        if kind in ("delete", "replace")
+        for at in range(start, end)
+    }
+    if 2 * len(lost) > len(was):
+        # Hardly anything is left of what it speaks of.
+        return now
+    repeated = {
+        block.b + at
+        for block in SequenceMatcher(None, was, told, autojunk=False).get_matching_blocks()
+        for at in range(block.size)
+        if block.a + at in lost
+    }
+    kept = [word for at, word in enumerate(told) if at not in repeated]
+    return (" " if apart else "").join(kept)
 
 
 def _changed_keys(
