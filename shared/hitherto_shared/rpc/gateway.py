@@ -38,7 +38,7 @@ from hitherto_shared.errors import (
     invalid,
 )
 from hitherto_shared.rpc.admission import Admission, Requirements, named, request_id
-from hitherto_shared.rpc.bodies import MAX_REQUEST_BYTES, Bodies, Body
+from hitherto_shared.rpc.bodies import MAX_REQUEST_BYTES, WAIT_SECONDS, Bodies, Body
 from hitherto_shared.rpc.call import Context, current_call
 from hitherto_shared.rpc.decoding import Decoder
 from hitherto_shared.rpc.edge_settings import EdgeSettings
@@ -227,10 +227,12 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         self, method: _Method, body: Body, meter: Meter | None, context: Context
     ) -> AsyncIterator[Any]:
         seconds = self._settings.stream_idle_seconds
+        patience = WAIT_SECONDS
         while True:
-            # The item before this one is done with.
+            # The item before is done with. A stream that has begun is held back, not ended.
             body.holds(0)
-            await body.room()
+            await body.room(patience)
+            patience = seconds
             try:
                 async with asyncio.timeout(seconds):
                     data = await context.read()
