@@ -14,7 +14,7 @@ latest.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Generator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -34,6 +34,16 @@ _MOST_WAITING = 200
 """Statements that wait for the next one, at most: the memory they take is bounded."""
 
 
+class Wanted:
+    """Statements that a read waits for; whoever runs it sends their answers in."""
+
+    def __init__(self, asked: list[Asked]) -> None:
+        self.asked = asked
+
+    def __await__(self) -> Generator[Wanted, list[Answer], list[Answer]]:
+        return (yield self)
+
+
 class LeanConnection(ReportingConnection):
     """A connection in autocommit whose plain statements go by `exchange`.
 
@@ -42,7 +52,10 @@ class LeanConnection(ReportingConnection):
         proven_at: When it last answered to a question whether it lives, by the monotonic clock.
         taken_at: When it was last taken from psycopg_pool.
         ready_since: Since when it lies ready to be lent.
+        collecting: Statements are left to whoever runs several reads at a time (`together`).
     """
+
+    collecting = False
 
     lent_for: str | None = None
     proven_at = taken_at = ready_since = 0.0
@@ -66,9 +79,16 @@ class LeanConnection(ReportingConnection):
         if params is None or not isinstance(query, str | bytes):
             await self.flush()
             return await super().execute(query, params, binary=binary)
+        (answer,) = await self.answers([Asked(query, params, binary)])
+        return _Answered(answer)
+
+    async def answers(self, asked: list[Asked]) -> list[Answer]:
+        """The answers to statements, behind what waits for the next one."""
+        if self.collecting:
+            return await Wanted(asked)
         waiting, self._waiting = self._waiting, []
-        answers = await exchange(self, [*waiting, Asked(query, params, binary)])
-        return _Answered(answers[-1])
+        found = await exchange(self, [*waiting, *asked])
+        return found[len(waiting) :]
 
     async def later(self, asked: list[Asked]) -> None:
         """Send statements with the next one; outside of a transaction at once."""

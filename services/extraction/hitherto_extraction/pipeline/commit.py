@@ -49,12 +49,14 @@ from hitherto_extraction.storage import (
 )
 from hitherto_extraction.storage.known_memories import Known
 from hitherto_extraction.storage.ledger import Charge
+from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_extraction.storage.users import UserState
 from hitherto_extraction.user_key import sealing_key
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.together import together
 from hitherto_shared.encryption.needed import KeyNeeded
 from hitherto_shared.encryption.sealed import UserKey
-from hitherto_shared.models import Scope
+from hitherto_shared.models import Profile, Scope
 
 _SECONDS = 30.0
 
@@ -122,8 +124,12 @@ class Commit:
 
         async def work(connection: Connection) -> Result | None:
             async with connection.transaction():
-                state = await users.lock_user(connection, held.scope)
-                if await claims.hold(connection, held) >= outcome.done_to:
+                state, done_to = await together(
+                    connection,
+                    users.lock_user(connection, held.scope),
+                    claims.hold(connection, held),
+                )
+                if done_to >= outcome.done_to:
                     # An earlier try of ours went through, and its answer was lost.
                     job = await jobs.get_job(connection, held.tenant_id, held.job_id)
                     return Result.of(job.result)
@@ -205,20 +211,34 @@ class Commit:
             KeyNeeded: Something is sealed, and there is no key.
         """
         scope = held.scope
-        known, neighbours = await look_around(
+        answer = outcome.answer
+        (known, neighbours), room, importance_before, at, profile, held_summary = await together(
             connection,
-            scope,
-            outcome.answer.new,
-            outcome.vectors,
-            also=outcome.local_memories.values(),
-            threshold=self._threshold(),
-            key=key,
+            look_around(
+                connection,
+                scope,
+                answer.new,
+                outcome.vectors,
+                also=outcome.local_memories.values(),
+                threshold=self._threshold(),
+                key=key,
+            ),
+            room_of(connection, scope, outcome.result.changes, daily=self._daily_changes),
+            known_memories.importance_before(
+                connection,
+                scope,
+                list(outcome.local_memories.values()) if answer.updated else [],
+                held.job_id,
+            ),
+            users.database_now(connection),
+            profiles.read_profile(connection, scope, key),
+            summaries.read(connection, scope, held.conversation, key=key),
         )
         # Reads every statement for what it says: in a thread it leaves the event loop to others.
         plan = await asyncio.to_thread(
             make_plan,
             Situation(
-                answer=outcome.answer,
+                answer=answer,
                 witnesses=outcome.witnesses,
                 local_memories=outcome.local_memories,
                 known=known,
@@ -229,23 +249,16 @@ class Commit:
                     if kind == "new"
                 },
                 threshold=self._threshold(),
-                room=await room_of(
-                    connection, scope, outcome.result.changes, daily=self._daily_changes
-                ),
-                importance_before=await known_memories.importance_before(
-                    connection, scope, list(outcome.local_memories.values()), held.job_id
-                )
-                if outcome.answer.updated
-                else {},
+                room=room,
+                importance_before=importance_before,
                 reviewed=await _reviewed(connection, scope, outcome, known),
             ),
         )
-        at = await users.database_now(connection)
         occasion = Occasion(scope, held.job_id, held.conversation, at, key=key, sealing=sealing)
         await write_plan(connection, occasion, plan, outcome.vectors)
         result = outcome.result.with_plan(plan, outcome.answer.dropped)
-        result = await self._write_profile(connection, held, outcome, result, key, sealing)
-        await self._write_summary(connection, held, outcome, key, sealing)
+        result = await self._write_profile(connection, held, outcome, result, profile, key, sealing)
+        await self._write_summary(connection, held, outcome, held_summary, key, sealing)
         await self._write_behaviour(connection, held, outcome, at)
         return result, plan
 
@@ -255,12 +268,13 @@ class Commit:
         held: Claim,
         outcome: Outcome,
         result: Result,
+        known: tuple[Profile, dict[str, str]],
         key: UserKey | None,
         sealing: UserKey | None,
     ) -> Result:
         """Merge what the user said about themselves; nobody else's words change a profile."""
         scope = held.scope
-        profile, said_at = await profiles.read_profile(connection, scope, key)
+        profile, said_at = known
         evidence = outcome.witnesses.for_change(outcome.answer.profile_source_ids)
         patch = outcome.answer.profile or {}
         values = count_values([patch.get(key) for key in _PROFILE_KEYS])
@@ -333,12 +347,12 @@ class Commit:
         connection: Connection,
         held: Claim,
         outcome: Outcome,
+        held_summary: HeldSummary,
         key: UserKey | None,
         sealing: UserKey | None,
     ) -> None:
         """Merge the summary field by field; a conversation always has one once it was read."""
         scope = held.scope
-        held_summary = await summaries.read(connection, scope, held.conversation, key=key)
         of_sealed = held_summary.sealed or any(each.sealed for each in outcome.witnesses.messages)
         stated = of_summary(outcome.answer.summary, outcome.witnesses, outcome.done_to)
         await statements.record(

@@ -43,6 +43,7 @@ from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_extraction.transcripts import has_vector
 from hitherto_extraction.user_key import key_of
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.together import together
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
@@ -297,15 +298,15 @@ class Extraction:
             KeyNeeded: Something of the user is sealed, and there is no `key` to open it with.
         """
         messages = {f"m{i}": message for i, message in enumerate(batch, 1)}
-        state = await users.read_user(connection, scope)
-        profile, _ = await profiles.read_profile(connection, scope, key)
-        known_summary = await summaries.read(connection, scope, conversation_id, key=key)
-        sealed = await sealed_memories.read_current(connection, scope, key)
-        tags = sealed_memories.tags_of(
-            await known_memories.tags_in_use(connection, scope, MAX_TAGS),
-            list(sealed.values()),
-            MAX_TAGS,
+        state, (profile, _), known_summary, sealed, in_use = await together(
+            connection,
+            users.read_user(connection, scope),
+            profiles.read_profile(connection, scope, key),
+            summaries.read(connection, scope, conversation_id, key=key),
+            sealed_memories.read_current(connection, scope, key),
+            known_memories.tags_in_use(connection, scope, MAX_TAGS),
         )
+        tags = sealed_memories.tags_of(in_use, list(sealed.values()), MAX_TAGS)
         chosen = await select_memories(
             connection,
             scope,

@@ -64,6 +64,8 @@ async def find_near(
     Raises:
         KeyNeeded: The user has sealed memories, and there is no key.
     """
+    if not items:
+        return {}
     held = await sealed_memories.read_newest(
         connection, scope, key, statuses=_COMPARED, model=model
     )

@@ -21,6 +21,7 @@ from hitherto_extraction.storage.known_memories import Known
 from hitherto_extraction.storage.mentioned import Names
 from hitherto_shared.beside import beside_loop
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.together import together
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import score
@@ -78,13 +79,13 @@ async def select_memories(
     texts = [message.content for message in messages if message.role != "system"]
     terms = await beside_loop(sum(map(len, texts)), _terms_of, texts)
     hidden = sealed or {}
-    by_words = await _by_words(connection, scope, terms, limit, hidden, key)
-    by_entities = await _by_entities(connection, scope, "\n".join(texts), limit)
     named_tags = tags_named(terms, tags_in_use)
-    by_tags = (
-        await mentioned.memories_of_tags(connection, scope, named_tags, limit=limit)
-        if named_tags
-        else []
+    by_words, by_entities, by_tags, top = await together(
+        connection,
+        _by_words(connection, scope, terms, limit, hidden, key),
+        _by_entities(connection, scope, "\n".join(texts), limit),
+        _by_tags(connection, scope, named_tags, limit),
+        known_memories.read_top(connection, scope, limit, key),
     )
     by_tags += _of_tags(list(hidden.values()), named_tags)[: max(limit - len(by_tags), 0)]
     ranked = joined([[known.memory_id for known in by_words], by_entities, by_tags])
@@ -93,7 +94,7 @@ async def select_memories(
     if missing:
         rows |= await known_memories.read_known(connection, scope, missing, key)
     chosen = {m: rows[m] for m in ranked[: limit - limit // 5] if m in rows}
-    for known in await known_memories.read_top(connection, scope, limit, key):
+    for known in top:
         if len(chosen) >= limit:
             break
         chosen.setdefault(known.memory_id, known)
@@ -132,6 +133,14 @@ async def _by_words(
             break
     found.sort(key=lambda known: -scores[known.lexical_no])
     return found[:limit]
+
+
+async def _by_tags(
+    connection: Connection, scope: Scope, tags: Sequence[str], limit: int
+) -> list[UUID]:
+    if not tags:
+        return []
+    return await mentioned.memories_of_tags(connection, scope, tags, limit=limit)
 
 
 def _of_tags(known: Sequence[Known], tags: Sequence[str]) -> list[UUID]:

@@ -13,6 +13,7 @@ from hitherto_extraction.pipeline.write import Vectors
 from hitherto_extraction.storage import consolidation, known_memories
 from hitherto_extraction.storage.known_memories import Known
 from hitherto_shared.database.pool import Connection
+from hitherto_shared.database.together import together
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 
@@ -48,22 +49,20 @@ async def look_around(
         if ("new", item.index) in vectors.contents
     }
     limit = max(_NEIGHBOURS, _PAIRS // max(1, len(items)))
-    near: dict[tuple[int, UUID], float | None] = dict.fromkeys(
-        await known_memories.find_same_words(
-            connection, scope, {item.index: (item.type, item.content) for item in items}
-        )
-    )
-    for position, memory_id, cosine in await known_memories.find_neighbours(
+    same, close, sealed = await together(
         connection,
-        scope,
-        {item.index: (item.type, wanted[item.index]) for item in items if item.index in wanted},
-        model=vectors.model,
-        at_least=threshold,
-        limit=limit,
-    ):
-        near[position, memory_id] = cosine
-    if items:
-        near |= await sealed_memories.find_near(
+        known_memories.find_same_words(
+            connection, scope, {item.index: (item.type, item.content) for item in items}
+        ),
+        known_memories.find_neighbours(
+            connection,
+            scope,
+            {item.index: (item.type, wanted[item.index]) for item in items if item.index in wanted},
+            model=vectors.model,
+            at_least=threshold,
+            limit=limit,
+        ),
+        sealed_memories.find_near(
             connection,
             scope,
             key,
@@ -72,7 +71,12 @@ async def look_around(
             model=vectors.model,
             at_least=threshold,
             limit=limit,
-        )
+        ),
+    )
+    near: dict[tuple[int, UUID], float | None] = dict.fromkeys(same)
+    for position, memory_id, cosine in close:
+        near[position, memory_id] = cosine
+    near |= sealed
     known = await known_memories.read_known(
         connection, scope, list({memory_id for _, memory_id in near} | set(also)), key
     )

@@ -239,6 +239,8 @@ async def importance_before(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID], job_id: UUID
 ) -> dict[UUID, float]:
     """The importance before the job of those of the memories that it has changed already."""
+    if not memory_ids:
+        return {}
     cursor = await connection.execute(
         _IMPORTANCE_BEFORE, {**_of(scope), "memory_ids": list(memory_ids), "job_id": job_id}
     )

@@ -1,0 +1,98 @@
+"""Several reads at a time on one connection: what they ask at the same moment travels together.
+
+    profile, tags = await together(connection, read_profile(connection), read_tags(connection))
+
+Each read is a coroutine that may ask as often as it likes. All are run up to their first statement;
+these go to Postgres in one batch, in the order of the reads; and so on until all have returned.
+That takes as many trips as the longest of them has statements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Generator
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from hitherto_shared.database.exchange import Answer
+from hitherto_shared.database.lean import LeanConnection, Wanted
+
+Read = Coroutine[Any, Any, Any]
+
+
+async def together(connection: AsyncConnection[TupleRow], *reads: Read) -> list[Any]:
+    """What the reads return, in their order.
+
+    Reads that begin in a transaction stay in it; none may begin one.
+
+    Raises:
+        Exception: What the first of them raised that failed; the others do not go on.
+    """
+    if not isinstance(connection, LeanConnection):
+        return [await read for read in reads]
+    returned: list[Any] = [None] * len(reads)
+    answers: dict[int, list[Answer] | None] = dict.fromkeys(range(len(reads)))
+    try:
+        while answers:
+            wanted: dict[int, Wanted] = {}
+            for place, given in answers.items():
+                step = _Step(connection, reads[place], given)
+                came = await step
+                if isinstance(came, Wanted):
+                    wanted[place] = came
+                else:
+                    returned[place] = step.returned
+            answers = {}
+            if wanted:
+                found = await connection.answers(
+                    [a for each in wanted.values() for a in each.asked]
+                )
+                for place, each in wanted.items():
+                    answers[place], found = found[: len(each.asked)], found[len(each.asked) :]
+    finally:
+        for read in reads:
+            read.close()
+    return returned
+
+
+class _Step:
+    """A read on its way to its next statement, or to its end; other waits are waited for."""
+
+    def __init__(self, connection: LeanConnection, read: Read, given: list[Answer] | None) -> None:
+        self._connection = connection
+        self._read = read
+        self._given = given
+        self.returned: Any = None
+
+    def __await__(self) -> Generator[Any, Any, Wanted | None]:
+        try:
+            came = self._go_on(self._given)
+            while not isinstance(came, Wanted):
+                try:
+                    yield came
+                except BaseException as error:
+                    came = self._go_on(error)
+                else:
+                    came = self._go_on(None)
+        except _Returned as end:
+            self.returned = end.value
+            return None
+        return came
+
+    def _go_on(self, given: list[Answer] | BaseException | None) -> Any:
+        before, self._connection.collecting = self._connection.collecting, True
+        try:
+            if isinstance(given, BaseException):
+                return self._read.throw(given)
+            return self._read.send(given)
+        except StopIteration as end:
+            raise _Returned(end.value) from None
+        finally:
+            self._connection.collecting = before
+
+
+class _Returned(Exception):
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
