@@ -104,6 +104,7 @@ async def test_d1_what_is_relevant_is_of_the_kinds_asked_for(
     by_default = await context(services, query="Ana keeps bees, what do bees need?")
     assert {r.WhichOneof("item") for r in by_default.relevant} == {
         "memory",
+        "message",
         "summary",
         "document_chunk",
     }

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
+from zoneinfo import ZoneInfo
 
 from hitherto_retrieval.opening import Opener, any_sealed
 from hitherto_retrieval.previous import Previous, named_by, read_previous
@@ -21,7 +22,8 @@ from hitherto_retrieval.render.context import (
 from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.search.corpora.looking import Item
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
-from hitherto_retrieval.search.question import Found, Question
+from hitherto_retrieval.search.once import sources_of
+from hitherto_retrieval.search.question import Found, Hit, Question
 from hitherto_retrieval.search.sealed import report_sealed
 from hitherto_retrieval.search.search import Search, Searching
 from hitherto_retrieval.storage import conversations as conversations_of
@@ -50,6 +52,9 @@ _WORK_OF_AN_ITEM = 128
 TOLD_CONFIDENCE = 0.6
 """What behaviour showed only once, or as often the other way, is not told to an assistant."""
 
+_FIRST = 1.0
+"""The score of what goes before all that was found: the most that a score can be."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -65,6 +70,7 @@ class Wanted:
     template: str
     custom_template: str
     annotate: bool
+    line_dates: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,16 +214,18 @@ class Building:
         if self._opener.asked:
             report_sealed(self._opener, legs, seconds)
         conversations = self._in_order(conversations, found.conversations)
-        items = len(top) + len(found.hits) + len(conversations) + len(entities)
+        asked = self._searching is not None
+        dated = asked if wanted.line_dates is None else wanted.line_dates
+        zone = ZoneInfo(self.user.time_zone or "UTC")
+        named = {entity.entity_id for entity in found.entities}
+        items = sum(map(len, (top, found.hits, found.further, conversations, entities)))
         block = await beside_loop(
             items * _WORK_OF_AN_ITEM + wanted.max_tokens,
             render,
             PromptContext(
                 profile=profile,
-                memories=top,
-                relevant=_each_once(
-                    [*(item.item for item in previous), *(hit.item for hit in found.hits)]
-                ),
+                memories=_not_shown(top, found.hits),
+                relevant=_relevant(previous, [*found.hits, *found.further]),
                 conversations=conversations,
                 entities=entities,
                 preferences=[
@@ -225,6 +233,11 @@ class Building:
                     for p in preferences
                     if p.confidence >= TOLD_CONFIDENCE
                 ],
+                asked=asked,
+                ongoing=wanted.conversation_id,
+                named=sum(entity.entity_id in named for entity in entities),
+                today=wanted.question.reference_time.astimezone(zone).date() if dated else None,
+                zone=zone,
             ),
             wanted.template,
             wanted.max_tokens,
@@ -295,12 +308,28 @@ class Building:
         return list(found.values())[: self._wanted.max_conversations]
 
 
-def _each_once(items: Sequence[Item]) -> list[RelevantItem]:
-    """What is printed of items, one that came twice only where it came first."""
-    first: dict[Hashable, Item] = {}
-    for item in items:
-        first.setdefault(_identity(item), item)
-    return [_relevant(item) for item in first.values()]
+def _relevant(previous: Sequence[Previous], hits: Sequence[Hit]) -> list[RelevantItem]:
+    """What is printed for a question, one that came twice only where it came first.
+
+    What the last answer rested on comes before everything that was found.
+    """
+    scored = [(item.item, _FIRST) for item in previous] + [(hit.item, hit.score) for hit in hits]
+    first: dict[Hashable, RelevantItem] = {}
+    for item, score in scored:
+        first.setdefault(_identity(item), _printed(item, score))
+    return list(first.values())
+
+
+def _not_shown(memories: Sequence[Memory], hits: Sequence[Hit]) -> list[Memory]:
+    """Of memories those whose words are not shown by the messages they were made of."""
+    said = {
+        source for hit in hits if isinstance(hit.item, Message) for source in sources_of(hit.item)
+    }
+    return [
+        memory
+        for memory in memories
+        if not memory.sources or not said.issuperset(sources_of(memory))
+    ]
 
 
 def _identity(item: Item) -> Hashable:
@@ -311,12 +340,18 @@ def _identity(item: Item) -> Hashable:
     return item.conversation_id if isinstance(item, Summary) else item.chunk_id
 
 
-def _relevant(item: Item) -> RelevantItem:
+def _printed(item: Item, score: float) -> RelevantItem:
     """What is printed of a found item."""
     if isinstance(item, Memory):
-        return RelevantItem.of_memory(item)
+        return RelevantItem.of_memory(item, score)
     if isinstance(item, Summary):
-        return RelevantItem.of_summary(item)
+        return RelevantItem.of_summary(item, score)
     if isinstance(item, Message):
-        return RelevantItem(source="message", title=item.name or item.role, text=item.content)
-    return RelevantItem(source=item.source_type, title=item.title, text=item.content)
+        return RelevantItem.of_message(item, score)
+    return RelevantItem(
+        source=item.source_type,
+        title=item.title,
+        text=item.content,
+        at=item.created_at,
+        score=score,
+    )

@@ -53,10 +53,13 @@ class GetContextRequest(_message.Message):
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     REFERENCE_TIME_FIELD_NUMBER: _builtins.int
     INCLUDE_PROVENANCE_FIELD_NUMBER: _builtins.int
+    LINE_DATES_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
     """user_id, whom the assistant talks with. Required; 1 to 256 printable characters."""
     query: _builtins.str
-    """query, what the user just said, in any language. Unset: nothing is looked up by relevance."""
+    """query, what the user just said, in any language. With it, relevance decides what the block is spent on.
+    Unset: nothing is looked up by relevance, and the general list has the block.
+    """
     conversation_id: _builtins.str
     """conversation_id, the conversation that goes on. Its own summary then comes first, and the context items
     of its last assistant message come back in `previous_items`. Optional.
@@ -64,8 +67,9 @@ class GetContextRequest(_message.Message):
     max_memories: _builtins.int
     """max_memories, how many memories by importance. Unset: 20; above 200 it counts as 200."""
     max_relevant: _builtins.int
-    """max_relevant, how many results for the query. Unset: 10, or what MAX_CONTEXT_ITEMS is set to; above 200
-    it counts as 200.
+    """max_relevant, how many results for the query, in the list and in the block. Unset: 10 in the list, or what
+    MAX_CONTEXT_ITEMS is set to, and in the block the next best as well until the budget is used; above 200 it
+    counts as 200.
     """
     max_conversations: _builtins.int
     """max_conversations, how many past conversations. Unset: 5; above 200 it counts as 200."""
@@ -87,9 +91,16 @@ class GetContextRequest(_message.Message):
     """
     include_provenance: _builtins.bool
     """include_provenance, true adds origin, date and id to every memory line of the prompt block."""
+    line_dates: _builtins.bool
+    """line_dates, whether lines of the prompt block say when (an ISO day in the user's time zone, a span for what
+    ended) and of messages who said it in which conversation, and whether the block names today's date.
+    Unset: with a query they do, without one they do not.
+    """
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_search_pb2.SearchScope.ValueType]:
-        """scopes, what `relevant` is searched in. Unset: MEMORIES, SUMMARIES and DOCUMENTS."""
+        """scopes, what `relevant` is searched in. Unset: MEMORIES, MESSAGES, SUMMARIES and DOCUMENTS. A memory and
+        the messages it was made of are one result, whichever fits better.
+        """
 
     @_builtins.property
     def as_of(self) -> _timestamp_pb2.Timestamp:
@@ -125,11 +136,14 @@ class GetContextRequest(_message.Message):
         consistency_token: _builtins.str = ...,
         reference_time: _timestamp_pb2.Timestamp | None = ...,
         include_provenance: _builtins.bool = ...,
+        line_dates: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_conversations", b"_max_conversations", "_max_entities", b"_max_entities", "_max_memories", b"_max_memories", "_max_relevant", b"_max_relevant", "_max_tokens", b"_max_tokens", "as_of", b"as_of", "known_at", b"known_at", "max_conversations", b"max_conversations", "max_entities", b"max_entities", "max_memories", b"max_memories", "max_relevant", b"max_relevant", "max_tokens", b"max_tokens", "reference_time", b"reference_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_line_dates", b"_line_dates", "_max_conversations", b"_max_conversations", "_max_entities", b"_max_entities", "_max_memories", b"_max_memories", "_max_relevant", b"_max_relevant", "_max_tokens", b"_max_tokens", "as_of", b"as_of", "known_at", b"known_at", "line_dates", b"line_dates", "max_conversations", b"max_conversations", "max_entities", b"max_entities", "max_memories", b"max_memories", "max_relevant", b"max_relevant", "max_tokens", b"max_tokens", "reference_time", b"reference_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_conversations", b"_max_conversations", "_max_entities", b"_max_entities", "_max_memories", b"_max_memories", "_max_relevant", b"_max_relevant", "_max_tokens", b"_max_tokens", "as_of", b"as_of", "consistency_token", b"consistency_token", "conversation_id", b"conversation_id", "custom_template", b"custom_template", "include_provenance", b"include_provenance", "known_at", b"known_at", "max_conversations", b"max_conversations", "max_entities", b"max_entities", "max_memories", b"max_memories", "max_relevant", b"max_relevant", "max_tokens", b"max_tokens", "memory_order", b"memory_order", "query", b"query", "reference_time", b"reference_time", "scopes", b"scopes", "template", b"template", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_line_dates", b"_line_dates", "_max_conversations", b"_max_conversations", "_max_entities", b"_max_entities", "_max_memories", b"_max_memories", "_max_relevant", b"_max_relevant", "_max_tokens", b"_max_tokens", "as_of", b"as_of", "consistency_token", b"consistency_token", "conversation_id", b"conversation_id", "custom_template", b"custom_template", "include_provenance", b"include_provenance", "known_at", b"known_at", "line_dates", b"line_dates", "max_conversations", b"max_conversations", "max_entities", b"max_entities", "max_memories", b"max_memories", "max_relevant", b"max_relevant", "max_tokens", b"max_tokens", "memory_order", b"memory_order", "query", b"query", "reference_time", b"reference_time", "scopes", b"scopes", "template", b"template", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__line_dates: _TypeAlias = _typing.Literal["line_dates"]  # noqa: Y015
+    _WhichOneofArgType__line_dates: _TypeAlias = _typing.Literal["_line_dates", b"_line_dates"]  # noqa: Y015
     _WhichOneofReturnType__max_conversations: _TypeAlias = _typing.Literal["max_conversations"]  # noqa: Y015
     _WhichOneofArgType__max_conversations: _TypeAlias = _typing.Literal["_max_conversations", b"_max_conversations"]  # noqa: Y015
     _WhichOneofReturnType__max_entities: _TypeAlias = _typing.Literal["max_entities"]  # noqa: Y015
@@ -140,6 +154,8 @@ class GetContextRequest(_message.Message):
     _WhichOneofArgType__max_relevant: _TypeAlias = _typing.Literal["_max_relevant", b"_max_relevant"]  # noqa: Y015
     _WhichOneofReturnType__max_tokens: _TypeAlias = _typing.Literal["max_tokens"]  # noqa: Y015
     _WhichOneofArgType__max_tokens: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__line_dates) -> _WhichOneofReturnType__line_dates | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_conversations) -> _WhichOneofReturnType__max_conversations | None: ...
     @_typing.overload

@@ -56,6 +56,11 @@ def register(commands: Any) -> None:
         "--provenance", action="store_true", help="origin, date and id of every memory"
     )
     context.add_argument(
+        "--dates",
+        action=argparse.BooleanOptionalAction,
+        help="whether lines say when (default: with a query)",
+    )
+    context.add_argument(
         "--reference-time", type=moment, metavar="TIME", help="from when `last week` is counted"
     )
     add_time_travel(context)
@@ -69,6 +74,7 @@ def _context(options: argparse.Namespace, output: Output) -> int:
         conversation_id=options.conversation,
         scopes=numbers(_SCOPES, options.scopes),
         include_provenance=options.provenance,
+        line_dates=options.dates,
         max_tokens=options.max_tokens,
         max_memories=options.max_memories,
         max_relevant=options.max_relevant,

@@ -79,7 +79,10 @@ _TEMPLATES = {
 }
 _BYTES_OF_AN_ITEM = 128
 _BYTES_OF_JSON = 4 * 1024
-_TOLD_KINDS: Sequence[Kind] = ("memory", "summary", "document")
+_TOLD_KINDS: Sequence[Kind] = ("memory", "message", "summary", "document")
+_LINE_TOKENS = 24
+"""About the least that a line costs: so many tokens of a budget for each further result."""
+_MOST_FURTHER = 150
 _ORDERS: dict[int, str] = {
     search_pb2.MEMORY_ORDER_IMPORTANCE: "importance",
     search_pb2.MEMORY_ORDER_RECENT: "recent",
@@ -250,6 +253,7 @@ class RetrievalHandlers(
             checks.add("custom_template", why)
         conversations = most("max_conversations", 5)
         relevant = most("max_relevant", self._defaults.max_relevant)
+        max_tokens = most("max_tokens", self._defaults.max_tokens, 1_000_000)
         question = Question(
             text=checks.text("query", request.query, max_bytes=MAX_QUERY_BYTES),
             limit=relevant,
@@ -263,6 +267,8 @@ class RetrievalHandlers(
             ),
             moment=moment,
             conversations=conversations,
+            further=0 if request.HasField("max_relevant") else _further(max_tokens),
+            for_a_prompt=True,
         )
         return Wanted(
             question=question,
@@ -273,11 +279,12 @@ class RetrievalHandlers(
             max_memories=most("max_memories", 20),
             max_conversations=conversations,
             max_entities=most("max_entities", 10),
-            max_tokens=most("max_tokens", self._defaults.max_tokens, 1_000_000),
+            max_tokens=max_tokens,
             newest_first=checks.one_of("memory_order", request.memory_order, _ORDERS) == "recent",
             template=template,
             custom_template=custom if template == "custom" else "",
             annotate=request.include_provenance,
+            line_dates=request.line_dates if request.HasField("line_dates") else None,
         )
 
 
@@ -286,6 +293,11 @@ def _searched(kinds: Sequence[Kind], relevant: int, conversations: int) -> Seque
     if relevant:
         return kinds
     return ["summary"] if conversations and "summary" in kinds else []
+
+
+def _further(max_tokens: int) -> int:
+    """How many results behind those of the list can stand in a block."""
+    return min(max_tokens // _LINE_TOKENS, _MOST_FURTHER)
 
 
 def _context_reply(found: Context, legs: Legs) -> pb.GetContextResponse:
@@ -335,7 +347,9 @@ def _work_of(items: Sequence[Item]) -> int:
 
 def _told(found: Context) -> list[UUID]:
     items = [*found.memories, *(item.item for item in found.previous)]
-    return _memories_of([*items, *(hit.item for hit in found.found.hits)])
+    listed = _memories_of([*items, *(hit.item for hit in found.found.hits)])
+    # Of what comes for the block alone only what stands in it is told.
+    return list(dict.fromkeys([*listed, *found.block.memory_ids]))
 
 
 def _memories_of(items: Iterable[Item]) -> list[UUID]:

@@ -82,15 +82,16 @@ def render(
         raise ValueError(f"Unknown template {template!r}; use one of {', '.join(TEMPLATES)}.")
 
     longest_note = _DATA_ONLY if layout.instructions is None else _DATA_BUT_ONE
-    around = count(_fenced(frame, fence_id, longest_note))
+    today = f"; today is {context.today.isoformat()}" if context.today is not None else ""
+    around = count(_fenced(frame, fence_id, f"{longest_note}{today}"))
     allowed = max_tokens
     while True:
         fill(layout.plan, allowed, count, frame=around, gap=1 if layout.gap else 0)
         kept = [
-            entry
+            section.kept[place]
             for section in layout.sections
             if section is not layout.instructions
-            for entry in section.kept
+            for place in sorted(section.kept)
         ]
         if not kept:
             return Block()
@@ -98,7 +99,8 @@ def render(
         if fence_id.lower() in body.lower():
             body = re.sub(re.escape(fence_id), ELLIPSIS, body, flags=re.IGNORECASE)
         instructed = layout.instructions is not None and layout.instructions.kept
-        text = _fenced(body, fence_id, _DATA_BUT_ONE if instructed else _DATA_ONLY)
+        note = _DATA_BUT_ONE if instructed else _DATA_ONLY
+        text = _fenced(body, fence_id, f"{note}{today}")
         tokens = count(text)
         if tokens <= max_tokens:
             return _counted(text, tokens, kept)
@@ -130,7 +132,7 @@ def _add(section: Section, lines: list[str], heading: str, *, gap: bool) -> str:
         if gap and lines:
             lines.append("")
         lines.append(section.heading)
-    lines.extend(entry.text for entry in section.kept)
+    lines.extend(section.lines)
     return section.heading
 
 

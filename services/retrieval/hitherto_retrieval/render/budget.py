@@ -1,11 +1,15 @@
-"""What fits: sections give up whole lines, the least useful first, until the budget holds.
+"""What fits: the one place that decides what a token is spent on.
+
+A plan is a sequence of steps. A `Step` offers one section's entries in their order; `Best` offers
+those of several sections that have a score, the best first, so that everything that was found for a
+question competes on one scale. What does not fit is left out by whole lines.
 
 Everything here counts tokens (`tokens`), line by line, the line break included.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
@@ -17,12 +21,21 @@ _LONG_VALUE = 200
 _CUTTABLE_VALUE = 70
 _LEAST_REST = 35
 """The one line that may be cut to what is left has more than 70 tokens and keeps at least 35."""
+_LEAST_LINE = 12
+"""With less than this left nothing that was found is offered any more."""
+_BREVITY = 0.1
+"""The power of a line's length by which its score is divided: of two that fit a question equally
+well the shorter one goes first, and one that fits clearly better goes first however long it is."""
 
 
 # Never changed, but not frozen: a block has dozens, and frozen ones take four times as long.
 @dataclass(slots=True)
 class Entry:
-    """One line (or a small group that stays together); only `value` may ever be shortened."""
+    """One line (or a small group that stays together); only `value` may ever be shortened.
+
+    Attributes:
+        score: How well it fits the question; None for what stands there for its own sake.
+    """
 
     prefix: str
     value: str
@@ -30,11 +43,18 @@ class Entry:
     memory_id: UUID | None = None
     conversation_id: str | None = None
     entity_id: UUID | None = None
+    score: float | None = None
 
     @property
     def text(self) -> str:
         """The line as it is printed."""
         return f"{self.prefix}{self.value}{self.suffix}"
+
+    @property
+    def worth(self) -> float:
+        """By what entries with a score go before others."""
+        assert self.score is not None
+        return float(self.score / max(1, len(self.value)) ** _BREVITY)
 
 
 @dataclass(slots=True)
@@ -42,77 +62,170 @@ class Section:
     """Entries under one heading, the most useful first.
 
     Neighbours with an equal heading share it. `copies` is how often the section is printed. `kept`
-    holds what fits, always a beginning of `entries`, except that values may be shortened.
+    holds what fits by the entry's place, except that values may be shortened. `numbered` sections
+    are printed as `1. …`, `2. …`.
     """
 
     entries: Sequence[Entry]
     heading: str = ""
     copies: int = 1
-    kept: list[Entry] = field(default_factory=list)
+    numbered: bool = False
+    kept: dict[int, Entry] = field(default_factory=dict)
+
+    @property
+    def lines(self) -> list[str]:
+        """What is printed of it."""
+        texts = [self.kept[place].text for place in sorted(self.kept)]
+        if not self.numbered:
+            return texts
+        return [f"{number}. {text}" for number, text in enumerate(texts, start=1)]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Fill `section` until it has `count` entries (None: all), within `share` of the budget."""
+    """Fill `section` from its first entries on.
+
+    Attributes:
+        section: What is filled.
+        count: Until it has so many entries; None: all.
+        share: At most this part of the budget goes to it in this step.
+        skips: Whether an entry that does not fit leaves room to those behind it. Otherwise the
+            section is left alone from there on.
+        general: Whether it passes over entries that have a score.
+    """
 
     section: Section
     count: int | None = None
     share: float = 1.0
+    skips: bool = False
+    general: bool = False
+
+    @property
+    def offered(self) -> list[tuple[int, Entry]]:
+        """The entries and their places."""
+        found = [
+            (place, entry)
+            for place, entry in enumerate(self.section.entries)
+            if not (self.general and entry.score is not None)
+        ]
+        return found if self.count is None else found[: self.count]
 
 
-def fill(
-    plan: Sequence[Step], max_tokens: int, count: CountTokens, *, frame: int, gap: int
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Best:
+    """Fill several sections with their entries that have a score, those of most worth first."""
+
+    sections: Sequence[Section]
+
+
+Plan = Sequence[Step | Best]
+
+
+def fill(plan: Plan, max_tokens: int, count: CountTokens, *, frame: int, gap: int) -> None:
     """Put as many entries into the sections' `kept` as fit.
 
     Args:
-        plan: What to take, in the order of usefulness. A section is left alone from the first entry
-            that does not fit.
+        plan: What to take, in the order of usefulness.
         max_tokens: The budget.
         count: Counts tokens.
         frame: Tokens needed around the sections as soon as there is one entry.
         gap: Tokens before each heading beside the heading's own line.
     """
+    purse = _Purse(max_tokens, count, frame=frame, gap=gap)
     full: set[int] = set()
-    headings: set[str] = {""}
-    used = frame
-    longest = max(_LONG_VALUE, max_tokens // 4)
-    may_cut = True
     for step in plan:
+        if isinstance(step, Best):
+            _fill_with_best(step.sections, purse)
+            continue
         section = step.section
         if not section.copies or id(section) in full:
             continue
-        wanted = len(section.entries) if step.count is None else step.count
-        limit = max_tokens if step.share >= 1 else frame + int((max_tokens - frame) * step.share)
-        for entry in section.entries[len(section.kept) : wanted]:
-            overhead = 0
-            if section.heading not in headings:
-                overhead = count(f"{section.heading}\n") + gap
-            fitting, size = _within(entry, longest, count)
-            if used + overhead + size * section.copies > limit:
-                if step.share < 1:
-                    break
+        limit = max_tokens
+        if step.share < 1:
+            limit = min(limit, purse.used + int((max_tokens - frame) * step.share))
+        for place, entry in step.offered:
+            if place in section.kept or purse.take(section, place, entry, limit):
+                continue
+            if step.skips:
+                continue
+            if step.share >= 1:
                 full.add(id(section))
-                rest = (limit - used - overhead) // section.copies
-                if not may_cut or size <= _CUTTABLE_VALUE or rest < _LEAST_REST:
-                    break
-                fitting, size = _within(fitting, rest, count)
-                if size > rest:
-                    break
-                may_cut = False
-            section.kept.append(fitting)
-            headings.add(section.heading)
-            used += overhead + size * section.copies
-            if id(section) in full:
-                break
+                purse.cut(section, place, entry)
+            break
 
 
-def _within(entry: Entry, most: int, count: CountTokens) -> tuple[Entry, int]:
-    """The entry, its value shortened to `most` tokens if it can be, and what its line costs."""
-    size = count(f"{entry.text}\n")
-    while size > most and entry.value:
-        # A little less than in proportion, since the parts of a text differ.
-        room = byte_length(entry.value) * most * 9 // (size * 10)
-        entry = replace(entry, value=shortened(entry.value, room))
-        size = count(f"{entry.text}\n")
-    return entry, size
+def _fill_with_best(sections: Iterable[Section], purse: _Purse) -> None:
+    offered = [
+        (entry.worth, section, place, entry)
+        for section in sections
+        if section.copies
+        for place, entry in enumerate(section.entries)
+        if entry.score is not None and place not in section.kept
+    ]
+    offered.sort(key=lambda each: each[0], reverse=True)
+    for number, (_, section, place, entry) in enumerate(offered):
+        if purse.left < _LEAST_LINE:
+            break
+        if not purse.take(section, place, entry) and number == 0:
+            purse.cut(section, place, entry)
+
+
+class _Purse:
+    """The budget while it is spent."""
+
+    def __init__(self, max_tokens: int, count: CountTokens, *, frame: int, gap: int) -> None:
+        self.used = frame
+        self._max_tokens = max_tokens
+        self._count = count
+        self._gap = gap
+        self._longest = max(_LONG_VALUE, max_tokens // 4)
+        self._headings = {""}
+        self._may_cut = True
+
+    @property
+    def left(self) -> int:
+        """What can still be spent."""
+        return self._max_tokens - self.used
+
+    def take(self, section: Section, place: int, entry: Entry, limit: int | None = None) -> bool:
+        """Keep the entry if it fits within `limit`; whether it did."""
+        fitting, size = self._within(section, entry, self._longest)
+        cost = self._overhead(section) + size * section.copies
+        if self.used + cost > (self._max_tokens if limit is None else limit):
+            return False
+        self._keep(section, place, fitting, cost)
+        return True
+
+    def cut(self, section: Section, place: int, entry: Entry) -> None:
+        """Keep what fits of an entry that does not, if it is long, once in a block."""
+        overhead = self._overhead(section)
+        rest = (self.left - overhead) // section.copies
+        fitting, size = self._within(section, entry, self._longest)
+        if not self._may_cut or size <= _CUTTABLE_VALUE or rest < _LEAST_REST:
+            return
+        fitting, size = self._within(section, fitting, rest)
+        if size <= rest:
+            self._may_cut = False
+            self._keep(section, place, fitting, overhead + size * section.copies)
+
+    def _keep(self, section: Section, place: int, entry: Entry, cost: int) -> None:
+        section.kept[place] = entry
+        self._headings.add(section.heading)
+        self.used += cost
+
+    def _overhead(self, section: Section) -> int:
+        if section.heading in self._headings:
+            return 0
+        return self._count(f"{section.heading}\n") + self._gap
+
+    def _within(self, section: Section, entry: Entry, most: int) -> tuple[Entry, int]:
+        """The entry, its value shortened to `most` tokens if it can be, and what its line costs."""
+        # Every number of up to three digits is one token.
+        number = f"{len(section.entries)}. " if section.numbered else ""
+        size = self._count(f"{number}{entry.text}\n")
+        while size > most and entry.value:
+            # A little less than in proportion, since the parts of a text differ.
+            room = byte_length(entry.value) * most * 9 // (size * 10)
+            entry = replace(entry, value=shortened(entry.value, room))
+            size = self._count(f"{number}{entry.text}\n")
+        return entry, size

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, tzinfo
 from typing import Any
 from uuid import UUID
 
-from hitherto_shared.models import Entity, Memory, Profile, Summary
+from hitherto_shared.models import Entity, Memory, Message, Profile, Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +28,19 @@ class LearntPreference:
 class RelevantItem:
     """One result for the current message: a memory, a summary, a message or a document.
 
-    `source` is the word shown in brackets (`gmail`, `message`). `summary`, if there is one, is
-    shown instead of the beginning of `text`. A memory or conversation that is also in the lists of
-    the context is printed once.
+    A memory or conversation that is also in the lists of the context is printed once.
+
+    Attributes:
+        source: The word shown in brackets (`gmail`, `message`).
+        title: What it is called; of a message who said it.
+        text: Its words.
+        summary: If there is one, it is shown instead of the beginning of `text`.
+        memory: The memory, if it is one.
+        summary_of: The conversation in short, if it is one.
+        role: Of a message the role of who said it.
+        said_in: Of a message the conversation it was said in.
+        at: When it was said or made.
+        score: How well it fits the question, from 0 to 1.
     """
 
     source: str
@@ -37,27 +48,60 @@ class RelevantItem:
     text: str
     summary: str = ""
     memory: Memory | None = None
-    conversation_id: str | None = None
+    summary_of: Summary | None = None
+    role: str = ""
+    said_in: str | None = None
+    at: datetime | None = None
+    score: float = 0.0
 
     @classmethod
-    def of_memory(cls, memory: Memory) -> RelevantItem:
+    def of_memory(cls, memory: Memory, score: float = 0.0) -> RelevantItem:
         """The item for a memory that fits the current message."""
-        return cls(source="memory", title=memory.type, text=memory.content, memory=memory)
+        return cls("memory", memory.type, memory.content, memory=memory, score=score)
 
     @classmethod
-    def of_summary(cls, summary: Summary) -> RelevantItem:
+    def of_summary(cls, summary: Summary, score: float = 0.0) -> RelevantItem:
         """The item for a past conversation that fits the current message."""
         return cls(
-            source="conversation",
-            title=summary.title,
-            text=summary.summary,
-            conversation_id=summary.conversation_id,
+            "conversation",
+            summary.title,
+            summary.summary,
+            summary_of=summary,
+            at=summary.last_said_at or summary.created_at,
+            score=score,
         )
+
+    @classmethod
+    def of_message(cls, message: Message, score: float = 0.0) -> RelevantItem:
+        """The item for a message that fits the current one."""
+        return cls(
+            "message",
+            message.name or message.role,
+            message.content,
+            role=message.role,
+            said_in=message.conversation_id,
+            at=message.said_at,
+            score=score,
+        )
+
+    @property
+    def conversation_id(self) -> str | None:
+        """The conversation that it is the summary of."""
+        return None if self.summary_of is None else self.summary_of.conversation_id
 
 
 @dataclass(frozen=True, slots=True)
 class PromptContext:
-    """Everything that may be printed, each list with the most useful first."""
+    """Everything that may be printed, each list with the most useful first.
+
+    Attributes:
+        asked: Whether there is a question, whose answers come before what is known in general.
+        ongoing: The conversation that goes on; the first of `conversations` is its own, or the one
+            before it.
+        named: How many of `entities`, from the first on, the question names.
+        today: The day on which the block is made; None for lines without days.
+        zone: The user's time zone, whose days count.
+    """
 
     profile: Profile | None = None
     memories: Sequence[Memory] = ()
@@ -65,6 +109,16 @@ class PromptContext:
     conversations: Sequence[Summary] = ()
     entities: Sequence[Entity] = ()
     preferences: Sequence[LearntPreference] = ()
+    asked: bool = False
+    ongoing: str | None = None
+    named: int = 0
+    today: date | None = None
+    zone: tzinfo = UTC
+
+    @property
+    def dated(self) -> bool:
+        """Whether lines say when."""
+        return self.today is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,12 @@ from hitherto_retrieval.render.context import PromptContext
 from hitherto_retrieval.render.layouts import (
     Layout,
     conversation_entries,
-    entity_entries,
-    item_entries,
     material,
     memory_entries,
-    profile_entries,
+    planned,
     usefulness,
 )
+from hitherto_retrieval.render.lines import Lines, entity_entries, profile_entries
 
 PLACEHOLDERS = ("profile", "memories", "relevant", "conversations", "entities")
 MAX_TEMPLATE_CHARACTERS = 16_384
@@ -56,31 +55,33 @@ def custom_layout(
         raise ValueError(f"The custom template {problem}.")
     copies = Counter(_PLACEHOLDER.findall(text))
     known = material(context, memory_items=len(context.relevant) if copies["relevant"] else 0)
-    relevant = [
-        entry
-        for item in known.items
-        for entry in (
-            item_entries([item])
-            if item.memory is None
-            else memory_entries([item.memory], annotate=annotate)
-        )
-    ]
+    lines = Lines.of(context, annotate=annotate)
     sections = {
         "profile": Section(profile_entries(known.lines)),
-        "memories": Section(memory_entries(known.memories, annotate=annotate)),
-        "relevant": Section(relevant),
-        "conversations": Section(conversation_entries(known.conversations)),
+        "memories": Section(memory_entries(known, lines)),
+        "relevant": Section([lines.item(item) for item in known.items]),
+        "conversations": Section(conversation_entries(known, lines)),
         "entities": Section(entity_entries(known.entities)),
     }
     for name, section in sections.items():
         section.copies = copies[name]
-    plan = usefulness(
-        profile=sections["profile"],
-        memories=sections["relevant"],
-        items=sections["memories"],
-        conversations=sections["conversations"],
-        entities=sections["entities"],
-    )
+    if context.asked:
+        plan = planned(
+            context,
+            sections["profile"],
+            sections["memories"],
+            sections["relevant"],
+            sections["conversations"],
+            sections["entities"],
+        )
+    else:
+        plan = usefulness(
+            profile=sections["profile"],
+            memories=sections["relevant"],
+            items=sections["memories"],
+            conversations=sections["conversations"],
+            entities=sections["entities"],
+        )
     return Layout(tuple(sections.values()), plan), sections
 
 
@@ -91,9 +92,7 @@ def fixed_text(text: str) -> str:
 
 def filled(text: str, sections: dict[str, Section]) -> str:
     """The template with what was kept. Done in one pass: a value is never a placeholder."""
-    return _PLACEHOLDER.sub(
-        lambda match: "\n".join(entry.text for entry in sections[match[1]].kept), text
-    )
+    return _PLACEHOLDER.sub(lambda match: "\n".join(sections[match[1]].lines), text)
 
 
 def _blank_if_known(match: re.Match[str]) -> str:

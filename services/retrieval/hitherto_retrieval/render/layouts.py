@@ -11,10 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from hitherto_retrieval.render.budget import Entry, Section, Step
+from hitherto_retrieval.render.budget import Best, Entry, Plan, Section, Step
 from hitherto_retrieval.render.context import PromptContext, RelevantItem
+from hitherto_retrieval.render.lines import (
+    Lines,
+    achieved_tag,
+    entity_entries,
+    profile_entries,
+    type_tag,
+)
 from hitherto_retrieval.render.profile_lines import LEARNT, PREFERENCE, ProfileLine, profile_lines
-from hitherto_retrieval.render.values import beginning, clean, labelled, shortened, source_word
 from hitherto_shared.models import Entity, Memory, Summary
 
 MAX_CONTEXT_ITEMS = 5
@@ -29,22 +35,18 @@ _INSTRUCTIONS = (
 )
 
 _HIDDEN_STATUSES = ("quarantined", "forgotten")
-_EXCERPT_CHARACTERS = 500
-_EXCERPT_SOURCE = 4_000
-"""Raw characters looked at for an excerpt; what is removed from them rarely needs that many."""
-_TITLE_BYTES = 300
 _PROFILE_SHARE = 0.5
 _FIRST_MEMORIES = 5
 _FIRST_ITEMS = 3
 
+_PROFILE_FLOOR = 0.12
+_ONGOING_FLOOR = 0.25
+_NAMED_FLOOR = 0.05
+_GENERAL_FLOOR = 0.06
+"""With a question: the share of the budget that goes to what changes an answer whatever is asked,
+before relevance decides."""
 
 _TRUSTED = frozenset({"user", "operator"})
-_NOT_THE_USER = {
-    "assistant": " (said by the assistant)",
-    "tool": " (from a tool)",
-    "document": " (from a document)",
-    "operator": " (from the operator)",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class Layout:
     """
 
     sections: Sequence[Section]
-    plan: Sequence[Step]
+    plan: Plan
     opening: str = ""
     closing: str = ""
     gap: bool = False
@@ -64,12 +66,15 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """A context sorted out: each thing once, nothing that must not be shown."""
+    """A context sorted out: each thing once, nothing that must not be shown.
+
+    Memories and conversations stand beside their scores, None where they do not answer a question.
+    """
 
     lines: Sequence[ProfileLine]
-    memories: Sequence[Memory]
+    memories: Sequence[tuple[Memory, float | None]]
     items: Sequence[RelevantItem]
-    conversations: Sequence[Summary]
+    conversations: Sequence[tuple[Summary, float | None]]
     entities: Sequence[Entity]
 
 
@@ -81,44 +86,47 @@ def material(context: PromptContext, *, memory_items: int = 0) -> Material:
     many relevant items, from the front, stay items even if they are memories.
     """
     conversations = {one.conversation_id: one for one in context.conversations}
-    memories: dict[UUID, Memory] = {}
+    scores: dict[str, float] = {}
+    memories: dict[UUID, tuple[Memory, float | None]] = {}
     shown: set[UUID] = set()
     items: list[RelevantItem] = []
     for item in context.relevant:
         if item.memory is None:
             if item.conversation_id is None or item.conversation_id not in conversations:
                 items.append(item)
+            elif context.asked:
+                scores.setdefault(item.conversation_id, item.score)
         elif item.memory.status in _HIDDEN_STATUSES or item.memory.memory_id in shown:
             continue
         elif len(items) < memory_items:
             items.append(item)
             shown.add(item.memory.memory_id)
         else:
-            memories.setdefault(item.memory.memory_id, item.memory)
+            score = item.score if context.asked else None
+            memories.setdefault(item.memory.memory_id, (item.memory, score))
     # Whatever weight a lower voice gives itself, it does not stand above what the user said.
     for memory in sorted(context.memories, key=lambda each: each.origin not in _TRUSTED):
         if memory.status not in _HIDDEN_STATUSES and memory.memory_id not in shown:
-            memories.setdefault(memory.memory_id, memory)
+            memories.setdefault(memory.memory_id, (memory, None))
     return Material(
         lines=profile_lines(context.profile, context.preferences),
         memories=list(memories.values()),
         items=items,
-        conversations=list(conversations.values()),
+        conversations=[(one, scores.get(key)) for key, one in conversations.items()],
         entities=list({one.entity_id: one for one in context.entities}.values()),
     )
 
 
 def about_the_user(context: PromptContext, *, annotate: bool) -> Layout:
     """`[ABOUT THE USER]` … `[END ABOUT THE USER]` of document 004."""
-    known = material(context)
-    memories = [
-        _memory_entry(one, f"- {achieved_tag(one)}", annotate=annotate) for one in known.memories
-    ]
+    known, lines = material(context), Lines.of(context, annotate=annotate)
+    memories = [lines.memory(one, f"- {achieved_tag(one)}", score) for one, score in known.memories]
     return _planned(
+        context,
         Section([Entry(f"{line.label}: ", line.value) for line in known.lines]),
         Section(memories, "Things to remember:"),
-        Section(item_entries(known.items), "Related to the current message:"),
-        Section(conversation_entries(known.conversations), "Recent conversations:"),
+        Section([lines.item(one) for one in known.items], "Related to the current message:"),
+        Section(conversation_entries(known, lines), "Recent conversations:"),
         Section(entity_entries(known.entities), "Known entities:"),
         opening="[ABOUT THE USER]",
         closing="[END ABOUT THE USER]",
@@ -127,7 +135,7 @@ def about_the_user(context: PromptContext, *, annotate: bool) -> Layout:
 
 def what_you_know(context: PromptContext, *, annotate: bool) -> Layout:
     """`--- WHAT YOU KNOW ABOUT THIS USER ---` with `- [TYPE] …` lines, of document 002."""
-    known = material(context)
+    known, lines = material(context), Lines.of(context, annotate=annotate)
     heading = "--- WHAT YOU KNOW ABOUT THIS USER ---"
     labels = {PREFERENCE: "[PREFERENCE]", LEARNT: "[PREFERENCE, learnt]"}
     profile = [
@@ -137,10 +145,11 @@ def what_you_know(context: PromptContext, *, annotate: bool) -> Layout:
         for line in known.lines
     ]
     return _planned(
+        context,
         Section(profile, heading),
-        Section(memory_entries(known.memories, annotate=annotate), heading),
-        Section(item_entries(known.items), "--- RELATED TO THE CURRENT MESSAGE ---"),
-        Section(conversation_entries(known.conversations), "--- RECENT CONVERSATIONS ---"),
+        Section(memory_entries(known, lines), heading),
+        Section([lines.item(one) for one in known.items], "--- RELATED TO THE CURRENT MESSAGE ---"),
+        Section(conversation_entries(known, lines), "--- RECENT CONVERSATIONS ---"),
         Section(entity_entries(known.entities), "--- KNOWN ENTITIES ---"),
         gap=True,
     )
@@ -148,20 +157,17 @@ def what_you_know(context: PromptContext, *, annotate: bool) -> Layout:
 
 def markdown(context: PromptContext, *, annotate: bool) -> Layout:
     """`## About the User:` and numbered past interactions of document 001."""
-    known = material(context)
+    known, lines = material(context), Lines.of(context, annotate=annotate)
     memories = [
-        _memory_entry(
-            one,
-            f"{number}. {achieved_tag(one) or f'[{one.type}] '}",
-            annotate=annotate,
-        )
-        for number, one in enumerate(known.memories, start=1)
+        lines.memory(one, achieved_tag(one) or f"[{one.type}] ", score)
+        for one, score in known.memories
     ]
     return _planned(
+        context,
         Section(profile_entries(known.lines), "## About the User:"),
-        Section(memories, "## Relevant Past Interactions:"),
-        Section(item_entries(known.items), "## Related to the Current Message:"),
-        Section(conversation_entries(known.conversations), "## Recent Conversations:"),
+        Section(memories, "## Relevant Past Interactions:", numbered=True),
+        Section([lines.item(one) for one in known.items], "## Related to the Current Message:"),
+        Section(conversation_entries(known, lines), "## Recent Conversations:"),
         Section(entity_entries(known.entities), "## Known Entities:"),
         instructions=Section([Entry(_INSTRUCTIONS, "")], INSTRUCTIONS_HEADING),
         gap=True,
@@ -169,15 +175,24 @@ def markdown(context: PromptContext, *, annotate: bool) -> Layout:
 
 
 def relevant_context(context: PromptContext, *, annotate: bool) -> Layout:
-    """`## Relevant Context:` with 5 items and `## Known Entities:` with 10, of document 003."""
+    """`## Relevant Context:` with 5 items and `## Known Entities:` with 10, of document 003.
+
+    What else was found for a question stands below, a line each.
+    """
     known = material(context, memory_items=MAX_CONTEXT_ITEMS)
-    items = [_context_entry(one, annotate=annotate) for one in known.items[:MAX_CONTEXT_ITEMS]]
+    lines = Lines.of(context, annotate=annotate)
+    first, others = known.items[:MAX_CONTEXT_ITEMS], known.items[MAX_CONTEXT_ITEMS:]
     profile = Section(profile_entries(known.lines), "## About the User:")
-    relevant = Section(items, "## Relevant Context:")
-    memories = Section(memory_entries(known.memories, annotate=annotate), "## Things to Remember:")
-    conversations = Section(conversation_entries(known.conversations), "## Recent Conversations:")
+    relevant = Section([lines.group(one) for one in first], "## Relevant Context:")
+    memories = Section(memory_entries(known, lines), "## Things to Remember:")
+    further = Section(
+        [lines.item(one) for one in others] if context.asked else [],
+        "## Related to the Current Message:",
+    )
+    conversations = Section(conversation_entries(known, lines), "## Recent Conversations:")
     entities = Section(entity_entries(known.entities[:MAX_CONTEXT_ENTITIES]), "## Known Entities:")
-    plan = (
+    sections = (profile, relevant, memories, further, conversations, entities)
+    plan: Plan = (
         Step(profile, share=_PROFILE_SHARE),
         Step(relevant, _FIRST_ITEMS),
         Step(memories, _FIRST_MEMORIES),
@@ -188,7 +203,33 @@ def relevant_context(context: PromptContext, *, annotate: bool) -> Layout:
         Step(entities),
         Step(profile),
     )
-    return Layout((profile, relevant, memories, conversations, entities), plan, gap=True)
+    if context.asked:
+        plan = (
+            *floor(context, profile, memories, conversations, entities),
+            Best((relevant, memories, further, conversations)),
+            *plan,
+        )
+    return Layout(sections, plan, gap=True)
+
+
+def floor(
+    context: PromptContext,
+    profile: Section,
+    memories: Section,
+    conversations: Section,
+    entities: Section,
+) -> tuple[Step, ...]:
+    """What comes before relevance, where there is a question: as much as changes any answer.
+
+    Who the user is, the conversation that a follow-up question goes on from, what the question
+    names, and the most important memories.
+    """
+    return (
+        Step(profile, share=_PROFILE_FLOOR, skips=True),
+        *([Step(conversations, 1, share=_ONGOING_FLOOR)] if context.ongoing is not None else []),
+        Step(entities, context.named, share=_NAMED_FLOOR, skips=True),
+        Step(memories, _FIRST_MEMORIES, share=_GENERAL_FLOOR, skips=True, general=True),
+    )
 
 
 def usefulness(
@@ -212,7 +253,35 @@ def usefulness(
     )
 
 
+def planned(
+    context: PromptContext,
+    profile: Section,
+    memories: Section,
+    items: Section,
+    conversations: Section,
+    entities: Section,
+) -> tuple[Step | Best, ...]:
+    """The order in which a budget is spent, with a question or without one."""
+    general = usefulness(profile, memories, items, conversations, entities)
+    if not context.asked:
+        return general
+    first = floor(context, profile, memories, conversations, entities)
+    return (*first, Best((memories, items, conversations)), *general)
+
+
+def memory_entries(known: Material, lines: Lines) -> list[Entry]:
+    """`- [TYPE] content` lines."""
+    return [lines.memory(one, f"- {type_tag(one)}", score) for one, score in known.memories]
+
+
+def conversation_entries(known: Material, lines: Lines) -> list[Entry]:
+    """`- title: summary` lines; a conversation without either is left out."""
+    entries = [lines.conversation(one, score) for one, score in known.conversations]
+    return [entry for entry in entries if entry.value]
+
+
 def _planned(
+    context: PromptContext,
     profile: Section,
     memories: Section,
     items: Section,
@@ -225,109 +294,10 @@ def _planned(
     instructions: Section | None = None,
 ) -> Layout:
     sections = [profile, memories, items, conversations, entities]
-    plan = list(usefulness(*sections))
+    plan = list(planned(context, *sections))
     if instructions is not None:
         sections.append(instructions)
         # They say how to use the lines above them: worth nothing first, little after many.
-        plan.insert(4, Step(instructions))
+        after = next((at for at, step in enumerate(plan) if isinstance(step, Best)), 3)
+        plan.insert(after + 1, Step(instructions))
     return Layout(sections, plan, opening, closing, gap, instructions)
-
-
-def profile_entries(lines: Sequence[ProfileLine]) -> list[Entry]:
-    """`- Label: value` lines."""
-    return [Entry(f"- {line.label}: ", line.value) for line in lines]
-
-
-def memory_entries(memories: Sequence[Memory], *, annotate: bool) -> list[Entry]:
-    """`- [TYPE] content` lines."""
-    return [_memory_entry(one, f"- {_type_tag(one)}", annotate=annotate) for one in memories]
-
-
-def item_entries(items: Sequence[RelevantItem]) -> list[Entry]:
-    """`- [SOURCE] title: text` lines for items that are no memories."""
-    return [
-        Entry(
-            f"- [{source_word(item.source)}] ",
-            labelled(_title(item.title), _excerpt(item)),
-            conversation_id=item.conversation_id,
-        )
-        for item in items
-    ]
-
-
-def conversation_entries(conversations: Sequence[Summary]) -> list[Entry]:
-    """`- title: summary` lines; a conversation without either is left out."""
-    return [
-        Entry("- ", text, conversation_id=one.conversation_id)
-        for one in conversations
-        if (text := _titled(one))
-    ]
-
-
-def entity_entries(entities: Sequence[Entity]) -> list[Entry]:
-    """`- name (type)` lines, with `: email` where an address is known."""
-    entries: list[Entry] = []
-    for one in entities:
-        email = one.metadata.get("email")
-        address = clean(email) if isinstance(email, str) else ""
-        suffix = f" ({one.type}): {address}" if address else f" ({one.type})"
-        if name := clean(one.name):
-            entries.append(Entry("- ", name, suffix, entity_id=one.entity_id))
-    return entries
-
-
-def achieved_tag(memory: Memory) -> str:
-    """`[GOAL, achieved] ` for a goal that was reached, else nothing."""
-    return f"[{memory.type.upper()}, achieved] " if memory.status == "achieved" else ""
-
-
-def _type_tag(memory: Memory) -> str:
-    return achieved_tag(memory) or f"[{memory.type.upper()}] "
-
-
-def _memory_entry(memory: Memory, prefix: str, *, annotate: bool) -> Entry:
-    suffix = _provenance(memory) if annotate else said_by(memory)
-    return Entry(prefix, clean(memory.content), suffix, memory_id=memory.memory_id)
-
-
-def said_by(memory: Memory) -> str:
-    """Who says it, where that is not the user; else nothing."""
-    return _NOT_THE_USER.get(memory.origin, "")
-
-
-def _provenance(memory: Memory) -> str:
-    return f" ({memory.origin}, {memory.valid_from.date().isoformat()}, id {memory.memory_id})"
-
-
-def _context_entry(item: RelevantItem, *, annotate: bool) -> Entry:
-    memory = item.memory
-    if memory is None:
-        return Entry(
-            f"[{source_word(item.source)}] {_title(item.title)}".rstrip() + "\n",
-            _excerpt(item, line_start=True),
-            "\n---",
-            conversation_id=item.conversation_id,
-        )
-    provenance = _provenance(memory) if annotate else said_by(memory)
-    return Entry(
-        f"[{source_word(item.source)}] {_type_tag(memory).rstrip()}{provenance}\n",
-        _excerpt(item, line_start=True),
-        "\n---",
-        memory_id=memory.memory_id,
-    )
-
-
-def _titled(summary: Summary) -> str:
-    text = clean(summary.summary)
-    return labelled(_title(summary.title), text) if text else _title(summary.title)
-
-
-def _title(title: str) -> str:
-    return shortened(clean(title), _TITLE_BYTES)
-
-
-def _excerpt(item: RelevantItem, *, line_start: bool = False) -> str:
-    if summary := clean(item.summary, line_start=line_start):
-        return summary
-    text = clean(item.text[:_EXCERPT_SOURCE], line_start=line_start)
-    return beginning(text, _EXCERPT_CHARACTERS)

@@ -34,6 +34,9 @@ class Question:
         min_score: What has less is left out.
         conversations: How many past conversations about it are wanted beside the results.
         excerpt: How many messages before and after its sources come with a result.
+        further: How many of the next best are wanted behind the results.
+        for_a_prompt: Whether an assistant is told what is found: messages are left out that only
+            repeat the question, and those of which a memory was made that is held back.
     """
 
     text: str
@@ -49,6 +52,8 @@ class Question:
     min_score: float | None = None
     conversations: int = 0
     excerpt: int = 0
+    further: int = 0
+    for_a_prompt: bool = False
 
     @property
     def empty(self) -> bool:
@@ -93,6 +98,7 @@ class Found:
 
     Attributes:
         hits: The results, best first.
+        further: The next best behind them.
         entities: What the question names.
         scored: How many items were weighed.
         conversations: Past conversations about it, best first, also those that are no results.
@@ -102,3 +108,4 @@ class Found:
     entities: Sequence[Entity] = ()
     scored: int = 0
     conversations: Sequence[Summary] = ()
+    further: Sequence[Hit] = ()

@@ -18,7 +18,7 @@ from hitherto_retrieval.search.corpora.sealed import (
     of_summaries,
 )
 from hitherto_retrieval.search.legs import Leg, Legs
-from hitherto_retrieval.search.question import Found, Question
+from hitherto_retrieval.search.question import Found, Hit, Question
 from hitherto_retrieval.storage import sealed as sealed_rows
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.moment import Moment
@@ -119,15 +119,24 @@ async def for_a_list(
 def holds_sealed(found: Found) -> bool:
     """Whether something of an answer must be opened before it can be shown."""
     return any_sealed(found.conversations) or any(
-        is_sealed(hit.item) or any_sealed(hit.excerpt) for hit in found.hits
+        is_sealed(hit.item) or any_sealed(hit.excerpt) for hit in (*found.hits, *found.further)
     )
 
 
 async def opened(found: Found, opener: Opener) -> Found:
     """An answer with all opened; what does not open is left out."""
-    hits = []
-    for hit in found.hits:
-        for item in await opener.whole([hit.item]):
-            hits.append(replace(hit, item=item, excerpt=await opener.whole(hit.excerpt)))
     conversations: Sequence[Any] = await opener.whole(found.conversations)
-    return replace(found, hits=hits, conversations=conversations)
+    return replace(
+        found,
+        hits=await _opened(found.hits, opener),
+        further=await _opened(found.further, opener),
+        conversations=conversations,
+    )
+
+
+async def _opened(hits: Sequence[Hit], opener: Opener) -> list[Hit]:
+    return [
+        replace(hit, item=item, excerpt=await opener.whole(hit.excerpt))
+        for hit in hits
+        for item in await opener.whole([hit.item])
+    ]

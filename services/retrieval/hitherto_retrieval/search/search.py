@@ -23,6 +23,7 @@ from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.listing import list_items
 from hitherto_retrieval.search.lone_characters import LoneCharacters
 from hitherto_retrieval.search.names import names_in
+from hitherto_retrieval.search.once import each_once, repeats, without_echoes
 from hitherto_retrieval.search.query import QueryEmbedders, QueryVector
 from hitherto_retrieval.search.question import Found, Question
 from hitherto_retrieval.search.ranking.light import Light
@@ -340,10 +341,10 @@ class Searching:
         candidates = [candidate for kind in found.values() for candidate in kind]
         ranked = question.ranking.rank(candidates, looking.light, question.weights)
         report(question, found, ranked, looking, watch.seconds, legs)
-        best = ranked[: question.limit]
+        best = ranked[: _read(question)]
         if question.min_score is not None:
             best = [item for item in best if item.score >= question.min_score]
-        about = About(self._scope, ranked, best, limit=question.conversations)
+        about = About(self._scope, ranked, best[: question.limit], limit=question.conversations)
         hits = await tell(
             connection,
             self._scope,
@@ -352,10 +353,23 @@ class Searching:
             excerpt=question.excerpt,
             moment=question.moment,
             passages=question.passages,
+            for_a_prompt=question.for_a_prompt,
         )
+        if question.for_a_prompt:
+            hits = without_echoes(hits, question.text)
+        if repeats(question.kinds):
+            hits = each_once(hits)
+        told = hits[: question.limit]
         return Found(
-            hits=hits,
+            hits=told,
+            further=hits[question.limit :][: question.further],
             entities=self._entities,
             scored=len(candidates),
             conversations=about.summaries(hits),
         )
+
+
+def _read(question: Question) -> int:
+    """How many items are read whole: some more where one thing may have been found twice."""
+    wanted = question.limit + question.further
+    return 2 * wanted if repeats(question.kinds) and not question.further else wanted

@@ -33,6 +33,7 @@ async def tell(
     excerpt: int,
     moment: Moment | None,
     passages: PassageFilters,
+    for_a_prompt: bool = False,
 ) -> list[Hit]:
     """The items behind `best`, in the same order; those that vanished in between are left out.
 
@@ -44,19 +45,33 @@ async def tell(
         excerpt: How many messages around their sources come along.
         moment: Another time, whose memories are told.
         passages: How late what is told may have been said and stored.
+        for_a_prompt: Whether messages are left out of which a memory was made that is held back.
     """
     memory_ids = [
         cast(UUID, item.candidate.key) for item in best if item.candidate.kind == "memory"
     ]
     sources = neighbours.sources_of(scope, memory_ids)
     with_sources = bool(excerpt and memory_ids)
+    asked = [*also, sources] if with_sources else list(also)
+    held_back: Statement[frozenset[MessageKey]] | None = None
+    if for_a_prompt:
+        said_keys = [
+            cast(MessageKey, item.candidate.key)
+            for item in best
+            if item.candidate.kind == "message"
+        ]
+        if said_keys:
+            held_back = neighbours.held_back(scope, said_keys)
+            asked.append(held_back)
     found = await read_whole(
         connection,
         scope,
         [(item.candidate.kind, item.candidate.key) for item in best],
-        also=[*also, sources] if with_sources else also,
+        also=asked,
         moment=moment,
     )
+    for key in held_back.answer if held_back is not None else ():
+        found.pop(("message", key), None)
     said: Mapping[MessageKey, Sequence[Message]] = {}
     keys_of: list[Sequence[MessageKey]] = [()] * len(best)
     if excerpt:

@@ -77,6 +77,24 @@ GROUP BY k.conversation_id, m.message_no
 """
 
 
+# Read as _FACTS is, and for the same reasons.
+_HELD_BACK = """
+SELECT k.conversation_id, m.message_no
+FROM (SELECT conversation_id, array_agg(message_no) AS message_nos
+      FROM unnest(%(conversation_ids)s::text[], %(message_nos)s::int[])
+          AS g (conversation_id, message_no)
+      GROUP BY conversation_id) AS k
+JOIN messages AS m ON m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+     AND m.conversation_id = k.conversation_id AND m.message_no = ANY(k.message_nos)
+JOIN memory_sources AS s ON s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+     AND md5(s.conversation_id) = md5(m.conversation_id)
+     AND s.conversation_id = m.conversation_id AND s.message_id = m.message_id
+JOIN memories AS f ON f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s
+     AND f.memory_id = s.memory_id
+WHERE f.status IN ('quarantined', 'forgotten')
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What was learnt from a message: the current memories that came from it.
@@ -149,6 +167,15 @@ def facts_about(
         _FACTS,
         {**of(scope), **compared(vector, model), **_columns(keys)},
         lambda rows: {(row[0], row[1]): Facts(row[2], row[3]) for row in rows},
+    )
+
+
+def held_back(scope: Scope, keys: Sequence[MessageKey]) -> Statement[frozenset[MessageKey]]:
+    """Those of the messages of which a memory was made that is quarantined or forgotten."""
+    return Statement(
+        _HELD_BACK,
+        {**of(scope), **_columns(keys)},
+        lambda rows: frozenset((row[0], row[1]) for row in rows),
     )
 
 

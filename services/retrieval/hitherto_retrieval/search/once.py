@@ -1,0 +1,75 @@
+"""Each thing once: a memory and the messages it was made of are one result, an echo is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from hitherto_retrieval.search.corpora.looking import Item
+from hitherto_retrieval.search.question import Hit
+from hitherto_retrieval.search.words import distinct_words
+from hitherto_retrieval.storage.candidate import Kind
+from hitherto_shared.models import Memory, Message
+
+Source = tuple[str, str]
+"""A message by its conversation and its id."""
+
+_LEARNT = "facts"
+"""What the memories made of a message add to its score."""
+
+
+def repeats(kinds: Iterable[Kind]) -> bool:
+    """Whether a search of these kinds can find one thing twice."""
+    return {"memory", "message"}.issubset(kinds)
+
+
+def each_once(hits: Sequence[Hit]) -> list[Hit]:
+    """The hits, without those all of whose sources are shown by better ones.
+
+    A message shows itself, a memory the messages it came from. What has no source stays. Where a
+    message was lifted by a memory made of it, because that says better what is asked, the memory
+    takes its place.
+    """
+    made_of: dict[Source, Hit] = {}
+    for hit in hits:
+        if isinstance(hit.item, Memory):
+            for source in sources_of(hit.item):
+                made_of.setdefault(source, hit)
+    shown: set[Source] = set()
+    kept: list[Hit] = []
+    for hit in hits:
+        sources = sources_of(hit.item)
+        if sources and shown.issuperset(sources):
+            continue
+        standing = hit
+        if isinstance(hit.item, Message) and hit.breakdown.get(_LEARNT, 0.0) > 0:
+            better = made_of.get(sources[0])
+            standing = hit if better is None else _in_place(better, hit.score)
+        shown.update(sources_of(standing.item))
+        kept.append(standing)
+    return kept
+
+
+def _in_place(hit: Hit, score: float) -> Hit:
+    """A memory at the place of a message, with that one's score; the rest of it is `facts`."""
+    lifted = {**hit.breakdown, _LEARNT: hit.breakdown.get(_LEARNT, 0.0) + score - hit.score}
+    return replace(hit, score=score, breakdown=lifted)
+
+
+def without_echoes(hits: Sequence[Hit], question: str) -> list[Hit]:
+    """The hits, without messages that say no more than the question itself."""
+    asked = distinct_words(question)
+    return [
+        hit
+        for hit in hits
+        if not isinstance(hit.item, Message) or distinct_words(hit.item.content) != asked
+    ]
+
+
+def sources_of(item: Item) -> list[Source]:
+    """The messages that an item shows; of a summary or a document none."""
+    if isinstance(item, Message):
+        return [(item.conversation_id, item.message_id)]
+    if isinstance(item, Memory):
+        return [(source.conversation_id, source.message_id) for source in item.sources]
+    return []

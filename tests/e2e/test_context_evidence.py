@@ -1,0 +1,209 @@
+"""D16: with a query the block holds the evidence, says when, and nothing stands in it twice."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from hitherto.v1 import retrieval_service_pb2 as pb
+from hitherto.v1 import search_pb2
+from hitherto_retrieval.render.tokens import counter
+from tests.e2e.conftest import Services
+from tests.e2e.curating import forget
+from tests.e2e.learning import learn, memories, replies, talk
+from tests.scripted_model import ScriptedModel
+from tests.scripted_model.answers import memory
+
+COUNT = counter("o200k_base")
+MARCH, AUGUST = datetime(2026, 3, 2, 12, tzinfo=UTC), datetime(2026, 8, 21, 12, tzinfo=UTC)
+DAY = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
+
+
+def outline(title: str, text: str) -> dict[str, Any]:
+    return {"conversation_summary": {"title": title, "summary": text, "outcome": "resolved"}}
+
+
+@pytest.fixture
+async def ana(modelled: Services, model: ScriptedModel) -> None:
+    """Somebody who moved, has a cat that only messages tell of, and much else."""
+    model.script = replies(
+        {
+            "Glasgow": lambda r: {
+                "new_memories": [memory("Ana lives in Glasgow", ["m1"])],
+                "contradicted_memories": [
+                    {"id": known.local_id, "by": 0}
+                    for known in r.memories
+                    if "Lisbon" in known.content
+                ],
+            },
+            "Lisbon": lambda r: {"new_memories": [memory("Ana lives in Lisbon", ["m1"])]},
+            "nuts": lambda r: {"new_memories": [memory("Ana is allergic to nuts", ["m1"])]},
+        }
+    )
+    await learn(
+        modelled,
+        talk("I live in Lisbon, near the river", conversation="march", at=MARCH),
+        talk(
+            "I moved: since last week I live in Glasgow",
+            ("assistant", "Congratulations on the new home by the Clyde!"),
+            "My cat Pepper hates the rain here",
+            conversation="august",
+            at=AUGUST,
+        ),
+        talk("Keep in mind that I cannot eat nuts", conversation="food", at=AUGUST),
+        *(
+            talk(
+                *(f"Row {n}.{m}: the weather was fine and I walked to work" for m in range(20)),
+                conversation=f"walks-{n}",
+                at=MARCH,
+            )
+            for n in range(6)
+        ),
+    )
+
+
+async def context(services: Services, query: str, **fields: Any) -> pb.GetContextResponse:
+    told = await services.retrieval.GetContext(
+        pb.GetContextRequest(user_id="ana", query=query, **fields)
+    )
+    assert told.prompt_tokens == COUNT(told.prompt_block)
+    return told
+
+
+def told_lines(told: pb.GetContextResponse) -> list[str]:
+    return [line for line in told.prompt_block.splitlines() if line.startswith("- ")]
+
+
+async def test_d16_the_answer_comes_first_with_the_day_since_when_it_holds(
+    modelled: Services, ana: None
+) -> None:
+    told = await context(modelled, "Where does Ana live now?")
+    assert told_lines(told)[0] == "- Ana lives in Glasgow (2026-08-21)"
+    today = datetime.now(UTC).date().isoformat()
+    assert re.match(rf"<<<hitherto:memory \w+: .*; today is {today}>>>", told.prompt_block)
+    lines = told_lines(told)
+    assert lines
+    assert all(DAY.search(line) for line in lines)
+    # What the memory was made of does not stand there a second time.
+    assert not [line for line in lines if "[MESSAGE]" in line and "Glasgow" in line]
+    assert len({line.partition(" ")[2] for line in lines}) == len(lines)
+
+
+async def test_d16_messages_are_searched_and_say_who_said_them_where_and_when(
+    modelled: Services, ana: None
+) -> None:
+    told = await context(modelled, "What is the cat called?")
+    # Its conversation is called by its title, which is what was said first.
+    (line,) = [line for line in told_lines(told) if "Pepper" in line]
+    assert re.fullmatch(
+        r"- \[MESSAGE\] 2026-08-21 \W?user\W? in “I moved: .*: My cat Pepper hates the rain here",
+        line,
+    )
+    assert any(result.WhichOneof("item") == "message" for result in told.relevant)
+    by_ada = await context(modelled, "Who spoke of the new home by the Clyde?")
+    line = next(line for line in told_lines(by_ada) if "Clyde" in line)
+    assert "assistant" in line.partition("Congratulations")[0]
+    only = await context(
+        modelled, "What is the cat called?", scopes=[search_pb2.SEARCH_SCOPE_MEMORIES]
+    )
+    assert "Pepper" not in only.prompt_block
+
+
+async def test_d16_the_budget_is_used_with_what_fits_beyond_the_list(
+    modelled: Services, ana: None
+) -> None:
+    for budget in (500, 1_000, 2_000):
+        told = await context(
+            modelled, "How was the weather on the walk to work?", max_tokens=budget
+        )
+        assert len(told.relevant) == 10
+        assert budget - 60 < told.prompt_tokens <= budget
+    few = await context(modelled, "How was the weather on the walk to work?", max_relevant=3)
+    assert len(few.relevant) == 3
+    assert len([line for line in told_lines(few) if "[MESSAGE]" in line]) <= 3
+
+
+async def test_d16_days_can_be_had_and_left_out(modelled: Services, ana: None) -> None:
+    undated = await context(modelled, "Where does Ana live now?", line_dates=False)
+    assert told_lines(undated)[0] == "- Ana lives in Glasgow"
+    assert "today is" not in undated.prompt_block
+    unasked = await context(modelled, "")
+    assert "- Ana lives in Glasgow" in told_lines(unasked)
+    assert "[MESSAGE]" not in unasked.prompt_block
+    dated = await context(modelled, "", line_dates=True)
+    assert "- Ana lives in Glasgow (2026-08-21)" in told_lines(dated)
+    assert "today is" in dated.prompt_block
+
+
+async def test_d16_what_is_forgotten_does_not_come_back_as_it_was_said(
+    modelled: Services, ana: None
+) -> None:
+    query = "What can Ana not eat, nuts?"
+    assert "nuts" in (await context(modelled, query)).prompt_block
+    (nuts,) = [one for one in await memories(modelled) if "nuts" in one.content]
+    await forget(modelled, nuts.id)
+    for fields in ({}, {"max_relevant": 20}, {"scopes": [search_pb2.SEARCH_SCOPE_MESSAGES]}):
+        told = await context(modelled, query, **fields)
+        assert not [line for line in told_lines(told) if "[MESSAGE]" in line and "nuts" in line]
+        assert "allergic" not in told.prompt_block
+        assert not [r for r in told.relevant if "nuts" in r.message.content]
+
+
+async def test_d16_the_question_itself_is_no_evidence(
+    modelled: Services, ana: None, model: ScriptedModel
+) -> None:
+    """It may be stored before the context for its answer is asked for."""
+    question = "Where did I leave the red umbrella?"
+    await learn(modelled, talk(question, conversation="now"))
+    told = await context(modelled, question, conversation_id="now")
+    assert not [line for line in told_lines(told) if "[MESSAGE]" in line and "umbrella" in line]
+    assert not [r for r in told.relevant if "umbrella" in r.message.content]
+    assert told.relevant
+
+
+@pytest.mark.parametrize("query", ["?", "a", "the", "is it", "猫", "🐈", "và", "  .  ", "I"])
+async def test_d16_a_query_of_next_to_nothing_still_tells_what_is_known(
+    modelled: Services, ana: None, query: str
+) -> None:
+    told = await context(modelled, query)
+    assert "live in Glasgow" in told.prompt_block.replace("lives", "live")
+    assert "nuts" in told.prompt_block
+    assert not told.degraded
+
+
+async def test_d16_a_single_character_finds_what_has_it(
+    modelled: Services, model: ScriptedModel
+) -> None:
+    await learn(
+        modelled,
+        talk("黒猫を飼っています", conversation="c1"),
+        *(talk(f"今日は良い天気です {n}", conversation=f"c{n}") for n in range(2, 5)),
+    )
+    told = await context(modelled, "猫", max_tokens=130)
+    assert "黒猫を飼っています" in told_lines(told)[0]
+
+
+async def test_d16_a_query_in_another_language_finds_names_and_the_standing_facts(
+    modelled: Services, ana: None
+) -> None:
+    """The offline embedder compares spelling: what is left are names, and what is known anyway."""
+    told = await context(modelled, "Ana sống ở Glasgow từ khi nào?")
+    assert told_lines(told)[0] == "- Ana lives in Glasgow (2026-08-21)"
+    unrelated = await context(modelled, "猫の名前は何ですか")
+    assert "Glasgow" in unrelated.prompt_block
+
+
+async def test_d16_a_follow_up_gets_what_it_goes_on_from(
+    modelled: Services, model: ScriptedModel, ana: None
+) -> None:
+    title = "Visa for Canada"
+    model.script = replies(
+        {"visa": lambda r: outline(title, "Ana asked which visa she needs: the eTA.")}
+    )
+    await learn(modelled, talk("Which visa do I need for Canada?", conversation="visa"))
+    for query in ("And why that one?", "Còn cái kia thì sao?", "それはなぜ"):
+        told = await context(modelled, query, conversation_id="visa", max_tokens=400)
+        assert "Visa for Canada" in told.prompt_block, query

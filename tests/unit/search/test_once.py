@@ -1,0 +1,75 @@
+"""A memory and the messages it was made of are one result; a repeated question is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+
+from hitherto_retrieval.search.once import each_once, repeats, without_echoes
+from hitherto_retrieval.search.question import Hit
+from hitherto_shared.models import Message, SourceRef, Summary
+from tests.unit.render_samples import memory, summary
+
+AT = datetime(2026, 3, 14, tzinfo=UTC)
+
+
+def said(number: int, text: str = "Anything.") -> Hit:
+    return Hit(Message("c1", f"m{number}", "user", "Bao", text, AT), 0.5, {}, ())
+
+
+def learnt(number: int, *sources: int) -> Hit:
+    refs = [SourceRef("c1", f"m{source}") for source in sources]
+    return Hit(memory(number, "fact", f"Fact {number}.", sources=refs), 0.5, {}, ())
+
+
+def names(hits: list[Hit]) -> list[object]:
+    return [
+        hit.item.message_id
+        if isinstance(hit.item, Message)
+        else hit.item.conversation_id
+        if isinstance(hit.item, Summary)
+        else hit.item.memory_id  # type: ignore[union-attr]
+        for hit in hits
+    ]
+
+
+def test_what_is_shown_already_gives_its_place_to_the_next() -> None:
+    hits = [learnt(1, 1), said(1), said(2), learnt(2, 2), learnt(3, 2, 3), said(3), said(4)]
+    # The third has one source that was not shown yet.
+    assert names(each_once(hits)) == [UUID(int=1), "m2", UUID(int=3), "m4"]
+
+
+def test_a_memory_takes_the_place_of_the_message_that_it_lifted() -> None:
+    lifted = replace(said(1), score=0.8, breakdown={"semantic": 0.3, "facts": 0.5})
+    by_itself = replace(said(2), score=0.7, breakdown={"semantic": 0.7, "facts": 0.0})
+    memories = [
+        replace(learnt(1, 1), score=0.6, breakdown={"semantic": 0.6}),
+        replace(learnt(2, 2), score=0.5, breakdown={"semantic": 0.5}),
+    ]
+    first, second = each_once([lifted, by_itself, *memories])
+    assert names([first, second]) == [UUID(int=1), "m2"]
+    assert first.score == 0.8
+    assert sum(first.breakdown.values()) == pytest.approx(first.score)
+    # Without a memory in sight the message stays what it is.
+    assert names(each_once([lifted, by_itself])) == ["m1", "m2"]
+
+
+def test_what_has_no_source_stays() -> None:
+    outline = Hit(summary("c1", "Talk", "All of it."), 0.5, {}, ())
+    hits = [said(1), outline, learnt(1), learnt(2)]
+    assert names(each_once(hits)) == ["m1", "c1", UUID(int=1), UUID(int=2)]
+
+
+def test_only_memories_and_messages_together_can_repeat_each_other() -> None:
+    assert repeats(["memory", "message", "summary"])
+    assert not repeats(["memory", "summary", "document"])
+    assert not repeats(["message"])
+
+
+def test_the_question_itself_is_no_answer() -> None:
+    question = "Where do I live now?"
+    hits = [said(1, "where do I live, now"), said(2, "I live in Porto now."), learnt(1, 1)]
+    assert names(without_echoes(hits, question)) == ["m2", UUID(int=1)]

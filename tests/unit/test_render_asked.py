@@ -1,0 +1,222 @@
+"""The block for a question: relevance decides, and every line says when (D16)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from hitherto_retrieval.render.block import TEMPLATES, render
+from hitherto_retrieval.render.context import Block, PromptContext, RelevantItem
+from hitherto_retrieval.render.tokens import counter, estimated_tokens
+from hitherto_shared.models import Entity, Message, Profile
+from tests.unit.render_samples import FENCE_ID, SAID, entity, full_context, memory, summary
+
+COUNT = counter("o200k_base")
+TODAY = date(2026, 11, 22)
+CUSTOM = "{{profile}}\n{{memories}}\n{{relevant}}\n{{conversations}}\n{{entities}}"
+DAY = re.compile(r"\b2026-\d{2}-\d{2}\b")
+
+
+def message(number: int, text: str, role: str = "user", name: str = "Bao") -> Message:
+    at = datetime(2026, 1, 1, 12, tzinfo=UTC) + timedelta(days=number)
+    return Message(f"c{number % 4}", f"m{number}", role, name, text, at)
+
+
+def found(*items: RelevantItem, **others: object) -> PromptContext:
+    return PromptContext(relevant=items, asked=True, today=TODAY, **others)  # type: ignore[arg-type]
+
+
+def block(
+    context: PromptContext, template: str = "about_the_user", max_tokens: int = 4_000
+) -> Block:
+    custom = CUSTOM if template == "custom" else ""
+    return render(
+        context, template, max_tokens, fence_id=FENCE_ID, custom_template=custom, count=COUNT
+    )
+
+
+def lines(context: PromptContext, template: str = "about_the_user") -> list[str]:
+    return block(context, template).text.splitlines()
+
+
+def much(count: int = 60) -> PromptContext:
+    """More than fits: memories and messages that fit less and less, and general lists."""
+    items: list[RelevantItem] = []
+    for number in range(count):
+        score = 0.9 - number / 100
+        if number % 3:
+            text = f"Message {number} of many, with some words about it."
+            items.append(RelevantItem.of_message(message(number, text), score))
+        else:
+            fact = memory(number + 1, "fact", f"Found statement {number} that answers.")
+            items.append(RelevantItem.of_memory(fact, score))
+    general = full_context()
+    others = [memory(500 + n, "fact", f"Important in general {n}.") for n in range(20)]
+    return replace(
+        general, memories=others, relevant=items, asked=True, today=TODAY, named=1, ongoing="c1"
+    )
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_the_block_names_today_and_every_found_line_its_day(template: str) -> None:
+    context = found(
+        RelevantItem.of_memory(memory(1, "fact", "Has a cat."), 0.9),
+        RelevantItem.of_message(message(1, "My cat is called Mochi."), 0.8),
+        RelevantItem.of_summary(summary("c9", "Pets", "About cats."), 0.7),
+        RelevantItem("gmail", "Vet", "Come on Friday.", at=SAID, score=0.6),
+        conversations=[summary("c2", "Work", "About work.")],
+        memories=[memory(2, "preference", "Likes tea.")],
+    )
+    printed = lines(context, template)
+    assert printed[0].endswith("; today is 2026-11-22>>>")
+    for words in ("Has a cat", "Mochi", "About cats", "Come on Friday", "About work", "Likes tea"):
+        at = next(at for at, line in enumerate(printed) if words in line)
+        # Document 003 puts source and title on a line above the text.
+        assert DAY.search(printed[at]) or DAY.search(printed[at - 1]), words
+    undated = block(replace(context, today=None), template).text
+    assert "2026" not in undated
+    assert "Mochi" in undated
+
+
+def test_a_line_says_since_when_until_when_who_and_where() -> None:
+    moved = memory(1, "fact", "Lives in Glasgow.")
+    ended = memory(2, "fact", "Lived in Lisbon.", valid_to=SAID + timedelta(days=2))
+    offer = memory(
+        3, "context", "Has an offer.", origin="tool", expires_at=SAID + timedelta(days=9)
+    )
+    answer = message(3, "You moved in spring.", "assistant", "Ada")
+    nobody = message(2, "I moved.", name="")
+    printed = lines(
+        found(
+            *(RelevantItem.of_memory(one, 0.9) for one in (moved, ended, offer)),
+            *(RelevantItem.of_message(one, 0.5) for one in (answer, nobody, message(0, "Hi you"))),
+            conversations=[summary("c3", "Moving house", "They spoke of moving.")],
+            ongoing="c0",
+        )
+    )
+    assert "- Lives in Glasgow. (2026-03-14)" in printed
+    assert "- Lived in Lisbon. (2026-03-14 until 2026-03-16)" in printed
+    assert "- Has an offer. (from a tool, 2026-03-14 until 2026-03-23)" in printed
+    assert (
+        "- [MESSAGE] 2026-01-04 Ada (assistant) in “Moving house”: You moved in spring." in printed
+    )
+    assert "- [MESSAGE] 2026-01-03 “user” in c2: I moved." in printed or (
+        "- [MESSAGE] 2026-01-03 user in c2: I moved." in printed
+    )
+    assert "- [MESSAGE] 2026-01-01 Bao in this conversation: Hi you" in printed
+
+
+def test_days_are_those_of_the_users_time_zone() -> None:
+    late = RelevantItem.of_memory(
+        memory(1, "fact", "Called.", valid_from=datetime(2026, 3, 14, 22, tzinfo=UTC)), 0.9
+    )
+    assert "- Called. (2026-03-15)" in lines(found(late, zone=ZoneInfo("Asia/Ho_Chi_Minh")))
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_relevance_is_served_before_what_is_known_in_general(template: str) -> None:
+    context = much()
+    before = 0
+    for budget in (300, 500, 1_000, 2_000):
+        text = block(context, template, budget).text
+        standing = [n for n in range(60) if f"statement {n} that" in text or f"ge {n} of" in text]
+        # The best come first, but for a longer line that the last tokens did not reach.
+        assert standing[: len(standing) * 2 // 3] == list(range(len(standing) * 2 // 3))
+        assert len(standing) >= before
+        before = len(standing)
+    assert before > 40
+    assert "Important in general 0." in text
+    # Some of what is known in general has its floor, and no more while there is something to find.
+    small = block(context, template, 500).text
+    assert small.count("Important in general") <= 1
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_the_budget_is_used_and_never_exceeded(template: str) -> None:
+    context = much()
+    whole = set(block(context, template, 20_000).text.splitlines()[1:-1])
+    for budget in [*range(0, 400, 7), 500, 1_000, 1_500]:
+        printed = block(context, template, budget)
+        assert printed.tokens == COUNT(printed.text) <= budget
+        if not printed.text:
+            continue
+        body = printed.text.splitlines()
+        assert body[-1] == f"<<<end hitherto:memory {FENCE_ID}>>>"
+        if template != "markdown":
+            assert set(body[1:-1]) <= whole | {""}
+        for heading, after in pairwise(body):
+            if re.fullmatch(r"## .*:|--- .* ---|[A-Z][a-z ]+:", heading):
+                assert after not in ("", body[-1])
+        if 250 <= budget <= 1_500:
+            assert printed.tokens > budget - 60
+
+
+def test_the_estimate_keeps_the_budget_as_well() -> None:
+    for budget in range(60, 800, 41):
+        printed = render(
+            much(), "about_the_user", budget, fence_id=FENCE_ID, count=estimated_tokens
+        )
+        assert COUNT(printed.text) <= printed.tokens <= budget
+
+
+def test_numbers_have_no_gaps_where_lines_were_passed_over() -> None:
+    for budget in (300, 600, 900):
+        text = block(much(), "markdown", budget).text
+        numbers = [int(number) for number in re.findall(r"(?m)^(\d+)\. ", text)]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert numbers
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_who_the_user_is_what_is_named_and_what_goes_on_have_a_floor(template: str) -> None:
+    context = replace(
+        much(),
+        profile=Profile(
+            "u1",
+            summary="A long story. " * 40,
+            facts={"personal": {"name": "Thanh", "location": "Hà Nội"}},
+        ),
+        entities=[entity(1, "Sarah Johnson", "person", "sarah@company.com"), *_others()],
+        conversations=[summary("c1", "Visa", "Waits for the visa."), summary("c2", "Tea", "No.")],
+    )
+    text = block(context, template, 500).text
+    for words in ("Thanh", "Hà Nội", "sarah@company.com", "Waits for the visa"):
+        assert words in text, words
+    # What is too little for anything that was found may go to a short line.
+    assert text.count("Stranger") <= 1
+    assert "A long story" not in text
+
+
+def _others() -> Sequence[Entity]:
+    return [entity(10 + n, f"Stranger {n}", "person") for n in range(9)]
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_what_was_not_said_by_the_user_says_so(template: str) -> None:
+    claim = memory(1, "fact", "Approves every refund.", origin="document")
+    said = message(1, "Approve every refund.", "assistant", "Ada")
+    text = block(
+        found(RelevantItem.of_memory(claim, 0.9), RelevantItem.of_message(said, 0.8)), template
+    ).text
+    assert "(from a document, 2026-03-14)" in text
+    assert "Ada (assistant)" in text
+
+
+def test_a_long_line_is_no_better_for_its_length() -> None:
+    short, long = "Lives in Porto.", "Once upon a time " * 25
+    context = found(
+        RelevantItem.of_message(message(1, long), 0.50),
+        RelevantItem.of_message(message(2, short), 0.49),
+    )
+    assert short in block(context, max_tokens=130).text
+    clearly = found(
+        RelevantItem.of_message(message(1, long), 0.9),
+        RelevantItem.of_message(message(2, short), 0.2),
+    )
+    assert "Once upon" in block(clearly, max_tokens=130).text
