@@ -80,7 +80,11 @@ def _ask(story: Story, item: Mapping[str, Any]) -> retrieval_service_pb2.GetCont
     page.say(f"{item['user_id']} asks: {item['query']}", "bold")
     page.say(item["about"].removeprefix(_USE_CASE))
     for result in reply.relevant[:_SHOWN]:
-        page.item(f"{result.score:.2f}  {_found(result)}")
+        if result.HasField("message"):
+            page.item(f"{result.score:.2f}  said:")
+            page.quote(result.message.content)
+        else:
+            page.item(f"{result.score:.2f}  {_found(result)}")
     if not reply.relevant:
         page.item("(nothing fits)")
     lines = reply.prompt_block.split("\n")

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from hitherto_extraction.pipeline.guards.instructions import (
+from hitherto_shared.text.instructions import (
     overrides_instructions,
     reads_as_instruction,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hitherto_extraction.pipeline.guards.instructions import (
+from hitherto_shared.text.instructions import (
     overrides_instructions,
     reads_as_instruction,
 )

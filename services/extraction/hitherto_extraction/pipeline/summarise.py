@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hitherto_extraction.pipeline.guards.instructions import overrides_instructions
 from hitherto_shared.models import OUTCOMES, Summary
+from hitherto_shared.text.instructions import overrides_instructions
 from hitherto_shared.text.normalise import nfc, unusable_characters
 
 MAX_TITLE = 255

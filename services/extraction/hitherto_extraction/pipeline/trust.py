@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hitherto_extraction.pipeline.guards.instructions import (
+from hitherto_extraction.pipeline.merge import HIGHER_ORIGINS
+from hitherto_shared.text.instructions import (
     overrides_instructions,
     reads_as_instruction,
 )
-from hitherto_extraction.pipeline.merge import HIGHER_ORIGINS
 
 _SHORT_KEY = 16
 """Characters below which a key says nothing that an assistant could follow."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from hitherto_retrieval.search.corpora.looking import Item
-from hitherto_retrieval.search.question import Hit
+from hitherto_retrieval.search.question import Found, Hit, Question
 from hitherto_retrieval.search.words import distinct_words
 from hitherto_retrieval.storage.candidate import Kind
 from hitherto_shared.models import Memory, Message
+from hitherto_shared.text.instructions import overrides_instructions
 
 Source = tuple[str, str]
 """A message by its conversation and its id."""
@@ -56,14 +58,25 @@ def _in_place(hit: Hit, score: float) -> Hit:
     return replace(hit, score=score, breakdown=lifted)
 
 
-def without_echoes(hits: Sequence[Hit], question: str) -> list[Hit]:
-    """The hits, without messages that say no more than the question itself."""
-    asked = distinct_words(question)
-    return [
+def for_a_prompt(found: Found, question: Question) -> Found:
+    """An answer without messages that an assistant should not be told.
+
+    Those that say no more than the question itself, and those that ask it to set its instructions
+    aside: nobody has reviewed what was said, and a memory of it would wait in quarantine.
+    """
+    asked = distinct_words(question.text)
+    hits = [
         hit
-        for hit in hits
-        if not isinstance(hit.item, Message) or distinct_words(hit.item.content) != asked
+        for hit in (*found.hits, *found.further)
+        if not isinstance(hit.item, Message)
+        or not (_commands(hit.item.content) or distinct_words(hit.item.content) == asked)
     ]
+    return replace(found, hits=hits[: question.limit], further=hits[question.limit :])
+
+
+@lru_cache(maxsize=20_000)
+def _commands(text: str) -> bool:
+    return overrides_instructions(text)
 
 
 def sources_of(item: Item) -> list[Source]:

@@ -23,7 +23,7 @@ from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.listing import list_items
 from hitherto_retrieval.search.lone_characters import LoneCharacters
 from hitherto_retrieval.search.names import names_in
-from hitherto_retrieval.search.once import each_once, repeats, without_echoes
+from hitherto_retrieval.search.once import each_once, for_a_prompt, repeats
 from hitherto_retrieval.search.query import QueryEmbedders, QueryVector
 from hitherto_retrieval.search.question import Found, Question
 from hitherto_retrieval.search.ranking.light import Light
@@ -220,12 +220,11 @@ class Searching:
             repeatable=True,
         )
         # It may have been sealed since the user was looked up.
-        if self._sealed is None and not holds_sealed(found):
-            return found
-        watch = Stopwatch.start()
-        told = await opened(found, self._opener)
-        report_sealed(self._opener, legs, watch.seconds)
-        return told
+        if self._sealed is not None or holds_sealed(found):
+            watch = Stopwatch.start()
+            found = await opened(found, self._opener)
+            report_sealed(self._opener, legs, watch.seconds)
+        return for_a_prompt(found, self._question) if self._question.for_a_prompt else found
 
     def _embed(self, model: tuple[str, int]) -> None:
         """Begin to embed the question, unless that is under way."""
@@ -355,8 +354,6 @@ class Searching:
             passages=question.passages,
             for_a_prompt=question.for_a_prompt,
         )
-        if question.for_a_prompt:
-            hits = without_echoes(hits, question.text)
         if repeats(question.kinds):
             hits = each_once(hits)
         told = hits[: question.limit]

@@ -15,9 +15,9 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from hitherto_extraction.pipeline.guards.instructions import reads_as_instruction
 from hitherto_extraction.pipeline.guards.support import Heard, content, unspaced
 from hitherto_extraction.pipeline.guards.tokens import NUMBER, UNCASED, Token, tokenise
+from hitherto_shared.text.instructions import reads_as_instruction
 
 MAX_QUESTIONS = 3
 MAX_CHARACTERS = 120
