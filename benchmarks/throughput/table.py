@@ -12,6 +12,7 @@ from benchmarks.throughput.figures import (
     IDLE_MS_BAR,
     LONG_RUN,
     PER_SECOND_BAR,
+    POSTGRES_CPU_MS_BAR,
     Report,
 )
 
@@ -40,6 +41,12 @@ def _bars(report: Report) -> Table:
             f"{cpu:.1f} ms",
             f"≤ {CPU_MS_BAR:g} ms (aim {CPU_MS_AIM:g})",
             cpu <= CPU_MS_BAR,
+        ),
+        (
+            "CPU of Postgres per transcript",
+            f"{report.cpu_ms['postgres']:.1f} ms",
+            f"≤ {POSTGRES_CPU_MS_BAR:g} ms",
+            report.cpu_ms["postgres"] <= POSTGRES_CPU_MS_BAR,
         ),
         (
             "transcripts per second",
