@@ -29,6 +29,10 @@ from hitherto_shared.text.normalise import nfc
 _IN_OWN_WORDS = ("summary", "frequent_intents")
 _KEY_WORDS = 4
 """Words of a key above which it says something by itself."""
+_LONGEST_TOLD = 2_000
+"""Characters of a summary or intent: it is one or two sentences."""
+_LONGEST_KNOWN = 8_000
+"""Characters of a profile that a summary is compared with."""
 _ABOUT_ASKING = frozenset(
     "ask asks asking question questions help request requests advice support explain explaining "
     "explanation explanations information info hỏi giúp".split()
@@ -71,7 +75,7 @@ class _Reading:
         self.refused = 0
         self._said = said
         self._held = {name: getattr(profile, name) for name in FIELDS}
-        self._known = "\n".join(str(leaf) for _, leaf in _placed(self._held, ()))
+        self._known = "\n".join(str(leaf) for _, leaf in _placed(self._held, ()))[:_LONGEST_KNOWN]
 
     def pruned(self, path: Path, value: Any) -> Any:
         """A value without what is not borne out; `_ABSENT` if nothing is left."""
@@ -139,6 +143,8 @@ class _Reading:
 
     def _told(self, text: str) -> bool:
         """Whether a text of the model's own rests on what was said, clause by clause."""
+        if len(text) > _LONGEST_TOLD:
+            return False
         tokens = tokenise(text)
         people = names(tokens, small_words(tokens), loose=False)
         if unsupported(" ".join(chain.from_iterable(people)), self._known, self._said):

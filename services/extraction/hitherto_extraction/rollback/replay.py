@@ -12,11 +12,11 @@ memory had from what is taken back.
 from __future__ import annotations
 
 import copy
+import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from difflib import SequenceMatcher
 from typing import Any
 from uuid import UUID
 
@@ -36,6 +36,7 @@ _WORDS = (
     "content", "detail", "importance", "confidence", "origin", "said_at", "tags", "keywords",
     "questions",
 )  # fmt: skip
+_WORDS_APART = re.compile(r"\s*\w+|\s*[^\w\s]")
 _NOTHING: Mapping[str, Any] = {
     "type": "fact",
     "content": "",
@@ -265,29 +266,31 @@ def rebased(said: str, shown: str, now: str) -> str:
     """What was said of a memory as it was `shown`, said of the memory as it is `now`.
 
     The words that have gone between the two go from what was said as well. Texts without spaces
-    are compared by their characters.
+    are compared by their characters. Takes time in proportion to the texts.
     """
     if not now or now == shown:
         return said
-    apart = " " in shown
-    was, has, told = ((each.split() if apart else [*each]) for each in (shown, now, said))
-    lost = {
-        at
-        for kind, start, end, *_ in SequenceMatcher(None, was, has, autojunk=False).get_opcodes()
-        if kind in ("delete", "replace")
-        for at in range(start, end)
-    }
-    if 2 * len(lost) > len(was):
-        # Hardly anything is left of what it speaks of.
+    was, has, told = (
+        _WORDS_APART.findall(each) if " " in shown else [*each] for each in (shown, now, said)
+    )
+    kept = iter(has)
+    next_kept = next(kept, None)
+    lost = []
+    for word in was:
+        stays = next_kept is not None and word.strip() == next_kept.strip()
+        lost.append(not stays)
+        if stays:
+            next_kept = next(kept, None)
+    if next_kept is not None or 2 * sum(lost) > len(was):
+        # It has become something else, or hardly anything is left of what it speaks of.
         return now
-    repeated = {
-        block.b + at
-        for block in SequenceMatcher(None, was, told, autojunk=False).get_matching_blocks()
-        for at in range(block.size)
-        if block.a + at in lost
-    }
-    kept = [word for at, word in enumerate(told) if at not in repeated]
-    return (" " if apart else "").join(kept)
+    at, found = 0, []
+    for word in told:
+        repeats = at < len(was) and word.strip() == was[at].strip()
+        if not (repeats and lost[at]):
+            found.append(word)
+        at += repeats
+    return "".join(found).strip()
 
 
 def _changed_keys(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 from hitherto_extraction.pipeline.guards.opposites import alternatives, markers
@@ -120,6 +120,12 @@ class Reading:
         return words in self._text
 
 
+@lru_cache(maxsize=64)
+def _reading(text: str) -> Reading:
+    """A text that is held against many others, read once."""
+    return Reading(text)
+
+
 class Heard:
     """What some texts say together."""
 
@@ -130,7 +136,7 @@ class Heard:
     @classmethod
     def of(cls, text: str) -> Heard:
         """What one text says."""
-        return cls([Reading(text)])
+        return cls([_reading(text)])
 
     def lacking(self, tokens: Sequence[Token]) -> list[Token]:
         """The words among `tokens` that the texts do not say; numbers are not looked at."""
