@@ -36,7 +36,7 @@ _WORDS = (
     "content", "detail", "importance", "confidence", "origin", "said_at", "tags", "keywords",
     "questions",
 )  # fmt: skip
-_WORDS_APART = re.compile(r"\s*\w+|\s*[^\w\s]")
+_WORDS_APART = re.compile(r"\s*(?:\w+|[^\w\s]|\Z)")
 _NOTHING: Mapping[str, Any] = {
     "type": "fact",
     "content": "",
