@@ -12,6 +12,7 @@ import re
 import select
 import tempfile
 import time
+from collections.abc import Sequence
 
 import psycopg
 from psycopg import pq
@@ -38,8 +39,13 @@ _NO_DATABASE = (
 _FULL = "it takes no more connections: raise max_connections there, or end other clients"
 _STARTING = "it is starting or stopping: try again in a moment"
 
+
+def _compiled(*reasons: tuple[str, str]) -> list[tuple[re.Pattern[str], str]]:
+    return [(re.compile(pattern), why) for pattern, why in reasons]
+
+
 # What libpq says by itself, in lower case. The first that is found decides.
-_OF_LIBPQ: tuple[tuple[str, str], ...] = (
+_OF_LIBPQ = _compiled(
     (r"servname not supported|invalid (\S+ )?value|invalid port", _MALFORMED),
     (
         "failed to resolve host|could not translate host name",
@@ -47,7 +53,7 @@ _OF_LIBPQ: tuple[tuple[str, str], ...] = (
         "that this machine can look it up; a password with @ or / in it must be percent-encoded",
     ),
     (
-        "connection refused|no such file or directory.*socket",
+        "connection refused|no such file or directory.{0,300}socket",
         "its host refuses connections: check that Postgres runs there, and the host and the port "
         "in the connection string",
     ),
@@ -71,7 +77,7 @@ _BY_STATE = {
     "57P": _STARTING,
 }
 # And in English, where the SQLSTATE is not to be had.
-_IN_ENGLISH: tuple[tuple[str, str], ...] = (
+_IN_ENGLISH = _compiled(
     (
         "authentication failed|role .{0,300} does not exist|permitted to log in"
         "|pg_hba.conf entry.{0,300}ssl encryption|permission denied for database",
@@ -92,7 +98,7 @@ _SERVER_NAMED = re.compile(
 )
 # A login of the services, or the owner.
 _OURS = re.compile(r"hitherto_(read|write|maintenance|removal|owner)\b")
-_STATE = re.compile(r'\bErrorResponse\b.* C "([0-9A-Z]{5})"')
+_STATE = re.compile(' C "([0-9A-Z]{5})"')
 _AGAIN_SECONDS = 5.0
 
 
@@ -125,8 +131,8 @@ def why_unreachable(error: psycopg.Error, conninfo: str = "") -> str:
     )
 
 
-def _found(said: str, reasons: tuple[tuple[str, str], ...]) -> str | None:
-    return next((why for pattern, why in reasons if re.search(pattern, said)), None)
+def _found(said: str, reasons: Sequence[tuple[re.Pattern[str], str]]) -> str | None:
+    return next((why for pattern, why in reasons if pattern.search(said)), None)
 
 
 def refused_with(conninfo: str) -> str:
@@ -147,7 +153,9 @@ def refused_with(conninfo: str) -> str:
         except (psycopg.Error, OSError, ValueError) as error:
             logger.debug("no SQLSTATE of a refused connection: %s", type(error).__name__)
         record.seek(0)
-        states = _STATE.findall(record.read().decode("utf-8", "replace"))
+        lines = record.read().decode("utf-8", "replace").splitlines()
+    refusals = (_STATE.search(line) for line in lines if "\tErrorResponse\t" in line)
+    states = [found[1] for found in refusals if found]
     return states[-1] if states else ""
 
 

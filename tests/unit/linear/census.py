@@ -73,9 +73,11 @@ def _watched_import() -> tuple[list[ModuleType], dict[tuple[str, int], set[tuple
         assert frame is not None
         assert frame.f_back is not None
         caller = frame.f_back
-        if isinstance(compiled.pattern, str):
-            at = (caller.f_code.co_filename, caller.f_lineno)
-            seen.setdefault(at, set()).add((compiled.pattern, compiled.flags))
+        pattern = compiled.pattern
+        if isinstance(pattern, bytes):
+            pattern = pattern.decode("ascii")
+        at = (caller.f_code.co_filename, caller.f_lineno)
+        seen.setdefault(at, set()).add((pattern, compiled.flags))
         return compiled
 
     re.compile = watching
