@@ -16,7 +16,8 @@ from hitherto.v1 import retrieval_service_pb2 as pb
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.curating import change, forget, restore, save, update
 from tests.e2e.handing_over import document, taken_in
-from tests.e2e.learning import ended, learn, memories, replies, shown, talk
+from tests.e2e.learning import ended, learn, memories, replies, rows, shown, talk
+from tests.e2e.leaving import until
 from tests.e2e.merging import (
     ARCHIVED,
     ONE_STYLE,
@@ -258,11 +259,16 @@ async def test_c5_forgetting_a_merged_memory_takes_its_parts_back_too(
 async def test_c3_what_retention_removed_is_in_no_past(
     start_services: StartServices, model: ScriptedModel, superuser_conninfo: str
 ) -> None:
+    def accessed() -> bool:
+        return rows(superuser_conninfo, "SELECT access_count FROM memory_access") == [(3,)]
+
     async with start_services(**model_settings(model), retention_days=30) as services:
         saved = (await save(services, "Ana likes tea")).memory
         await update(services, saved.id, "content", content="Ana likes green tea")
         known = now_of(superuser_conninfo)
         assert await contents_at(services, "tea", known_at=known) == ["Ana likes green tea"]
+        # Two searches and a context count as accesses, which are written a little later.
+        await until(accessed)
         # As if nobody had come near for forty days.
         for statement in (
             "UPDATE memories SET created_at = created_at - interval '40 days'",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from hashlib import blake2b
 
 from hitherto_retrieval.search.corpora.looking import Item
 from hitherto_retrieval.search.question import Found, Hit, Question
@@ -74,9 +74,19 @@ def for_a_prompt(found: Found, question: Question) -> Found:
     return replace(found, hits=hits[: question.limit], further=hits[question.limit :])
 
 
-@lru_cache(maxsize=20_000)
+_verdicts: dict[bytes, bool] = {}
+_MOST_VERDICTS = 20_000
+
+
 def _commands(text: str) -> bool:
-    return overrides_instructions(text)
+    # By a digest: what somebody has said, or had opened, stays in no cache.
+    key = blake2b(text.encode(), digest_size=16).digest()
+    verdict = _verdicts.get(key)
+    if verdict is None:
+        if len(_verdicts) >= _MOST_VERDICTS:
+            _verdicts.clear()
+        verdict = _verdicts[key] = overrides_instructions(text)
+    return verdict
 
 
 def sources_of(item: Item) -> list[Source]:
