@@ -409,6 +409,8 @@ def short_lived(edge: Edge) -> Service:
         "retrieval",
         port=free_port(),
         HITHERTO_MAX_CONNECTIONS="30",
+        HITHERTO_USER_READS_PER_SECOND="0",
+        HITHERTO_TENANT_READS_PER_SECOND="0",
         HITHERTO_MAX_CONNECTION_AGE_SECONDS="1",
         HITHERTO_MAX_CONNECTION_GRACE_SECONDS="4",
     )

@@ -25,6 +25,8 @@ _MAX_PATHS = 5_000
 """Different ways down that are looked at, as free JSON may have many."""
 _SMALLEST = 2
 """Bytes that an element takes at least."""
+COUNTED_BYTES = MAX_ELEMENTS * _SMALLEST
+"""Requests of more bytes may hold too many elements."""
 
 
 class Decoder:
@@ -51,7 +53,7 @@ class Decoder:
             InvalidRequest: The bytes are not the message.
             Exhausted: They hold too many elements.
         """
-        if self._declared is not None and len(data) > MAX_ELEMENTS * _SMALLEST:
+        if self._declared is not None and len(data) > COUNTED_BYTES:
             try:
                 overfull = _overfull(_outline(self._declared), data)
             except DecodeError:

@@ -40,7 +40,7 @@ from hitherto_shared.errors import (
 from hitherto_shared.rpc.admission import Admission, Requirements, named, request_id
 from hitherto_shared.rpc.bodies import MAX_REQUEST_BYTES, WAIT_SECONDS, Bodies, Body
 from hitherto_shared.rpc.call import Context, current_call
-from hitherto_shared.rpc.decoding import Decoder
+from hitherto_shared.rpc.decoding import COUNTED_BYTES, Decoder
 from hitherto_shared.rpc.edge_settings import EdgeSettings
 from hitherto_shared.rpc.places import HealthPlaces, Places
 from hitherto_shared.rpc.rates import Meter
@@ -104,6 +104,8 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         self._health = HealthPlaces()
         # A health check waits for nobody; the places of a connection bound what it can send.
         self._health_bodies = Bodies(sys.maxsize, 1.0)
+        # Of large bodies one at a time: counting what is in 4 MiB may take 50 MB.
+        self._large = asyncio.Lock()
         self._handlers: dict[str, Any] = {}
 
     async def intercept_service(
@@ -261,7 +263,10 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                 reason="REQUEST_TOO_LARGE",
                 metadata={"max_bytes": str(MAX_REQUEST_BYTES)},
             )
-        return await beside_loop(len(data), method.decoder.decode, data)
+        if len(data) <= COUNTED_BYTES:
+            return await beside_loop(len(data), method.decoder.decode, data)
+        async with self._large:
+            return await asyncio.to_thread(method.decoder.decode, data)
 
     async def _checked(self, method: _Method, request: Any, context: Context) -> Any:
         """The request, held against the rule."""
