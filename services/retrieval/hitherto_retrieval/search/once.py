@@ -58,6 +58,12 @@ def _in_place(hit: Hit, score: float) -> Hit:
     return replace(hit, score=score, breakdown=lifted)
 
 
+def said_in(found: Found) -> int:
+    """How many characters the messages of an answer have."""
+    hits = (*found.hits, *found.further)
+    return sum(len(hit.item.content) for hit in hits if isinstance(hit.item, Message))
+
+
 def for_a_prompt(found: Found, question: Question) -> Found:
     """An answer without messages that an assistant should not be told.
 

@@ -23,7 +23,7 @@ from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.listing import list_items
 from hitherto_retrieval.search.lone_characters import LoneCharacters
 from hitherto_retrieval.search.names import names_in
-from hitherto_retrieval.search.once import each_once, for_a_prompt, repeats
+from hitherto_retrieval.search.once import each_once, for_a_prompt, repeats, said_in
 from hitherto_retrieval.search.query import QueryEmbedders, QueryVector
 from hitherto_retrieval.search.question import Found, Question
 from hitherto_retrieval.search.ranking.light import Light
@@ -40,6 +40,7 @@ from hitherto_retrieval.storage.candidate import Kind
 from hitherto_retrieval.storage.passages import Corpus as Index
 from hitherto_retrieval.storage.people import UserState
 from hitherto_retrieval.storage.statement import Statement, ask
+from hitherto_shared.beside import beside_loop
 from hitherto_shared.database.pool import Connection, Reads
 from hitherto_shared.embeddings import offline
 from hitherto_shared.models import Entity, Scope
@@ -224,7 +225,9 @@ class Searching:
             watch = Stopwatch.start()
             found = await opened(found, self._opener)
             report_sealed(self._opener, legs, watch.seconds)
-        return for_a_prompt(found, self._question) if self._question.for_a_prompt else found
+        if not self._question.for_a_prompt:
+            return found
+        return await beside_loop(said_in(found), for_a_prompt, found, self._question)
 
     def _embed(self, model: tuple[str, int]) -> None:
         """Begin to embed the question, unless that is under way."""
