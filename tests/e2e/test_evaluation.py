@@ -117,15 +117,28 @@ async def test_i6_a_bad_model_is_caught(place: Place, measured: Any) -> None:
             contradicted_memories=[{"id": known.local_id, "by": 0} for known in request.memories],
         )
 
-    names = ["en-fact-nurse", "en-unrelated-sister-job", "en-small-talk-morning"]
+    names = [
+        "en-fact-nurse",
+        "en-unrelated-sister-job",
+        "en-small-talk-morning",
+        "en-goal-achieved-licence",
+        "en-duplicate-marathon",
+    ]
     async with ScriptedModel(bad) as model:
         measured(model)
         ran = await run([ROWS[name] for name in names], place)
-    total = add(verdict.counts for _, verdict in judged(ran).values())
+    found = judged(ran)
+    total = add(verdict.counts for _, verdict in found.values())
     assert ratio(total, "hallucination") == 1.0
     assert ratio(total, "precision") == 0.0
     assert ratio(total, "recall") == 0.0
-    # One of the two memories is of another person, and no model can contradict it with this one.
+    # Measured is what stands in memory. Nothing in the row's messages ends the sister's job or the
+    # cello, so no model can. The other two rows speak of what is known: there a goal
+    # that was reached and a fact that was made more precise can be closed as wrong, and are.
+    fates = {name: list(verdict.counts["fates"]) for name, (_, verdict) in found.items()}
+    assert fates["en-unrelated-sister-job"] == [2, 2]
+    assert fates["en-goal-achieved-licence"] == [0, 1]
+    assert fates["en-duplicate-marathon"] == [0, 1]
     assert ratio(total, "fates") == 0.5
     assert ratio(total, "silence") == 0.0
     assert ratio(total, "language") == 0.5

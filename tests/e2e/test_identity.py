@@ -221,7 +221,7 @@ async def test_b13_a_goal_that_was_reached_keeps_half_its_importance(
 ) -> None:
     model.script = replies(
         {
-            "did it": lambda r: {
+            "I ran": lambda r: {
                 "new_memories": [memory("Ana ran a marathon", ["m1"])],
                 "achieved_goals": [{"id": shown(r, "marathon"), "by": 0}],
             },
@@ -233,7 +233,9 @@ async def test_b13_a_goal_that_was_reached_keeps_half_its_importance(
         }
     )
     result = await learn(
-        modelled, talk("I want to run", at=MARCH), talk("I did it", conversation="c2", at=APRIL)
+        modelled,
+        talk("I want to run a marathon", at=MARCH),
+        talk("I ran the marathon", conversation="c2", at=APRIL),
     )
     assert result.goals_achieved == 1
     goal, ran = await memories(modelled)

@@ -30,6 +30,7 @@ TRUE = [
     ("User works at Siemens.", "I started at Maersk in May", "User works at Maersk."),
     ("User works as a nurse in Leeds.", "I retired last month", "User is retired."),
     ("User works as a nurse in Leeds.", "I retired last month", None),
+    ("Người dùng làm việc ở FPT.", "Mình nghỉ FPT rồi", None),
     ("User's favourite band is Blur.", "My favorite band is Pulp",
      "User's favourite band is Pulp."),
     ("User loves coffee.", "I don't like coffee anymore", None),
@@ -112,9 +113,25 @@ def test_what_only_points_ends_what_the_conversation_is_about() -> None:
     assert not ends(old, [said], Heard.of(said), None, ["Fine weather!"])
     assert not ends(old, [said], Heard.of(said), None)
     assert not ends(old, ["I like it"], Heard.of("I like it"), None, asked)
-    goal, told = "Ana wants to run a marathon", "I did it!"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "I did it!",
+        "I achieved it",
+        "I reached my goal",
+        "Lo logré",
+        "Ich habe es geschafft",
+        "Em làm được rồi",
+        "У меня получилось",
+    ],
+)
+def test_b13_what_only_points_reaches_what_the_conversation_is_about(told: str) -> None:
+    goal = "Ana wants to run a marathon"
     assert reaches(goal, [told], Heard.of(told), None, ["How was the marathon?"])
     assert not reaches(goal, [told], Heard.of(told), None, ["How was the party?"])
+    assert not reaches(goal, [told], Heard.of(told), None)
     assert not reaches(goal, ["not done"], Heard.of("not done"), None, ["The marathon?"])
 
 
@@ -128,6 +145,11 @@ def test_what_only_points_ends_what_the_conversation_is_about() -> None:
         ("Người dùng muốn thi đậu JLPT N2.", "Hôm qua em đã đậu kỳ thi JLPT N2 rồi", None),
         ("Mục tiêu của người dùng là hoàn thành luận văn.", "Mình hoàn thành luận văn rồi", None),
         ("The user wants to stop smoking", "I don't smoke anymore, I stopped", None),
+        ("The user wants to stop smoking", "I don't smoke anymore", None),
+        ("The user wants to quit smoking", "I no longer smoke", None),
+        ("Người dùng muốn bỏ thuốc lá.", "Tôi không hút thuốc lá nữa", None),
+        ("Ana wants to get a driving licence", "I got my licence today", None),
+        ("المستخدم يريد أن يركض ماراثون", "ركضت الماراثون", None),
         ("用户想学习西班牙语", "我学会西班牙语了", None),
     ],
 )
@@ -141,6 +163,10 @@ def test_b13_what_the_messages_tell_is_reached(goal: str, said: str, successor: 
         ("User wants to run a marathon in spring.", WEATHER, None),
         ("User wants to run a marathon in spring.", WEATHER, "User ran a marathon."),
         ("User wants to run a marathon in spring.", "I did not run the marathon", None),
+        ("User wants to run a marathon in spring.", "I did it", "User ran a marathon."),
+        ("The user wants to stop smoking", "I did not stop smoking", None),
+        ("The user wants to stop smoking", "I could not quit smoking", None),
+        ("Người dùng muốn bỏ thuốc lá.", "Tôi không bỏ thuốc lá được", None),
         ("Người dùng muốn thi đậu JLPT N2.", "Hôm nay trời đẹp quá", None),
     ],
 )

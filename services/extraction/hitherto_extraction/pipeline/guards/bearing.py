@@ -33,10 +33,25 @@ _ENOUGH = 2
 _SIGNS_ALIKE = 1 / 3
 _WISHES = frozenset(
     "want wants wanted plan plans planned planning goal goals hope hopes intend intends would like "
-    "aim aims wish wishes muốn mục tiêu dự định quiere veut möchte will хочет".split()
+    "aim aims wish wishes get got muốn mục tiêu dự định quiere veut möchte will хочет يريد تريد "
+    "أريد".split()
 )
 """Words that make a goal of a deed."""
-_DID = frozenset("did done made managed finished finally reached succeeded xong được rồi".split())
+_DID = frozenset(
+    "did done made managed finished finally reached succeeded achieved accomplished completed got "
+    "xong được rồi đạt logré conseguí réussi geschafft consegui riuscito riuscita удалось "
+    "получилось сделал сделала".split()
+)
+_POINTING = frozenset(
+    "làm nó lo eso esto he ya ich habe es das je j'ai ai l'ai ça cela ho l'ho eu isso я у меня "
+    "это".split()
+)
+"""Words that with those of `_DID` only point at what was said before."""
+_STOPPING = frozenset(
+    "stop stopping quit quitting cease bỏ cai ngừng dừng dejar arrêter aufhören smettere parar "
+    "бросить перестать".split()
+)
+"""Words by which a goal is to do something no longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +87,7 @@ class _Told:
     def points(self) -> bool:
         """Whether it only points at what was said before: "I stopped that", "not anymore"."""
         return not self.signs and all(
-            token.lower in _DID or tells_an_end([token.lower], "") for token in self.own
+            token.lower in _DID | _POINTING or tells_an_end([token.lower], "") for token in self.own
         )
 
     @property
@@ -125,10 +140,20 @@ def reaches(
     ):
         return True
     told = list(_clauses(messages))
-    return any(clause.denies == wanted.denies and _is_about(wanted, clause) for clause in told) or (
+    return any(_agrees(wanted, clause) and _is_about(wanted, clause) for clause in told) or (
         any(not clause.denies and clause.points and clause.did for clause in told)
         and any(_is_about(wanted, clause) for clause in _clauses(around))
     )
+
+
+def _agrees(wanted: _Told, clause: _Told) -> bool:
+    """Whether a clause denies what a goal does: "I don't smoke" reaches "wants to stop smoking"."""
+    if clause.denies == wanted.denies:
+        return True
+    stopping = [token for token in wanted.own if token.lower in _STOPPING]
+    # "I did not stop smoking" says the deed itself and denies it.
+    unsaid = clause.heard.lacking(stopping)
+    return clause.denies and bool(stopping) and len(unsaid) == len(stopping)
 
 
 def _clauses(messages: Sequence[str]) -> Iterator[_Told]:
@@ -174,7 +199,7 @@ def _ends(before: _Told, clause: _Told) -> bool:
 
 def _names_only(clause: _Told, before: _Told) -> bool:
     """Whether a clause has words of a statement and no others, but for how it ended."""
-    rest = [t for t in clause.own if not tells_an_end([t.lower], "")]
+    rest = [t for t in clause.own if t.lower not in _DID and not tells_an_end([t.lower], "")]
     return bool(rest) and not clause.signs and not before.heard.lacking(rest)
 
 
