@@ -26,6 +26,8 @@ from hitherto.v1 import memory_service_pb2 as memory
 from hitherto.v1 import session_service_pb2 as session
 from tests.e2e.conftest import Services, StartServices, with_and_without_policies
 from tests.e2e.credentials import bearer, key
+from tests.e2e.learning import rows
+from tests.e2e.leaving import until
 from tests.e2e.methods import METHODS, OFFERED, Method, call, refused
 from tests.e2e.requests import message, places, submit, transcript, valid
 
@@ -139,6 +141,7 @@ LAST = ("PrivacyService/EraseUser", "PrivacyService/ReinstateUser")
 
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|act_[0-9a-f]{8}")
 CANARY = "Porto"
+_UNFINISHED = "SELECT 1 FROM hitherto.jobs WHERE tenant_id = 'b' AND finished_at IS NULL"
 INTERNAL = (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
 
 
@@ -204,12 +207,14 @@ def test_every_field_with_an_id_is_in_the_matrix() -> None:
 
 @pytest.fixture
 async def houses(
-    start_services: StartServices, conninfo: str, policies: None
+    start_services: StartServices, conninfo: str, superuser_conninfo: str, policies: None
 ) -> AsyncIterator[Houses]:
     """Tenant B knows ana well; tenant A has never heard of anybody."""
     async with start_services(auth="api-key") as services:
         houses = Houses(services, await key(conninfo, "a"), await key(conninfo, "b"), {})
         await furnish(houses)
+        # What was changed by hand is looked at by jobs, which write too.
+        await until(lambda: not rows(superuser_conninfo, _UNFINISHED), seconds=60)
         yield houses
 
 

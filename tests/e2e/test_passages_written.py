@@ -114,7 +114,11 @@ async def test_what_no_job_has_indexed_is_indexed_all_the_same(
     (dead,) = await submit(modelled, talk("I like dead tea", conversation="dead"))
     assert (await ended(modelled, dead)).state == job_pb2.JOB_STATE_DEAD
     model.queue(Hang(), endpoint="chat")
+    asked = model.calls["chat"]
     (cancelled,) = await submit(modelled, talk("I like late tea", conversation="cancelled"))
+    # Cancelled before that, it would leave the hanging call to the next job.
+    async with asyncio.timeout(60):
+        await model.called(asked + 1)
     await modelled.extraction.CancelJob(pb.CancelJobRequest(job_id=cancelled))
     assert (await ended(modelled, cancelled)).state == job_pb2.JOB_STATE_CANCELLED
     await modelled.extraction.AppendMessages(

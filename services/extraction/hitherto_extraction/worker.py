@@ -20,8 +20,9 @@ import os
 import random
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from hitherto_extraction.budget import Budget, BudgetSpent
 from hitherto_extraction.queue import claims
@@ -29,7 +30,7 @@ from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.queue.signals import RETRIED, JobSignals, Watch
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database import faults
-from hitherto_shared.database.pool import Database
+from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import act_for
 from hitherto_shared.errors import Conflict, HithertoError
 from hitherto_shared.model_api import (
@@ -54,6 +55,10 @@ _REST_SECONDS = 60.0
 somebody retries jobs by hand."""
 _MIDNIGHT_JITTER_SECONDS = 30.0
 _TENANT_WIDE = 1
+_LOCKED_SECONDS = 150.0
+"""How long a renewal waits for a commit that has its job locked: longer than any commit takes."""
+_WAITING_RENEWALS = 2
+"""How many do so at once, each with a connection of its own."""
 
 Runner = Callable[[Claim], Awaitable[None]]
 """Runs a claimed job to its end, or raises."""
@@ -111,6 +116,7 @@ class Worker:
         self._moved = time.monotonic()
         self._stopping = False
         self._loops: list[asyncio.Task[None]] = []
+        self._waiting: dict[UUID, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
         """Begin to claim jobs in the background."""
@@ -134,9 +140,10 @@ class Worker:
             task.cancel()
         if self._running:
             await asyncio.wait(set(self._running), timeout=_STATEMENT_SECONDS)
-        for loop in self._loops:
-            loop.cancel()
-        await asyncio.gather(*self._loops, return_exceptions=True)
+        ending = [*self._loops, *self._waiting.values()]
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
 
     async def _claim_loop(self) -> None:
         with self._signals.watching() as news, self._signals.watching(RETRIED) as retried:
@@ -204,11 +211,10 @@ class Worker:
             if not held:
                 continue
             try:
-                ours = await self._database.run(
-                    lambda connection: claims.renew(
+                ours, late = await self._database.run(
+                    lambda connection: self._renew(
                         connection,
                         list(held.values()),  # noqa: B023 - awaited before the next round
-                        lease_seconds=self._rules.lease_seconds,
                     ),
                     timeout=self._rules.lease_seconds / 3,
                 )
@@ -220,6 +226,35 @@ class Worker:
                 if claim.job_id not in ours:
                     # Cancelled, erased or claimed elsewhere: whatever it would write is refused.
                     task.cancel()
+                elif (
+                    claim.job_id in late
+                    and claim.job_id not in self._waiting
+                    and len(self._waiting) < _WAITING_RENEWALS
+                ):
+                    self._waiting[claim.job_id] = asyncio.create_task(
+                        self._renew_once_free(claim), name=f"renewal-{claim.job_id}"
+                    )
+
+    async def _renew(
+        self, connection: Connection, held: Sequence[Claim]
+    ) -> tuple[set[UUID], set[UUID]]:
+        """Which claims are still ours, and which of them were passed over, being locked."""
+        lease = self._rules.lease_seconds
+        ours = await claims.renew(connection, held, lease_seconds=lease)
+        # A claim that was renewed has more than this left.
+        late = await claims.find_running_out(connection, held, within_seconds=lease * 2 / 3)
+        return ours, late
+
+    async def _renew_once_free(self, held: Claim) -> None:
+        try:
+            await self._database.run(
+                lambda connection: claims.renew_once_free(connection, held),
+                timeout=_LOCKED_SECONDS,
+            )
+        except Exception as error:
+            logger.info("a lease could not be renewed yet: %s", type(error).__name__)
+        finally:
+            del self._waiting[held.job_id]
 
     async def _clock_loop(self) -> None:
         while True:

@@ -8,6 +8,16 @@ from hitherto_extraction.queue import claims
 from tests.integration.queue.stage import Stage, transcript
 
 _UNTIL = "SELECT lease_until > now() + interval '1 minute' FROM jobs WHERE job_id = %s"
+_WAITING = (
+    "SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid)"
+    " WHERE NOT granted AND datname = current_database()"
+)
+
+
+async def waiting_for_a_lock(stage: Stage) -> None:
+    """Return once somebody waits; the caller sets the bound."""
+    while not await stage.rows(_WAITING):  # noqa: ASYNC110 - the database is what changes
+        await asyncio.sleep(0.01)
 
 
 async def test_a_long_commit_keeps_no_other_lease_from_being_renewed(stage: Stage) -> None:
@@ -34,6 +44,47 @@ async def test_nobody_claims_a_job_that_is_being_committed_nor_right_after(stage
         await claims.record_progress(connection, held, done_to=1, result={}, finished=False)
     assert await stage.rows(_UNTIL, held.job_id) == [(True,)]
     assert await stage.claim() == []
+
+
+async def test_a_commit_that_is_rolled_back_leaves_a_renewed_lease(stage: Stage) -> None:
+    """Its lease ran out meanwhile; who waited for the lock renews it before anybody claims."""
+    await stage.submit(transcript())
+    (held,) = await stage.claim(lease_seconds=600)
+    await stage.expire_leases()
+    async with (
+        stage.maintenance.connection() as blocker,
+        stage.maintenance.connection() as connection,
+        asyncio.timeout(30),
+    ):
+        async with blocker.transaction(force_rollback=True):
+            await claims.hold(blocker, held)
+            assert await claims.renew(connection, [held], lease_seconds=600) == {held.job_id}
+            late = await claims.find_running_out(connection, [held], within_seconds=400)
+            assert late == {held.job_id}
+            renewal = asyncio.create_task(claims.renew_once_free(connection, held))
+            await waiting_for_a_lock(stage)
+        await renewal
+        assert await claims.find_running_out(connection, [held], within_seconds=400) == set()
+    assert await stage.rows(_UNTIL, held.job_id) == [(True,)]
+    assert await stage.claim() == []
+
+
+async def test_a_job_that_ended_while_its_renewal_waited_is_left_alone(stage: Stage) -> None:
+    await stage.submit(transcript())
+    (held,) = await stage.claim()
+    async with (
+        stage.maintenance.connection() as committing,
+        stage.maintenance.connection() as connection,
+        asyncio.timeout(30),
+    ):
+        async with committing.transaction():
+            await claims.hold(committing, held)
+            renewal = asyncio.create_task(claims.renew_once_free(connection, held))
+            await waiting_for_a_lock(stage)
+            await claims.record_progress(committing, held, done_to=1, result={}, finished=True)
+        await renewal
+    ended = "SELECT state, lease_until FROM jobs WHERE job_id = %s"
+    assert await stage.rows(ended, held.job_id) == [("succeeded", None)]
 
 
 async def test_a_lost_claim_is_not_renewed(stage: Stage) -> None:

@@ -53,29 +53,32 @@ class UsageCalls:
         self._answering.check_token(request.consistency_token)
 
         async def work(connection: Connection) -> pb.GetUsageResponse:
-            groups, more = await usage.sum_up(
-                connection, tenant, wanted, by=by, after=after, limit=size
-            )
-            rows = [
-                pb.UsageRow(
-                    user_id=group.user_id,
-                    kind=group.kind,
-                    day=group.day.isoformat() if group.day else "",
-                    model=group.model,
-                    usage=_message(group.used),
+            # The total is that of the rows, whatever is charged meanwhile.
+            async with connection.transaction():
+                await usage.hold_still(connection)
+                groups, more = await usage.sum_up(
+                    connection, tenant, wanted, by=by, after=after, limit=size
                 )
-                for group in groups
-            ]
-            if not by and not rows:
-                rows = [pb.UsageRow(usage=job_pb2.Usage())]
-            today = await usage.spent_today(connection, tenant)
-            return pb.GetUsageResponse(
-                rows=rows,
-                next_page_token=page.seal(list(groups[-1].place) if more else None),
-                total=_message(await usage.total(connection, tenant, wanted)),
-                daily_budget_usd=float(self._budget.daily_usd),
-                spent_today_usd=float(today.usd),
-            )
+                rows = [
+                    pb.UsageRow(
+                        user_id=group.user_id,
+                        kind=group.kind,
+                        day=group.day.isoformat() if group.day else "",
+                        model=group.model,
+                        usage=_message(group.used),
+                    )
+                    for group in groups
+                ]
+                if not by and not rows:
+                    rows = [pb.UsageRow(usage=job_pb2.Usage())]
+                today = await usage.spent_today(connection, tenant)
+                return pb.GetUsageResponse(
+                    rows=rows,
+                    next_page_token=page.seal(list(groups[-1].place) if more else None),
+                    total=_message(await usage.total(connection, tenant, wanted)),
+                    daily_budget_usd=float(self._budget.daily_usd),
+                    spent_today_usd=float(today.usd),
+                )
 
         return await self._answering.read(work, context)
 

@@ -93,7 +93,8 @@ RETURNING jobs.job_id, jobs.claim_no, jobs.state, jobs.kind, jobs.tenant_id, job
 
 # A job whose effects are being committed is locked by that transaction: it is passed over, so that
 # one long commit does not keep the other leases from being renewed. Nobody can claim it meanwhile,
-# and what the commit writes renews its lease too.
+# and what the commit writes renews its lease too. For the case that it is rolled back, the worker
+# waits for the lock (`renew_once_free`) before the lease is over.
 _RENEW = """
 WITH held AS MATERIALIZED (
     SELECT jobs.job_id
@@ -115,6 +116,28 @@ WITH held AS MATERIALIZED (
           WHERE ours.job_id = jobs.job_id AND ours.claim_no = jobs.claim_no)
 )
 SELECT job_id FROM held
+"""
+
+_RUNNING_OUT = """
+SELECT jobs.job_id
+FROM unnest(%(job_ids)s::uuid[], %(claim_nos)s::bigint[]) AS held (job_id, claim_no)
+JOIN jobs ON jobs.job_id = held.job_id AND jobs.claim_no = held.claim_no
+WHERE jobs.state = 'running'
+  AND jobs.lease_until < clock_timestamp() + make_interval(secs => %(within)s)
+"""
+
+# Waits for whoever has locked the job, and renews the moment the lock is gone. The lock is taken
+# first: the lease counts from then.
+_RENEW_ONCE_FREE = """
+WITH free AS MATERIALIZED (
+    SELECT jobs.job_id
+    FROM jobs
+    WHERE jobs.job_id = %(job_id)s AND jobs.claim_no = %(claim_no)s AND jobs.state = 'running'
+    FOR NO KEY UPDATE
+)
+UPDATE jobs SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
+FROM free
+WHERE jobs.job_id = free.job_id AND jobs.claim_no = %(claim_no)s AND jobs.state = 'running'
 """
 
 # Back to the queue with the attempt given back: the worker stops, nobody is at fault.
@@ -309,6 +332,35 @@ async def renew(
         },
     )
     return {row[0] for row in await cursor.fetchall()}
+
+
+async def find_running_out(
+    connection: Connection, claims: Sequence[Claim], *, within_seconds: float
+) -> set[UUID]:
+    """Of claims, those whose lease ends soon although it was to be renewed: their jobs are locked.
+
+    Args:
+        connection: Of the role hitherto_maintenance.
+        claims: Just renewed, as far as that went.
+        within_seconds: What soon means.
+    """
+    cursor = await connection.execute(
+        _RUNNING_OUT,
+        {
+            "within": within_seconds,
+            "job_ids": [claim.job_id for claim in claims],
+            "claim_nos": [claim.claim_no for claim in claims],
+        },
+    )
+    return {row[0] for row in await cursor.fetchall()}
+
+
+async def renew_once_free(connection: Connection, held: Claim) -> None:
+    """Extend a lease as soon as the transaction has ended that has the job locked.
+
+    If that was rolled back, the lease may have run out meanwhile: nobody else gets the job before.
+    """
+    await connection.execute(_RENEW_ONCE_FREE, {**held.key, "lease": held.lease_seconds})
 
 
 async def release(connection: Connection, held: Claim) -> None:

@@ -11,9 +11,12 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 
 DIMENSIONS = ("user", "kind", "day", "model")
+
+_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 _TODAY = """
 SELECT coalesce(sum(cost_usd), 0), count(*),
@@ -122,6 +125,11 @@ class UsedBy:
     day: date | None
     used: Used
     place: tuple[str, ...]
+
+
+async def hold_still(connection: Connection) -> None:
+    """Have all that is read in this transaction be of one moment. The first statement in it."""
+    await later(connection, _SNAPSHOT, ())
 
 
 async def spent_today(connection: Connection, tenant_id: str) -> Today:
