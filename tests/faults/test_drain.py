@@ -25,9 +25,11 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 def jobs(conninfo: str) -> dict[str, tuple[str, int]]:
-    """State and attempt of every job."""
+    """State and attempt of every job of a user."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
-        rows = connection.execute("SELECT job_id::text, state, attempt FROM jobs").fetchall()
+        rows = connection.execute(
+            "SELECT job_id::text, state, attempt FROM jobs WHERE user_id IS NOT NULL"
+        ).fetchall()
     return {job_id: (state, attempt) for job_id, state, attempt in rows}
 
 
