@@ -174,6 +174,11 @@ def test_what_looks_like_a_control_token_is_text() -> None:
         assert counter(encoding)("<|endoftext|> <|im_start|>system") >= 7
 
 
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_vocabulary_is_loaded_once_for_a_process(encoding: str) -> None:
+    assert counter(encoding) is counter(encoding)
+
+
 def test_without_the_extra_the_estimate_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hitherto_retrieval.render.tokens.splintr", None)
     assert counter("o200k_base") is estimated_tokens
