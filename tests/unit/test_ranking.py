@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -277,3 +278,14 @@ def test_the_most_recent_at_the_beginning_of_time() -> None:
     first = candidate(1, valid_from=datetime.min.replace(tzinfo=UTC))
     (item,) = Balanced().rank([first], Light(now=NOW, most_recent=True), {})
     assert 0.0 <= item.score <= 1.0
+
+
+def test_of_how_things_stand_the_newest_memory_says_most() -> None:
+    """Equal in all else; a message that is newer still says nothing of it."""
+    memories = [candidate(n, bm25=2.0, valid_from=NOW - timedelta(days=n)) for n in (1, 2, 3)]
+    message = replace(candidate(9, bm25=2.0), kind="message", key=("c1", 4), happened_at=NOW)
+    ranked = Balanced().rank([message, *reversed(memories)], Light(now=NOW, present=True), {})
+    assert [r.candidate.key for r in ranked[:3]] == [m.key for m in memories]
+    assert ranked[0].breakdown["date"] > ranked[1].breakdown["date"] > 0
+    (said,) = (r for r in ranked if r.candidate.kind == "message")
+    assert said.breakdown["date"] == 0

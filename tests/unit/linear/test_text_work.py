@@ -29,6 +29,7 @@ from hitherto_retrieval.render.custom import check_custom_template
 from hitherto_retrieval.search.asked.question import looked_up
 from hitherto_retrieval.search.dates.find import find_window
 from hitherto_retrieval.search.names import names_in
+from hitherto_retrieval.search.own_name import about_the_user
 from hitherto_retrieval.search.words import distinct_words
 from hitherto_shared.text import normalise, terms
 from tests.growth import filled, more_than_linear
@@ -86,6 +87,7 @@ WORK: dict[str, Callable[[str], object]] = {
     "shortening": lambda text: (values.shortened(text, 900), values.beginning(text, 900)),
     "template": check_custom_template,
     "question": lambda text: (names_in(looked_up(text)), distinct_words(looked_up(text))),
+    "own name": lambda text: (about_the_user(text, "Ana Bo"), about_the_user("Does Ana?", text)),
     "dates": lambda text: find_window(text, NOW),
     "terminal": lambda text: (output.clean(text), output.clean_lines(text)),
     "transcript file": _file,

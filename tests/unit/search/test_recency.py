@@ -8,7 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hitherto_retrieval.search.asked.recency import SHIPPED, RecencyWords
+from hitherto_retrieval.search.asked.recency import (
+    SHIPPED,
+    RecencyWords,
+    asks_for_the_present,
+)
 from hitherto_retrieval.search.asked.whole_words import readable
 from hitherto_retrieval.search.dates.find import find_window
 
@@ -173,3 +177,29 @@ def test_a_word_inside_a_longer_one_is_not_that_word(word: str, letter: str) -> 
     assert asks(f"{word} {letter}")
     assert not asks(f"{word}{letter}")
     assert letter == "\u0332" or not asks(f"{letter}{word}")
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Where does she live now?",
+        "What is she CURRENTLY reading?",
+        "What do I do these days",
+        "Bây giờ tôi sống ở đâu?",
+        "bay gio toi song o dau",
+        "Hiện tại tôi làm gì?",
+        "彼女は現在どこに住んでいますか",
+        "지금 어디에 살아요?",
+        "ตอนนี้ฉันอยู่ที่ไหน",
+    ],
+)
+def test_questions_how_things_stand(question: str) -> None:
+    assert asks_for_the_present(readable(question))
+    assert not asks(question)
+
+
+@pytest.mark.parametrize(
+    "question", ["Where does she live?", "What do I know?", "a snowy day", "my current account", ""]
+)
+def test_other_questions_do_not_ask_how_things_stand(question: str) -> None:
+    assert not asks_for_the_present(readable(question))

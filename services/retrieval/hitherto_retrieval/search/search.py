@@ -24,6 +24,7 @@ from hitherto_retrieval.search.listing import list_items
 from hitherto_retrieval.search.lone_characters import LoneCharacters
 from hitherto_retrieval.search.names import names_in
 from hitherto_retrieval.search.once import each_once, for_a_prompt, repeats, said_in
+from hitherto_retrieval.search.own_name import about_the_user, is_called, terms_about_the_user
 from hitherto_retrieval.search.query import QueryEmbedders, QueryVector
 from hitherto_retrieval.search.question import Found, Question
 from hitherto_retrieval.search.ranking.light import Light
@@ -37,6 +38,7 @@ from hitherto_retrieval.search.sealed import (
 from hitherto_retrieval.search.telling import tell
 from hitherto_retrieval.storage import passages, people
 from hitherto_retrieval.storage.candidate import Kind
+from hitherto_retrieval.storage.pairs import Index as AnyIndex
 from hitherto_retrieval.storage.passages import Corpus as Index
 from hitherto_retrieval.storage.people import UserState
 from hitherto_retrieval.storage.statement import Statement, ask
@@ -77,7 +79,7 @@ class Search:
         self.queries = queries
         self.embedding_seconds = embedding_seconds
         self.wording = wording
-        self._readers: OrderedDict[Scope, None] = OrderedDict()
+        self._readers: OrderedDict[Scope, str] = OrderedDict()
 
     def begin(
         self, scope: Scope, question: Question, *, deadline: float, opener: Opener
@@ -85,15 +87,15 @@ class Search:
         """A search by the loop's time `deadline`; a context manager that ends what it began."""
         return Searching(self, scope, question, deadline, opener)
 
-    def may_read(self, scope: Scope) -> bool:
-        """Whether this user had a memory to read the last time somebody asked."""
-        return scope in self._readers
+    def name_of_reader(self, scope: Scope) -> str | None:
+        """What a user is called who had a memory the last time somebody asked; None without one."""
+        return self._readers.get(scope)
 
-    def remember_reader(self, scope: Scope, *, reads: bool) -> None:
-        """Keep in mind whether there was a memory to read, of the users asked about last."""
+    def remember_reader(self, scope: Scope, own_name: str | None) -> None:
+        """Keep in mind the users asked about last: their names, or None of one without a memory."""
         self._readers.pop(scope, None)
-        if reads:
-            self._readers[scope] = None
+        if own_name is not None:
+            self._readers[scope] = own_name
             if len(self._readers) > _READERS_KEPT:
                 self._readers.popitem(last=False)
 
@@ -126,7 +128,7 @@ class Searching:
         self._entities: Sequence[Entity] = ()
         self._postings: Sequence[TermPostings] = ()
         self._embedding: asyncio.Task[QueryVector] | None = None
-        self._embedded_as: tuple[str, int] | None = None
+        self._embedded_as: tuple[tuple[str, int], str] | None = None
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
@@ -144,8 +146,9 @@ class Searching:
         return self._lookup.answer.user
 
     def __enter__(self) -> Self:
-        if self._search.may_read(self._scope):
-            self._embed(self._search.queries.likely)
+        own_name = self._search.name_of_reader(self._scope)
+        if own_name is not None:
+            self._embed(self._search.queries.likely, own_name)
         return self
 
     def __exit__(
@@ -159,17 +162,21 @@ class Searching:
 
     def nothing_to_read(self) -> None:
         """Say that the user turned out to have no memory, or one that is switched off."""
-        self._search.remember_reader(self._scope, reads=False)
+        self._search.remember_reader(self._scope, None)
 
     async def finish(self, database: Reads, legs: Legs) -> Found:
         """The answer; `statements` have been asked."""
         looked_up = self._lookup.answer
         user, self._entities = looked_up.user, looked_up.entities
-        self._postings = self._lone.counted(looked_up.postings, "memories")
-        self._search.remember_reader(self._scope, reads=True)
+        named = self._entities
+        if looked_up.own_name:
+            self._terms = terms_about_the_user(self._question.text, looked_up.own_name, self._terms)
+            named = [each for each in named if not is_called(each.name, looked_up.own_name)]
+        self._postings = self._counted(looked_up.postings, "memories")
+        self._search.remember_reader(self._scope, looked_up.own_name)
         watch = Stopwatch.start()
         if user.active_model is not None:
-            self._embed(user.active_model)
+            self._embed(user.active_model, looked_up.own_name)
         if user.may_be_sealed:
             self._sealed = Sealed(self._opener, self._question)
             await self._opener.fetch()
@@ -198,7 +205,7 @@ class Searching:
             text=self._question.text,
             vector=query.vector,
             model=user.active_model[0] if user.active_model is not None else "",
-            entity_ids=[entity.entity_id for entity in self._entities]
+            entity_ids=[each.entity_id for each in named]
             if self._question.weighs("entity")
             else [],
             light=light,
@@ -212,6 +219,11 @@ class Searching:
         return await self._run(
             database, legs, lambda c: self._answer(c, corpora, scores, looking, legs)
         )
+
+    def _counted(self, postings: Sequence[TermPostings], index: AnyIndex) -> list[TermPostings]:
+        """The postings of the terms that are looked for."""
+        wanted = [segment for segment in postings if segment.term in self._terms]
+        return self._lone.counted(wanted, index)
 
     async def _run(self, database: Reads, legs: Legs, work: Any) -> Found:
         """The answer, with what is sealed in it opened."""
@@ -229,21 +241,21 @@ class Searching:
             return found
         return await beside_loop(said_in(found), for_a_prompt, found, self._question)
 
-    def _embed(self, model: tuple[str, int]) -> None:
+    def _embed(self, model: tuple[str, int], own_name: str) -> None:
         """Begin to embed the question, unless that is under way."""
-        question = self._question
-        if self._embedded_as == model or not question.embedded:
+        if not self._question.embedded:
+            return
+        text = about_the_user(self._question.text, own_name)
+        if self._embedded_as == (model, text):
             return
         if self._embedding is not None:
             self._embedding.cancel()
-        self._embedded_as = model
+        self._embedded_as = model, text
         remaining = self._deadline - asyncio.get_running_loop().time()
         answer = min(_ANSWER_SECONDS, remaining / 4)
         share = max(0.0, min(self._search.embedding_seconds, remaining / 2 - answer))
         self._embedding = asyncio.ensure_future(
-            self._search.queries.embed(
-                model, question.text, timeout=share, tenant_id=self._scope.tenant_id
-            )
+            self._search.queries.embed(model, text, timeout=share, tenant_id=self._scope.tenant_id)
         )
 
     async def _vector(self, user: UserState) -> QueryVector:
@@ -274,7 +286,7 @@ class Searching:
             for kind, index in _INDEXES.items():
                 if kind in self._question.kinds:
                     held = statistics.get(index, Statistics(0, 0))
-                    found[kind] = score(self._lone.counted(postings[index], index), *held)
+                    found[kind] = score(self._counted(postings[index], index), *held)
         matching = sum(len(found.get(kind, ())) for kind in self._question.kinds)
         legs.add(Leg("keyword", "ran", watch.seconds, matching))
         return found
@@ -311,7 +323,7 @@ class Searching:
             return Indexed(self._terms, self._postings, user.statistics)
         index = _INDEXES[kind]
         held = self._statistics.answer.get(index, Statistics(0, 0))
-        postings = self._lone.counted(self._passages.answer[index], index) if self._terms else ()
+        postings = self._counted(self._passages.answer[index], index) if self._terms else ()
         return Indexed(self._terms, postings, held)
 
     def _holds(self, kind: Kind) -> bool:

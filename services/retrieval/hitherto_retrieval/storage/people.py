@@ -38,7 +38,9 @@ SELECT u.user_id IS NOT NULL, u.memory_enabled, u.time_zone, u.erased_at IS NOT 
               WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND mention_count > 0
                 AND called && %(named)s::text[]
               ORDER BY mention_count DESC, name, entity_id
-              LIMIT 20) AS named)
+              LIMIT 20) AS named),
+       (SELECT pr.facts #>> '{personal,name}' FROM profiles AS pr
+        WHERE pr.tenant_id = %(tenant_id)s AND pr.user_id = %(user_id)s)
 FROM (SELECT %(tenant_id)s::text AS tenant_id, %(user_id)s::text AS user_id) AS asked
 LEFT JOIN users AS u ON u.tenant_id = asked.tenant_id AND u.user_id = asked.user_id
 LEFT JOIN embedding_models AS e ON e.active
@@ -141,11 +143,13 @@ class Lookup:
         user: The user's switches and index statistics, and the model in force.
         postings: What the keyword index of memories holds of the question's terms.
         entities: What the question names, most mentioned first.
+        own_name: What the user is called, as far as an open profile says so.
     """
 
     user: UserState
     postings: Sequence[TermPostings]
     entities: Sequence[Entity]
+    own_name: str = ""
 
 
 def lookup(scope: Scope, *, terms: Sequence[str], named: Sequence[str]) -> Statement[Lookup]:
@@ -235,6 +239,7 @@ def _lookup(rows: Rows) -> Lookup:
         _user([first]),
         [TermPostings(*row[9:13]) for row in rows if row[9] is not None],
         [Entity(UUID(found[0]), *found[1:]) for found in first[13] or ()],
+        first[14] or "",
     )
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Self
 
 from hitherto_retrieval.search.asked.content_types import ContentTypes
-from hitherto_retrieval.search.asked.recency import RecencyWords
+from hitherto_retrieval.search.asked.recency import RecencyWords, asks_for_the_present
 from hitherto_retrieval.search.asked.topic import has_topic
 from hitherto_retrieval.search.asked.whole_words import readable
 from hitherto_retrieval.search.dates.find import find_window
@@ -90,6 +90,7 @@ def read_question_text(
         names=frozenset(names_in(beginning) if names is None else names),
         window=window,
         most_recent=bool(recency),
+        present=window is None and not recency and asks_for_the_present(wishes),
         topic=not recency or has_topic(wishes, spans),
         source_types=settings.content_types.named_in(wishes),
         by_spelling=by_spelling,

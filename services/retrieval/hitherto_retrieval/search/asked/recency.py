@@ -30,6 +30,15 @@ SHIPPED = (
     *("최근", "최신", "마지막"),
     "ล่าสุด",
 )
+# What asks how things stand today.
+_PRESENT = WholeWords(
+    (
+        *("now", "nowadays", "currently", "these days", "at the moment", "at present"),
+        *("bây giờ", "hiện nay", "hiện giờ", "hiện tại", "dạo này"),
+        *("現在", "现在", "目前", "지금", "요즘", "ตอนนี้"),
+    ),
+    ("bay gio", "hien nay", "hien gio", "hien tai", "dao nay"),
+)
 _MAX_WORDS = 500
 _MAX_CHARACTERS = 64
 
@@ -111,6 +120,15 @@ def _any_of(vietnamese: Iterable[str]) -> re.Pattern[str]:
 # patterns say apart from words is in lower case, so that folding leaves it alone.
 _WRITTEN = _any_of(_VIETNAMESE)
 _PLAIN = _any_of([*_VIETNAMESE, *map(fold, _VIETNAMESE)])
+
+
+def asks_for_the_present(text: str) -> bool:
+    """Whether a question asks how things stand today: "where does she live now?".
+
+    Args:
+        text: The question, as `readable` returns it.
+    """
+    return next(_PRESENT.find(text), None) is not None
 
 
 class RecencyWords:

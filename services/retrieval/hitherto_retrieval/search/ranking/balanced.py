@@ -9,8 +9,9 @@ and `date` is 1 inside the time window the question names, decaying outside. Of 
 most recent it is 1 for the newest item, falling to a half over all those that the leg of the most
 recent brought in, source by source, and below 0.4 for others; if the question is about nothing else
 ("my last emails"), `date` takes the weights of `cosine` and `b`, whose comparison would say
-nothing. `entity`, `speaker` and `source_priority` are 1 where the question names something that is
-mentioned, who said it, or the kind of content.
+nothing. Of a question how things stand ("where does she live now?") it is 0.6 for the newest memory
+that was found, falling to 0: what was said last holds. `entity`, `speaker` and `source_priority`
+are 1 where the question names something that is mentioned, who said it, or the kind of content.
 
 Vectors of the offline embedder compare spelling, which b/(b+8) does already and better: there
 `cosine` and `source` count half.
@@ -67,6 +68,8 @@ _LAST_OF_RECENT = 0.5
 """How timely the oldest of the most recent items still is."""
 _OTHERS = 0.4
 """How timely the newest of all other items is then."""
+_HOLDS = 0.6
+"""How timely the newest memory is for a question how things stand."""
 _TIMELY = 0.05
 """The closeness to the window from which on a memory was found by its time."""
 _BESIDE = (0.6, 0.4)
@@ -176,16 +179,20 @@ def _only_by_time(weight: Mapping[str, float]) -> dict[str, float]:
 def _recent(candidates: Sequence[Candidate], light: Light) -> Mapping[tuple[Kind, Key], float]:
     """How timely each of the most recent items is, if the question asks for these.
 
-    They are of the named kind of content, if one is named; what is still to come is no answer.
+    They are of the named kind of content, if one is named; what is still to come is no answer. How
+    things stand is what memories say, and not everything that was talked about last.
     """
-    if light.window is not None or not light.most_recent:
+    if light.window is not None or not (light.most_recent or light.present):
         return {}
     past = [c for c in candidates if c.happened_at <= light.now and _meant(c, light)]
+    if light.present:
+        past = [c for c in past if c.kind == "memory"]
     past.sort(key=lambda c: c.happened_at, reverse=True)
     brought = [c for c in past if c.most_recent]
     others = [c for c in past if not c.most_recent]
+    newest = _HOLDS if light.present else _OTHERS
     found = {}
-    for these, most, least in ((brought, 1.0, _LAST_OF_RECENT), (others, _OTHERS, 0.0)):
+    for these, most, least in ((brought, 1.0, _LAST_OF_RECENT), (others, newest, 0.0)):
         for place, candidate in enumerate(these):
             share = most - (most - least) * place / len(these)
             found[candidate.kind, candidate.key] = share

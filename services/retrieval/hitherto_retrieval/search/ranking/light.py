@@ -21,6 +21,7 @@ class Light:
         names: Folded strings of the query that somebody or something may be called.
         window: The time the question is about, if it names one.
         most_recent: It asks for what came last ("last email").
+        present: It asks how things stand today ("where does she live now?").
         topic: It is about something; only a question for what came last may be about nothing.
         source_types: Sources of the kind of content it names (`gmail` for "email"), else empty.
         by_spelling: Cosines compare how words are spelt, not what they mean.
@@ -31,6 +32,7 @@ class Light:
     names: frozenset[str] = frozenset()
     window: Window | None = None
     most_recent: bool = False
+    present: bool = False
     topic: bool = True
     source_types: frozenset[str] = frozenset()
     by_spelling: bool = False

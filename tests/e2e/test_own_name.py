@@ -1,0 +1,83 @@
+"""Questions that call the user by name find what is known of the user, not the name (Q1)."""
+
+from __future__ import annotations
+
+import pytest
+from google.protobuf import json_format
+
+from hitherto.v1 import memory_service_pb2 as pb
+from hitherto.v1 import retrieval_service_pb2 as retrieval_pb
+from tests.e2e.conftest import Services
+from tests.e2e.shelf import ago, fill
+from tests.e2e.test_search import search
+from tests.e2e.test_search_scopes import MEMORIES, MESSAGES
+from tests.integration.retrieval.seed import Fact
+from tests.integration.retrieval.seed_passages import Turn
+
+
+async def called(services: Services, name: str) -> None:
+    """Put the user's name into the profile."""
+    request = pb.UpdateProfileRequest(user_id="ana")
+    json_format.ParseDict({"personal": {"name": name}}, request.profile.facts)
+    await services.memory.UpdateProfile(request)
+
+
+async def first(services: Services, query: str) -> str:
+    """The text of the best memory or message."""
+    found: retrieval_pb.SearchMemoriesResponse = await search(
+        services, query, scopes=[MEMORIES, MESSAGES]
+    )
+    best = found.results[0]
+    return best.memory.content or best.message.content
+
+
+@pytest.fixture
+async def maren(services: Services, tenant_conninfo: str) -> None:
+    await fill(
+        tenant_conninfo,
+        "ana",
+        memories=[
+            Fact("User's name is Maren.", valid_from=ago(90)),
+            Fact("User's sister Ilse lives in Lyon.", valid_from=ago(80)),
+            Fact("User lives in Glasgow.", valid_from=ago(20)),
+            Fact("User keeps a cat called Pepper.", valid_from=ago(60)),
+        ],
+        conversations={
+            "hello": [
+                Turn("My name is Maren.", said_at=ago(90)),
+                Turn("Lovely to meet you, Maren!", role="assistant", said_at=ago(90)),
+                Turn("Have a good evening, Maren.", role="assistant", said_at=ago(90)),
+                Turn("That is all for now.", said_at=ago(80)),
+            ],
+        },
+    )
+    await called(services, "Maren Olsen")
+
+
+@pytest.mark.usefixtures("maren")
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Where does Maren live now?", "User lives in Glasgow."),
+        ("In which city does Maren Olsen live at the moment?", "User lives in Glasgow."),
+        ("Where does Maren's sister live?", "User's sister Ilse lives in Lyon."),
+        ("What is Maren's cat called?", "User keeps a cat called Pepper."),
+        ("What is Maren's name?", "name is Maren."),
+        ("Maren", "name is Maren."),
+    ],
+)
+async def test_the_name_is_no_word_to_look_for(
+    services: Services, question: str, answer: str
+) -> None:
+    assert answer in await first(services, question)
+    # The second time the name is known before the question is embedded.
+    assert answer in await first(services, question)
+
+
+@pytest.mark.usefixtures("maren")
+async def test_a_new_name_counts_at_once(services: Services) -> None:
+    question = "Where does Solveig live now?"
+    assert await first(services, "Where does Maren live now?") == "User lives in Glasgow."
+    await called(services, "Solveig")
+    assert await first(services, question) == "User lives in Glasgow."
+    assert "Maren" in await first(services, "Which evening did Maren have?")

@@ -1,0 +1,48 @@
+"""Where a question names the user, and where the same word means something else."""
+
+from __future__ import annotations
+
+import pytest
+
+from hitherto_retrieval.search.own_name import about_the_user
+
+
+@pytest.mark.parametrize(
+    ("name", "question", "about"),
+    [
+        ("Maren", "Where does Maren live?", "Where does User live?"),
+        ("Maren Olsen", "Where does Maren Olsen live?", "Where does User live?"),
+        ("Maren Olsen", "Is Olsen's car red?", "Is User's car red?"),
+        ("maren", "Is it Maren’s?  MAREN's car", "Is it User’s?  User's car"),
+        ("Nguyễn Thị Diễm", "Diễm sống ở đâu?", "User sống ở đâu?"),
+        ("Nguyễn Thị Diễm", "Nguyen Thi Diem ở đâu?", "User ở đâu?"),
+        ("Søren Åberg-Lind", "Did Åberg-Lind call?", "Did User call?"),
+        ("José", "Où habite Jose\u0301 maintenant ?", "Où habite User maintenant ?"),
+        ("Αθηνά", "Πού μένει η Αθηνά;", "Πού μένει η User;"),
+        ("Ольга", "Где живёт Ольга?", "Где живёт User?"),
+    ],
+)
+def test_the_user_is_named(name: str, question: str, about: str) -> None:
+    assert about_the_user(question, name) == about
+
+
+@pytest.mark.parametrize(
+    ("name", "question"),
+    [
+        ("", "Where does Maren live?"),
+        ("Maren", "Where is the marena?"),
+        ("Maren Olsen", "Where does Lucia Olsen live?"),
+        ("Maren Olsen", "Where does Maren Fisher live?"),
+        ("Nguyễn Thị Diễm", "Where is Thị?"),
+        ("Will", "will she come?"),
+        ("Will", "Will she come?"),
+        ("Hoa", "Tôi trồng hoa gì?"),
+        ("Maren", "Maren"),
+        ("Maren", "Who is Maren?"),
+        ("相沢", "相沢さんはどこに住んでいますか？"),
+        ("🦊", "Where does 🦊 live?"),
+        ("A" * 101, f"Where does {'A' * 101} live?"),
+    ],
+)
+def test_the_question_stays_as_it_is(name: str, question: str) -> None:
+    assert about_the_user(question, name) == question
