@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import shutil
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from hitherto_shared.database import pool
 from hitherto_shared.database.embedded import EmbeddedPostgres
@@ -26,10 +27,16 @@ SIZE = 6
 
 
 @asynccontextmanager
-async def opened(conninfo: str) -> AsyncIterator[Database]:
+async def opened(conninfo: str, *, max_waiting: int = 256) -> AsyncIterator[Database]:
     """A pool that never shrinks, with all of its connections made."""
     database = Database(
-        conninfo, "hitherto_read", application="pool", min_size=SIZE, max_size=SIZE, wait_seconds=5
+        conninfo,
+        "hitherto_read",
+        application="pool",
+        min_size=SIZE,
+        max_size=SIZE,
+        max_waiting=max_waiting,
+        wait_seconds=5,
     )
     await database.open()
     try:
@@ -244,5 +251,74 @@ async def test_what_lies_ready_goes_to_whoever_waits(conninfo: str) -> None:
         for _ in range(5):
             pids = await asyncio.gather(*(database.run(pid_of, timeout=60) for _ in range(100)))
             assert len(set(pids)) <= 2
+    finally:
+        await database.close()
+
+
+async def test_callers_who_gave_up_leave_their_places_to_others(
+    private_postgres: EmbeddedPostgres,
+) -> None:
+    """Many give up while Postgres is frozen; then it goes on, and every place is to be had.
+
+    Those who gave up must not count as waiting, however many they were, and no connection may be
+    lost between them.
+    """
+    async with opened(private_postgres.conninfo(), max_waiting=8) as database:
+        pids = [pid for pid in (private_postgres.pid,) if pid is not None]
+        with psycopg.connect(private_postgres.superuser_conninfo()) as connection:
+            cursor = connection.execute("SELECT pid FROM pg_stat_activity")
+            pids += [row[0] for row in cursor.fetchall() if row[0] != connection.info.backend_pid]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            for _ in range(40):
+                refused = await asyncio.gather(
+                    *(database.run(pid_of, timeout=0.01) for _ in range(8)), return_exceptions=True
+                )
+                assert {type(error) for error in refused} <= {TooLate, TooManyRequests}
+            # By now what held a connection has been cut off, and new ones are being made in vain.
+            await asyncio.sleep(pool._MOMENT_SECONDS + 2 * pool._INSIST_SECONDS)
+        finally:
+            for pid in reversed(pids):
+                os.kill(pid, signal.SIGCONT)
+        await asyncio.wait_for(until_answered(database), timeout=60)
+        await until_full(database)
+
+
+async def until_answered(database: Database) -> None:
+    while True:
+        try:
+            await database.run(pid_of, timeout=5)
+        except (TooLate, TooManyRequests, PoolTimeout, Unavailable, psycopg.Error):
+            await asyncio.sleep(0.05)
+        else:
+            return
+
+
+async def test_no_connection_is_lost_to_callers_who_give_up_at_any_moment(conninfo: str) -> None:
+    """Two thousand calls, each cut off somewhere between borrowing and giving back."""
+    database = Database(
+        conninfo, "hitherto_read", application="pool", max_size=SIZE, max_waiting=500
+    )
+    await database.open()
+    chance = random.Random(5)
+
+    async def work(connection: Connection) -> None:
+        async with connection.transaction():
+            await connection.execute("SELECT pg_sleep(%s)", [chance.uniform(0.0, 0.01)])
+            if chance.random() < 0.1:
+                await connection.execute("SELECT 1 / 0")
+
+    async def one(seconds: float) -> None:
+        with suppress(TooLate, PoolTimeout, TooManyRequests, psycopg.Error):
+            await database.run(work, timeout=seconds)
+
+    try:
+        for _ in range(20):
+            tasks = [asyncio.create_task(one(chance.uniform(0.0, 0.05))) for _ in range(100)]
+            for task in tasks[::5]:
+                asyncio.get_running_loop().call_later(chance.uniform(0, 0.03), task.cancel)
+            await asyncio.gather(*tasks, return_exceptions=True)
+        await until_full(database)
     finally:
         await database.close()

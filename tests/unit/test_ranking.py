@@ -280,12 +280,16 @@ def test_the_most_recent_at_the_beginning_of_time() -> None:
     assert 0.0 <= item.score <= 1.0
 
 
-def test_of_how_things_stand_the_newest_memory_says_most() -> None:
-    """Equal in all else; a message that is newer still says nothing of it."""
+def test_of_how_things_stand_the_newest_of_equals_comes_first() -> None:
+    """A message that is newer says nothing of it, nor does a newer memory of something else."""
     memories = [candidate(n, bm25=2.0, valid_from=NOW - timedelta(days=n)) for n in (1, 2, 3)]
+    another = candidate(8, bm25=0.5, valid_from=NOW)
     message = replace(candidate(9, bm25=2.0), kind="message", key=("c1", 4), happened_at=NOW)
-    ranked = Balanced().rank([message, *reversed(memories)], Light(now=NOW, present=True), {})
+    given = [another, message, *reversed(memories)]
+    ranked = Balanced().rank(given, Light(now=NOW, present=True), {})
     assert [r.candidate.key for r in ranked[:3]] == [m.key for m in memories]
     assert ranked[0].breakdown["date"] > ranked[1].breakdown["date"] > 0
     (said,) = (r for r in ranked if r.candidate.kind == "message")
     assert said.breakdown["date"] == 0
+    (of_something_else,) = (r for r in ranked if r.candidate is another)
+    assert of_something_else.breakdown["date"] < ranked[0].breakdown["date"]

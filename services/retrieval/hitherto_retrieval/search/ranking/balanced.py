@@ -9,9 +9,10 @@ and `date` is 1 inside the time window the question names, decaying outside. Of 
 most recent it is 1 for the newest item, falling to a half over all those that the leg of the most
 recent brought in, source by source, and below 0.4 for others; if the question is about nothing else
 ("my last emails"), `date` takes the weights of `cosine` and `b`, whose comparison would say
-nothing. Of a question how things stand ("where does she live now?") it is 0.6 for the newest memory
-that was found, falling to 0: what was said last holds. `entity`, `speaker` and `source_priority`
-are 1 where the question names something that is mentioned, who said it, or the kind of content.
+nothing. Of a question how things stand ("where does she live now?") the newest memory has 0.6 if
+none fits better, and older ones and those that fit less well have less: of what fits equally well,
+that which was stated last holds. `entity`, `speaker` and `source_priority` are 1 where the question
+names something that is mentioned, who said it, or the kind of content.
 
 Vectors of the offline embedder compare spelling, which b/(b+8) does already and better: there
 `cosine` and `source` count half.
@@ -69,7 +70,7 @@ _LAST_OF_RECENT = 0.5
 _OTHERS = 0.4
 """How timely the newest of all other items is then."""
 _HOLDS = 0.6
-"""How timely the newest memory is for a question how things stand."""
+"""How timely the newest memory is for a question how things stand, if none fits better."""
 _TIMELY = 0.05
 """The closeness to the window from which on a memory was found by its time."""
 _BESIDE = (0.6, 0.4)
@@ -112,6 +113,9 @@ class Balanced:
                 best[conversation] = score
             if isinstance(candidate.key, tuple):
                 said[candidate.key] = score
+        # How new a memory is says nothing of what was said around it.
+        if light.present:
+            parts = _as_things_stand(candidates, parts, light, weight["date"])
         ranked = []
         timely = _TIMELY * weight["date"] if light.window is not None else 0.0
         for candidate, part in zip(candidates, parts, strict=True):
@@ -179,24 +183,45 @@ def _only_by_time(weight: Mapping[str, float]) -> dict[str, float]:
 def _recent(candidates: Sequence[Candidate], light: Light) -> Mapping[tuple[Kind, Key], float]:
     """How timely each of the most recent items is, if the question asks for these.
 
-    They are of the named kind of content, if one is named; what is still to come is no answer. How
-    things stand is what memories say, and not everything that was talked about last.
+    They are of the named kind of content, if one is named; what is still to come is no answer.
     """
-    if light.window is not None or not (light.most_recent or light.present):
+    if light.window is not None or not light.most_recent:
         return {}
     past = [c for c in candidates if c.happened_at <= light.now and _meant(c, light)]
-    if light.present:
-        past = [c for c in past if c.kind == "memory"]
     past.sort(key=lambda c: c.happened_at, reverse=True)
     brought = [c for c in past if c.most_recent]
     others = [c for c in past if not c.most_recent]
-    newest = _HOLDS if light.present else _OTHERS
     found = {}
-    for these, most, least in ((brought, 1.0, _LAST_OF_RECENT), (others, newest, 0.0)):
+    for these, most, least in ((brought, 1.0, _LAST_OF_RECENT), (others, _OTHERS, 0.0)):
         for place, candidate in enumerate(these):
             share = most - (most - least) * place / len(these)
             found[candidate.kind, candidate.key] = share
     return found
+
+
+def _as_things_stand(
+    candidates: Sequence[Candidate],
+    parts: Sequence[tuple[float, ...]],
+    light: Light,
+    weight: float,
+) -> list[tuple[float, ...]]:
+    """The parts, with a `date` for memories by their age and by how well they fit the question.
+
+    How things stand is what memories say, and not everything that was talked about last.
+    """
+    fits = [
+        sum(part) if c.kind == "memory" and c.happened_at <= light.now else 0.0
+        for c, part in zip(candidates, parts, strict=True)
+    ]
+    times = sorted({c.happened_at for c, fit in zip(candidates, fits, strict=True) if fit})
+    newness = {at: place / len(times) for place, at in enumerate(times, start=1)}
+    best = max(fits, default=0.0)
+    return [
+        (*part[:_DATE], weight * _HOLDS * newness[c.happened_at] * fit / best, *part[_DATE + 1 :])
+        if fit
+        else part
+        for c, part, fit in zip(candidates, parts, fits, strict=True)
+    ]
 
 
 def _timeliness(
