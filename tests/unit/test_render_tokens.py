@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 import splintr
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hitherto_retrieval.render.block import TEMPLATES, render
 from hitherto_retrieval.render.context import PromptContext
-from hitherto_retrieval.render.tokens import ENCODINGS, counter, estimated_tokens
+from hitherto_retrieval.render.tokens import ENCODINGS, LineCounts, counter, estimated_tokens
 from tests.unit.render_samples import FENCE_ID, full_context, memory
 
 VOCABULARIES = [splintr.Tokenizer.from_pretrained(name).encode_ordinary for name in ENCODINGS]
@@ -134,6 +134,7 @@ def test_the_estimate_covers_code(suffix: str) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=300))
+@example("BbFt")
 def test_the_estimate_covers_any_text(text: str) -> None:
     assert real_tokens(text) <= estimated_tokens(text)
 
@@ -177,6 +178,48 @@ def test_what_looks_like_a_control_token_is_text() -> None:
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_a_vocabulary_is_loaded_once_for_a_process(encoding: str) -> None:
     assert counter(encoding) is counter(encoding)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(
+                ["", " ", "/", "//x", "- a.", "...", "\r", "\t", "7", "]", "。", "é", "ab"]
+            ),
+            st.text(max_size=12),
+        ),
+        max_size=12,
+    ),
+    st.sampled_from(["\n", "\n\n", ".\n", " \n ", "\r\n", "/\n/"]),
+)
+def test_lines_have_as_many_tokens_alone_as_together(lines: list[str], between: str) -> None:
+    text = between.join(lines).encode("utf-8", "replace").decode()
+    for encode in VOCABULARIES:
+
+        def at_once(text: str, encode: Callable[[str], list[int]] = encode) -> int:
+            return len(encode(text))
+
+        count = LineCounts(at_once)
+        assert count(text) == at_once(text)
+        assert count(text) == at_once(text), "the second count differs from the first"
+
+
+def test_a_line_is_encoded_once() -> None:
+    encoded: list[str] = []
+
+    def count(text: str) -> int:
+        encoded.append(text)
+        return len(text)
+
+    lines = LineCounts(count, most=3)
+    assert lines("one\ntwo\n") == 8
+    assert lines("two\nthree\n") == 10
+    assert lines("two\n") == 4
+    assert encoded == ["one\n", "two\n", "three\n"]
+    # A fourth is one too many: what was known goes, and the counts stay right.
+    assert lines("four\ntwo\n") == 9
+    assert encoded[3:] == ["four\n", "two\n"]
 
 
 def test_without_the_extra_the_estimate_counts(monkeypatch: pytest.MonkeyPatch) -> None:

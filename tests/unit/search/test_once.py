@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from hitherto_retrieval.search.once import each_once, for_a_prompt, repeats
+from hitherto_retrieval.search.once import each_once, for_a_prompt, repeats, to_be_read
 from hitherto_retrieval.search.question import Found, Hit, Question
 from hitherto_retrieval.search.ranking.balanced import Balanced
 from hitherto_retrieval.storage.filters import Filters
@@ -87,3 +87,11 @@ def test_the_question_itself_and_commands_are_no_answers() -> None:
         question,
     )
     assert (names(list(told.hits)), names(list(told.further))) == (["m2", UUID(int=1)], ["m4"])
+
+
+def test_a_message_is_read_once_and_recognised_afterwards() -> None:
+    question = Question("Where?", 2, Filters(), AT, Balanced(), for_a_prompt=True)
+    found = Found(hits=[said(1, "The ferry to Bodø leaves at nine."), learnt(1)])
+    assert to_be_read(found) == len("The ferry to Bodø leaves at nine.")
+    for_a_prompt(found, question)
+    assert to_be_read(found) == 0

@@ -6,6 +6,7 @@ digits by threes, letters by how frequent the pairs of letters in a word are in 
 too high rather than too low: 1.0 to 2 times the true count, most for English prose and code.
 
 Both counts are additive over lines that end in a line break, so that lines can be counted alone.
+A vocabulary's count of a line is kept, since blocks repeat the lines of those before them.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ CHARACTER_TOKENS = Path(__file__).with_name("character_tokens.bin")
 """Tokens of each character up to U+FFFF, one byte each, compressed (tools/character_tokens.py)."""
 
 _PIECE = re.compile(r" +(?= )| ?(?:[A-Z]?[a-z]+|[A-Z]+|[^\x00-\x7f]{1,16})|[0-9]{1,3}|.", re.DOTALL)
+# Vocabularies take a line break together with what stands before it, never with what follows unless
+# that is white space or a slash.
+_LINE_START = re.compile(r"(?<=\n)(?=[^\s/])")
 _TOKEN = 100
 """Costs are hundredths of a token."""
 _SPACE_BEFORE_A_WORD = 25
@@ -104,7 +108,38 @@ def _vocabulary(encoding: str) -> CountTokens:
     encode = splintr.Tokenizer.from_pretrained(encoding).encode_ordinary
     # The first word that is no token takes as long again: here, and not in somebody's call.
     encode("x" * 40)
-    return lambda text: len(encode(text))
+    return LineCounts(lambda text: len(encode(text)))
+
+
+class LineCounts:
+    """Counts the tokens of a text line by line, and each line once.
+
+    Lines are known by their hash alone: no text stays here. Two lines of one hash would share a
+    count, which one call in 10^14 may see.
+
+    Args:
+        count: Counts the tokens of one or more whole lines.
+        most: Lines that are known at a time, of 100 bytes each. All are forgotten beyond that.
+    """
+
+    def __init__(self, count: CountTokens, *, most: int = 50_000) -> None:
+        self._count = count
+        self._most = most
+        self._known: dict[int, int] = {}
+
+    def __call__(self, text: str) -> int:
+        """The tokens of `text`, exactly as if it were counted at once."""
+        known = self._known
+        total = 0
+        for line in _LINE_START.split(text):
+            key = hash(line)
+            tokens = known.get(key)
+            if tokens is None:
+                if len(known) >= self._most:
+                    known.clear()
+                tokens = known[key] = self._count(line)
+            total += tokens
+        return total
 
 
 class _Costs(dict[str, int]):
@@ -134,6 +169,9 @@ def _cost(piece: str) -> int:
     before = spaced * _SPACE_BEFORE_A_WORD
     if len(word) == 1:
         return before + _TOKEN
+    if len(word) == 2 and not spaced:
+        # Such as the parts of "BbFt": which pair is one token depends on what stands around it.
+        return 2 * _TOKEN
     if word.isupper():
         return before + _FIRST_LETTER + _CAPITAL * (len(word) - 1)
     pairs = (first + second for first, second in pairwise(word.lower()))

@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 from hitherto_retrieval.search.corpora.looking import Item
 from hitherto_retrieval.search.question import Found, Hit, Question
-from hitherto_retrieval.search.words import distinct_words
+from hitherto_retrieval.search.words import distinct_words, same_words
 from hitherto_retrieval.storage.candidate import Kind
 from hitherto_shared.models import Memory, Message
 from hitherto_shared.text.instructions import overrides_instructions
@@ -58,10 +58,17 @@ def _in_place(hit: Hit, score: float) -> Hit:
     return replace(hit, score=score, breakdown=lifted)
 
 
-def said_in(found: Found) -> int:
-    """How many characters the messages of an answer have."""
+def to_be_read(found: Found) -> int:
+    """How many characters `for_a_prompt` reads of the messages of an answer, about.
+
+    Most messages were judged when they were found before, and are only recognised.
+    """
     hits = (*found.hits, *found.further)
-    return sum(len(hit.item.content) for hit in hits if isinstance(hit.item, Message))
+    texts = [hit.item.content for hit in hits if isinstance(hit.item, Message)]
+    all_of_them = sum(map(len, texts))
+    if all_of_them > _RECOGNISED_AT_ONCE:
+        return all_of_them
+    return sum(len(text) for text in texts if _digest(text) not in _verdicts)
 
 
 def for_a_prompt(found: Found, question: Question) -> Found:
@@ -75,18 +82,24 @@ def for_a_prompt(found: Found, question: Question) -> Found:
         hit
         for hit in (*found.hits, *found.further)
         if not isinstance(hit.item, Message)
-        or not (_commands(hit.item.content) or distinct_words(hit.item.content) == asked)
+        or not (_commands(hit.item.content) or same_words(hit.item.content, asked))
     ]
     return replace(found, hits=hits[: question.limit], further=hits[question.limit :])
 
 
 _verdicts: dict[bytes, bool] = {}
 _MOST_VERDICTS = 20_000
+_RECOGNISED_AT_ONCE = 256 * 1024
+"""Characters that take a good half of a millisecond to be recognised."""
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=16).digest()
 
 
 def _commands(text: str) -> bool:
     # By a digest: what somebody has said, or had opened, stays in no cache.
-    key = blake2b(text.encode(), digest_size=16).digest()
+    key = _digest(text)
     verdict = _verdicts.get(key)
     if verdict is None:
         if len(_verdicts) >= _MOST_VERDICTS:

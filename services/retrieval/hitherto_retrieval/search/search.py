@@ -23,7 +23,7 @@ from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.listing import list_items
 from hitherto_retrieval.search.lone_characters import LoneCharacters
 from hitherto_retrieval.search.names import names_in
-from hitherto_retrieval.search.once import each_once, for_a_prompt, repeats, said_in
+from hitherto_retrieval.search.once import each_once, for_a_prompt, repeats, to_be_read
 from hitherto_retrieval.search.own_name import about_the_user, is_called, terms_about_the_user
 from hitherto_retrieval.search.query import QueryEmbedders, QueryVector
 from hitherto_retrieval.search.question import Found, Question
@@ -239,7 +239,7 @@ class Searching:
             report_sealed(self._opener, legs, watch.seconds)
         if not self._question.for_a_prompt:
             return found
-        return await beside_loop(said_in(found), for_a_prompt, found, self._question)
+        return await beside_loop(to_be_read(found), for_a_prompt, found, self._question)
 
     def _embed(self, model: tuple[str, int], own_name: str) -> None:
         """Begin to embed the question, unless that is under way."""

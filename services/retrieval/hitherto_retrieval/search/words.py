@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 
 from hitherto_shared.text.normalise import fold
 
@@ -20,14 +20,27 @@ _WORD = re.compile(rf"([{_UNSPACED}]+)|[^\W{_UNSPACED}]+(?:['’][^\W{_UNSPACED}
 
 def distinct_words(text: str) -> tuple[str, ...]:
     """The words of the first 8,000 characters; pairs of characters in scripts without spaces."""
+    return tuple(dict.fromkeys(_words(text)))
+
+
+def same_words(text: str, words: Sequence[str]) -> bool:
+    """Whether `words` are the distinct words of `text`; most often its first word tells."""
     found: dict[str, None] = {}
+    for word in _words(text):
+        if word not in found:
+            if len(found) == len(words) or words[len(found)] != word:
+                return False
+            found[word] = None
+    return len(found) == len(words)
+
+
+def _words(text: str) -> Iterator[str]:
     for match in _WORD.finditer(fold(text[:MAX_CHARACTERS])):
         word = match[0]
         if match[1] and len(word) > 1:
-            found.update(dict.fromkeys(word[i : i + 2] for i in range(len(word) - 1)))
+            yield from (word[i : i + 2] for i in range(len(word) - 1))
         else:
-            found[word] = None
-    return tuple(found)
+            yield word
 
 
 def words_in(words: Collection[str], text: str) -> int:
