@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
-from hitherto_shared.database import pool
+from hitherto_shared.database import lending, pool
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import migrate
 from hitherto_shared.database.pool import Connection, Database
@@ -216,7 +216,7 @@ async def test_a_pool_that_shrinks_keeps_the_connection_in_use(
     conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a burst, those that lie idle end; what is used all the time is not made anew."""
-    monkeypatch.setattr(pool, "_REST_SECONDS", 0.2)
+    monkeypatch.setattr(lending, "_REST_SECONDS", 0.2)
     monkeypatch.setattr(pool, "_IDLE_SECONDS", 0.5)
     database = Database(conninfo, "hitherto_read", application="pool-burst", max_size=SIZE)
     await database.open()
@@ -320,5 +320,36 @@ async def test_no_connection_is_lost_to_callers_who_give_up_at_any_moment(connin
                 asyncio.get_running_loop().call_later(chance.uniform(0, 0.03), task.cancel)
             await asyncio.gather(*tasks, return_exceptions=True)
         await until_full(database)
+    finally:
+        await database.close()
+
+
+@pytest.mark.parametrize("left", ["SELECT 1", "BEGIN", "SELECT 1 / 0"])
+async def test_a_connection_survives_a_borrower_who_is_cut_off_while_returning_it(
+    conninfo: str, left: str
+) -> None:
+    """Its return has to wait for the pool, and its borrower's time is up meanwhile."""
+    database = Database(conninfo, "hitherto_read", application="pool", max_size=1)
+    await database.open()
+    try:
+        lent, go_on = asyncio.Event(), asyncio.Event()
+
+        async def hold(connection: Connection) -> None:
+            lent.set()
+            await go_on.wait()
+            with suppress(psycopg.Error):
+                await connection.execute(left)
+
+        holder = asyncio.create_task(database.run(hold, timeout=0.5))
+        await lent.wait()
+        waiting = asyncio.create_task(database.run(pid_of, timeout=60))
+        await asyncio.sleep(0)
+        async with database._pool._lock:
+            go_on.set()
+            # It may also be that the pool is not needed for this.
+            with suppress(TooLate):
+                await holder
+            await asyncio.sleep(2 * pool._MOMENT_SECONDS)
+        assert await waiting > 0
     finally:
         await database.close()

@@ -10,10 +10,6 @@ more abandoned work than there are connections.
 Nothing here closes a connection that a task waits on: the event loop watches its socket, and libuv
 ends the process when a watched descriptor is closed.
 
-The connection used last is lent first, since the process behind it has its plans and caches at
-hand. What is idle lies here for that, and goes back to psycopg_pool, which makes and ends
-connections, when it has not been used for a while or somebody waits for one.
-
 A connection is looked at before it is lent. Nothing is sent for that: the socket of an idle
 connection has nothing to read unless Postgres ended it or has a notice for it, and only then is it
 asked. Once a connection was lost unseen, those made before that moment are asked as well, each of
@@ -35,7 +31,6 @@ from typing import Any, Protocol, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, errors
-from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
@@ -47,6 +42,7 @@ from hitherto_shared.database.connect import (
 )
 from hitherto_shared.database.faults import is_lost_connection
 from hitherto_shared.database.lean import LeanConnection
+from hitherto_shared.database.lending import Lender
 from hitherto_shared.database.tenancy import tenant_at_work
 from hitherto_shared.errors import TooLate, Unavailable
 
@@ -65,12 +61,8 @@ _RECONNECT_SECONDS = 5.0
 _CONFIGURE_SECONDS = 5.0
 """How long a new connection may take to be made ready; a worker of the pool waits for it."""
 
-_REST_SECONDS = 30.0
-"""How long a connection lies ready unused before psycopg_pool has it back."""
 _IDLE_SECONDS = 300.0
 """How often psycopg_pool ends what it had back and did not lend."""
-_OUT_SECONDS = 600.0
-"""And how long it goes without one that is in use, which may be too old by then."""
 
 _MOMENT_SECONDS = 0.1
 """How long abandoned work may go on with its connection before it is cancelled."""
@@ -117,8 +109,6 @@ class Database:
         self.role = role
         self.conninfo = with_role(conninfo, role, application=application)
         self._detached: set[asyncio.Task[Any]] = set()
-        self._ready: list[LeanConnection] = []
-        self._borrowing = 0
         self._resting: asyncio.Task[None] | None = None
         self._lost_at = 0.0
         self._pool: AsyncConnectionPool[LeanConnection] = AsyncConnectionPool(
@@ -126,8 +116,6 @@ class Database:
             connection_class=LeanConnection,
             min_size=min_size,
             max_size=max_size,
-            max_waiting=max_waiting,
-            timeout=wait_seconds,
             max_idle=_IDLE_SECONDS,
             reconnect_timeout=_RECONNECT_SECONDS,
             # Statements are prepared by `exchange`, which is disturbed by a second way.
@@ -136,6 +124,7 @@ class Database:
             name=role,
             open=False,
         )
+        self._lender = Lender(self._pool, max_waiting=max_waiting, wait_seconds=wait_seconds)
 
     async def open(self, *, timeout: float = 30.0) -> None:
         """Connect, waiting at most `timeout` seconds for a first connection.
@@ -167,7 +156,7 @@ class Database:
     async def open_later(self) -> None:
         """Begin to connect and wait for nothing: for a database that may be down for now."""
         await self._pool.open()
-        self._resting = asyncio.create_task(self._rest(), name=f"rest-{self.role}")
+        self._resting = asyncio.create_task(self._lender.rest(), name=f"rest-{self.role}")
 
     async def answers(self, *, timeout: float) -> bool:
         """Whether Postgres is there and answers within `timeout` seconds."""
@@ -184,8 +173,7 @@ class Database:
             await asyncio.wait(self._detached, timeout=2.0)
         if self._resting is not None:
             self._resting.cancel()
-        while self._ready:
-            await self._pool.putconn(self._ready.pop())
+        await self._lender.close()
         await self._pool.close(timeout=5.0)
 
     @asynccontextmanager
@@ -201,29 +189,7 @@ class Database:
                 self._lost_at = time.monotonic()
             raise
         finally:
-            await self._give_back(connection)
-
-    async def _give_back(self, connection: LeanConnection) -> None:
-        """Keep a connection ready, unless somebody waits for it or something is to be done."""
-        now = time.monotonic()
-        if (
-            self._borrowing
-            or self._pool.closed
-            or connection.pgconn.transaction_status != TransactionStatus.IDLE
-            or now > connection.taken_at + _OUT_SECONDS
-        ):
-            await self._pool.putconn(connection)
-        else:
-            connection.ready_since = now
-            self._ready.append(connection)
-
-    async def _rest(self) -> None:
-        """Give back what was not used for a while, which lies below what was."""
-        while True:
-            await asyncio.sleep(_REST_SECONDS)
-            long_ago = time.monotonic() - _REST_SECONDS
-            while self._ready and self._ready[0].ready_since < long_ago:
-                await self._pool.putconn(self._ready.pop(0))
+            self._lender.give_back(connection)
 
     async def _lend_for(self, connection: LeanConnection, tenant_id: str) -> None:
         """Let the connection see the rows of this tenant and no other's."""
@@ -239,24 +205,14 @@ class Database:
         The pool's own check would make the second borrower of a dead connection wait a second.
         """
         while True:
-            connection = self._ready.pop() if self._ready else await self._taken()
+            connection = await self._lender.take()
             try:
                 if self._untroubled(connection) or await self._answers(connection):
                     return connection
             except BaseException:
-                await self._pool.putconn(connection)
+                self._lender.discard(connection)
                 raise
-            await self._pool.putconn(connection)
-
-    async def _taken(self) -> LeanConnection:
-        """One of psycopg_pool's, which may have to be waited for."""
-        self._borrowing += 1
-        try:
-            connection = await self._pool.getconn()
-        finally:
-            self._borrowing -= 1
-        connection.taken_at = time.monotonic()
-        return connection
+            self._lender.discard(connection)
 
     def _untroubled(self, connection: LeanConnection) -> bool:
         """Whether there is no sign that this idle connection has ended."""
@@ -302,15 +258,12 @@ class Database:
             while True:
                 try:
                     async with self.connection() as connection:
-                        # asyncio.wait_for, by which the pool waits, may swallow a cancellation.
-                        if given_up:
-                            raise asyncio.CancelledError
                         lent = True
                         return await work(connection)
                 except PoolTimeout:
                     # Only where every place is taken are we too busy. Elsewhere Postgres is down,
                     # or it neither takes nor refuses the next connection: `timeout` ends that.
-                    if self._pool.get_stats()["pool_size"] >= self._pool.max_size:
+                    if self._lender.all_lent:
                         raise
                     if self._refused > refused:
                         raise Unavailable(
