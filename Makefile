@@ -13,7 +13,7 @@ include proto.mk
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/hitherto-installed
 
-# Tests run on every core; a core that has done its own takes from the others.
+# Two workers for each core (tests/conftest.py); one that has done its own takes from the others.
 PYTEST_ARGS ?= -n auto --dist worksteal
 # Which tests `make test` runs; what starts processes of its own is for `make faults`.
 MARKED ?= not faults and not chaos

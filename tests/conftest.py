@@ -96,6 +96,14 @@ _LONG = (
 """What would keep one worker busy at the end, when the others have nothing left to take over."""
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Two for each core: tests wait for a service, a model or a moment most of their time."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    return 2 * (os.cpu_count() or 1)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what starts processes of its own; have modules that take long begin first."""
@@ -164,8 +172,13 @@ def _guarded(data_dir: Path) -> Iterator[None]:
 
 
 def _hurry(server: EmbeddedPostgres) -> None:
-    """Wait for no disk: these databases end with the run, and a machine's crash ends it too."""
+    """Wait for no disk: these databases end with the run, and a machine's crash ends it too.
+
+    A connection that a test has left half made holds up whoever makes or drops a database, in other
+    workers too, for as long as it may take to authenticate.
+    """
     with psycopg.connect(server.superuser_conninfo(), autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET authentication_timeout = '10s'")
         connection.execute("ALTER SYSTEM SET fsync = off")
         connection.execute("ALTER SYSTEM SET full_page_writes = off")
         connection.execute("SELECT pg_reload_conf()")
