@@ -22,6 +22,7 @@ from psycopg.conninfo import make_conninfo
 
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.migrate import migrate
+from tests.revisions import fence_revisions
 from tests.tenants import admit_test_role
 
 _SETTINGS = ("HITHERTO_", "OPENAI_", "MEMORY_", "EMBEDDING_", "MAX_CONTEXT_", "DATABASE_URL")
@@ -141,6 +142,7 @@ def postgres(data_dir: Path) -> Iterator[EmbeddedPostgres]:
     with EmbeddedPostgres.acquire(data_dir) as server, _guarded(data_dir):
         migrate(server.conninfo())
         admit_test_role(server.superuser_conninfo("hitherto"))
+        fence_revisions(server.superuser_conninfo("hitherto"))
         _hurry(server)
         yield server
 

@@ -120,12 +120,11 @@ class Intake(JobCalls):
 
         async def work(connection: Connection, keys: Mapping[Scope, UserKey]) -> list[Job]:
             nonlocal pending
-            state = await users.enter_user(connection, scope)
+            # Whoever stores or indexes holds the user's row, and takes it before a conversation's.
+            state = await users.enter_alone(connection, scope)
             why = state.why_not_learning(self._rules.memory_enabled)
             if why == "MEMORY_DISABLED":
                 return [await self._refuse(connection, scope, conversation_id, why)]
-            # Whoever indexes holds the user's row, and takes it before that of a conversation.
-            await users.lock_user(connection, scope)
             counters = await conversations.open_conversation(
                 connection, scope, conversation_id, time_zone=None
             )
@@ -224,12 +223,10 @@ class Intake(JobCalls):
     ) -> Job:
         scope = Scope(tenant_id, transcript.user_id)
         conversation_id = transcript.conversation_id
-        state = await users.enter_user(connection, scope)
+        state = await users.enter_alone(connection, scope)
         why = state.why_not_learning(self._rules.memory_enabled)
         if why == "MEMORY_DISABLED":
             return await self._refuse(connection, scope, conversation_id, why)
-        if why:
-            await users.lock_user(connection, scope)
         key = keys.get(scope)
         sealing = sealing_key(state, key)
         before = await conversations.open_conversation(

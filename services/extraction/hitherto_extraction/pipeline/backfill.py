@@ -105,6 +105,7 @@ class Backfill:
                 found = vectors[item.memory_id]
                 state = "stored" if found else "refused"
                 async with connection.transaction():
+                    await users.lock_all(connection, [Scope(item.tenant_id, item.user_id)])
                     if await pending_vectors.settle(connection, item, model=model, state=state):
                         await self._write(connection, item, model, found)
                         done += 1
@@ -124,9 +125,10 @@ class Backfill:
                 if item.chunk_id not in vectors:
                     continue
                 found = vectors[item.chunk_id]
+                scope = Scope(item.tenant_id, item.user_id)
                 async with connection.transaction():
+                    await users.lock_all(connection, [scope])
                     if found:
-                        scope = Scope(item.tenant_id, item.user_id)
                         await chunks.write_vectors(
                             connection, scope, model, {item.chunk_id: found[0]}
                         )
@@ -162,6 +164,7 @@ class Backfill:
 
         async def work(connection: Connection) -> int:
             async with connection.transaction():
+                await users.lock_all(connection, [Scope(*text_id[:2]) for text_id in found])
                 await write(connection, found, model=model)
                 stored = await settle(connection, found, model=model, state="stored")
                 return stored + await settle(connection, refused, model=model, state="refused")

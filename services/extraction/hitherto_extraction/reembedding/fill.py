@@ -19,6 +19,7 @@ from hitherto_extraction.storage import (
     passage_vectors,
     reembedding,
     summary_index,
+    users,
 )
 from hitherto_extraction.storage.ledger import Charge
 from hitherto_extraction.storage.passage_vectors import PassageText
@@ -118,6 +119,7 @@ class Fill:
     ) -> Result:
         async def work(connection: Connection) -> None:
             async with connection.transaction():
+                await users.lock_all(connection, [Scope(*text.key[:2]) for text, _, _ in vectors])
                 await claims.hold(connection, held)
                 await write(connection, embedder.name, vectors)
                 scope = Scope(held.tenant_id, ledger.NOBODY)

@@ -16,6 +16,7 @@ from uuid import UUID
 from psycopg import errors, sql
 from psycopg.types.json import Jsonb
 
+from hitherto_extraction.storage import users
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
 
@@ -44,7 +45,7 @@ ON CONFLICT (tenant_id, user_id) DO NOTHING
 
 # The fence: whoever writes about the user holds the row, or asks for it and finds this.
 _FENCE = """
-UPDATE users SET erased_at = clock_timestamp()
+UPDATE users SET erased_at = clock_timestamp(), revision = revision + %(leap)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
@@ -204,7 +205,7 @@ async def begin(
     """
     made = (await connection.execute(_ENSURE_USER, _of(scope))).rowcount
     await connection.execute(_LOCK_USER, _of(scope))
-    await connection.execute(_FENCE, _of(scope))
+    await connection.execute(_FENCE, {**_of(scope), "leap": users.leap()})
     await connection.execute(
         _MARK,
         {

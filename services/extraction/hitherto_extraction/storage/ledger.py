@@ -129,11 +129,11 @@ async def changes_of_a_day(connection: Connection, scope: Scope) -> tuple[int, i
 
 
 async def payer(connection: Connection, scope: Scope) -> Scope:
-    """Who is charged for work about this user, whose row it locks.
+    """Who is charged for work about this user, of whom it keeps an erase off.
 
     Where nothing is or may be held about the user, it is the tenant alone.
     """
-    state = await users.lock_user(connection, scope)
+    state = await users.keep(connection, scope)
     known = state is not None and not state.erased
     return scope if known else replace(scope, user_id=NOBODY)
 

@@ -67,18 +67,23 @@ _LOOK_AT_ONE = _LOOK.replace(
 # Across users: whoever is being written to at this moment is passed over, so that this neither
 # waits for a writer nor, holding other users, makes one wait for a third.
 _LOCK_USERS = """
-SELECT user_id
-FROM users
-WHERE tenant_id = %(tenant_id)s AND user_id = ANY(%(user_ids)s) AND erased_at IS NULL
-ORDER BY user_id
-FOR NO KEY UPDATE SKIP LOCKED
+WITH free AS (
+    SELECT user_id
+    FROM users
+    WHERE tenant_id = %(tenant_id)s AND user_id = ANY(%(user_ids)s) AND erased_at IS NULL
+    ORDER BY user_id
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE users AS u SET revision = u.revision + %(leap)s
+FROM free
+WHERE u.tenant_id = %(tenant_id)s AND u.user_id = free.user_id
+RETURNING u.user_id
 """
 
 _LOCK_USER = """
-SELECT user_id
-FROM users
+UPDATE users SET revision = revision + %(leap)s
 WHERE tenant_id = %(tenant_id)s AND user_id = ANY(%(user_ids)s) AND erased_at IS NULL
-FOR NO KEY UPDATE
+RETURNING user_id
 """
 
 # Across users.
@@ -243,7 +248,7 @@ async def lock_users(
     assert len(user_ids) == 1 or not wait
     cursor = await connection.execute(
         _LOCK_USER if wait else _LOCK_USERS,
-        {"tenant_id": tenant_id, "user_ids": list(user_ids)},
+        {"tenant_id": tenant_id, "user_ids": list(user_ids), "leap": users.leap()},
     )
     return {row[0] for row in await cursor.fetchall()}
 

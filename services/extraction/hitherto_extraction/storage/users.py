@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import os
+import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from hitherto_extraction.storage import erased
+from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.needed import KeyNeeded
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 
+_LARGEST_LEAP = 1 << 32
+"""A thousand million changes of one user fit into the column."""
+
 _ENSURE = """
-INSERT INTO users (tenant_id, user_id, audit_key)
-VALUES (%(tenant_id)s, %(user_id)s, %(audit_key)s)
+INSERT INTO users (tenant_id, user_id, audit_key, revision)
+VALUES (%(tenant_id)s, %(user_id)s, %(audit_key)s, %(leap)s)
 ON CONFLICT (tenant_id, user_id) DO NOTHING
 """
 
@@ -27,12 +34,27 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 FOR KEY SHARE
 """
 
-# Exclusive among writers of this user's memories and profile; readers and FK checks pass.
+# Exclusive among writers of this user's memories and profile; readers and FK checks pass. Whoever
+# read them before reads anew.
 _LOCK = """
-SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id
-FROM users
+UPDATE users SET revision = revision + %(leap)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-FOR NO KEY UPDATE
+RETURNING erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id
+"""
+
+# The same of several users, in one order; those who are gone are left out.
+# Across users.
+_LOCK_ALL = """
+WITH held AS (
+    SELECT u.tenant_id, u.user_id
+    FROM unnest(%(tenant_ids)s::text[], %(user_ids)s::text[]) AS named (tenant_id, user_id)
+    JOIN users AS u ON u.tenant_id = named.tenant_id AND u.user_id = named.user_id
+    ORDER BY u.tenant_id, u.user_id
+    FOR NO KEY UPDATE OF u
+)
+UPDATE users AS u SET revision = u.revision + %(leap)s
+FROM held
+WHERE u.tenant_id = held.tenant_id AND u.user_id = held.user_id
 """
 
 # Exclusive: it waits for everybody who has entered, also for those who only accept messages.
@@ -46,6 +68,11 @@ FOR UPDATE
 _READ = """
 SELECT erased_at, memory_enabled, learning_enabled, encrypt_sensitive, key_id
 FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+_RAISE = """
+UPDATE users SET revision = revision + %(leap)s
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 """
 
@@ -116,7 +143,7 @@ async def enter_user(connection: Connection, scope: Scope) -> UserState:
         await later(
             connection,
             _ENSURE,
-            {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "audit_key": os.urandom(32)},
+            {**_of(scope), "audit_key": os.urandom(32), "leap": leap()},
         )
         # Asked again once the row is ours: until then a whole erase may have come and gone.
         await erased.refuse_erased(connection, scope)
@@ -144,12 +171,55 @@ async def hold_off_erase(connection: Connection, scope: Scope) -> UserState | No
     return state
 
 
+async def keep(connection: Connection, scope: Scope) -> UserState | None:
+    """Keep an erase off a user until this transaction ends; None if the user is gone.
+
+    For what is written about a user and not read back by anybody's question.
+    """
+    return await _state(connection, scope, _ENTER)
+
+
 async def lock_user(connection: Connection, scope: Scope) -> UserState | None:
     """Become the only writer of this user's memories and profile until the transaction ends.
 
-    Returns None if the user is gone.
+    Raises the user's revision, whether or not anything is written then. Returns None if the user is
+    gone.
     """
     return await _state(connection, scope, _LOCK)
+
+
+async def enter_alone(connection: Connection, scope: Scope) -> UserState:
+    """`lock_user` for a user who need not exist yet: `enter_user` is part of it.
+
+    Raises:
+        WrongState: The user was erased.
+    """
+    state = await lock_user(connection, scope)
+    if state is None:
+        await enter_user(connection, scope)
+        state = await lock_user(connection, scope)
+    if state is None or state.erased:
+        raise erased.was_erased(scope)
+    return state
+
+
+async def lock_all(connection: Connection, scopes: Iterable[Scope]) -> None:
+    """`lock_user` of several at once, on the maintenance role; those who are gone are left out.
+
+    The first statement about any of them in its transaction: nobody else may wait for one while
+    holding another, unless in the same order.
+    """
+    ordered = sorted({(scope.tenant_id, scope.user_id) for scope in scopes})
+    if ordered:
+        await later(
+            connection,
+            _LOCK_ALL,
+            {
+                "tenant_ids": Texts([tenant_id for tenant_id, _ in ordered]),
+                "user_ids": Texts([user_id for _, user_id in ordered]),
+                "leap": leap(),
+            },
+        )
 
 
 async def lock_alone(connection: Connection, scope: Scope) -> UserState:
@@ -167,6 +237,7 @@ async def lock_alone(connection: Connection, scope: Scope) -> UserState:
         state = await _state(connection, scope, _LOCK_ALONE)
     if state is None or state.erased:
         raise erased.was_erased(scope)
+    await later(connection, _RAISE, {**_of(scope), "leap": leap()})
     return state
 
 
@@ -213,11 +284,18 @@ async def database_now(connection: Connection) -> datetime:
     return moment
 
 
+def leap() -> int:
+    """By how much a revision grows: no other history of the user grows by the same."""
+    return 1 + secrets.randbelow(_LARGEST_LEAP)
+
+
 async def _state(connection: Connection, scope: Scope, statement: str) -> UserState | None:
-    cursor = await connection.execute(
-        statement.encode(), {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
-    )
+    cursor = await connection.execute(statement.encode(), {**_of(scope), "leap": leap()})
     row = await cursor.fetchone()
     if row is None:
         return None
     return UserState(row[0] is not None, *row[1:])
+
+
+def _of(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -1,0 +1,105 @@
+"""The list of all that writes what a read of a person may hold.
+
+What stands here is written in transactions that raise the person's revision: by `users.lock_user`,
+`enter_alone`, `lock_alone` or `lock_all`, or by `upkeep.lock_users`. That each does is proven
+wherever a test makes it write (`tests/revisions.py`); that there is no other, here.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.revisions import HELD_TABLES
+
+ROOT = Path(__file__).parents[2]
+
+NAMED_ELSEWHERE = "a table that is put into the statement"
+
+WRITERS = {
+    "chunks": {"document_chunk_embeddings", "document_chunks"},
+    "clearing": {"memories", "memory_embeddings", "preferences"},
+    "consolidation": {"entities", "entity_mentions", "memory_sources"},
+    "conversation_removal": {"memories", "memory_sources"},
+    "conversations": {"messages"},
+    "document_mentions": {"document_mentions", "entities"},
+    "documents": {"documents"},
+    "editing": {"memories"},
+    # Of persons whose row is marked as erased, of whom nothing is told any more.
+    "erasure": {NAMED_ELSEWHERE},
+    "keyword_index": {NAMED_ELSEWHERE},
+    "memories": {"memories", "memory_embeddings", "memory_source_embeddings", "memory_sources"},
+    "message_passages": {"message_embeddings", "messages"},
+    # Only which texts wait for a vector.
+    "passage_vectors": {"conversation_summaries", "messages"},
+    "passages": {"passage_postings", "passage_statistics"},
+    "pending_vectors": {"memories"},
+    "preferences": {"preferences"},
+    "profiles": {"entities", "entity_mentions", "profiles"},
+    "reembedding": {
+        "document_chunk_embeddings",
+        "document_chunks",
+        "memories",
+        "memory_embeddings",
+        "memory_source_embeddings",
+    },
+    "removal": {
+        NAMED_ELSEWHERE,
+        "entities",
+        "entity_mentions",
+        "memories",
+        "memory_embeddings",
+        "memory_source_embeddings",
+        "memory_sources",
+        "messages",
+        "postings",
+    },
+    "rollback": {
+        "entities",
+        "entity_mentions",
+        "memories",
+        "memory_source_embeddings",
+        "memory_sources",
+    },
+    "sealing": {"entities", "memories"},
+    "sealing_messages": {
+        "conversation_summaries",
+        "memory_source_embeddings",
+        "messages",
+        "summary_embeddings",
+    },
+    "sealing_profiles": {"profiles"},
+    # The working memory of a session, which no snapshot holds.
+    "sessions": {NAMED_ELSEWHERE},
+    "summaries": {"conversation_summaries"},
+    "summary_index": {"conversation_summaries", "summary_embeddings"},
+    "upkeep": {"memories", "memory_embeddings"},
+}
+"""By module of the extraction service's storage."""
+
+_WRITES = re.compile(
+    r"\b(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM|MERGE\s+INTO)\s+(?:ONLY\s+)?([\w{]+)"
+)
+_NAMED = re.compile(r"\.format\(\s*table=\"(\w+)\"")
+STORAGE = Path("services/extraction/hitherto_extraction/storage")
+
+
+def found() -> dict[str, set[str]]:
+    """The modules of the product that write held tables, and which."""
+    modules: dict[str, set[str]] = {}
+    for top in ("services", "shared"):
+        for path in sorted((ROOT / top).rglob("*.py")):
+            source = path.read_text(encoding="utf-8")
+            written = {*_WRITES.findall(source), *_NAMED.findall(source)}
+            tables = written.intersection(HELD_TABLES)
+            if any(table.startswith("{") for table in written):
+                tables.add(NAMED_ELSEWHERE)
+            if tables:
+                place = path.relative_to(ROOT)
+                modules[place.stem if place.parent == STORAGE else str(place)] = tables
+    return modules
+
+
+def test_every_writer_is_listed_with_what_it_writes() -> None:
+    """A new writer is put on the list by somebody who has seen to it that it raises revisions."""
+    assert found() == WRITERS
