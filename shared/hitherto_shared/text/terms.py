@@ -54,8 +54,8 @@ _TOKEN = re.compile(
 )
 _STOP_WORDS = frozenset(
     "a about an and are as at be been but by can could did do does for from had has have he her "
-    "him his how i if in into is it its me my now of on or our she so than that the their them "
-    "then there they this to us was we were what when where which who why will with would you your "
+    "him his how i if in into is it its me my of on or our she so than that the their them then "
+    "there they this to us was we were what when where which who why will with would you your "
     "là và của có không được cho với một các những này đó thì mà ở tôi bạn gì nào".split()
 )
 _LONE = re.compile(f"[{_UNSPACED}]")

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hitherto_retrieval.search.asked.question import terms_of
 from hitherto_retrieval.search.asked.recency import (
     SHIPPED,
     RecencyWords,
-    asks_for_the_present,
+    words_for_the_present,
 )
 from hitherto_retrieval.search.asked.whole_words import readable
 from hitherto_retrieval.search.dates.find import find_window
@@ -194,7 +195,7 @@ def test_a_word_inside_a_longer_one_is_not_that_word(word: str, letter: str) -> 
     ],
 )
 def test_questions_how_things_stand(question: str) -> None:
-    assert asks_for_the_present(readable(question))
+    assert words_for_the_present(readable(question))
     assert not asks(question)
 
 
@@ -202,4 +203,10 @@ def test_questions_how_things_stand(question: str) -> None:
     "question", ["Where does she live?", "What do I know?", "a snowy day", "my current account", ""]
 )
 def test_other_questions_do_not_ask_how_things_stand(question: str) -> None:
-    assert not asks_for_the_present(readable(question))
+    assert not words_for_the_present(readable(question))
+
+
+def test_the_words_for_the_present_are_not_looked_up() -> None:
+    assert terms_of("What does she eat these days?") == ["eat"]
+    assert terms_of("Where does she live now?") == ["live"]
+    assert terms_of("these days") == ["these", "day"]

@@ -14,7 +14,12 @@ from typing import Any, Self
 
 from hitherto_retrieval.opening import Opener
 from hitherto_retrieval.search.about import About
-from hitherto_retrieval.search.asked.question import Wording, looked_up, read_question_text
+from hitherto_retrieval.search.asked.question import (
+    Wording,
+    looked_up,
+    read_question_text,
+    terms_of,
+)
 from hitherto_retrieval.search.corpora.looking import Corpus, Looking
 from hitherto_retrieval.search.corpora.memories import Memories
 from hitherto_retrieval.search.corpora.passages import Documents, Messages, Summaries
@@ -47,7 +52,6 @@ from hitherto_shared.database.pool import Connection, Reads
 from hitherto_shared.embeddings import offline
 from hitherto_shared.models import Entity, Scope
 from hitherto_shared.text.bm25 import NO_SCORES, Scores, Statistics, TermPostings, score
-from hitherto_shared.text.terms import looked_up_terms
 
 CANDIDATES = 30
 """How many items each leg brings in, at least."""
@@ -119,7 +123,7 @@ class Searching:
         self._sealed: Sealed | None = None
         beginning = looked_up(question.text)
         self.names: Sequence[str] = names_in(beginning) if beginning else ()
-        self._terms = looked_up_terms(beginning) if question.weighs("keyword") else []
+        self._terms = terms_of(question.text) if question.weighs("keyword") else []
         self._indexes = [_INDEXES[kind] for kind in question.kinds if kind in _INDEXES]
         self._lookup = people.lookup(scope, terms=self._terms, named=self.names)
         self._passages = passages.postings(scope, self._indexes, self._terms)

@@ -8,14 +8,14 @@ from datetime import datetime
 from typing import Self
 
 from hitherto_retrieval.search.asked.content_types import ContentTypes
-from hitherto_retrieval.search.asked.recency import RecencyWords, asks_for_the_present
+from hitherto_retrieval.search.asked.recency import RecencyWords, words_for_the_present
 from hitherto_retrieval.search.asked.topic import has_topic
 from hitherto_retrieval.search.asked.whole_words import readable
 from hitherto_retrieval.search.dates.find import find_window
 from hitherto_retrieval.search.names import names_in
 from hitherto_retrieval.search.ranking.light import Light
 from hitherto_retrieval.search.words import distinct_words
-from hitherto_shared.text.terms import query_terms
+from hitherto_shared.text.terms import looked_up_terms, query_terms
 
 MAX_CHARACTERS = 8_000
 """Of a longer question only the beginning is looked up: it is a text, and says first what it is
@@ -54,6 +54,13 @@ def looked_up(text: str) -> str:
     return text[:MAX_CHARACTERS]
 
 
+def terms_of(text: str) -> list[str]:
+    """What is looked up of a question, without words that only say "now" unless it has no other."""
+    found = looked_up_terms(looked_up(text))
+    wish = set(query_terms(" ".join(words_for_the_present(readable(text)))))
+    return [term for term in found if term not in wish] or found
+
+
 def read_question_text(
     text: str,
     now: datetime,
@@ -71,7 +78,7 @@ def read_question_text(
         now: The moment from which "yesterday" is counted, timezone-aware.
         time_zone: IANA name of the user's time zone, whose days and weeks count.
         settings: The words by which wishes are recognised.
-        terms: `query_terms(looked_up(text))`, by a caller who needed them before the time zone.
+        terms: `terms_of(text)`, by a caller who needed them before the time zone.
         names: `names_in(looked_up(text))`, likewise.
         by_spelling: See `Light`.
 
@@ -90,9 +97,9 @@ def read_question_text(
         names=frozenset(names_in(beginning) if names is None else names),
         window=window,
         most_recent=bool(recency),
-        present=window is None and not recency and asks_for_the_present(wishes),
+        present=window is None and not recency and bool(words_for_the_present(wishes)),
         topic=not recency or has_topic(wishes, spans),
         source_types=settings.content_types.named_in(wishes),
         by_spelling=by_spelling,
     )
-    return Asked(light, query_terms(beginning) if terms is None else terms)
+    return Asked(light, terms_of(text) if terms is None else terms)

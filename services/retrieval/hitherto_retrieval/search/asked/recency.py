@@ -122,13 +122,13 @@ _WRITTEN = _any_of(_VIETNAMESE)
 _PLAIN = _any_of([*_VIETNAMESE, *map(fold, _VIETNAMESE)])
 
 
-def asks_for_the_present(text: str) -> bool:
-    """Whether a question asks how things stand today: "where does she live now?".
+def words_for_the_present(text: str) -> list[str]:
+    """The words by which a question asks how things stand today: "where does she live now?".
 
     Args:
         text: The question, as `readable` returns it.
     """
-    return next(_PRESENT.find(text), None) is not None
+    return [word for word, _, _ in _PRESENT.find(text)]
 
 
 class RecencyWords:

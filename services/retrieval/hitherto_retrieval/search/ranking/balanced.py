@@ -9,7 +9,7 @@ and `date` is 1 inside the time window the question names, decaying outside. Of 
 most recent it is 1 for the newest item, falling to a half over all those that the leg of the most
 recent brought in, source by source, and below 0.4 for others; if the question is about nothing else
 ("my last emails"), `date` takes the weights of `cosine` and `b`, whose comparison would say
-nothing. Of a question how things stand ("where does she live now?") the newest memory has 0.6 if
+nothing. Of a question how things stand ("where does she live now?") the newest memory has 1 if
 none fits better, and older ones and those that fit less well have less: of what fits equally well,
 that which was stated last holds. `entity`, `speaker` and `source_priority` are 1 where the question
 names something that is mentioned, who said it, or the kind of content.
@@ -69,8 +69,6 @@ _LAST_OF_RECENT = 0.5
 """How timely the oldest of the most recent items still is."""
 _OTHERS = 0.4
 """How timely the newest of all other items is then."""
-_HOLDS = 0.6
-"""How timely the newest memory is for a question how things stand, if none fits better."""
 _TIMELY = 0.05
 """The closeness to the window from which on a memory was found by its time."""
 _BESIDE = (0.6, 0.4)
@@ -217,7 +215,7 @@ def _as_things_stand(
     newness = {at: place / len(times) for place, at in enumerate(times, start=1)}
     best = max(fits, default=0.0)
     return [
-        (*part[:_DATE], weight * _HOLDS * newness[c.happened_at] * fit / best, *part[_DATE + 1 :])
+        (*part[:_DATE], weight * newness[c.happened_at] * fit / best, *part[_DATE + 1 :])
         if fit
         else part
         for c, part, fit in zip(candidates, parts, fits, strict=True)
