@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import binascii
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite, sqrt
 from time import monotonic
 from typing import Any
 
@@ -173,8 +173,8 @@ class OpenAIEmbedder:
             error.doubtful = True
             raise error
         # In double precision the square of a finite single cannot overflow.
-        norm = float(np.linalg.norm(numbers))
-        if not np.isfinite(norm):
+        norm = sqrt(float(numbers.dot(numbers)))
+        if not isfinite(norm):
             raise ModelMisbehaved("an embedding holds NaN or infinity")
         if norm == 0.0:
             raise ModelMisbehaved("an embedding is the zero vector")
@@ -185,7 +185,7 @@ def _numbers(value: object) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Read a vector given as base64 of little-endian singles or as JSON numbers."""
     try:
         if isinstance(value, str):
-            raw = base64.b64decode(value, validate=True)
+            raw = binascii.a2b_base64(value, strict_mode=True)
             return np.frombuffer(raw, dtype="<f4").astype(np.float64)
         if isinstance(value, list):
             numbers = np.array(value)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
+import uvloop
 
 from hitherto_shared.model_api import ModelUnavailable
 from tests.integration.embeddings.raw_server import (
+    BOUND,
     KEY,
     PASSWORD,
     RawServer,
@@ -107,6 +111,51 @@ async def test_tls_goes_through_a_proxy_as_a_tunnel(
 
         assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
     assert tunnels == [f"CONNECT 127.0.0.1:{server.port}"]
+
+
+async def _time_up_in_the_handshake() -> None:
+    left = 0
+    all_gone = asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal left
+        await reader.read()
+        writer.close()
+        left += 1
+        if left == 5:
+            all_gone.set()
+
+    async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with embedding(f"https://127.0.0.1:{port}/v1") as embedder:
+            calls = [embedder.embed(["a"], timeout=0.3) for _ in range(5)]
+            ends = await asyncio.gather(*calls, return_exceptions=True)
+            assert all(isinstance(end, ModelUnavailable) for end in ends), ends
+            # What was given up is closed then and there, not when the embedder is.
+            async with asyncio.timeout(BOUND):
+                await all_gone.wait()
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_time_up_in_the_middle_of_a_handshake_leaves_no_connection(
+    run: Callable[[Coroutine[Any, Any, None]], None],
+) -> None:
+    run(_time_up_in_the_handshake())
+
+
+async def test_a_proxy_that_opens_no_tunnel_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(
+        _: http.Request, __: asyncio.StreamReader, writer: asyncio.StreamWriter, ___: int
+    ) -> None:
+        writer.write(http.head(407, {"Content-Length": "0"}))
+
+    async with RawServer(refuse) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
+        async with embedding("https://models.invalid/v1") as embedder:
+            with pytest.raises(ModelUnavailable, match="ProxyRefused"):
+                await embedder.embed(["a"])
+
+    assert [request.path for request in proxy.requests] == ["models.invalid:443"]
 
 
 async def _pipe(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
