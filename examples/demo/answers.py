@@ -81,7 +81,8 @@ def _ask(story: Story, item: Mapping[str, Any]) -> retrieval_service_pb2.GetCont
     page.say(item["about"].removeprefix(_USE_CASE))
     for result in reply.relevant[:_SHOWN]:
         if result.HasField("message"):
-            page.item(f"{result.score:.2f}  said:")
+            day = result.message.created_at.ToDatetime().date()
+            page.item(f"{result.score:.2f}  said on {day}:")
             page.quote(result.message.content)
         else:
             page.item(f"{result.score:.2f}  {_found(result)}")
@@ -102,7 +103,8 @@ def _found(result: search_pb2.SearchResult) -> str:
     match result.WhichOneof("item"):
         case "memory":
             reached = result.memory.status == memory_pb2.MEMORY_STATUS_ACHIEVED
-            return result.memory.content + (" (reached)" if reached else "")
+            since = f"since {result.memory.valid_from.ToDatetime().date()}"
+            return f"{result.memory.content} ({'reached' if reached else since})"
         case "summary":
             return f"in a conversation: {result.summary.summary or result.summary.title}"
         case "document_chunk":
