@@ -54,13 +54,11 @@ if "PYTEST_XDIST_WORKER" not in os.environ and "PYTEST_DEBUG_TEMPROOT" not in os
     atexit.register(shutil.rmtree, _root, ignore_errors=True)
 
 
-if "PYTEST_XDIST_WORKER" not in os.environ and sys.dont_write_bytecode:
+if sys.dont_write_bytecode:
     # Each of the processes that tests start would compile the product and all that it imports anew,
-    # which takes longer than most tests. Nothing is written beside the sources here either.
+    # which takes longer than most tests.
     sys.dont_write_bytecode = False
-    sys.pycache_prefix = str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
 
 _STARTS_PROCESSES = (

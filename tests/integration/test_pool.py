@@ -105,6 +105,21 @@ async def test_calls_one_after_the_other_have_one_connection(database: Database)
     assert len({await database.run(pid_of, timeout=60) for _ in range(3 * SIZE)}) == 1
 
 
+async def test_a_pool_begins_with_as_many_connections_as_it_was_told(conninfo: str) -> None:
+    """Whoever waits for the first must not have another one made."""
+    made: list[int] = []
+
+    async def note(connection: Connection) -> None:
+        made.append(connection.info.backend_pid)
+
+    wide = Database(conninfo, "hitherto_read", application="pool", max_size=SIZE, configure=note)
+    await wide.open()
+    await wide.run(pid_of, timeout=60)
+    # Waits for connections that are being made.
+    await wide.close()
+    assert len(made) == 1
+
+
 async def test_one_call_alone_after_every_connection_was_cut(
     database: Database, superuser_conninfo: str
 ) -> None:

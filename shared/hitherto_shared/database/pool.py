@@ -133,17 +133,21 @@ class Database:
             PoolTimeout: There was none; the text says what to check.
         """
         await self.open_later()
+        fewest, most = self._pool.min_size, self._pool.max_size
+        # A pool with room makes another connection for whoever waits for the first.
+        await self._pool.resize(fewest, fewest)
         give_up = time.monotonic() + timeout
         while True:
             try:
                 # Only a borrower makes the pool try again once it has given up.
                 async with self._pool.connection(_RECONNECT_SECONDS):
-                    return
+                    break
             except PoolTimeout:
                 if time.monotonic() > give_up:
                     raise PoolTimeout(
                         f"no connection as {self.role} for {timeout:.0f} s: {await self._why()}"
                     ) from None
+        await self._pool.resize(fewest, most)
 
     async def _why(self) -> str:
         """What stands in the way of a connection."""
