@@ -23,13 +23,13 @@ from tests.unit.offline_extractor.talk import SATURDAY, answer, assistant, conte
 
 async def test_it_is_a_chat_model_that_costs_nothing() -> None:
     model: ChatModel = OfflineExtractor()
-    assert (model.extractor, model.model) == ("offline", "offline-rules-1")
+    assert (model.extractor, model.model) == ("offline", "offline-rules-2")
     message = PromptMessage("m1", "user", "", "I live in Graz.", SATURDAY)
     prompt = Prompt("", "", Batch({}, None, (), (message,)), {}, "1")
     first, second = await model.complete(prompt), await model.complete(prompt)
     assert first == second
     assert (first.calls, first.input_tokens, first.output_tokens) == (0, 0, 0)
-    assert first.model == "offline-rules-1"
+    assert first.model == "offline-rules-2"
     assert not first.truncated
     await model.close()
     assert "English" in LIMITS

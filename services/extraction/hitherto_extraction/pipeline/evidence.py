@@ -15,9 +15,9 @@ from zoneinfo import ZoneInfo
 from hitherto_extraction.pipeline.guards.support import Heard, Reading
 from hitherto_extraction.pipeline.merge import HIGHER_ORIGINS
 from hitherto_extraction.pipeline.prompt import zone_of
-from hitherto_extraction.provider.offline.dates import meant_dates
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_shared.models import SourceRef
+from hitherto_shared.vocabulary.relative_dates import meant_dates
 
 _FALLING = ("operator", "user", "assistant", "tool", "document")
 """Origins from the most to the least trusted."""

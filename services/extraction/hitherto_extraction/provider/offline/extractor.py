@@ -9,14 +9,17 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from hitherto_extraction.provider.offline.conflicts import Outcome, recognise, settle
 from hitherto_extraction.provider.offline.consolidation import consolidate
-from hitherto_extraction.provider.offline.engine import read
-from hitherto_extraction.provider.offline.english import ENGLISH
-from hitherto_extraction.provider.offline.statement import Reading, Speaker, Statement
-from hitherto_extraction.provider.offline.summary import Talk, summarise
+from hitherto_extraction.provider.offline.language import LANGUAGES
+from hitherto_extraction.provider.offline.reading import (
+    MessageReading,
+    Speaker,
+    UserStatement,
+    read,
+)
+from hitherto_extraction.provider.offline.summary import Talk, Turn, summarise
 from hitherto_extraction.provider.offline.text import detect
-from hitherto_extraction.provider.offline.vietnamese import VIETNAMESE
+from hitherto_extraction.provider.offline.weighing import Weighing, recognise, settle
 from hitherto_extraction.provider.protocol import (
     CONSOLIDATION,
     Batch,
@@ -25,8 +28,7 @@ from hitherto_extraction.provider.protocol import (
     PromptMessage,
 )
 
-MODEL = "offline-rules-1"
-LANGUAGES = (ENGLISH, VIETNAMESE)
+MODEL = "offline-rules-2"
 LIMITS = (
     "The offline extractor reads first-person statements in English and in Vietnamese written with "
     "its accents, by fixed patterns; it understands nothing else, misses whatever is said in "
@@ -67,25 +69,24 @@ def extract(batch: Batch) -> dict[str, Any]:
     zone = _zone(batch.time_zone)
     talk = Talk()
     for message in batch.messages:
-        if message.role != "user":
-            talk.others(message)
-            continue
-        language = detect(message.content, LANGUAGES)
-        reading = Reading()
-        if language:
-            reading = read(message.content, language, _speaker(message, language.subject, zone))
-        talk.user(message, language, reading)
-    readings = [turn.reading for turn in talk.turns]
-    known = [recognise(memory, LANGUAGES, _names(batch)) for memory in batch.memories]
-    outcome = settle(readings, known)
+        if message.role == "user":
+            language = detect(message.content, LANGUAGES)
+            reading = MessageReading()
+            if language:
+                speaker = _speaker(message, language.subject, zone)
+                reading = read(message.content, language, speaker)
+            talk.turns.append(Turn(message, language, reading))
+            talk.answered = False
+        elif message.role == "assistant" and message.content:
+            talk.answered = True
+    names = _names(batch)
+    known = [recognise(memory, names) for memory in batch.memories]
+    outcome = settle([turn.reading for turn in talk.turns], known)
     answer = _memories(outcome)
-    profile = _profile(outcome.statements, batch.profile)
-    if profile:
+    if profile := _profile(outcome.statements, batch.profile):
         answer["profile"] = profile
     if batch.messages:
-        answer["conversation_summary"] = summarise(
-            talk, outcome.statements, batch.summary, LANGUAGES
-        )
+        answer["conversation_summary"] = summarise(talk, outcome.statements, batch.summary)
     return answer
 
 
@@ -121,10 +122,10 @@ def _names(batch: Batch) -> list[str]:
     return sorted(names - {""})
 
 
-def _memories(outcome: Outcome) -> dict[str, Any]:
+def _memories(outcome: Weighing) -> dict[str, Any]:
     index = {id(statement): number for number, statement in enumerate(outcome.statements)}
 
-    def by(statement: Statement | None) -> int | None:
+    def by(statement: UserStatement | None) -> int | None:
         return None if statement is None else index.get(id(statement))
 
     return {
@@ -144,13 +145,13 @@ def _memories(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _memory(statement: Statement) -> dict[str, Any]:
+def _memory(statement: UserStatement) -> dict[str, Any]:
     memory: dict[str, Any] = {
-        "type": statement.type,
+        "type": statement.meaning.type,
         "content": statement.content,
-        "importance": statement.importance,
+        "importance": statement.meaning.importance,
         "confidence": statement.confidence,
-        "tags": statement.tags,
+        "tags": list(statement.meaning.tags),
         "keywords": statement.keywords,
         "entities": [{"name": name, "type": kind} for name, kind in statement.entities],
         "source_message_ids": statement.message_ids,
@@ -161,7 +162,7 @@ def _memory(statement: Statement) -> dict[str, Any]:
     return memory
 
 
-def _profile(statements: Sequence[Statement], known: Mapping[str, Any]) -> dict[str, Any]:
+def _profile(statements: Sequence[UserStatement], known: Mapping[str, Any]) -> dict[str, Any]:
     """Unite the profile fields of all statements; a later value of a field wins."""
     profile: dict[str, Any] = {}
     sources: dict[str, None] = {}

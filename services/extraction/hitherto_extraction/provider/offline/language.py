@@ -1,89 +1,130 @@
-"""What the engine needs to know about a language. English and Vietnamese each make one."""
+"""A language: its table of rules with the grammar around them, read from a file of this folder."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
 
-from hitherto_extraction.provider.offline.rules import Rule
+from hitherto_extraction.provider.offline.meanings import MEANINGS, Meaning
 
-
-@dataclass(frozen=True, slots=True)
-class Phrases:
-    """Sentences of the summary, each with `{}` for what it is about."""
-
-    asked: str
-    wrote: str
-    go_on: str
-    solved: str
-    goal: str
-    reached: str
-    topics: Mapping[str, str]  # tag to readable topic
+_STANDS_FOR = re.compile(r"(?<!\?P)<(\w+)>")
+_LONGEST_NAME = 7
+"""Words."""
 
 
 @dataclass(frozen=True, slots=True)
-class Language:
-    """A rule table with the grammar around it.
+class ClauseRule:
+    """One pattern, what it means, and the sentence it writes (`says`)."""
+
+    meaning: Meaning
+    says: str
+    pattern: re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageTable:
+    """What `english.toml` and `vietnamese.toml` hold, ready to be used.
 
     Attributes:
         code: ISO 639-1.
         subject: Who a memory is about when the speaker has no name.
         rules: In order; the first that fits a clause wins.
-        common: Openings no company's name has.
-        function_words: Frequent words by which the language is recognised.
-        stop_words: Words that carry no topic.
-        clauses: Cuts a sentence into clauses, contractions spelt out.
-        trim: Takes fillers off both ends of a clause: (clause, whether it greeted).
-        hedge: Openings such as "I think" that lower the confidence.
-        refuse: A sentence that states nothing about the speaker (hypothetical, sarcasm…).
-        refuse_rest: As `refuse`, but the rest of the message belongs to it (role play, a text
-            to translate).
-        question: A question without a question mark.
-        asks: How a clause begins or ends that is the asking part of a longer sentence.
-        how_to: A question how something is done; its first group is what.
-        request: How a clause begins that asks the assistant for something.
-        denied: Turns "I do not live in X" into "I live in X"; None when nothing is denied.
-        ended: As `denied` for "I no longer live in X".
-        ended_form: How the end of something is written: `{s}` and `{x}`.
-        about_user: Turns a third-person memory back into the first person.
-        third_person: Conjugates a verb.
-        shift: Turns first-person words inside a value into third-person ones.
-        style: Reads an answer style: attribute to value.
-        thanks, later: End of a resolved conversation, and of one to be continued.
-        phrases: For the summary.
-        announces: A clause that says that something was reached, and not what.
-        stem: Brings the forms of a folded word together.
-        unaccented: Folded function words by which a text typed without accents is recognised.
-        shared_words: Content words an achievement and a goal must share.
+        known_by: Frequent words by which the language is recognised.
+        unaccented: The same, as typed without accents.
+        stop_words: Words that say nothing of what a sentence is about.
+        grammar: Patterns by name.
+        replace: Replacements by name, each list to be made in its order.
+        style: Patterns that read an answer style.
+        phrases: Sentences of the summary.
+        topics: Tag to readable topic.
+        who: Pattern of whom a memory is about, with `<names>`.
+        shared_words: Words that a deed and the goal it reaches have in common.
     """
 
     code: str
     subject: str
-    rules: Sequence[Rule]
-    common: re.Pattern[str]
-    function_words: frozenset[str]
+    rules: Sequence[ClauseRule]
+    known_by: frozenset[str]
+    unaccented: frozenset[str]
     stop_words: frozenset[str]
-    clauses: Callable[[str], list[str]]
-    trim: Callable[[str], tuple[str, bool]]
-    hedge: re.Pattern[str]
-    refuse: re.Pattern[str]
-    refuse_rest: re.Pattern[str]
-    question: re.Pattern[str]
-    asks: re.Pattern[str]
-    how_to: re.Pattern[str]
-    request: re.Pattern[str]
-    denied: Callable[[str], str | None]
-    ended: Callable[[str], str | None]
-    ended_form: str
-    about_user: Callable[[str, Sequence[str]], str | None]
-    third_person: Callable[[str], str]
-    shift: Callable[[str], str]
-    style: Callable[[str], dict[str, str]]
-    thanks: re.Pattern[str]
-    later: re.Pattern[str]
-    phrases: Phrases
+    grammar: Mapping[str, re.Pattern[str]]
+    replace: Mapping[str, Sequence[tuple[re.Pattern[str], str]]]
+    style: Mapping[str, re.Pattern[str]]
+    phrases: Mapping[str, str]
+    topics: Mapping[str, str]
+    who: str
     shared_words: int
-    announces: re.Pattern[str]
-    stem: Callable[[str], str]
-    unaccented: frozenset[str] = frozenset()
+
+    def changed(self, text: str, how: str) -> str:
+        """Make the replacements of one kind."""
+        for pattern, other in self.replace[how]:
+            text = pattern.sub(other, text)
+        return text
+
+    def about_user(self, content: str, names: Sequence[str]) -> str | None:
+        """A third-person memory as its user would say it, or None if it is about another."""
+        called = sorted((self.subject, *names), key=len, reverse=True)
+        who = "|".join(re.escape(name) for name in called)
+        match = re.match(self.who.replace("<names>", who), content, re.IGNORECASE)
+        return self.changed(content[match.end() :], "first") if match else None
+
+
+def load(name: str) -> LanguageTable:
+    """Read a language from `<name>.toml` in this folder."""
+    told = tomllib.loads(files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    words = told["words"] | _parts(told["parts"])
+
+    def compiled(text: str) -> re.Pattern[str]:
+        text = text.replace("\n", "")
+        while _STANDS_FOR.search(text):
+            text = _STANDS_FOR.sub(lambda match: words[match.group(1)].replace("\n", ""), text)
+        return re.compile(text, re.IGNORECASE)
+
+    grammar = {key: compiled(text) for key, text in (told["grammar"] | told["parts"]).items()}
+    return LanguageTable(
+        code=told["code"],
+        subject=told["subject"],
+        rules=[
+            ClauseRule(MEANINGS[meaning], says, compiled(pattern))
+            for meaning, says, *patterns in told["rules"]["table"]
+            for pattern in patterns
+        ],
+        known_by=frozenset(told["known_by"].split()),
+        unaccented=frozenset(told.get("unaccented", "").split()),
+        stop_words=frozenset(told["stop_words"].split()),
+        grammar=grammar,
+        replace={
+            key: [(compiled(text), other) for text, other in rows]
+            for key, rows in told["replace"].items()
+        },
+        style={key: compiled(text) for key, text in told["style"].items()},
+        phrases=told["phrases"],
+        topics=told["topics"],
+        who=told["who"],
+        shared_words=told["shared_words"],
+    )
+
+
+def _parts(told: Mapping[str, Any]) -> dict[str, str]:
+    """The groups of a pattern: a name of a few words that ends where a word of `stops` begins."""
+    # Lower case only: a stop word with a capital is part of a name.
+    word = rf"(?!(?-i:{told['stops']})(?![\w'’-]))[^\s,;:()]+"
+    names = {
+        part: rf"(?P<{part}>{word}(?: {word}){{0,{_LONGEST_NAME - 1}}})"
+        for part in ("place", "origin", "name", "job", "trade", "company")
+    }
+    return names | {
+        "company": told["of_company"] + names["company"],
+        "x": rf"(?!{told['not_x']})(?P<x>.+)$",
+        "tech": "(?P<tech>.+)$",
+        "rest": "(?P<rest>.*)$",
+    }
+
+
+ENGLISH = load("english")
+VIETNAMESE = load("vietnamese")
+LANGUAGES = (ENGLISH, VIETNAMESE)

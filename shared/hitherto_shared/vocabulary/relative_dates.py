@@ -33,34 +33,34 @@ _VI_DAYS = ["thứ hai", "thứ ba", "thứ tư", "thứ năm", "thứ sáu", "t
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class RelativeDate:
     """A resolved date: the first day it covers, and how it is written."""
 
     start: date
     text: str
 
 
-def _day(start: date) -> Moment:
-    return Moment(start, start.isoformat())
+def _day(start: date) -> RelativeDate:
+    return RelativeDate(start, start.isoformat())
 
 
-def _month(today: date, offset: int) -> Moment:
+def _month(today: date, offset: int) -> RelativeDate:
     index = today.year * 12 + today.month - 1 + offset
     start = date(index // 12, index % 12 + 1, 1)
-    return Moment(start, f"{start:%Y-%m}")
+    return RelativeDate(start, f"{start:%Y-%m}")
 
 
-def _year(today: date, offset: int) -> Moment:
+def _year(today: date, offset: int) -> RelativeDate:
     start = date(today.year + offset, 1, 1)
-    return Moment(start, str(start.year))
+    return RelativeDate(start, str(start.year))
 
 
-def _week(today: date, offset: int, form: str) -> Moment:
+def _week(today: date, offset: int, form: str) -> RelativeDate:
     start = today - timedelta(days=today.weekday()) + timedelta(weeks=offset)
-    return Moment(start, form.format(start.isoformat()))
+    return RelativeDate(start, form.format(start.isoformat()))
 
 
-def _span(today: date, unit: str, offset: int) -> Moment:
+def _span(today: date, unit: str, offset: int) -> RelativeDate:
     if unit == "day":
         return _day(today + timedelta(days=offset))
     if unit == "week":
@@ -68,14 +68,14 @@ def _span(today: date, unit: str, offset: int) -> Moment:
     return _month(today, offset) if unit == "month" else _year(today, offset)
 
 
-def _weekday(today: date, weekday: int, which: str) -> Moment:
+def _weekday(today: date, weekday: int, which: str) -> RelativeDate:
     ahead = (weekday - today.weekday()) % 7
     if which == "last":
         return _day(today - timedelta(days=(today.weekday() - weekday) % 7 or 7))
     return _day(today + timedelta(days=ahead or (7 if which == "next" else 0)))
 
 
-Resolver = Callable[[re.Match[str], date], Moment]
+Resolver = Callable[[re.Match[str], date], RelativeDate]
 _EN_WEEK = "week of {}"
 _VI_WEEK = "tuần từ {}"
 _EN_WHICH = {"last": -1, "past": -1, "previous": -1, "this": 0, "next": 1, "coming": 1}
@@ -83,24 +83,24 @@ _VI_WHICH = {"trước": -1, "rồi": -1, "qua": -1, "vừa rồi": -1, "này": 
 _VI_UNITS = {"ngày": "day", "hôm": "day", "tuần": "week", "tháng": "month", "năm": "year"}
 
 
-def _en_period(match: re.Match[str], today: date) -> Moment:
+def _en_period(match: re.Match[str], today: date) -> RelativeDate:
     offset, unit = _EN_WHICH[match["which"].lower()], match["unit"].lower()
     return _week(today, offset, _EN_WEEK) if unit == "week" else _span(today, unit, offset)
 
 
-def _vi_period(match: re.Match[str], today: date) -> Moment:
+def _vi_period(match: re.Match[str], today: date) -> RelativeDate:
     offset, unit = _VI_WHICH[match["which"].lower()], _VI_UNITS[match["unit"].lower()]
     return _week(today, offset, _VI_WEEK) if unit == "week" else _span(today, unit, offset)
 
 
-def _ago(match: re.Match[str], today: date, numbers: dict[str, int], unit: str) -> Moment:
+def _ago(match: re.Match[str], today: date, numbers: dict[str, int], unit: str) -> RelativeDate:
     text = match["number"].lower()
     # A thousand of anything is no date a person means, and would leave the calendar.
     number = min(int(text) if text.isdecimal() else numbers[text], 999)
     return _span(today, unit, -number)
 
 
-def _vi_weekday(match: re.Match[str], today: date) -> Moment:
+def _vi_weekday(match: re.Match[str], today: date) -> RelativeDate:
     week = today - timedelta(days=today.weekday())
     offset = _VI_WHICH[match["which"].lower()]
     day = _VI_DAYS.index(" ".join(match["day"].lower().split()))
@@ -177,7 +177,7 @@ _DROPPED = {
 _SINCE = re.compile(r"(?<!\w)(?:since|từ(?:\s+năm)?)\s+((?:19|20)\d\d)(?!\d)", re.IGNORECASE)
 
 
-def resolve_dates(clause: str, language: str, today: date) -> tuple[str, list[Moment]]:
+def resolve_dates(clause: str, language: str, today: date) -> tuple[str, list[RelativeDate]]:
     """Take relative dates off a clause.
 
     A date after a preposition that carries meaning ("by tomorrow") is resolved in place instead.
@@ -185,7 +185,7 @@ def resolve_dates(clause: str, language: str, today: date) -> tuple[str, list[Mo
     Returns:
         The clause without them, and the dates that were taken off.
     """
-    taken: list[Moment] = []
+    taken: list[RelativeDate] = []
     for expression, resolver in _VI if language == "vi" else _EN:
         position = 0
         while match := expression.search(clause, position):
@@ -204,7 +204,7 @@ def resolve_dates(clause: str, language: str, today: date) -> tuple[str, list[Mo
                 before = _DROPPED[language].sub("", before)
                 clause = f"{before.rstrip()} {after.lstrip()}".strip(" ,")
                 position = 0
-    return re.sub(r"\s+,", ",", clause), taken
+    return re.sub(r"(?<!\s)\s+,", ",", clause), taken
 
 
 def meant_dates(text: str, today: date) -> list[str]:

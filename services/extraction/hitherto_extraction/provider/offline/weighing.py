@@ -1,0 +1,180 @@
+"""Weighs new statements against each other and against what is already known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hitherto_extraction.provider.offline.language import LANGUAGES, LanguageTable
+from hitherto_extraction.provider.offline.reading import (
+    MessageReading,
+    Speaker,
+    UserStatement,
+    read,
+)
+from hitherto_extraction.provider.offline.text import detect, fold
+from hitherto_extraction.provider.protocol import PromptMemory
+from hitherto_shared.text.terms import content_terms
+
+# Values of one slot may be worded with more or fewer words ("Berlin", "Berlin Mitte"), not these.
+_EXACT = frozenset({"age", "birthday", "answer_length", "answer_language"})
+_NUMBER = re.compile(r"(?<![\d-])\d+(?![\d-])")
+
+
+@dataclass(frozen=True, slots=True)
+class RecognisedMemory:
+    """An existing memory, and the slots that the same rules read in it."""
+
+    memory: PromptMemory
+    slots: dict[str, str]
+
+
+@dataclass(slots=True)
+class Weighing:
+    """What is left to write down.
+
+    Attributes:
+        statements: New memories, in order.
+        contradicted: Memory id, statement that shows it (or None), reason, message ids.
+        achieved: Goal id, and the statement that shows it.
+        confirmed: Preferences that were stated again, and the messages that did.
+    """
+
+    statements: list[UserStatement] = field(default_factory=list)
+    contradicted: list[tuple[str, UserStatement | None, str, list[str]]] = field(
+        default_factory=list
+    )
+    achieved: list[tuple[str, UserStatement]] = field(default_factory=list)
+    confirmed: list[tuple[PromptMemory, list[str]]] = field(default_factory=list)
+
+
+def recognise(memory: PromptMemory, names: Sequence[str]) -> RecognisedMemory:
+    """Read an existing memory, whoever wrote it, as if the user had said it.
+
+    Args:
+        memory: It.
+        names: What the user may be called in it.
+    """
+    language = detect(memory.content, LANGUAGES) or LANGUAGES[0]
+    slots: dict[str, str] = {}
+    if said := language.about_user(memory.content, names):
+        speaker = Speaker(language.subject, memory.local_id, memory.date)
+        for statement in read(said, language, speaker).statements:
+            slots |= statement.slots
+    return RecognisedMemory(memory, slots)
+
+
+def settle(readings: Sequence[MessageReading], known: Sequence[RecognisedMemory]) -> Weighing:
+    """Decide which statements are new, and what they end.
+
+    Args:
+        readings: In the order of the messages; a later statement outdoes an earlier one.
+        known: The memories of the batch, recognised.
+    """
+    outcome = Weighing()
+    gone: set[str] = set()
+
+    def contradict(
+        item: RecognisedMemory, by: UserStatement | None, reason: str, messages: list[str]
+    ) -> None:
+        if item.memory.local_id not in gone:
+            gone.add(item.memory.local_id)
+            outcome.contradicted.append((item.memory.local_id, by, reason, messages))
+
+    for statement in _latest([each for reading in readings for each in reading.statements]):
+        same = [item for item in known if _repeats(statement, item)]
+        reached = [item for item in known if _reaches(statement, item)]
+        if statement.meaning.only and not (same if statement.meaning.only == "known" else reached):
+            continue
+        new = bool(reached) or not same
+        if new:
+            outcome.statements.append(statement)
+        elif statement.meaning.type == "preference":
+            outcome.confirmed.append((same[0].memory, statement.message_ids))
+        for item in reached:
+            gone.add(item.memory.local_id)
+            outcome.achieved.append((item.memory.local_id, statement))
+        for item in known:
+            if item not in same and (key := _conflict(item.slots, statement.slots)):
+                label = key.replace("_", " ").replace(":", " ")
+                value = f"{statement.slots[key]} instead of {item.slots[key]}"
+                reason = f"The user gave another {label}: {value}."
+                contradict(item, statement if new else None, reason, statement.message_ids)
+    for slots, message in (denial for reading in readings for denial in reading.denials):
+        for item in known:
+            for key in slots.keys() & item.slots.keys():
+                if _equal(key, slots[key], item.slots[key]):
+                    label = key.partition(":")[0].replace("_", " ")
+                    reason = f"The user says that this {label} is not so or no longer so."
+                    contradict(item, None, reason, [message])
+    return outcome
+
+
+def _latest(statements: Sequence[UserStatement]) -> list[UserStatement]:
+    """Keep the last value of each slot, and each statement once, with all its sources."""
+    kept: list[UserStatement] = []
+    for statement in statements:
+        for earlier in list(kept):
+            same = statement.slots and statement.slots == earlier.slots
+            same = same or earlier.content == statement.content
+            if not same and not _conflict(earlier.slots, statement.slots):
+                continue
+            if statement.meaning.only == "known":
+                # A wish about one answer adds nothing and takes nothing back.
+                break
+            if same:
+                ids = [*earlier.message_ids, *statement.message_ids]
+                statement.message_ids = list(dict.fromkeys(ids))
+                # The fuller sentence stands for both.
+                statement.content = max(statement.content, earlier.content, key=len)
+            kept.remove(earlier)
+        else:
+            kept.append(statement)
+    return kept
+
+
+def _equal(slot: str, one: str, other: str) -> bool:
+    if one.replace(" ", "") == other.replace(" ", ""):
+        return True
+    shorter, longer = sorted((one.split(), other.split()), key=len)
+    ends = shorter in (longer[: len(shorter)], longer[-len(shorter) :])
+    return bool(shorter) and ends and slot.partition(":")[0] not in _EXACT
+
+
+def _conflict(one: dict[str, str], other: dict[str, str]) -> str | None:
+    """A slot of both with different values."""
+    both = (key for key in one if key in other)
+    return next((key for key in both if not _equal(key, one[key], other[key])), None)
+
+
+def _repeats(statement: UserStatement, item: RecognisedMemory) -> bool:
+    if fold(item.memory.content) == fold(statement.content):
+        return True
+    return bool(statement.slots) and all(
+        key in item.slots and _equal(key, item.slots[key], value)
+        for key, value in statement.slots.items()
+    )
+
+
+def _reaches(statement: UserStatement, goal: RecognisedMemory) -> bool:
+    """Whether a deed shares enough content words with a goal, and its number if it names one."""
+    if not statement.meaning.achieves or goal.memory.type != "goal":
+        return False
+    language = detect(statement.content, LANGUAGES) or LANGUAGES[0]
+    done, wanted = _words(statement.topic, language), _words(goal.memory.content, language)
+    numbers, asked = (set(_NUMBER.findall(x)) for x in (statement.topic, goal.memory.content))
+    if numbers and asked and not numbers & asked:
+        return False
+    shared = {word for word in done & wanted if not word.isdecimal()}
+    verb = set(content_terms(fold(statement.topic))[:1])
+    if shared <= verb < wanted:
+        # Baking bricks is not baking bread.
+        return False
+    enough = len(shared) * 2 >= min(len(done), len(wanted)) or bool(numbers & asked)
+    return len(shared) >= language.shared_words and enough
+
+
+def _words(text: str, language: LanguageTable) -> set[str]:
+    ignored = content_terms(fold(" ".join(language.stop_words)))
+    return set(content_terms(fold(text))).difference(ignored, content_terms(fold(language.subject)))
