@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 
 from hitherto_extraction.intake import Intake
 from hitherto_extraction.pipeline.backfill import Backfill
+from hitherto_extraction.pipeline.guards.tokens import forget_readings
 from hitherto_extraction.pipeline.paid_questions import PaidQuestions
 from hitherto_extraction.sealing.sweep import SealingSweep
 from hitherto_extraction.storage import (
@@ -40,6 +41,7 @@ _STATISTICS_SECONDS = 10.0
 _ANALYSE_SECONDS = 60.0
 _KEYS_SECONDS = 3600.0
 _SESSIONS_SECONDS = 600.0
+_TEXTS_SECONDS = 60.0
 _SLOT_SECONDS = 60.0
 """How often the schedule `idle` comes unless somebody changes it."""
 
@@ -76,6 +78,7 @@ class Sweeps:
             (_KEYS_SECONDS, self.expire_keys),
             (_SESSIONS_SECONDS, self.drop_sessions),
             (_STATISTICS_SECONDS, self.analyse),
+            (_TEXTS_SECONDS, self.forget_texts),
         ]
         if self._backfill is not None:
             duties.append((_BACKFILL_SECONDS, self.fill_vectors))
@@ -135,6 +138,10 @@ class Sweeps:
                 logger.info("statistics are renewed", extra={"table": table})
         except Exception as error:
             _log_or_raise(error, "renewal of statistics")
+
+    async def forget_texts(self) -> None:
+        """Keep nobody's words in this process for longer than they are worked on."""
+        forget_readings()
 
     async def expire_keys(self) -> None:
         """Forget idempotency keys beyond their promised life, and unusable replies."""

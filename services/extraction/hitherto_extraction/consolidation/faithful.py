@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain, groupby, pairwise
 
 from hitherto_extraction.consolidation.coverage import uncovered
@@ -32,6 +31,7 @@ from hitherto_extraction.pipeline.guards.tokens import (
     UNCASED,
     WORD,
     Token,
+    kept_for_a_while,
     tokenise,
 )
 from hitherto_shared.text.normalise import fold
@@ -117,7 +117,7 @@ def objections(merged: str, type_: str, originals: Sequence[str]) -> list[str]:
     ]
 
 
-@lru_cache(maxsize=256)
+@kept_for_a_while(256)
 def _read(text: str) -> _Read:
     tokens = tuple(tokenise(text))
     affirmed: list[str] = []

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from hitherto_extraction.pipeline.guards.matters import matters, tells_an_end
 from hitherto_extraction.pipeline.guards.opposites import alternatives, markers, opposed
@@ -25,7 +24,14 @@ from hitherto_extraction.pipeline.guards.support import (
     content,
     unspaced,
 )
-from hitherto_extraction.pipeline.guards.tokens import UNCASED, WORD, Token, clauses, tokenise
+from hitherto_extraction.pipeline.guards.tokens import (
+    UNCASED,
+    WORD,
+    Token,
+    clauses,
+    kept_for_a_while,
+    tokenise,
+)
 
 _LONGEST_CLAUSE = 2_000
 _ENOUGH = 2
@@ -162,7 +168,7 @@ def _clauses(messages: Sequence[str]) -> Iterator[_Told]:
             yield _read(clause[:_LONGEST_CLAUSE])
 
 
-@lru_cache(maxsize=4_096)
+@kept_for_a_while(4_096)
 def _read(text: str) -> _Told:
     tokens = tuple(tokenise(text))
     person, _ = subject(tokens, loose=False)

@@ -9,12 +9,17 @@ a list; the rarer ones cost a second memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import pairwise
 
 from hitherto_extraction.pipeline.guards.opposites import alternatives
 from hitherto_extraction.pipeline.guards.support import Heard, content, unspaced
-from hitherto_extraction.pipeline.guards.tokens import NUMBER, SIGN, Token, tokenise
+from hitherto_extraction.pipeline.guards.tokens import (
+    NUMBER,
+    SIGN,
+    Token,
+    kept_for_a_while,
+    tokenise,
+)
 from hitherto_shared.text.terms import count_terms
 
 _SAME = (
@@ -77,7 +82,7 @@ def exchanged(left: Sequence[Token], right: Sequence[Token]) -> list[str]:
     return [f"slot: {' '.join(left_only)} / {' '.join(right_only)}"]
 
 
-@lru_cache(maxsize=4_096)
+@kept_for_a_while(4_096)
 def told(text: str) -> frozenset[str]:
     """What a statement is made of, synonyms and inflected words as one, to compare it roughly."""
     tokens = tokenise(text)

@@ -11,12 +11,18 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
 
 from hitherto_extraction.pipeline.guards.opposites import alternatives, markers
 from hitherto_extraction.pipeline.guards.quantities import is_date_word, is_number_word, quantities
-from hitherto_extraction.pipeline.guards.tokens import UNCASED, WORD, Token, tokenise
+from hitherto_extraction.pipeline.guards.tokens import (
+    UNCASED,
+    WORD,
+    Token,
+    kept_for_a_while,
+    tokenise,
+)
 from hitherto_shared.text.normalise import fold
 from hitherto_shared.text.terms import count_terms, lone_characters
 
@@ -120,7 +126,7 @@ class Reading:
         return words in self._text
 
 
-@lru_cache(maxsize=64)
+@kept_for_a_while(64)
 def _reading(text: str) -> Reading:
     """A text that is held against many others, read once."""
     return Reading(text)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, TypeVar
 
 from hitherto_shared.text.normalise import fold, normalized
 
@@ -47,6 +49,32 @@ _CLAUSE_END = re.compile(
     + "|".join(_CLAUSE_SIGNS),
     re.IGNORECASE,
 )
+
+
+Read = TypeVar("Read")
+
+_readings: list[Any] = []
+
+
+def kept_for_a_while(most: int) -> Callable[[Callable[[str], Read]], Callable[[str], Read]]:
+    """Keep what a function makes of the last `most` texts, until `forget_readings`.
+
+    A text is held against many others in a moment. It may be somebody's words that are sealed or
+    erased a moment later, so that no process keeps it for long.
+    """
+
+    def decorate(read: Callable[[str], Read]) -> Callable[[str], Read]:
+        keeping = lru_cache(maxsize=most)(read)
+        _readings.append(keeping)
+        return keeping
+
+    return decorate
+
+
+def forget_readings() -> None:
+    """Drop all that functions under `kept_for_a_while` have kept."""
+    for keeping in _readings:
+        keeping.cache_clear()
 
 
 @dataclass(frozen=True, slots=True)
