@@ -1,4 +1,4 @@
-"""What guards read stays in the process for a moment only: words may be sealed or erased by then."""
+"""What guards have read of a text is forgotten soon: it may be sealed or erased by then."""
 
 from __future__ import annotations
 
