@@ -1,35 +1,20 @@
-"""Relative dates in English and Vietnamese, resolved against the time a message was written."""
+"""Relative dates in English and Vietnamese, resolved against the day on which they were written."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-_EN_NUMBERS = {
-    word: number
-    for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve".split()
-    )
-} | {"a": 1, "an": 1, "couple of": 2, "a couple of": 2}
-_VI_NUMBERS = {
-    "một": 1,
-    "hai": 2,
-    "ba": 3,
-    "bốn": 4,
-    "năm": 5,
-    "sáu": 6,
-    "bảy": 7,
-    "tám": 8,
-    "chín": 9,
-    "mười": 10,
-}
+from hitherto_shared.vocabulary import times
+from hitherto_shared.vocabulary.spans import unit_of, week_of
+
+_COUNTED = {word: times.NUMBERS[word] for word in ("zero", *times.TO_TWELVE)}
+_COUNTED |= {"a": 1, "an": 1, "couple of": 2, "a couple of": 2}
 _MEANT_IN = 20_000
 """Characters of a text in which `meant_dates` looks."""
-_EN_DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
-_VI_DAYS = ["thứ hai", "thứ ba", "thứ tư", "thứ năm", "thứ sáu", "thứ bảy", "chủ nhật"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,75 +25,57 @@ class RelativeDate:
     text: str
 
 
-def _day(start: date) -> RelativeDate:
-    return RelativeDate(start, start.isoformat())
+Resolver = Callable[[re.Match[str], date], RelativeDate]
 
 
-def _month(today: date, offset: int) -> RelativeDate:
-    index = today.year * 12 + today.month - 1 + offset
-    start = date(index // 12, index % 12 + 1, 1)
-    return RelativeDate(start, f"{start:%Y-%m}")
+def _moment(today: date, unit: str, shift: int, week: str = "{}") -> RelativeDate:
+    """The day, week, month or year so far from today's."""
+    span = unit_of(unit, today, shift)
+    if span is None:
+        raise ValueError(f"no such {unit}")
+    start = span.first
+    written = {"month": f"{start:%Y-%m}", "year": str(start.year), "week": week.format(start)}
+    return RelativeDate(start, written.get(unit, start.isoformat()))
 
 
-def _year(today: date, offset: int) -> RelativeDate:
-    start = date(today.year + offset, 1, 1)
-    return RelativeDate(start, str(start.year))
+def _day(day: date) -> RelativeDate:
+    return RelativeDate(day, day.isoformat())
 
 
-def _week(today: date, offset: int, form: str) -> RelativeDate:
-    start = today - timedelta(days=today.weekday()) + timedelta(weeks=offset)
-    return RelativeDate(start, form.format(start.isoformat()))
-
-
-def _span(today: date, unit: str, offset: int) -> RelativeDate:
-    if unit == "day":
-        return _day(today + timedelta(days=offset))
-    if unit == "week":
-        return _day(today + timedelta(weeks=offset))
-    return _month(today, offset) if unit == "month" else _year(today, offset)
-
-
-def _weekday(today: date, weekday: int, which: str) -> RelativeDate:
-    ahead = (weekday - today.weekday()) % 7
+def _weekday(match: re.Match[str], today: date) -> RelativeDate:
+    weekday, which = times.WEEKDAYS.index(match["day"].lower()), match["which"].lower()
     if which == "last":
         return _day(today - timedelta(days=(today.weekday() - weekday) % 7 or 7))
+    ahead = (weekday - today.weekday()) % 7
     return _day(today + timedelta(days=ahead or (7 if which == "next" else 0)))
 
 
-Resolver = Callable[[re.Match[str], date], RelativeDate]
-_EN_WEEK = "week of {}"
-_VI_WEEK = "tuần từ {}"
-_EN_WHICH = {"last": -1, "past": -1, "previous": -1, "this": 0, "next": 1, "coming": 1}
-_VI_WHICH = {"trước": -1, "rồi": -1, "qua": -1, "vừa rồi": -1, "này": 0, "sau": 1, "tới": 1}
-_VI_UNITS = {"ngày": "day", "hôm": "day", "tuần": "week", "tháng": "month", "năm": "year"}
+def _vietnamese_weekday(match: re.Match[str], today: date) -> RelativeDate:
+    weekday = times.VIETNAMESE_WEEKDAYS.index(_plain(match["day"]))
+    weeks = times.VIETNAMESE_WHICH[_plain(match["which"])]
+    return _day(week_of(today).first + timedelta(weeks=weeks, days=weekday))
 
 
-def _en_period(match: re.Match[str], today: date) -> RelativeDate:
-    offset, unit = _EN_WHICH[match["which"].lower()], match["unit"].lower()
-    return _week(today, offset, _EN_WEEK) if unit == "week" else _span(today, unit, offset)
+def _vietnamese_period(match: re.Match[str], today: date) -> RelativeDate:
+    unit = times.VIETNAMESE_UNITS[match["unit"].lower()]
+    return _moment(today, unit, times.VIETNAMESE_WHICH[_plain(match["which"])], "tuần từ {}")
 
 
-def _vi_period(match: re.Match[str], today: date) -> RelativeDate:
-    offset, unit = _VI_WHICH[match["which"].lower()], _VI_UNITS[match["unit"].lower()]
-    return _week(today, offset, _VI_WEEK) if unit == "week" else _span(today, unit, offset)
-
-
-def _ago(match: re.Match[str], today: date, numbers: dict[str, int], unit: str) -> RelativeDate:
-    text = match["number"].lower()
+def _ago(match: re.Match[str], today: date) -> RelativeDate:
+    text, unit = _plain(match["number"]), _plain(match["unit"])
+    known = _COUNTED | times.VIETNAMESE_NUMBERS
     # A thousand of anything is no date a person means, and would leave the calendar.
-    number = min(int(text) if text.isdecimal() else numbers[text], 999)
-    return _span(today, unit, -number)
+    number = min(int(text) if text.isdecimal() else known[text], 999)
+    unit = times.VIETNAMESE_UNITS.get(unit, unit)
+    return _moment(today, "day", -7 * number) if unit == "week" else _moment(today, unit, -number)
 
 
-def _vi_weekday(match: re.Match[str], today: date) -> RelativeDate:
-    week = today - timedelta(days=today.weekday())
-    offset = _VI_WHICH[match["which"].lower()]
-    day = _VI_DAYS.index(" ".join(match["day"].lower().split()))
-    return _day(week + timedelta(weeks=offset, days=day))
+def _plain(words: str) -> str:
+    return " ".join(words.lower().split())
 
 
-def _fixed(days: int) -> Resolver:
-    return lambda _, today: _day(today + timedelta(days=days))
+def _any(words: Iterable[str]) -> str:
+    return "|".join(sorted(words, key=len, reverse=True))
 
 
 def _table(rows: list[tuple[str, Resolver]]) -> list[tuple[re.Pattern[str], Resolver]]:
@@ -118,52 +85,35 @@ def _table(rows: list[tuple[str, Resolver]]) -> list[tuple[re.Pattern[str], Reso
     ]
 
 
-_EN = _table(
+_ENGLISH = _table(
     [
-        (r"(?:the )?day before yesterday", _fixed(-2)),
-        (r"(?:the )?day after tomorrow", _fixed(2)),
-        (r"yesterday(?: (?:morning|afternoon|evening|night))?|last night", _fixed(-1)),
-        (r"tomorrow(?: (?:morning|afternoon|evening|night))?", _fixed(1)),
-        (r"today|tonight|this (?:morning|afternoon|evening)", _fixed(0)),
         (
-            rf"(?:on )?(?P<which>last|this|next) (?P<day>{'|'.join(_EN_DAYS)})",
-            lambda m, today: _weekday(today, _EN_DAYS.index(m["day"].lower()), m["which"].lower()),
+            rf"(?:the )?(?P<day>{_any(times.DAYS)})(?: (?:morning|afternoon|evening|night))?",
+            lambda m, today: _moment(today, "day", times.DAYS[_plain(m["day"])]),
         ),
+        (rf"(?:on )?(?P<which>last|this|next) (?P<day>{_any(times.WEEKDAYS)})", _weekday),
         (
             r"(?P<which>last|past|previous|this|next|coming) (?P<unit>week|month|year)",
-            _en_period,
+            lambda m, today: _moment(
+                today, m["unit"].lower(), times.WHICH[m["which"].lower()], "week of {}"
+            ),
         ),
-        (
-            rf"(?P<number>\d{{1,3}}|{'|'.join(sorted(_EN_NUMBERS, key=len, reverse=True))})"
-            r" (?P<unit>day|week|month|year)s? ago",
-            lambda m, today: _ago(m, today, _EN_NUMBERS, m["unit"].lower()),
-        ),
+        (rf"(?P<number>\d{{1,3}}|{_any(_COUNTED)}) (?P<unit>day|week|month|year)s? ago", _ago),
     ]
 )
-_VI = _table(
+_NUMBER = rf"(?P<number>\d{{1,3}}|{_any(times.VIETNAMESE_NUMBERS)})"
+_WHICH = r"(?P<which>vừa rồi|trước|rồi|qua|này|sau|tới)"
+_VIETNAMESE = _table(
     [
-        (r"hôm kia", _fixed(-2)),
-        (r"(?:ngày kia|ngày mốt)", _fixed(2)),
-        (r"(?:hôm|tối|đêm|chiều|sáng) qua", _fixed(-1)),
-        (r"(?:ngày|sáng|trưa|chiều|tối) mai", _fixed(1)),
-        (r"(?:hôm|sáng|trưa|chiều|tối) nay", _fixed(0)),
         (
-            rf"(?P<day>{'|'.join(_VI_DAYS)}) tuần (?P<which>vừa rồi|trước|này|sau|tới)",
-            _vi_weekday,
+            rf"(?P<day>{_any(times.VIETNAMESE_DAYS)})",
+            lambda m, today: _moment(today, "day", times.VIETNAMESE_DAYS[_plain(m["day"])]),
         ),
-        (
-            r"(?:cách đây )(?P<number>\d{1,3}|" + "|".join(_VI_NUMBERS) + r")"
-            r" (?P<unit>ngày|hôm|tuần|tháng|năm)",
-            lambda m, today: _ago(m, today, _VI_NUMBERS, _VI_UNITS[m["unit"].lower()]),
-        ),
-        (
-            r"(?P<number>\d{1,3}|" + "|".join(_VI_NUMBERS) + r")"
-            r" (?P<unit>ngày|hôm|tuần|tháng|năm) trước",
-            lambda m, today: _ago(m, today, _VI_NUMBERS, _VI_UNITS[m["unit"].lower()]),
-        ),
-        (r"(?P<unit>tuần|tháng|năm) (?P<which>vừa rồi|trước|rồi|qua|này|sau|tới)", _vi_period),
-        (r"năm ngoái", lambda _, today: _year(today, -1)),
-        (r"năm nay", lambda _, today: _year(today, 0)),
+        (rf"(?P<day>{_any(times.VIETNAMESE_WEEKDAYS)}) tuần {_WHICH}", _vietnamese_weekday),
+        (rf"cách đây {_NUMBER} (?P<unit>ngày|hôm|tuần|tháng|năm)", _ago),
+        (rf"{_NUMBER} (?P<unit>ngày|hôm|tuần|tháng|năm) trước", _ago),
+        (rf"(?P<unit>tuần|tháng|năm) {_WHICH}", _vietnamese_period),
+        (r"(?P<unit>năm) (?P<which>ngoái|nay)", _vietnamese_period),
     ]
 )
 _KEPT = {
@@ -186,7 +136,7 @@ def resolve_dates(clause: str, language: str, today: date) -> tuple[str, list[Re
         The clause without them, and the dates that were taken off.
     """
     taken: list[RelativeDate] = []
-    for expression, resolver in _VI if language == "vi" else _EN:
+    for expression, resolver in _VIETNAMESE if language == "vi" else _ENGLISH:
         position = 0
         while match := expression.search(clause, position):
             try:
@@ -213,7 +163,7 @@ def meant_dates(text: str, today: date) -> list[str]:
     In either language, and of the beginning of a long text only.
     """
     found: dict[str, None] = {}
-    for expression, resolver in (*_EN, *_VI):
+    for expression, resolver in (*_ENGLISH, *_VIETNAMESE):
         for match in expression.finditer(text[:_MEANT_IN]):
             with suppress(OverflowError, ValueError):
                 found.setdefault(resolver(match, today).text)

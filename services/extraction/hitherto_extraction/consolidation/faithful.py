@@ -15,13 +15,6 @@ from dataclasses import dataclass
 from itertools import chain, groupby, pairwise
 
 from hitherto_extraction.consolidation.coverage import uncovered
-from hitherto_extraction.pipeline.guards.opposites import (
-    LIKING,
-    alternatives,
-    is_phrase,
-    markers,
-    opposed,
-)
 from hitherto_extraction.pipeline.guards.quantities import is_date_word, numeral, quantities
 from hitherto_extraction.pipeline.guards.support import Heard, Reading, unspaced
 from hitherto_extraction.pipeline.guards.tokens import (
@@ -36,6 +29,13 @@ from hitherto_extraction.pipeline.guards.tokens import (
 )
 from hitherto_shared.text.normalise import fold
 from hitherto_shared.text.terms import count_terms
+from hitherto_shared.vocabulary.opposites import (
+    LIKING,
+    alternatives,
+    is_phrase,
+    markers,
+    opposed,
+)
 
 _IN_COMMON = 3
 """Of so many originals at least one must share a word with the merged statement."""

@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from hitherto_extraction.pipeline.guards.opposites import alternatives
 from hitherto_extraction.pipeline.guards.subjects import USER, subject
 from hitherto_extraction.pipeline.guards.tokens import UNCASED, WORD, Token, tokenise
 from hitherto_extraction.storage.consolidation import Mark, Member
 from hitherto_shared.text.normalise import fold
+from hitherto_shared.vocabulary.opposites import alternatives
 
 MAX_ORIGINALS = 20
 """Memories in one call of the model."""

@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from hitherto_extraction.pipeline.guards.opposites import markers
 from hitherto_extraction.pipeline.guards.refinement import unsupported
 from hitherto_extraction.pipeline.guards.subjects import USER, names, small_words, subject
 from hitherto_extraction.pipeline.guards.support import Heard, content, unspaced
@@ -25,6 +24,7 @@ from hitherto_extraction.pipeline.guards.tokens import NUMBER, clauses, tokenise
 from hitherto_extraction.pipeline.profile import FIELDS, OTHER_NAMES, Path
 from hitherto_shared.models import Profile
 from hitherto_shared.text.normalise import nfc
+from hitherto_shared.vocabulary.opposites import markers
 
 _IN_OWN_WORDS = ("summary", "frequent_intents")
 _KEY_WORDS = 4

@@ -1,7 +1,7 @@
 """What tells two statements apart that an embedder finds near: a number, a name, a negation.
 
-`statement` holds the comparison; `tokens`, `quantities`, `subjects`, `opposites` and `slots` are
-the parts of a statement that it looks at.
+`statement` holds the comparison; `tokens`, `quantities`, `subjects` and `slots` are the parts of a
+statement that it looks at. The words themselves are in `hitherto_shared.vocabulary`.
 """
 
 from hitherto_extraction.pipeline.guards.statement import (

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hitherto_extraction.pipeline.guards.matters import matters, tells_an_end
-from hitherto_extraction.pipeline.guards.opposites import alternatives, markers, opposed
 from hitherto_extraction.pipeline.guards.slots import SAME_AS
 from hitherto_extraction.pipeline.guards.subjects import subject
 from hitherto_extraction.pipeline.guards.support import (
@@ -32,6 +31,7 @@ from hitherto_extraction.pipeline.guards.tokens import (
     kept_for_a_while,
     tokenise,
 )
+from hitherto_shared.vocabulary.opposites import alternatives, markers, opposed
 
 _LONGEST_CLAUSE = 2_000
 _ENOUGH = 2

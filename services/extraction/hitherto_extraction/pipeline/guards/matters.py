@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hitherto_extraction.pipeline.guards.opposites import index_of, mentions
+from hitherto_shared.vocabulary.opposites import index_of, mentions
 
 _MATTERS = (
     (

@@ -7,22 +7,19 @@ from collections import Counter
 from collections.abc import Sequence
 
 from hitherto_extraction.pipeline.guards.tokens import NUMBER, POINT, SIGN, WORD, Token
+from hitherto_shared.vocabulary import times
 
+_ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth".split()
+_TENS = "thirty forty fifty sixty seventy eighty ninety".split()
+# "một" is left out: it is the article far more often than the number. "năm" is looked at closely.
+_VIETNAMESE = {word: n for word, n in times.VIETNAMESE_NUMBERS.items() if n not in (1, 5)}
 _SMALL = {
-    word: value
-    for value, words in enumerate(
-        "zero one,first two,second three,third four,fourth five,fifth six,sixth seven,seventh "
-        "eight,eighth nine,ninth ten,tenth eleven twelve thirteen fourteen fifteen sixteen "
-        "seventeen eighteen nineteen twenty".split()
-    )
-    for word in words.split(",")
-} | {
-    # "một" is left out: it is the article far more often than the number.
-    "hai": 2, "ba": 3, "bốn": 4, "tư": 4, "sáu": 6, "bảy": 7, "bẩy": 7, "tám": 8, "chín": 9,
-    "mười": 10, "once": 1, "twice": 2,
-    **dict(zip("thirty forty fifty sixty seventy eighty ninety".split(), range(30, 100, 10),
-               strict=True)),
-}  # fmt: skip
+    **times.NUMBERS,
+    **{word: number for number, word in enumerate(_ORDINALS, 1)},
+    **{word: number for number, word in zip(range(30, 100, 10), _TENS, strict=True)},
+    **_VIETNAMESE,
+    **{"tư": 4, "bẩy": 7, "once": 1, "twice": 2},
+}
 _SCALES = {
     "hundred": 100,
     "thousand": 1_000,
@@ -37,30 +34,8 @@ _SCALES = {
 }
 _PERCENT = ("%", "percent", "pct")
 
-_MONTHS = {
-    name: number
-    for number, names in enumerate(
-        "january,jan,enero,janvier,januar february,feb,febrero,février,februar "
-        "march,mar,marzo,mars,märz april,apr,abril,avril may,mayo,mai june,jun,junio,juin,juni "
-        "july,jul,julio,juillet,juli august,aug,agosto,août "
-        "september,sep,sept,septiembre,septembre "
-        "october,oct,octubre,octobre,oktober november,nov,noviembre,novembre "
-        "december,dec,diciembre,décembre,dezember".split(),
-        1,
-    )
-    for name in names.split(",")
-}
-_WEEKDAYS = {
-    name: number
-    for number, names in enumerate(
-        "monday,mon,lunes,lundi,montag tuesday,tue,tues,martes,mardi,dienstag "
-        "wednesday,wed,miércoles,mercredi,mittwoch thursday,thu,thur,thurs,jueves,jeudi,donnerstag "
-        "friday,fri,viernes,vendredi,freitag saturday,sat,sábado,samedi,samstag "
-        "sunday,sun,domingo,dimanche,sonntag".split(),
-        1,
-    )
-    for name in names.split(",")
-}
+_MONTHS = times.MONTH_FORMS | times.FOREIGN_MONTHS
+_WEEKDAYS = times.WEEKDAY_FORMS | times.FOREIGN_WEEKDAYS
 _NEEDS_CAPITAL = frozenset("may march mar mai jun sat sun wed mon dec sep mars fri".split())
 """Words that are months or days only with a capital ("may", "sun", the French "mars")."""
 
@@ -158,7 +133,7 @@ def _followed_by_month_sign(words: Sequence[Token], at: int) -> bool:
 def _date(words: Sequence[Token], at: int) -> str | None:
     word = words[at].lower
     if is_date_word(words[at]):
-        return f"month {_MONTHS[word]}" if word in _MONTHS else f"weekday {_WEEKDAYS[word]}"
+        return f"month {_MONTHS[word]}" if word in _MONTHS else f"weekday {_WEEKDAYS[word] + 1}"
     return "weekday 7" if word == "nhật" and _is(words, at - 1, "chủ") else None
 
 

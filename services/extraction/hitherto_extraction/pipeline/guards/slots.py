@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from hitherto_extraction.pipeline.guards.opposites import alternatives
 from hitherto_extraction.pipeline.guards.support import Heard, content, unspaced
 from hitherto_extraction.pipeline.guards.tokens import (
     NUMBER,
@@ -21,6 +20,7 @@ from hitherto_extraction.pipeline.guards.tokens import (
     tokenise,
 )
 from hitherto_shared.text.terms import count_terms
+from hitherto_shared.vocabulary.opposites import alternatives
 
 _SAME = (
     "kid kids child children",

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from hitherto_extraction.pipeline.guards.opposites import markers, opposed
 from hitherto_extraction.pipeline.guards.quantities import quantities
 from hitherto_extraction.pipeline.guards.slots import exchanged
 from hitherto_extraction.pipeline.guards.subjects import names, small_words, subject
@@ -31,6 +30,7 @@ from hitherto_extraction.pipeline.guards.tokens import (
     tokenise,
 )
 from hitherto_shared.text.normalise import fold
+from hitherto_shared.vocabulary.opposites import markers, opposed
 
 _COMPARATORS = frozenset("over than to instead rather before hơn thay sang đến".split())
 _FILLERS = frozenset("the a an of in on at and or is are user user's".split())

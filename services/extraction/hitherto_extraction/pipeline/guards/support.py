@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import pairwise
 
-from hitherto_extraction.pipeline.guards.opposites import alternatives, markers
 from hitherto_extraction.pipeline.guards.quantities import is_date_word, is_number_word, quantities
 from hitherto_extraction.pipeline.guards.tokens import (
     UNCASED,
@@ -25,6 +24,7 @@ from hitherto_extraction.pipeline.guards.tokens import (
 )
 from hitherto_shared.text.normalise import fold
 from hitherto_shared.text.terms import count_terms, lone_characters
+from hitherto_shared.vocabulary.opposites import alternatives, markers
 
 MAX_NUMBERS_IN = 20_000
 """Characters of a text in which numbers are looked for."""

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from hitherto_shared.text.normalise import fold, normalized
+from hitherto_shared.vocabulary import times
 
 WORD = "word"
 """A word of a script that knows capitals (Latin, Cyrillic, Greek, Armenian …)."""
@@ -26,9 +27,6 @@ POINT = "point"
 """Punctuation. It separates, and is never compared."""
 
 _ISO_DATE = re.compile(r"(?<![\d-])(\d{4})-(0?[1-9]|1[0-2])-(0?[1-9]|[12]\d|3[01])(?![\d-])")
-_MONTHS = (
-    "January February March April May June July August September October November December"
-).split()
 _MERIDIEM = re.compile(r"(?<=[\d\s])([ap])\.\s?m\.?(?!\w)", re.IGNORECASE)
 _ENDS_SENTENCE = frozenset(".!?…。！？\n")
 # Vowel points and the stretching stroke are left out or written as the author pleases.
@@ -126,7 +124,9 @@ def tokenise(text: str) -> list[Token]:
     """Cut a statement into tokens; digits of every script become 0-9, ISO dates are spelled out."""
     text = normalized("NFKC", text).replace("’", "'").replace("‘", "'")
     text = "".join(str(unicodedata.decimal(ch, ch)) for ch in text)
-    text = _ISO_DATE.sub(lambda m: f" {_MONTHS[int(m[2]) - 1]} {int(m[3])} {m[1]} ", text)
+    text = _ISO_DATE.sub(
+        lambda m: f" {times.MONTHS[int(m[2]) - 1].capitalize()} {int(m[3])} {m[1]} ", text
+    )
     text = _MERIDIEM.sub(r"\1m", text)
     found: list[Token] = []
     first = True

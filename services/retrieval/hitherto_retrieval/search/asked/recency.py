@@ -21,6 +21,7 @@ from hitherto_retrieval.search.asked.whole_words import (
 )
 from hitherto_retrieval.search.dates.window import Window
 from hitherto_shared.text.normalise import fold
+from hitherto_shared.vocabulary import times
 
 SHIPPED = (
     *("last", "latest", "recent", "newest", "most recently"),
@@ -42,16 +43,11 @@ _PRESENT = WholeWords(
 _MAX_WORDS = 500
 _MAX_CHARACTERS = 64
 
-_NUMBER = (
-    r"(?:\d{1,4}|one|two|three|four|five|six|seven|eight|nine|ten|twelve|few|several"
-    r"|(?:a )?couple(?: of)?)"
-)
+_NUMBER = rf"(?:\d{{1,4}}|{'|'.join(times.TO_TWELVE)}|few|several|(?:a )?couple(?: of)?)"
 _UNIT = r"(?:minute|hour|day|night|week|weekend|month|quarter|year|decade|century|semester)s?"
 _CALENDAR = (
-    r"(?:spring|summer|autumn|fall|winter|season"
-    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
-    r"|january|february|march|april|may|june|july|august|september|october|november|december"
-    r"|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
+    rf"(?:spring|summer|autumn|fall|winter|season|{'|'.join(times.WEEKDAYS)}"
+    rf"|{'|'.join(sorted(times.MONTH_FORMS, key=len, reverse=True))}"
     r"|christmas|xmas|easter|thanksgiving|halloween|ramadan|eid|diwali|hanukkah|new year|tet|tết"
     r"|birthday|anniversary)"
 )
@@ -86,7 +82,7 @@ _ENGLISH = (
     r"(?:built|made|meant|designed|supposed|expected|going|likely|guaranteed) to last\b",
 )
 _VN_UNIT = r"(?:phút|giờ|tiếng|ngày|hôm|đêm|tuần|tháng|quý|năm|hè|tết|mùa \w{1,8})"
-_VN_NUMBER = r"(?:\d{1,4}|một|hai|ba|bốn|năm|sáu|bảy|tám|chín|mười|vài|mấy)"
+_VN_NUMBER = rf"(?:\d{{1,4}}|{'|'.join(times.VIETNAMESE_NUMBERS)}|vài|mấy)"
 _VN_PLACE = (
     r"(?:quán|tiệm|nhà hàng|bệnh viện|phòng khám|nhà thuốc|hiệu thuốc|siêu thị|cửa hàng|khách sạn"
     r"|trạm|cây xăng|chợ|công viên|sân bay|nhà ga|bến xe|atm)"

@@ -27,7 +27,8 @@ from hitherto_retrieval.search.dates.phrases import (
     yearly,
 )
 from hitherto_retrieval.search.dates.relative import ago, kind_of, latest_day, rolling
-from hitherto_retrieval.search.dates.spans import (
+from hitherto_shared.vocabulary import times
+from hitherto_shared.vocabulary.spans import (
     InYear,
     Which,
     choose_weekday,
@@ -37,43 +38,27 @@ from hitherto_retrieval.search.dates.spans import (
     quarter_in_year,
     season_in_year,
     unit_of,
+    which_of,
     year_span,
 )
 
-_MONTH_NAMES = (
-    "january february march april may june july august september october november december"
-).split()
-_MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES, 1)}
-_MONTHS |= {name[:3]: number for name, number in _MONTHS.items()} | {"sept": 9}
 _CERTAIN_MONTHS = frozenset("january february july september october november december".split())
 _VERBS = frozenset({"may", "march"})
-_WEEKDAY_NAMES = "monday tuesday wednesday thursday friday saturday sunday".split()
-_WEEKDAYS = {name: number for number, name in enumerate(_WEEKDAY_NAMES)}
-_WEEKDAYS |= {name[:3]: number for name, number in _WEEKDAYS.items()}
-_WEEKDAYS |= {"tues": 1, "thur": 3, "thurs": 3}
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "last": -1}
 _ORDINALS |= {"1st": 1, "2nd": 2, "3rd": 3, "4th": 4, "5th": 5}
-_NUMBERS = {
-    word: (number, number)
-    for number, word in enumerate(
-        "one two three four five six seven eight nine ten eleven twelve".split(), 1
-    )
-}
+_NUMBERS = {word: (times.NUMBERS[word], times.NUMBERS[word]) for word in times.TO_TWELVE}
 _NUMBERS |= {"a": (1, 1), "an": (1, 1), "couple": (2, 2), "few": (2, 5), "several": (3, 7)}
-_WHICH = {"last": Which.LAST, "past": Which.LAST, "previous": Which.LAST}
-_WHICH |= {"this": Which.THIS, "current": Which.THIS, "next": Which.NEXT}
-_WHICH |= {"coming": Which.NEXT}
-_SHIFTS = {Which.LAST: -1, Which.THIS: 0, Which.NEXT: 1}
+_WHICH = {word: which_of(shift) for word, shift in times.WHICH.items()}
 
 _YEAR = r"(?:19|20|21)\d\d"
-_MONTH = rf"(?:{'|'.join(_MONTH_NAMES)}|sept|jan|feb|mar|apr|jun|jul|aug|sep|oct|nov|dec)\b\.?"
+_MONTH = rf"(?:{'|'.join(times.MONTHS)}|sept|jan|feb|mar|apr|jun|jul|aug|sep|oct|nov|dec)\b\.?"
 _DAY = r"(\d{1,2})(?:st|nd|rd|th)?\b"
 _TO = r" ?(?:-|–|—|to|and|until|till|through|thru) ?(?:the )?"
 _NUMBER = rf"(\d{{1,4}}|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})"
 _UNIT = r"(minute|hour|day|night|week|weekend|month|quarter|year)s?\b"
 _WHICH_WORD = r"(last|past|previous|this|current|next|coming) "
-_WEEKDAY = rf"({'|'.join(sorted(_WEEKDAYS, key=len, reverse=True))})\b"
+_WEEKDAY = rf"({'|'.join(sorted(times.WEEKDAY_FORMS, key=len, reverse=True))})\b"
 
 _YEAR_FOLLOWS = spaced(rf",? ?(?:of |in )?(?:{_YEAR}|(?:last|this|next|that|the same) year)\b")
 _CLAUSE_ENDS = re.compile(r"\s*(?:[?.!,;:)\"'”’]|\Z)")
@@ -132,7 +117,7 @@ def _is_date(match: re.Match[str], month: str, reading: Reading, ordinal: bool) 
 
 
 def _month_number(name: str) -> int:
-    return _MONTHS[name.rstrip(".")]
+    return times.MONTH_FORMS[name.rstrip(".")]
 
 
 def _read_day_range(match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
@@ -189,7 +174,7 @@ def _read_month(match: re.Match[str], parts: Parts, reading: Reading) -> Phrase 
     if not _is_month(match, name, bool(parts[0]), reading):
         return None
     which = _WHICH[parts[0]] if parts[0] else None
-    return yearly(match, Kind.MONTH, month_in_year(_MONTHS[name]), reading, which)
+    return yearly(match, Kind.MONTH, month_in_year(times.MONTH_FORMS[name]), reading, which)
 
 
 def _yearly_if_dated(in_year: Callable[[str], InYear], near: re.Pattern[str]) -> Reader:
@@ -211,7 +196,7 @@ def _yearly_if_dated(in_year: Callable[[str], InYear], near: re.Pattern[str]) ->
 def _read_weekday(match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
     name = parts[1] or ""
     which = _WHICH[parts[0]] if parts[0] else None
-    if name not in _WEEKDAY_NAMES:
+    if name not in times.WEEKDAYS:
         # "Sun", "sat" and "wed" are words of their own.
         at = match.end() - len(name)
         placed = which is not None or preceded(_NEAR_WEEKDAY, reading, match.start())
@@ -221,17 +206,12 @@ def _read_weekday(match: re.Match[str], parts: Parts, reading: Reading) -> Phras
         return None
     kind = Kind.DAY if which else Kind.WEEKDAY
     return phrase_of(
-        match, kind, choose_weekday(_WEEKDAYS[name], reading.today, which or Which.LATEST)
+        match, kind, choose_weekday(times.WEEKDAY_FORMS[name], reading.today, which or Which.LATEST)
     )
 
 
-_DAY_WORDS = {"today": 0, "tonight": 0, "yesterday": -1, "tomorrow": 1, "last night": -1}
-_DAY_WORDS |= {"day before yesterday": -2}
-_DAY_WORDS |= {f"this {part}": 0 for part in ("morning", "afternoon", "evening")}
-
-
 def _read_day_word(match: re.Match[str], _parts: Parts, reading: Reading) -> Phrase | None:
-    shift = _DAY_WORDS[" ".join(match[0].split())]
+    shift = times.DAYS[" ".join(match[0].split())]
     return phrase_of(match, Kind.DAY, unit_of("day", reading.today, shift))
 
 
@@ -243,7 +223,7 @@ def _read_unit(match: re.Match[str], parts: Parts, reading: Reading) -> Phrase |
         )
     if which == "past" and unit != "weekend":
         return rolling(match, unit or "", 1, reading)
-    shift = _SHIFTS[_WHICH[which or ""]]
+    shift = times.WHICH[which or ""]
     return phrase_of(match, kind_of(unit or ""), unit_of(unit or "", reading.today, shift))
 
 
@@ -313,7 +293,7 @@ _NEAR_QUARTER = spaced(r"\b(?:in|since|until|till|before|after|during|for|from) 
 _OPTIONAL_WHICH = rf"(?:{_WHICH_WORD})?"
 
 _WHICH_STARTS = " ".join(_WHICH)
-_MONTH_STARTS = " ".join(_MONTHS)
+_MONTH_STARTS = " ".join(times.MONTH_FORMS)
 _ENGLISH = Language(
     [
         ISO,
@@ -371,7 +351,9 @@ _ENGLISH = Language(
             _yearly_if_dated(_quarter, _NEAR_QUARTER),
         ),
         Rule(
-            f"{_WHICH_STARTS} {' '.join(_WEEKDAYS)}", rf"{_OPTIONAL_WHICH}{_WEEKDAY}", _read_weekday
+            f"{_WHICH_STARTS} {' '.join(times.WEEKDAY_FORMS)}",
+            rf"{_OPTIONAL_WHICH}{_WEEKDAY}",
+            _read_weekday,
         ),
     ],
     apposition=r" ?,? ?(?:of |in |on )?(?:the )?",

@@ -13,7 +13,7 @@ from datetime import date
 from typing import NamedTuple
 
 from hitherto_retrieval.search.dates.phrases import Kind, Phrase, Reader, Reading, Rule, spaced
-from hitherto_retrieval.search.dates.spans import (
+from hitherto_shared.vocabulary.spans import (
     Span,
     day_span,
     nth,

@@ -16,7 +16,7 @@ from hitherto_retrieval.search.dates.phrases import (
     preceded,
     yearly,
 )
-from hitherto_retrieval.search.dates.spans import day_span, days_in_year
+from hitherto_shared.vocabulary.spans import day_span, days_in_year
 
 # A digit that begins a date: not the tail of a version, a path, a price or a longer number.
 NUMBER_START = r"(?<![\w./:$€£#@+\-])"

@@ -9,7 +9,7 @@ from datetime import date, datetime
 from enum import Enum
 from typing import NamedTuple
 
-from hitherto_retrieval.search.dates.spans import (
+from hitherto_shared.vocabulary.spans import (
     InYear,
     Span,
     Which,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hitherto_retrieval.search.dates.phrases import Kind, Phrase, Reading, phrase_of
-from hitherto_retrieval.search.dates.spans import Span, back, day_span, shift_months, unit_of
+from hitherto_shared.vocabulary.spans import Span, back, day_span, shift_months, unit_of
 
 
 def kind_of(unit: str) -> Kind:

@@ -26,7 +26,9 @@ from hitherto_retrieval.search.dates.phrases import (
     yearly,
 )
 from hitherto_retrieval.search.dates.relative import ago, kind_of, latest_day, rolling
-from hitherto_retrieval.search.dates.spans import (
+from hitherto_shared.text.normalise import normalized
+from hitherto_shared.vocabulary import times
+from hitherto_shared.vocabulary.spans import (
     Which,
     choose_weekday,
     days_in_year,
@@ -34,9 +36,9 @@ from hitherto_retrieval.search.dates.spans import (
     quarter_in_year,
     season_in_year,
     unit_of,
+    which_of,
     year_span,
 )
-from hitherto_shared.text.normalise import normalized
 
 
 def _plain(text: str) -> str:
@@ -45,27 +47,22 @@ def _plain(text: str) -> str:
     return "".join(ch for ch in decomposed if not unicodedata.combining(ch))
 
 
-_DIGIT_WORDS = "một hai ba bốn năm sáu bảy tám chín mười".split()
-_NUMBERS = {_plain(word): (n, n) for n, word in enumerate(_DIGIT_WORDS, 1)}
+_NUMBERS = {_plain(word): (number, number) for word, number in times.VIETNAMESE_NUMBERS.items()}
 _NUMBERS |= {"vai": (2, 5), "may": (2, 5)}
-_MONTH_WORDS = {_plain(word): n for n, word in enumerate(_DIGIT_WORDS, 1)}
+_MONTH_WORDS = {_plain(word): number for word, number in times.VIETNAMESE_NUMBERS.items()}
 _MONTH_WORDS |= {"muoi mot": 11, "muoi hai": 12, "tu": 4}
-_WEEKDAYS = {"hai": 0, "ba": 1, "tu": 2, "nam": 3, "sau": 4, "bay": 5}
+_WEEKDAYS = {_plain(day.split()[1]): n for n, day in enumerate(times.VIETNAMESE_WEEKDAYS[:6])}
 _WEEKDAYS |= {str(number): number - 2 for number in range(2, 8)}
 _SEASONS = {"xuan": 3, "he": 6, "ha": 6, "thu": 9, "dong": 12}
 _QUARTERS = {"1": 1, "2": 2, "3": 3, "4": 4, "i": 1, "ii": 2, "iii": 3, "iv": 4}
-_UNITS = {"phut": "minute", "gio": "hour", "tieng": "hour", "ngay": "day", "hom": "day"}
-_UNITS |= {"bua": "day", "tuan": "week", "thang": "month", "quy": "quarter", "nam": "year"}
-_UNITS |= {"cuoi tuan": "weekend"}
-_DAYS = {"hom qua": -1, "hom nay": 0, "hom kia": -2, "bua qua": -1, "bua nay": 0}
-_DAYS |= {"ngay mai": 1, "ngay kia": 2}
-_LAST = frozenset({"truoc", "qua", "roi", "vua roi", "vua qua", "ngoai"})
-_NEXT = frozenset({"sau", "toi"})
+_UNITS = {_plain(word): unit for word, unit in times.VIETNAMESE_UNITS.items()}
+_DAYS = {_plain(word): shift for word, shift in times.VIETNAMESE_DAYS.items()}
+_SHIFTS = {_plain(word): shift for word, shift in times.VIETNAMESE_WHICH.items()} | {"kia": -2}
 
 _YEAR = r"(?:19|20|21)\d\d"
 _NOT_AN_EVENT = r"(?! (?:khi|đó|lúc|ngày|tết|lễ)\b)"
 _QUALIFIER = rf"(trước|này|qua|rồi|vừa rồi|vừa qua|sau|tới)\b{_NOT_AN_EVENT}"
-_NUMBER = rf"(\d{{1,4}}|{'|'.join(_DIGIT_WORDS)}|vài|mấy)"
+_NUMBER = rf"(\d{{1,4}}|{'|'.join(times.VIETNAMESE_NUMBERS)}|vài|mấy)"
 _UNIT = r"(phút|giờ|tiếng|ngày|hôm|tuần|tháng|quý|năm)\b"
 _MONTH = (
     r"tháng (\d{1,2}|mười một|mười hai|một|hai|ba|tư|bốn|năm|sáu|bảy|tám|chín|mười)"
@@ -107,8 +104,7 @@ class _Words:
 def _which(qualifier: str | None) -> Which | None:
     if not qualifier:
         return None
-    word = _plain(" ".join(qualifier.split()))
-    return Which.LAST if word in _LAST else Which.NEXT if word in _NEXT else Which.THIS
+    return which_of(_SHIFTS[_plain(" ".join(qualifier.split()))])
 
 
 def _amount(word: str) -> tuple[int, int]:
@@ -198,10 +194,7 @@ class _Readers:
 
     @staticmethod
     def day_word(match: re.Match[str], _parts: Parts, reading: Reading) -> Phrase | None:
-        words = _plain(" ".join(match[0].split()))
-        shift = _DAYS.get(words)
-        if shift is None:
-            shift = 0 if words.endswith("nay") else -1
+        shift = _DAYS[_plain(" ".join(match[0].split()))]
         return phrase_of(match, Kind.DAY, unit_of("day", reading.today, shift))
 
     def unit(self, match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
@@ -209,8 +202,7 @@ class _Readers:
         if preceded(self.words.larger_number, reading, match.start()):
             return None
         unit = _UNITS[_plain(" ".join((parts[0] or "").split()))]
-        word = _plain(" ".join((parts[1] or "").split()))
-        shift = -2 if word == "kia" else -1 if word in _LAST else 1 if word in _NEXT else 0
+        shift = _SHIFTS[_plain(" ".join((parts[1] or "").split()))]
         return phrase_of(match, kind_of(unit), unit_of(unit, reading.today, shift))
 
     def current(self, match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
@@ -249,7 +241,7 @@ def _language(*, accented: bool) -> Language:
         days = r"hôm qua|hôm nay|hôm kia|ngày mai|bữa qua|bữa nay"
         shifts = "trước|này|vừa rồi|sau"
         years = "ngoái|nay|trước|vừa rồi|sau"
-    counted = f"0 vài mấy {' '.join(_DIGIT_WORDS)}"
+    counted = f"0 vài mấy {' '.join(times.VIETNAMESE_NUMBERS)}"
     rules = [
         ISO,
         NUMERIC,

@@ -32,6 +32,11 @@ class Which(Enum):
     NEXT = "the first that has not begun"
 
 
+def which_of(shift: int) -> Which:
+    """What is so many weeks, months or years from the one that now is in."""
+    return Which.LAST if shift < 0 else Which.NEXT if shift > 0 else Which.THIS
+
+
 def shift_days(day: date, days: int) -> date:
     """`day` moved by a number of days, at most to the first or last day that a date can hold."""
     return date.fromordinal(min(max(day.toordinal() + days, 1), _LAST_ORDINAL))

@@ -1,0 +1,80 @@
+"""The words of time and of number, each written down once.
+
+Who reads a question, compares two statements or dates what was said takes them from here, and
+keeps only its own judgement of when such a word is meant as one.
+"""
+
+from __future__ import annotations
+
+MONTHS = (
+    "january february march april may june july august september october november december"
+).split()
+MONTH_FORMS = {name: number for number, name in enumerate(MONTHS, 1)}
+"""English names and their short forms, 1 to 12."""
+MONTH_FORMS |= {name[:3]: number for name, number in MONTH_FORMS.items()} | {"sept": 9}
+FOREIGN_MONTHS = {
+    name: number
+    for number, names in enumerate(
+        "enero,janvier,januar febrero,février,februar marzo,mars,märz abril,avril mayo,mai "
+        "junio,juin,juni julio,juillet,juli agosto,août septiembre,septembre "
+        "octubre,octobre,oktober noviembre,novembre diciembre,décembre,dezember".split(),
+        1,
+    )
+    for name in names.split(",")
+}
+
+WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
+WEEKDAY_FORMS = {name: number for number, name in enumerate(WEEKDAYS)}
+"""English names and their short forms, 0 (Monday) to 6."""
+WEEKDAY_FORMS |= {name[:3]: number for name, number in WEEKDAY_FORMS.items()}
+WEEKDAY_FORMS |= {"tues": 1, "thur": 3, "thurs": 3}
+FOREIGN_WEEKDAYS = {
+    name: number
+    for number, names in enumerate(
+        "lunes,lundi,montag martes,mardi,dienstag miércoles,mercredi,mittwoch "
+        "jueves,jeudi,donnerstag viernes,vendredi,freitag sábado,samedi,samstag "
+        "domingo,dimanche,sonntag".split()
+    )
+    for name in names.split(",")
+}
+VIETNAMESE_WEEKDAYS = "thứ hai,thứ ba,thứ tư,thứ năm,thứ sáu,thứ bảy,chủ nhật".split(",")
+
+NUMBERS = {
+    word: number
+    for number, word in enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+        "fifteen sixteen seventeen eighteen nineteen twenty".split()
+    )
+}
+TO_TWELVE = [word for word, number in NUMBERS.items() if 1 <= number <= 12]
+"""The numbers that people count days, weeks and months with."""
+VIETNAMESE_NUMBERS = {
+    word: number
+    for number, word in enumerate("một hai ba bốn năm sáu bảy tám chín mười".split(), 1)
+}
+
+VIETNAMESE_UNITS = {
+    **{"phút": "minute", "giờ": "hour", "tiếng": "hour", "ngày": "day", "hôm": "day"},
+    **{"bữa": "day", "tuần": "week", "tháng": "month", "quý": "quarter", "năm": "year"},
+    "cuối tuần": "weekend",
+}
+
+WHICH = {"last": -1, "past": -1, "previous": -1, "this": 0, "current": 0, "next": 1, "coming": 1}
+"""Which week, month, …: how many of them from the one that now is in."""
+VIETNAMESE_WHICH = {
+    **{"trước": -1, "qua": -1, "rồi": -1, "vừa rồi": -1, "vừa qua": -1, "ngoái": -1},
+    **{"này": 0, "nay": 0, "sau": 1, "tới": 1},
+}
+
+DAYS = {
+    **{"day before yesterday": -2, "last night": -1, "yesterday": -1, "today": 0, "tonight": 0},
+    **{f"this {part}": 0 for part in ("morning", "afternoon", "evening")},
+    **{"day after tomorrow": 2, "tomorrow": 1},
+}
+"""Days named by their distance from today."""
+VIETNAMESE_DAYS = {
+    **{"hôm kia": -2, "ngày mai": 1, "ngày kia": 2, "ngày mốt": 2},
+    **{f"{part} qua": -1 for part in ("hôm", "bữa", "sáng", "trưa", "chiều", "tối", "đêm")},
+    **{f"{part} nay": 0 for part in ("hôm", "bữa", "sáng", "trưa", "chiều", "tối", "đêm")},
+    **{f"{part} mai": 1 for part in ("sáng", "trưa", "chiều", "tối", "đêm")},
+}
