@@ -13,7 +13,7 @@ from enum import Enum
 MAX_HEAD_BYTES = 32 * 1024
 _MAX_CHUNK_LINE = 1024
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [^\r\n]*)?")
-_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\x00]*)")
+_HEADER_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\x00]*)")
 _LENGTH = re.compile(r"[0-9]{1,18}")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?")
 _WITHOUT_BODY = (204, 304)
@@ -120,7 +120,7 @@ class Reply:
         status = int(found[2])
         headers: dict[str, str] = {}
         for line in lines:
-            header = _HEADER.fullmatch(line)
+            header = _HEADER_LINE.fullmatch(line)
             if header is None:
                 raise NotHttp
             name = header[1].decode("ascii").lower()
