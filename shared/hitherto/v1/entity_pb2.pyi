@@ -42,7 +42,7 @@ class _EntityTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EntityType
     """Anything else."""
 
 class EntityType(_EntityType, metaclass=_EntityTypeEnumTypeWrapper):
-    """EntityType is what an entity is."""
+    """EntityType is the kind of an entity."""
 
 ENTITY_TYPE_UNSPECIFIED: EntityType.ValueType  # 0
 """Unset. As a filter: every type. Never in a reply."""
@@ -62,7 +62,7 @@ Global___EntityType: _TypeAlias = EntityType  # noqa: Y015
 
 @_typing.final
 class Entity(_message.Message):
-    """Entity is somebody or something that memories, messages or documents of a user mention."""
+    """Entity is a person or thing that a user's memories, messages or documents mention."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -73,20 +73,20 @@ class Entity(_message.Message):
     MENTION_COUNT_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id, made by the server (UUIDv7)."""
+    """id, assigned by the server (UUIDv7)."""
     name: _builtins.str
-    """name, as it is mostly written."""
+    """name, the most common spelling."""
     type: Global___EntityType.ValueType
-    """type, what it is."""
+    """type, the kind of entity."""
     mention_count: _builtins.int
-    """mention_count, how often it is mentioned."""
+    """mention_count, the number of mentions."""
     @_builtins.property
     def aliases(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """aliases, other ways it is written."""
+        """aliases, other spellings and names."""
 
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
-        """metadata, free JSON; `email` holds an address that a document gave."""
+        """metadata, free JSON; `email` is an address taken from a document."""
 
     def __init__(
         self,

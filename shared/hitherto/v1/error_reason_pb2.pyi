@@ -25,15 +25,15 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_UNSPECIFIED: _ErrorReason.ValueType  # 0
     """Do not use. No error carries it."""
     ERROR_REASON_INVALID_FIELD: _ErrorReason.ValueType  # 1
-    """INVALID_ARGUMENT: fields of the request are missing, out of range, too long or malformed. The
-    BadRequest lists them all, as far as a status has room; `omitted` then tells how many are not listed.
-    The `field` is the first one.
+    """INVALID_ARGUMENT: fields of the request are missing, out of range, too long or malformed. The BadRequest
+    lists all of them, or as many as fit; `omitted` is then the number of those not listed. `field` is the
+    first one.
 
         {"reason": "INVALID_FIELD", "domain": "hitherto", "metadata": {"field": "user_id"}}
     """
     ERROR_REASON_INVALID_PAGE_TOKEN: _ErrorReason.ValueType  # 2
-    """INVALID_ARGUMENT: `page_token` is not one that this list gave out for these filters and this caller.
-    Start again without one.
+    """INVALID_ARGUMENT: `page_token` was not issued by this list for these filters and this caller. Start again
+    without one.
 
         {"reason": "INVALID_PAGE_TOKEN", "domain": "hitherto", "metadata": {"field": "page_token"}}
     """
@@ -43,20 +43,20 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
         {"reason": "INVALID_CONSISTENCY_TOKEN", "domain": "hitherto", "metadata": {"field": "consistency_token"}}
     """
     ERROR_REASON_UNDECODABLE_REQUEST: _ErrorReason.ValueType  # 4
-    """INVALID_ARGUMENT: the bytes of the request are not the message that the call expects, or not UTF-8.
-    The BadRequest names the text that is not, else `request`.
+    """INVALID_ARGUMENT: the request cannot be decoded as the message that the call expects, or contains text
+    that is not UTF-8. The BadRequest names that text's field, else `request`.
 
         {"reason": "UNDECODABLE_REQUEST", "domain": "hitherto",
          "metadata": {"method": "/hitherto.v1.RetrievalService/GetContext"}}
     """
     ERROR_REASON_EMBEDDING_SIZE_MISMATCH: _ErrorReason.ValueType  # 5
-    """INVALID_ARGUMENT: `query_embedding` has another size than the vectors of the active embedding model.
+    """INVALID_ARGUMENT: `query_embedding` does not have the size of the active embedding model's vectors.
 
         {"reason": "EMBEDDING_SIZE_MISMATCH", "domain": "hitherto",
          "metadata": {"field": "query_embedding", "expected": "1536", "actual": "384"}}
     """
     ERROR_REASON_CREDENTIAL_INVALID: _ErrorReason.ValueType  # 6
-    """UNAUTHENTICATED: there is no valid credential. The text is the same whatever is wrong with it.
+    """UNAUTHENTICATED: there is no valid credential. The message is the same whatever is wrong with it.
 
         {"reason": "CREDENTIAL_INVALID", "domain": "hitherto", "metadata": {}}
     """
@@ -73,7 +73,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
         {"reason": "USER_NOT_ALLOWED", "domain": "hitherto", "metadata": {"field": "user_id"}}
     """
     ERROR_REASON_DEPARTMENT_NOT_ALLOWED: _ErrorReason.ValueType  # 9
-    """PERMISSION_DENIED: the request names a department that is not one of the credential's.
+    """PERMISSION_DENIED: the request names a department that the credential is not bound to.
 
         {"reason": "DEPARTMENT_NOT_ALLOWED", "domain": "hitherto", "metadata": {"field": "department"}}
     """
@@ -83,7 +83,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
         {"reason": "CAPABILITY_MISSING", "domain": "hitherto", "metadata": {"capability": "profiles.manage"}}
     """
     ERROR_REASON_MEMORY_NOT_FOUND: _ErrorReason.ValueType  # 11
-    """NOT_FOUND: the user has no memory of this id.
+    """NOT_FOUND: the user has no memory with this id.
 
         {"reason": "MEMORY_NOT_FOUND", "domain": "hitherto",
          "metadata": {"memory_id": "0198c0de-7a11-7000-8000-000000000001"}}
@@ -94,40 +94,41 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
         {"reason": "PROFILE_NOT_FOUND", "domain": "hitherto", "metadata": {"user_id": "sarah"}}
     """
     ERROR_REASON_CONVERSATION_NOT_FOUND: _ErrorReason.ValueType  # 13
-    """NOT_FOUND: the user has no conversation of this id.
+    """NOT_FOUND: the user has no conversation with this id.
 
         {"reason": "CONVERSATION_NOT_FOUND", "domain": "hitherto", "metadata": {"conversation_id": "chat-17"}}
     """
     ERROR_REASON_MESSAGE_NOT_FOUND: _ErrorReason.ValueType  # 14
-    """NOT_FOUND: the conversation has no message of this id.
+    """NOT_FOUND: the conversation has no message with this id.
 
         {"reason": "MESSAGE_NOT_FOUND", "domain": "hitherto",
          "metadata": {"conversation_id": "chat-17", "message_id": "m-4"}}
     """
     ERROR_REASON_DOCUMENT_NOT_FOUND: _ErrorReason.ValueType  # 15
-    """NOT_FOUND: the user has no document of this id.
+    """NOT_FOUND: the user has no document with this id.
 
         {"reason": "DOCUMENT_NOT_FOUND", "domain": "hitherto",
          "metadata": {"document_id": "0198c0de-7a11-7000-8000-000000000002"}}
     """
     ERROR_REASON_JOB_NOT_FOUND: _ErrorReason.ValueType  # 16
-    """NOT_FOUND: there is no job of this id that the credential may see.
+    """NOT_FOUND: there is no job with this id that the credential may see.
 
         {"reason": "JOB_NOT_FOUND", "domain": "hitherto",
          "metadata": {"job_id": "0198c0de-7a11-7000-8000-000000000003"}}
     """
     ERROR_REASON_PENDING_ACTION_NOT_FOUND: _ErrorReason.ValueType  # 17
-    """NOT_FOUND: the user has no action of this id in that session.
+    """NOT_FOUND: the user has no pending action with this id in that session.
 
         {"reason": "PENDING_ACTION_NOT_FOUND", "domain": "hitherto", "metadata": {"pending_action_id": "act_1f2e3d4c"}}
     """
     ERROR_REASON_IDEMPOTENCY_KEY_REUSED: _ErrorReason.ValueType  # 18
-    """ALREADY_EXISTS: the idempotency key came before with another body. Use a new key for another request.
+    """ALREADY_EXISTS: the idempotency key was already used with a different request body. Use a new key for a
+    new request.
 
         {"reason": "IDEMPOTENCY_KEY_REUSED", "domain": "hitherto", "metadata": {"idempotency_key": "import-7"}}
     """
     ERROR_REASON_MESSAGE_ID_REUSED: _ErrorReason.ValueType  # 19
-    """FAILED_PRECONDITION: the conversation has a message of this id with another content.
+    """FAILED_PRECONDITION: the conversation has a message with this id and different content.
 
         {"reason": "MESSAGE_ID_REUSED", "domain": "hitherto",
          "metadata": {"conversation_id": "chat-17", "message_id": "m-4", "field": "transcripts[0].messages[3].id"}}
@@ -138,91 +139,91 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
         {"reason": "USER_ERASED", "domain": "hitherto", "metadata": {"user_id": "sarah"}}
     """
     ERROR_REASON_MEMORY_DISABLED: _ErrorReason.ValueType  # 21
-    """FAILED_PRECONDITION: memory is switched off for the user or the installation. Also the `reason` of an
-    empty reply and the `error` of a job that was cancelled for it.
+    """FAILED_PRECONDITION: memory is switched off for the user or the installation. It is also the `reason` of
+    an empty reply, and the `error` of a job that was cancelled for this reason.
 
         {"reason": "MEMORY_DISABLED", "domain": "hitherto", "metadata": {"user_id": "sarah"}}
     """
     ERROR_REASON_LEARNING_DISABLED: _ErrorReason.ValueType  # 22
-    """The `error` of a job that was cancelled because learning is switched off for the user: the messages are
-    stored and can be searched, nothing is learnt from them. No call fails with it.
+    """The `error` of a job that was cancelled because learning is switched off for the user. The messages are
+    stored and can be searched, but nothing is learnt from them. No call fails with this reason.
 
         {"reason": "LEARNING_DISABLED", "domain": "hitherto", "metadata": {"user_id": "sarah"}}
     """
     ERROR_REASON_JOB_STATE_CONFLICT: _ErrorReason.ValueType  # 23
-    """FAILED_PRECONDITION: the job is in a state that the call cannot start from.
+    """FAILED_PRECONDITION: the job's state does not allow the call.
 
         {"reason": "JOB_STATE_CONFLICT", "domain": "hitherto",
          "metadata": {"job_id": "0198c0de-7a11-7000-8000-000000000003", "state": "SUCCEEDED"}}
     """
     ERROR_REASON_MEMORY_STATUS_CONFLICT: _ErrorReason.ValueType  # 24
-    """FAILED_PRECONDITION: the memory has a status that the call cannot start from.
+    """FAILED_PRECONDITION: the memory's status does not allow the call.
 
         {"reason": "MEMORY_STATUS_CONFLICT", "domain": "hitherto",
          "metadata": {"memory_id": "0198c0de-7a11-7000-8000-000000000001", "status": "SUPERSEDED"}}
     """
     ERROR_REASON_PENDING_ACTION_CONFLICT: _ErrorReason.ValueType  # 25
-    """FAILED_PRECONDITION: the action is final, or in that state already.
+    """FAILED_PRECONDITION: the pending action is final, or already has the requested state.
 
         {"reason": "PENDING_ACTION_CONFLICT", "domain": "hitherto",
          "metadata": {"pending_action_id": "act_1f2e3d4c", "status": "COMPLETED"}}
     """
     ERROR_REASON_REEMBEDDING_NOT_READY: _ErrorReason.ValueType  # 26
-    """FAILED_PRECONDITION: the back-fill is not complete, or there is no model to go back to.
+    """FAILED_PRECONDITION: the back-fill is not complete, or there is no earlier model to return to.
 
         {"reason": "REEMBEDDING_NOT_READY", "domain": "hitherto", "metadata": {"pending_count": "1200"}}
     """
     ERROR_REASON_MODEL_UNUSABLE: _ErrorReason.ValueType  # 27
-    """FAILED_PRECONDITION: the language model answered nothing usable, also when asked again. In
+    """FAILED_PRECONDITION: the language model returned no usable answer, even when asked again. Used by
     PreviewExtraction, and as the `error` of a job.
 
         {"reason": "MODEL_UNUSABLE", "domain": "hitherto", "metadata": {"model": "gpt-4o-mini"}}
     """
     ERROR_REASON_VERSION_MISMATCH: _ErrorReason.ValueType  # 28
-    """ABORTED: somebody else changed the resource since the version that the request names. Read it again.
+    """ABORTED: the resource has changed since the version that the request names. Read it again.
 
         {"reason": "VERSION_MISMATCH", "domain": "hitherto", "metadata": {"expected": "3", "actual": "4"}}
     """
     ERROR_REASON_WRITE_CONFLICT: _ErrorReason.ValueType  # 29
-    """ABORTED, with RetryInfo: another writer of the same user was in the way. Retry.
+    """ABORTED, with RetryInfo: the write conflicted with another write for the same user. Retry.
 
         {"reason": "WRITE_CONFLICT", "domain": "hitherto", "metadata": {}}
     """
     ERROR_REASON_REQUEST_TOO_LARGE: _ErrorReason.ValueType  # 30
-    """RESOURCE_EXHAUSTED: the request, or one item of a stream, is larger than 4 MiB, or it holds more than 250,000
-    nested messages and texts of lists; the `field` then says where. Send less at once. Of a message above 5 MiB
-    gRPC answers RESOURCE_EXHAUSTED by itself, without details.
+    """RESOURCE_EXHAUSTED: the request, or one item of a stream, is larger than 4 MiB, or it contains more than
+    250,000 nested messages and strings in lists; `field` then says where. Send less at once. For a message
+    above 5 MiB gRPC itself answers RESOURCE_EXHAUSTED, without details.
 
         {"reason": "REQUEST_TOO_LARGE", "domain": "hitherto", "metadata": {"max_bytes": "4194304"}}
         {"reason": "REQUEST_TOO_LARGE", "domain": "hitherto",
          "metadata": {"max_elements": "250000", "field": "transcripts.messages"}}
     """
     ERROR_REASON_RATE_LIMITED: _ErrorReason.ValueType  # 31
-    """RESOURCE_EXHAUSTED, with RetryInfo: the tenant, or the person, asks for too much in too little time. The
-    `limit` is the setting behind it, of calls or of bytes, of reads or of all other calls.
+    """RESOURCE_EXHAUSTED, with RetryInfo: the tenant or the person exceeded a rate limit. `limit` is the
+    setting: of calls or of bytes, of reads or of all other calls.
 
         {"reason": "RATE_LIMITED", "domain": "hitherto",
          "metadata": {"limit": "user_reads_per_second", "limit_per_second": "50"}}
     """
     ERROR_REASON_QUEUE_FULL: _ErrorReason.ValueType  # 32
-    """RESOURCE_EXHAUSTED, with RetryInfo: too many jobs wait.
+    """RESOURCE_EXHAUSTED, with RetryInfo: too many jobs are queued.
 
         {"reason": "QUEUE_FULL", "domain": "hitherto", "metadata": {"queued": "10000"}}
     """
     ERROR_REASON_OVERLOADED: _ErrorReason.ValueType  # 33
-    """RESOURCE_EXHAUSTED, with RetryInfo: the service has no room for another call at the moment. Where `limit`
-    is `tenant_share`, the calls of this tenant fill its share of the room, and those of others are answered.
+    """RESOURCE_EXHAUSTED, with RetryInfo: the service cannot accept another call at the moment. If `limit` is
+    `tenant_share`, the calls of this tenant fill the tenant's share; calls of other tenants are answered.
 
         {"reason": "OVERLOADED", "domain": "hitherto", "metadata": {"limit": "tenant_share"}}
     """
     ERROR_REASON_STORAGE_FULL: _ErrorReason.ValueType  # 34
-    """RESOURCE_EXHAUSTED, with RetryInfo: the database has no space left. Nothing was stored by halves.
+    """RESOURCE_EXHAUSTED, with RetryInfo: the database has no space left. Nothing was partly stored.
 
         {"reason": "STORAGE_FULL", "domain": "hitherto", "metadata": {}}
     """
     ERROR_REASON_BUDGET_EXHAUSTED: _ErrorReason.ValueType  # 35
-    """RESOURCE_EXHAUSTED, with RetryInfo: the tenant's daily budget is spent; there is a new one after midnight
-    UTC. In PreviewExtraction, and as the `error` of a job that waits.
+    """RESOURCE_EXHAUSTED, with RetryInfo: the tenant's daily budget is spent. A new one starts at midnight UTC.
+    Used by PreviewExtraction, and as the `error` of a waiting job.
 
         {"reason": "BUDGET_EXHAUSTED", "domain": "hitherto", "metadata": {"daily_budget_usd": "5"}}
     """
@@ -232,23 +233,24 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
         {"reason": "DATABASE_UNAVAILABLE", "domain": "hitherto", "metadata": {}}
     """
     ERROR_REASON_SHUTTING_DOWN: _ErrorReason.ValueType  # 37
-    """UNAVAILABLE, with RetryInfo: the service is stopping. Another one will answer.
+    """UNAVAILABLE, with RetryInfo: the service is shutting down. Another instance will answer.
 
         {"reason": "SHUTTING_DOWN", "domain": "hitherto", "metadata": {}}
     """
     ERROR_REASON_MODEL_UNAVAILABLE: _ErrorReason.ValueType  # 38
-    """UNAVAILABLE, with RetryInfo: the language model cannot be reached. In PreviewExtraction, and as the
-    `error` of a job that waits.
+    """UNAVAILABLE, with RetryInfo: the language model cannot be reached. Used by PreviewExtraction, and as the
+    `error` of a waiting job.
 
         {"reason": "MODEL_UNAVAILABLE", "domain": "hitherto", "metadata": {"model": "gpt-4o-mini"}}
     """
     ERROR_REASON_AUDIT_UNAVAILABLE: _ErrorReason.ValueType  # 39
-    """UNAVAILABLE, with RetryInfo: a read about somebody else must be audited first, and that is not possible.
+    """UNAVAILABLE, with RetryInfo: a read of another person's data must be audited first, and the audit log
+    cannot be written.
 
         {"reason": "AUDIT_UNAVAILABLE", "domain": "hitherto", "metadata": {}}
     """
     ERROR_REASON_DEADLINE_EXCEEDED: _ErrorReason.ValueType  # 40
-    """DEADLINE_EXCEEDED: the call did not finish within its deadline. A write may have been made: retry with
+    """DEADLINE_EXCEEDED: the call did not finish within its deadline. A write may have been applied: retry with
     the same idempotency key.
 
         {"reason": "DEADLINE_EXCEEDED", "domain": "hitherto", "metadata": {}}
@@ -260,36 +262,37 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
          "metadata": {"method": "/hitherto.v1.MaintenanceService/Reembed"}}
     """
     ERROR_REASON_CANCELLED_BY_CALLER: _ErrorReason.ValueType  # 42
-    """The `error` of a job that was cancelled on request. No call fails with it.
+    """The `error` of a job that was cancelled on request. No call fails with this reason.
 
         {"reason": "CANCELLED_BY_CALLER", "domain": "hitherto", "metadata": {}}
     """
     ERROR_REASON_CONVERSATION_DELETED: _ErrorReason.ValueType  # 43
-    """The `error` of a job whose conversation was deleted. No call fails with it.
+    """The `error` of a job whose conversation was deleted. No call fails with this reason.
 
         {"reason": "CONVERSATION_DELETED", "domain": "hitherto", "metadata": {"conversation_id": "chat-17"}}
     """
     ERROR_REASON_WORKER_LOST: _ErrorReason.ValueType  # 44
-    """The `error` of a job whose worker died at every attempt. No call fails with it.
+    """The `error` of a job whose worker died during every attempt. No call fails with this reason.
 
         {"reason": "WORKER_LOST", "domain": "hitherto", "metadata": {}}
     """
     ERROR_REASON_MODEL_REFUSED: _ErrorReason.ValueType  # 45
-    """FAILED_PRECONDITION: the language model's server refused the request. In PreviewExtraction also for a wrong
-    key or an unknown model; as the `error` of a job only where other requests pass.
+    """FAILED_PRECONDITION: the language model's server rejected the request. For PreviewExtraction this
+    includes a wrong key or an unknown model; it is the `error` of a job only if the server accepts other
+    requests.
 
         {"reason": "MODEL_REFUSED", "domain": "hitherto", "metadata": {"model": "gpt-4o-mini", "status": "401"}}
     """
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 46
-    """INTERNAL: a fault of this service, never of the request. The text is fixed; `error_id` finds the entry
-    in the service's log.
+    """INTERNAL: a fault of this service, not of the request. The message is fixed; `error_id` identifies the
+    entry in the service's log.
 
         {"reason": "INTERNAL", "domain": "hitherto", "metadata": {"error_id": "5f0c7a91"}}
     """
     ERROR_REASON_ENCRYPTION_NOT_CONFIGURED: _ErrorReason.ValueType  # 47
-    """FAILED_PRECONDITION: the key of the user for encryption cannot be had. The service has no key-encryption
-    key (HITHERTO_ENCRYPTION_KEY_FILE, HITHERTO_ENCRYPTION_KEY or HITHERTO_KEY_WRAPPER) or another than
-    the one that wrapped it, or the user's key is missing or damaged. The message tells which.
+    """FAILED_PRECONDITION: the user's encryption key is not available. Either the service has no key-encryption
+    key (HITHERTO_ENCRYPTION_KEY_FILE, HITHERTO_ENCRYPTION_KEY or HITHERTO_KEY_WRAPPER), or not the one that
+    wrapped the user's key, or the user's key is missing or damaged. The message says which.
 
         {"reason": "ENCRYPTION_NOT_CONFIGURED", "domain": "hitherto", "metadata": {}}
     """
@@ -299,20 +302,21 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
         {"reason": "KEY_SERVICE_UNAVAILABLE", "domain": "hitherto", "metadata": {}}
     """
     ERROR_REASON_ORIGIN_NOT_ALLOWED: _ErrorReason.ValueType  # 49
-    """PERMISSION_DENIED: the credential is bound to a person, and `origin` says that the operator spoke.
+    """PERMISSION_DENIED: the credential is bound to a person, but `origin` is OPERATOR.
 
         {"reason": "ORIGIN_NOT_ALLOWED", "domain": "hitherto", "metadata": {"field": "origin"}}
     """
     ERROR_REASON_SEAL_BROKEN: _ErrorReason.ValueType  # 50
-    """FAILED_PRECONDITION: the user's key is there, and what a row holds sealed does not open with it: it was
-    changed or moved in the database, or sealed with another key. Restore it from a backup.
+    """FAILED_PRECONDITION: a sealed value does not open with the user's key, although the key is available. The
+    value was changed or moved in the database, or sealed with another key. Restore it from a backup.
 
         {"reason": "SEAL_BROKEN", "domain": "hitherto", "metadata": {}}
     """
     ERROR_REASON_MODEL_MISCONFIGURED: _ErrorReason.ValueType  # 60
-    """The `error` of a job that waits because a model's server refuses every request of this installation: a wrong
-    key, an unpaid account, a wrong address, an unknown model, a web page in place of the API. The message names
-    the settings to check. The job keeps its attempts and goes on once the server answers. No call fails with it.
+    """The `error` of a job that waits because a model's server rejects every request of this installation: a
+    wrong key, an unpaid account, a wrong address, an unknown model, or a web page instead of the API. The
+    message names the settings to check. The job loses no attempts and continues once the server answers. No
+    call fails with this reason.
 
         {"reason": "MODEL_MISCONFIGURED", "domain": "hitherto", "metadata": {}}
     """
@@ -336,15 +340,15 @@ class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
 ERROR_REASON_UNSPECIFIED: ErrorReason.ValueType  # 0
 """Do not use. No error carries it."""
 ERROR_REASON_INVALID_FIELD: ErrorReason.ValueType  # 1
-"""INVALID_ARGUMENT: fields of the request are missing, out of range, too long or malformed. The
-BadRequest lists them all, as far as a status has room; `omitted` then tells how many are not listed.
-The `field` is the first one.
+"""INVALID_ARGUMENT: fields of the request are missing, out of range, too long or malformed. The BadRequest
+lists all of them, or as many as fit; `omitted` is then the number of those not listed. `field` is the
+first one.
 
     {"reason": "INVALID_FIELD", "domain": "hitherto", "metadata": {"field": "user_id"}}
 """
 ERROR_REASON_INVALID_PAGE_TOKEN: ErrorReason.ValueType  # 2
-"""INVALID_ARGUMENT: `page_token` is not one that this list gave out for these filters and this caller.
-Start again without one.
+"""INVALID_ARGUMENT: `page_token` was not issued by this list for these filters and this caller. Start again
+without one.
 
     {"reason": "INVALID_PAGE_TOKEN", "domain": "hitherto", "metadata": {"field": "page_token"}}
 """
@@ -354,20 +358,20 @@ ERROR_REASON_INVALID_CONSISTENCY_TOKEN: ErrorReason.ValueType  # 3
     {"reason": "INVALID_CONSISTENCY_TOKEN", "domain": "hitherto", "metadata": {"field": "consistency_token"}}
 """
 ERROR_REASON_UNDECODABLE_REQUEST: ErrorReason.ValueType  # 4
-"""INVALID_ARGUMENT: the bytes of the request are not the message that the call expects, or not UTF-8.
-The BadRequest names the text that is not, else `request`.
+"""INVALID_ARGUMENT: the request cannot be decoded as the message that the call expects, or contains text
+that is not UTF-8. The BadRequest names that text's field, else `request`.
 
     {"reason": "UNDECODABLE_REQUEST", "domain": "hitherto",
      "metadata": {"method": "/hitherto.v1.RetrievalService/GetContext"}}
 """
 ERROR_REASON_EMBEDDING_SIZE_MISMATCH: ErrorReason.ValueType  # 5
-"""INVALID_ARGUMENT: `query_embedding` has another size than the vectors of the active embedding model.
+"""INVALID_ARGUMENT: `query_embedding` does not have the size of the active embedding model's vectors.
 
     {"reason": "EMBEDDING_SIZE_MISMATCH", "domain": "hitherto",
      "metadata": {"field": "query_embedding", "expected": "1536", "actual": "384"}}
 """
 ERROR_REASON_CREDENTIAL_INVALID: ErrorReason.ValueType  # 6
-"""UNAUTHENTICATED: there is no valid credential. The text is the same whatever is wrong with it.
+"""UNAUTHENTICATED: there is no valid credential. The message is the same whatever is wrong with it.
 
     {"reason": "CREDENTIAL_INVALID", "domain": "hitherto", "metadata": {}}
 """
@@ -384,7 +388,7 @@ all tenants of the installation.
     {"reason": "USER_NOT_ALLOWED", "domain": "hitherto", "metadata": {"field": "user_id"}}
 """
 ERROR_REASON_DEPARTMENT_NOT_ALLOWED: ErrorReason.ValueType  # 9
-"""PERMISSION_DENIED: the request names a department that is not one of the credential's.
+"""PERMISSION_DENIED: the request names a department that the credential is not bound to.
 
     {"reason": "DEPARTMENT_NOT_ALLOWED", "domain": "hitherto", "metadata": {"field": "department"}}
 """
@@ -394,7 +398,7 @@ ERROR_REASON_CAPABILITY_MISSING: ErrorReason.ValueType  # 10
     {"reason": "CAPABILITY_MISSING", "domain": "hitherto", "metadata": {"capability": "profiles.manage"}}
 """
 ERROR_REASON_MEMORY_NOT_FOUND: ErrorReason.ValueType  # 11
-"""NOT_FOUND: the user has no memory of this id.
+"""NOT_FOUND: the user has no memory with this id.
 
     {"reason": "MEMORY_NOT_FOUND", "domain": "hitherto",
      "metadata": {"memory_id": "0198c0de-7a11-7000-8000-000000000001"}}
@@ -405,40 +409,41 @@ ERROR_REASON_PROFILE_NOT_FOUND: ErrorReason.ValueType  # 12
     {"reason": "PROFILE_NOT_FOUND", "domain": "hitherto", "metadata": {"user_id": "sarah"}}
 """
 ERROR_REASON_CONVERSATION_NOT_FOUND: ErrorReason.ValueType  # 13
-"""NOT_FOUND: the user has no conversation of this id.
+"""NOT_FOUND: the user has no conversation with this id.
 
     {"reason": "CONVERSATION_NOT_FOUND", "domain": "hitherto", "metadata": {"conversation_id": "chat-17"}}
 """
 ERROR_REASON_MESSAGE_NOT_FOUND: ErrorReason.ValueType  # 14
-"""NOT_FOUND: the conversation has no message of this id.
+"""NOT_FOUND: the conversation has no message with this id.
 
     {"reason": "MESSAGE_NOT_FOUND", "domain": "hitherto",
      "metadata": {"conversation_id": "chat-17", "message_id": "m-4"}}
 """
 ERROR_REASON_DOCUMENT_NOT_FOUND: ErrorReason.ValueType  # 15
-"""NOT_FOUND: the user has no document of this id.
+"""NOT_FOUND: the user has no document with this id.
 
     {"reason": "DOCUMENT_NOT_FOUND", "domain": "hitherto",
      "metadata": {"document_id": "0198c0de-7a11-7000-8000-000000000002"}}
 """
 ERROR_REASON_JOB_NOT_FOUND: ErrorReason.ValueType  # 16
-"""NOT_FOUND: there is no job of this id that the credential may see.
+"""NOT_FOUND: there is no job with this id that the credential may see.
 
     {"reason": "JOB_NOT_FOUND", "domain": "hitherto",
      "metadata": {"job_id": "0198c0de-7a11-7000-8000-000000000003"}}
 """
 ERROR_REASON_PENDING_ACTION_NOT_FOUND: ErrorReason.ValueType  # 17
-"""NOT_FOUND: the user has no action of this id in that session.
+"""NOT_FOUND: the user has no pending action with this id in that session.
 
     {"reason": "PENDING_ACTION_NOT_FOUND", "domain": "hitherto", "metadata": {"pending_action_id": "act_1f2e3d4c"}}
 """
 ERROR_REASON_IDEMPOTENCY_KEY_REUSED: ErrorReason.ValueType  # 18
-"""ALREADY_EXISTS: the idempotency key came before with another body. Use a new key for another request.
+"""ALREADY_EXISTS: the idempotency key was already used with a different request body. Use a new key for a
+new request.
 
     {"reason": "IDEMPOTENCY_KEY_REUSED", "domain": "hitherto", "metadata": {"idempotency_key": "import-7"}}
 """
 ERROR_REASON_MESSAGE_ID_REUSED: ErrorReason.ValueType  # 19
-"""FAILED_PRECONDITION: the conversation has a message of this id with another content.
+"""FAILED_PRECONDITION: the conversation has a message with this id and different content.
 
     {"reason": "MESSAGE_ID_REUSED", "domain": "hitherto",
      "metadata": {"conversation_id": "chat-17", "message_id": "m-4", "field": "transcripts[0].messages[3].id"}}
@@ -449,91 +454,91 @@ ERROR_REASON_USER_ERASED: ErrorReason.ValueType  # 20
     {"reason": "USER_ERASED", "domain": "hitherto", "metadata": {"user_id": "sarah"}}
 """
 ERROR_REASON_MEMORY_DISABLED: ErrorReason.ValueType  # 21
-"""FAILED_PRECONDITION: memory is switched off for the user or the installation. Also the `reason` of an
-empty reply and the `error` of a job that was cancelled for it.
+"""FAILED_PRECONDITION: memory is switched off for the user or the installation. It is also the `reason` of
+an empty reply, and the `error` of a job that was cancelled for this reason.
 
     {"reason": "MEMORY_DISABLED", "domain": "hitherto", "metadata": {"user_id": "sarah"}}
 """
 ERROR_REASON_LEARNING_DISABLED: ErrorReason.ValueType  # 22
-"""The `error` of a job that was cancelled because learning is switched off for the user: the messages are
-stored and can be searched, nothing is learnt from them. No call fails with it.
+"""The `error` of a job that was cancelled because learning is switched off for the user. The messages are
+stored and can be searched, but nothing is learnt from them. No call fails with this reason.
 
     {"reason": "LEARNING_DISABLED", "domain": "hitherto", "metadata": {"user_id": "sarah"}}
 """
 ERROR_REASON_JOB_STATE_CONFLICT: ErrorReason.ValueType  # 23
-"""FAILED_PRECONDITION: the job is in a state that the call cannot start from.
+"""FAILED_PRECONDITION: the job's state does not allow the call.
 
     {"reason": "JOB_STATE_CONFLICT", "domain": "hitherto",
      "metadata": {"job_id": "0198c0de-7a11-7000-8000-000000000003", "state": "SUCCEEDED"}}
 """
 ERROR_REASON_MEMORY_STATUS_CONFLICT: ErrorReason.ValueType  # 24
-"""FAILED_PRECONDITION: the memory has a status that the call cannot start from.
+"""FAILED_PRECONDITION: the memory's status does not allow the call.
 
     {"reason": "MEMORY_STATUS_CONFLICT", "domain": "hitherto",
      "metadata": {"memory_id": "0198c0de-7a11-7000-8000-000000000001", "status": "SUPERSEDED"}}
 """
 ERROR_REASON_PENDING_ACTION_CONFLICT: ErrorReason.ValueType  # 25
-"""FAILED_PRECONDITION: the action is final, or in that state already.
+"""FAILED_PRECONDITION: the pending action is final, or already has the requested state.
 
     {"reason": "PENDING_ACTION_CONFLICT", "domain": "hitherto",
      "metadata": {"pending_action_id": "act_1f2e3d4c", "status": "COMPLETED"}}
 """
 ERROR_REASON_REEMBEDDING_NOT_READY: ErrorReason.ValueType  # 26
-"""FAILED_PRECONDITION: the back-fill is not complete, or there is no model to go back to.
+"""FAILED_PRECONDITION: the back-fill is not complete, or there is no earlier model to return to.
 
     {"reason": "REEMBEDDING_NOT_READY", "domain": "hitherto", "metadata": {"pending_count": "1200"}}
 """
 ERROR_REASON_MODEL_UNUSABLE: ErrorReason.ValueType  # 27
-"""FAILED_PRECONDITION: the language model answered nothing usable, also when asked again. In
+"""FAILED_PRECONDITION: the language model returned no usable answer, even when asked again. Used by
 PreviewExtraction, and as the `error` of a job.
 
     {"reason": "MODEL_UNUSABLE", "domain": "hitherto", "metadata": {"model": "gpt-4o-mini"}}
 """
 ERROR_REASON_VERSION_MISMATCH: ErrorReason.ValueType  # 28
-"""ABORTED: somebody else changed the resource since the version that the request names. Read it again.
+"""ABORTED: the resource has changed since the version that the request names. Read it again.
 
     {"reason": "VERSION_MISMATCH", "domain": "hitherto", "metadata": {"expected": "3", "actual": "4"}}
 """
 ERROR_REASON_WRITE_CONFLICT: ErrorReason.ValueType  # 29
-"""ABORTED, with RetryInfo: another writer of the same user was in the way. Retry.
+"""ABORTED, with RetryInfo: the write conflicted with another write for the same user. Retry.
 
     {"reason": "WRITE_CONFLICT", "domain": "hitherto", "metadata": {}}
 """
 ERROR_REASON_REQUEST_TOO_LARGE: ErrorReason.ValueType  # 30
-"""RESOURCE_EXHAUSTED: the request, or one item of a stream, is larger than 4 MiB, or it holds more than 250,000
-nested messages and texts of lists; the `field` then says where. Send less at once. Of a message above 5 MiB
-gRPC answers RESOURCE_EXHAUSTED by itself, without details.
+"""RESOURCE_EXHAUSTED: the request, or one item of a stream, is larger than 4 MiB, or it contains more than
+250,000 nested messages and strings in lists; `field` then says where. Send less at once. For a message
+above 5 MiB gRPC itself answers RESOURCE_EXHAUSTED, without details.
 
     {"reason": "REQUEST_TOO_LARGE", "domain": "hitherto", "metadata": {"max_bytes": "4194304"}}
     {"reason": "REQUEST_TOO_LARGE", "domain": "hitherto",
      "metadata": {"max_elements": "250000", "field": "transcripts.messages"}}
 """
 ERROR_REASON_RATE_LIMITED: ErrorReason.ValueType  # 31
-"""RESOURCE_EXHAUSTED, with RetryInfo: the tenant, or the person, asks for too much in too little time. The
-`limit` is the setting behind it, of calls or of bytes, of reads or of all other calls.
+"""RESOURCE_EXHAUSTED, with RetryInfo: the tenant or the person exceeded a rate limit. `limit` is the
+setting: of calls or of bytes, of reads or of all other calls.
 
     {"reason": "RATE_LIMITED", "domain": "hitherto",
      "metadata": {"limit": "user_reads_per_second", "limit_per_second": "50"}}
 """
 ERROR_REASON_QUEUE_FULL: ErrorReason.ValueType  # 32
-"""RESOURCE_EXHAUSTED, with RetryInfo: too many jobs wait.
+"""RESOURCE_EXHAUSTED, with RetryInfo: too many jobs are queued.
 
     {"reason": "QUEUE_FULL", "domain": "hitherto", "metadata": {"queued": "10000"}}
 """
 ERROR_REASON_OVERLOADED: ErrorReason.ValueType  # 33
-"""RESOURCE_EXHAUSTED, with RetryInfo: the service has no room for another call at the moment. Where `limit`
-is `tenant_share`, the calls of this tenant fill its share of the room, and those of others are answered.
+"""RESOURCE_EXHAUSTED, with RetryInfo: the service cannot accept another call at the moment. If `limit` is
+`tenant_share`, the calls of this tenant fill the tenant's share; calls of other tenants are answered.
 
     {"reason": "OVERLOADED", "domain": "hitherto", "metadata": {"limit": "tenant_share"}}
 """
 ERROR_REASON_STORAGE_FULL: ErrorReason.ValueType  # 34
-"""RESOURCE_EXHAUSTED, with RetryInfo: the database has no space left. Nothing was stored by halves.
+"""RESOURCE_EXHAUSTED, with RetryInfo: the database has no space left. Nothing was partly stored.
 
     {"reason": "STORAGE_FULL", "domain": "hitherto", "metadata": {}}
 """
 ERROR_REASON_BUDGET_EXHAUSTED: ErrorReason.ValueType  # 35
-"""RESOURCE_EXHAUSTED, with RetryInfo: the tenant's daily budget is spent; there is a new one after midnight
-UTC. In PreviewExtraction, and as the `error` of a job that waits.
+"""RESOURCE_EXHAUSTED, with RetryInfo: the tenant's daily budget is spent. A new one starts at midnight UTC.
+Used by PreviewExtraction, and as the `error` of a waiting job.
 
     {"reason": "BUDGET_EXHAUSTED", "domain": "hitherto", "metadata": {"daily_budget_usd": "5"}}
 """
@@ -543,23 +548,24 @@ ERROR_REASON_DATABASE_UNAVAILABLE: ErrorReason.ValueType  # 36
     {"reason": "DATABASE_UNAVAILABLE", "domain": "hitherto", "metadata": {}}
 """
 ERROR_REASON_SHUTTING_DOWN: ErrorReason.ValueType  # 37
-"""UNAVAILABLE, with RetryInfo: the service is stopping. Another one will answer.
+"""UNAVAILABLE, with RetryInfo: the service is shutting down. Another instance will answer.
 
     {"reason": "SHUTTING_DOWN", "domain": "hitherto", "metadata": {}}
 """
 ERROR_REASON_MODEL_UNAVAILABLE: ErrorReason.ValueType  # 38
-"""UNAVAILABLE, with RetryInfo: the language model cannot be reached. In PreviewExtraction, and as the
-`error` of a job that waits.
+"""UNAVAILABLE, with RetryInfo: the language model cannot be reached. Used by PreviewExtraction, and as the
+`error` of a waiting job.
 
     {"reason": "MODEL_UNAVAILABLE", "domain": "hitherto", "metadata": {"model": "gpt-4o-mini"}}
 """
 ERROR_REASON_AUDIT_UNAVAILABLE: ErrorReason.ValueType  # 39
-"""UNAVAILABLE, with RetryInfo: a read about somebody else must be audited first, and that is not possible.
+"""UNAVAILABLE, with RetryInfo: a read of another person's data must be audited first, and the audit log
+cannot be written.
 
     {"reason": "AUDIT_UNAVAILABLE", "domain": "hitherto", "metadata": {}}
 """
 ERROR_REASON_DEADLINE_EXCEEDED: ErrorReason.ValueType  # 40
-"""DEADLINE_EXCEEDED: the call did not finish within its deadline. A write may have been made: retry with
+"""DEADLINE_EXCEEDED: the call did not finish within its deadline. A write may have been applied: retry with
 the same idempotency key.
 
     {"reason": "DEADLINE_EXCEEDED", "domain": "hitherto", "metadata": {}}
@@ -571,36 +577,37 @@ ERROR_REASON_CAPABILITY_NOT_AVAILABLE: ErrorReason.ValueType  # 41
      "metadata": {"method": "/hitherto.v1.MaintenanceService/Reembed"}}
 """
 ERROR_REASON_CANCELLED_BY_CALLER: ErrorReason.ValueType  # 42
-"""The `error` of a job that was cancelled on request. No call fails with it.
+"""The `error` of a job that was cancelled on request. No call fails with this reason.
 
     {"reason": "CANCELLED_BY_CALLER", "domain": "hitherto", "metadata": {}}
 """
 ERROR_REASON_CONVERSATION_DELETED: ErrorReason.ValueType  # 43
-"""The `error` of a job whose conversation was deleted. No call fails with it.
+"""The `error` of a job whose conversation was deleted. No call fails with this reason.
 
     {"reason": "CONVERSATION_DELETED", "domain": "hitherto", "metadata": {"conversation_id": "chat-17"}}
 """
 ERROR_REASON_WORKER_LOST: ErrorReason.ValueType  # 44
-"""The `error` of a job whose worker died at every attempt. No call fails with it.
+"""The `error` of a job whose worker died during every attempt. No call fails with this reason.
 
     {"reason": "WORKER_LOST", "domain": "hitherto", "metadata": {}}
 """
 ERROR_REASON_MODEL_REFUSED: ErrorReason.ValueType  # 45
-"""FAILED_PRECONDITION: the language model's server refused the request. In PreviewExtraction also for a wrong
-key or an unknown model; as the `error` of a job only where other requests pass.
+"""FAILED_PRECONDITION: the language model's server rejected the request. For PreviewExtraction this
+includes a wrong key or an unknown model; it is the `error` of a job only if the server accepts other
+requests.
 
     {"reason": "MODEL_REFUSED", "domain": "hitherto", "metadata": {"model": "gpt-4o-mini", "status": "401"}}
 """
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 46
-"""INTERNAL: a fault of this service, never of the request. The text is fixed; `error_id` finds the entry
-in the service's log.
+"""INTERNAL: a fault of this service, not of the request. The message is fixed; `error_id` identifies the
+entry in the service's log.
 
     {"reason": "INTERNAL", "domain": "hitherto", "metadata": {"error_id": "5f0c7a91"}}
 """
 ERROR_REASON_ENCRYPTION_NOT_CONFIGURED: ErrorReason.ValueType  # 47
-"""FAILED_PRECONDITION: the key of the user for encryption cannot be had. The service has no key-encryption
-key (HITHERTO_ENCRYPTION_KEY_FILE, HITHERTO_ENCRYPTION_KEY or HITHERTO_KEY_WRAPPER) or another than
-the one that wrapped it, or the user's key is missing or damaged. The message tells which.
+"""FAILED_PRECONDITION: the user's encryption key is not available. Either the service has no key-encryption
+key (HITHERTO_ENCRYPTION_KEY_FILE, HITHERTO_ENCRYPTION_KEY or HITHERTO_KEY_WRAPPER), or not the one that
+wrapped the user's key, or the user's key is missing or damaged. The message says which.
 
     {"reason": "ENCRYPTION_NOT_CONFIGURED", "domain": "hitherto", "metadata": {}}
 """
@@ -610,20 +617,21 @@ ERROR_REASON_KEY_SERVICE_UNAVAILABLE: ErrorReason.ValueType  # 48
     {"reason": "KEY_SERVICE_UNAVAILABLE", "domain": "hitherto", "metadata": {}}
 """
 ERROR_REASON_ORIGIN_NOT_ALLOWED: ErrorReason.ValueType  # 49
-"""PERMISSION_DENIED: the credential is bound to a person, and `origin` says that the operator spoke.
+"""PERMISSION_DENIED: the credential is bound to a person, but `origin` is OPERATOR.
 
     {"reason": "ORIGIN_NOT_ALLOWED", "domain": "hitherto", "metadata": {"field": "origin"}}
 """
 ERROR_REASON_SEAL_BROKEN: ErrorReason.ValueType  # 50
-"""FAILED_PRECONDITION: the user's key is there, and what a row holds sealed does not open with it: it was
-changed or moved in the database, or sealed with another key. Restore it from a backup.
+"""FAILED_PRECONDITION: a sealed value does not open with the user's key, although the key is available. The
+value was changed or moved in the database, or sealed with another key. Restore it from a backup.
 
     {"reason": "SEAL_BROKEN", "domain": "hitherto", "metadata": {}}
 """
 ERROR_REASON_MODEL_MISCONFIGURED: ErrorReason.ValueType  # 60
-"""The `error` of a job that waits because a model's server refuses every request of this installation: a wrong
-key, an unpaid account, a wrong address, an unknown model, a web page in place of the API. The message names
-the settings to check. The job keeps its attempts and goes on once the server answers. No call fails with it.
+"""The `error` of a job that waits because a model's server rejects every request of this installation: a
+wrong key, an unpaid account, a wrong address, an unknown model, or a web page instead of the API. The
+message names the settings to check. The job loses no attempts and continues once the server answers. No
+call fails with this reason.
 
     {"reason": "MODEL_MISCONFIGURED", "domain": "hitherto", "metadata": {}}
 """

@@ -26,11 +26,11 @@ if _version_not_supported:
 
 
 class ExtractionServiceStub(object):
-    """ExtractionService takes conversations and documents and learns from them in background jobs.
+    """ExtractionService accepts conversations and documents and learns from them in background jobs.
 
-    A reply of OK means that what was sent is stored durably. Besides what stands at each call, any call
-    can answer the errors common to all calls, which are listed at ErrorReason. For a user who was erased
-    writes fail with FAILED_PRECONDITION (`USER_ERASED`).
+    OK means that what was sent is stored durably. In addition to the errors listed at each call, any call can
+    fail with the errors common to all calls, which are listed at ErrorReason. For an erased user, writes fail
+    with FAILED_PRECONDITION (`USER_ERASED`).
     """
 
     def __init__(self, channel):
@@ -102,17 +102,17 @@ class ExtractionServiceStub(object):
 
 
 class ExtractionServiceServicer(object):
-    """ExtractionService takes conversations and documents and learns from them in background jobs.
+    """ExtractionService accepts conversations and documents and learns from them in background jobs.
 
-    A reply of OK means that what was sent is stored durably. Besides what stands at each call, any call
-    can answer the errors common to all calls, which are listed at ErrorReason. For a user who was erased
-    writes fail with FAILED_PRECONDITION (`USER_ERASED`).
+    OK means that what was sent is stored durably. In addition to the errors listed at each call, any call can
+    fail with the errors common to all calls, which are listed at ErrorReason. For an erased user, writes fail
+    with FAILED_PRECONDITION (`USER_ERASED`).
     """
 
     def SubmitTranscripts(self, request, context):
-        """SubmitTranscripts takes a batch of transcripts: all of them or, if one is bad, none. Each makes one
-        job at once. A transcript that adds nothing returns the job that covers it. With memory switched off
-        for the user nothing is stored and the job is CANCELLED with `MEMORY_DISABLED`.
+        """SubmitTranscripts stores a batch of transcripts: all of them or, if one is invalid, none. Each creates
+        one job at once. A transcript that adds nothing returns the job that covers it. If memory is switched off
+        for the user, nothing is stored and the job is CANCELLED with `MEMORY_DISABLED`.
 
         Fails with INVALID_ARGUMENT (`INVALID_FIELD`, violations named `transcripts[3].…`), FAILED_PRECONDITION
         (`MESSAGE_ID_REUSED`, `USER_ERASED`), ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) and
@@ -124,21 +124,21 @@ class ExtractionServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def StreamTranscripts(self, request_iterator, context):
-        """StreamTranscripts takes any number of transcripts, one per message, for bulk import. Each is accepted
-        or refused by itself; a refused one is reported in `errors` and does not end the stream.
+        """StreamTranscripts stores any number of transcripts, one per message, for bulk import. Each is accepted or
+        refused on its own; a refused one is reported in `errors` and does not end the stream.
 
-        A stream that breaks off keeps what was accepted, also when something ends it that concerns more than
-        one item, such as a database out of reach or five minutes of silence. Safe to retry from the start:
-        known messages are skipped.
+        An interrupted stream keeps what was accepted, even if the cause concerns more than one item, such as an
+        unreachable database or five minutes of silence. Safe to retry from the start: known messages are
+        skipped.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AppendMessages(self, request, context):
-        """AppendMessages adds messages as a chat goes on. Extraction starts by itself after every 10 messages of
-        user and assistant, after 10 minutes without one, or with EndConversation; all of it configurable.
-        With memory switched off for the user nothing is stored.
+        """AppendMessages adds messages to a running chat. Extraction starts after every 10 messages of user and
+        assistant, after 10 minutes without a message, or with EndConversation; all of this is configurable. If
+        memory is switched off for the user, nothing is stored.
 
         Fails with INVALID_ARGUMENT (`INVALID_FIELD`), FAILED_PRECONDITION (`MESSAGE_ID_REUSED`, `USER_ERASED`),
         ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) and RESOURCE_EXHAUSTED (`REQUEST_TOO_LARGE`,
@@ -149,8 +149,8 @@ class ExtractionServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def EndConversation(self, request, context):
-        """EndConversation says that a conversation is over and starts extraction of what is pending. With nothing
-        pending it returns the job that covers the last messages. Later messages reopen the conversation.
+        """EndConversation marks a conversation as ended and starts the extraction of its pending messages. If none
+        are pending, it returns the job that covers the last messages. Later messages reopen the conversation.
 
         Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`), FAILED_PRECONDITION (`USER_ERASED`), ALREADY_EXISTS
         (`IDEMPOTENCY_KEY_REUSED`) and RESOURCE_EXHAUSTED (`QUEUE_FULL`). Safe to retry.
@@ -160,12 +160,12 @@ class ExtractionServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def PreviewExtraction(self, request, context):
-        """PreviewExtraction shows what a transcript would teach; it writes nothing. It asks the language model
-        while the caller waits, at most 60 seconds, and costs what an extraction costs: hence the scope. The
-        cost is all that stays, in GetUsage under the kind `preview`; about a user of whom nothing is held yet
-        it is charged to the tenant alone. Messages that are known are passed over, as in SubmitTranscripts.
-        Where the time does not suffice for a long transcript, the beginning is shown: the counts
-        `messages_read` and `messages_total` of the result tell.
+        """PreviewExtraction shows what would be learnt from a transcript; it stores nothing. It calls the language
+        model while the caller waits, for at most 60 seconds, and costs as much as an extraction, which is why it
+        needs the scope WRITE. Only the cost is recorded, in GetUsage under the kind `preview`; for a user about
+        whom nothing is stored yet, it is charged to the tenant alone. Known messages are skipped, as in
+        SubmitTranscripts. If the time does not suffice for a long transcript, the result covers its beginning:
+        compare the counts `messages_read` and `messages_total` of the result.
 
         Fails with INVALID_ARGUMENT (`INVALID_FIELD`), UNAVAILABLE (`MODEL_UNAVAILABLE`), RESOURCE_EXHAUSTED
         (`BUDGET_EXHAUSTED`) and FAILED_PRECONDITION (`MODEL_UNUSABLE`, `MODEL_REFUSED`, `MEMORY_DISABLED`,
@@ -176,7 +176,7 @@ class ExtractionServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def IngestDocuments(self, request, context):
-        """IngestDocuments takes emails, files, tasks and calendar events. A document that is known by user,
+        """IngestDocuments stores emails, files, tasks and calendar events. A document that is known by user,
         `source_type` and `source_id` is replaced; an unchanged one costs nothing.
 
         Fails with INVALID_ARGUMENT (`INVALID_FIELD`), FAILED_PRECONDITION (`USER_ERASED`), ALREADY_EXISTS
@@ -188,7 +188,7 @@ class ExtractionServiceServicer(object):
 
     def DeleteDocument(self, request, context):
         """DeleteDocument removes a document with its parts, mentions and vectors. What was learnt from it stays;
-        RollbackSource takes that back.
+        RollbackSource removes that.
 
         Fails with NOT_FOUND (`DOCUMENT_NOT_FOUND`), FAILED_PRECONDITION (`USER_ERASED`) and ALREADY_EXISTS
         (`IDEMPOTENCY_KEY_REUSED`). Safe to retry with an idempotency key; without one a second call answers
@@ -214,8 +214,8 @@ class ExtractionServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WatchJob(self, request, context):
-        """WatchJob sends the job at once and after every change, until it is final; the last message is the final
-        job. Fails with NOT_FOUND (`JOB_NOT_FOUND`), and UNAVAILABLE (`SHUTTING_DOWN`) when the service stops
+        """WatchJob sends the job at once and after every change until it is final; the last message is the final
+        job. Fails with NOT_FOUND (`JOB_NOT_FOUND`), and with UNAVAILABLE (`SHUTTING_DOWN`) if the service stops
         meanwhile. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -223,23 +223,23 @@ class ExtractionServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RetryJob(self, request, context):
-        """RetryJob queues a DEAD or CANCELLED job again, with all its attempts; an extraction reads the same
-        messages again, and what was said later still wins over what they say. A FAILED job, which waits for its
-        retry, for a model or for its tenant's budget, goes on at once. With a `filter` it does so for all jobs
-        that match, up to 1,000 a call, and replies how many.
+        """RetryJob queues a DEAD or CANCELLED job again, with all its attempts. An extraction then reads the same
+        messages again; later statements still win over them. A FAILED job, which is waiting for its retry, for a
+        model or for its tenant's budget, continues at once. With a `filter`, RetryJob does this for all matching
+        jobs, up to 1,000 per call, and returns their number.
 
-        Fails with INVALID_ARGUMENT (`INVALID_FIELD`), PERMISSION_DENIED (`USER_NOT_ALLOWED`: the filter names nobody,
-        or somebody for whom the credential may not act), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION
-        (`JOB_STATE_CONFLICT` in any other state, `USER_ERASED`), ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) and RESOURCE_EXHAUSTED (`QUEUE_FULL`).
-        Safe to retry with an idempotency key.
+        Fails with INVALID_ARGUMENT (`INVALID_FIELD`), PERMISSION_DENIED (`USER_NOT_ALLOWED`: the filter names no
+        user, or a user for whom the credential may not act), NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION
+        (`JOB_STATE_CONFLICT` in any other state, `USER_ERASED`), ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) and
+        RESOURCE_EXHAUSTED (`QUEUE_FULL`). Safe to retry with an idempotency key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelJob(self, request, context):
-        """CancelJob gives up a job that is not final. What it stored already stays. Cancelling a CANCELLED job
-        returns it as it is.
+        """CancelJob cancels a job that is not final. Results that it has already stored stay. Cancelling a
+        CANCELLED job returns it unchanged.
 
         Fails with NOT_FOUND (`JOB_NOT_FOUND`), FAILED_PRECONDITION (`JOB_STATE_CONFLICT` if it has SUCCEEDED or is
         DEAD) and ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`). Safe to retry.
@@ -320,11 +320,11 @@ def add_ExtractionServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ExtractionService(object):
-    """ExtractionService takes conversations and documents and learns from them in background jobs.
+    """ExtractionService accepts conversations and documents and learns from them in background jobs.
 
-    A reply of OK means that what was sent is stored durably. Besides what stands at each call, any call
-    can answer the errors common to all calls, which are listed at ErrorReason. For a user who was erased
-    writes fail with FAILED_PRECONDITION (`USER_ERASED`).
+    OK means that what was sent is stored durably. In addition to the errors listed at each call, any call can
+    fail with the errors common to all calls, which are listed at ErrorReason. For an erased user, writes fail
+    with FAILED_PRECONDITION (`USER_ERASED`).
     """
 
     @staticmethod

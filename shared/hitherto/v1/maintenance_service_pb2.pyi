@@ -31,7 +31,7 @@ class _ReembedPhaseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReembedP
     REEMBED_PHASE_UNSPECIFIED: _ReembedPhase.ValueType  # 0
     """Do not use."""
     REEMBED_PHASE_START: _ReembedPhase.ValueType  # 1
-    """Begin to back-fill."""
+    """Start the back-fill."""
     REEMBED_PHASE_STATUS: _ReembedPhase.ValueType  # 2
     """Report only."""
     REEMBED_PHASE_SWITCH: _ReembedPhase.ValueType  # 3
@@ -40,12 +40,12 @@ class _ReembedPhaseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReembedP
     """Make the old model active again."""
 
 class ReembedPhase(_ReembedPhase, metaclass=_ReembedPhaseEnumTypeWrapper):
-    """ReembedPhase is a step of a change of embedding model."""
+    """ReembedPhase is one step of a change of embedding model."""
 
 REEMBED_PHASE_UNSPECIFIED: ReembedPhase.ValueType  # 0
 """Do not use."""
 REEMBED_PHASE_START: ReembedPhase.ValueType  # 1
-"""Begin to back-fill."""
+"""Start the back-fill."""
 REEMBED_PHASE_STATUS: ReembedPhase.ValueType  # 2
 """Report only."""
 REEMBED_PHASE_SWITCH: ReembedPhase.ValueType  # 3
@@ -72,7 +72,7 @@ class _UsageDimensionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UsageD
     """By model."""
 
 class UsageDimension(_UsageDimension, metaclass=_UsageDimensionEnumTypeWrapper):
-    """UsageDimension is what cost can be grouped by."""
+    """UsageDimension is a dimension to group cost by."""
 
 USAGE_DIMENSION_UNSPECIFIED: UsageDimension.ValueType  # 0
 """Do not use."""
@@ -88,7 +88,7 @@ Global___UsageDimension: _TypeAlias = UsageDimension  # noqa: Y015
 
 @_typing.final
 class ConsolidateRequest(_message.Message):
-    """ConsolidateRequest says what to merge."""
+    """ConsolidateRequest selects what to merge."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -101,10 +101,10 @@ class ConsolidateRequest(_message.Message):
     tag: _builtins.str
     """tag, only memories with this tag. Unset: every tag that enough memories share."""
     dry_run: _builtins.bool
-    """dry_run, true only counts what would be merged; no model is asked."""
+    """dry_run, true only counts what would be merged, without a model call."""
     idempotency_key: _builtins.str
-    """idempotency_key, optional, at most 128 characters. The same key with the same body returns the first
-    outcome again for at least 24 hours; with another body the call fails with `IDEMPOTENCY_KEY_REUSED`.
+    """idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
+    returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
     """
     def __init__(
         self,
@@ -155,11 +155,11 @@ class ConsolidateResponse(_message.Message):
     """consistency_token, for a later read that must see this write. Opaque."""
     @_builtins.property
     def job(self) -> _job_pb2.Job:
-        """job, whose result has the counts when it is done."""
+        """job, the job. When it is done, its result has the counts."""
 
     @_builtins.property
     def counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """counts, what there is to do, by name. Set at once with `dry_run` or `user_id`."""
+        """counts, the work to do, by name. Set at once with `dry_run` or `user_id`."""
 
     def __init__(
         self,
@@ -186,12 +186,12 @@ class UndoConsolidationRequest(_message.Message):
     MEMORY_ID_FIELD_NUMBER: _builtins.int
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id, whose memory it is. Required; 1 to 256 printable characters."""
+    """user_id, the user whose memory it is. Required; 1 to 256 printable characters."""
     memory_id: _builtins.str
     """memory_id, the memory that consolidation made. Required."""
     idempotency_key: _builtins.str
-    """idempotency_key, optional, at most 128 characters. The same key with the same body returns the first
-    outcome again for at least 24 hours; with another body the call fails with `IDEMPOTENCY_KEY_REUSED`.
+    """idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
+    returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
     """
     def __init__(
         self,
@@ -210,7 +210,7 @@ Global___UndoConsolidationRequest: _TypeAlias = UndoConsolidationRequest  # noqa
 
 @_typing.final
 class UndoConsolidationResponse(_message.Message):
-    """UndoConsolidationResponse is the originals."""
+    """UndoConsolidationResponse contains the originals."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -238,7 +238,7 @@ Global___UndoConsolidationResponse: _TypeAlias = UndoConsolidationResponse  # no
 
 @_typing.final
 class RunDecayRequest(_message.Message):
-    """RunDecayRequest says where to archive."""
+    """RunDecayRequest selects the memories to consider."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -250,8 +250,8 @@ class RunDecayRequest(_message.Message):
     dry_run: _builtins.bool
     """dry_run, true only counts what would be archived."""
     idempotency_key: _builtins.str
-    """idempotency_key, optional, at most 128 characters. The same key with the same body returns the first
-    outcome again for at least 24 hours; with another body the call fails with `IDEMPOTENCY_KEY_REUSED`.
+    """idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
+    returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
     """
     def __init__(
         self,
@@ -301,11 +301,11 @@ class RunDecayResponse(_message.Message):
     """consistency_token, for a later read that must see this write. Opaque."""
     @_builtins.property
     def job(self) -> _job_pb2.Job:
-        """job, whose result has the counts when it is done."""
+        """job, the job. When it is done, its result has the counts."""
 
     @_builtins.property
     def counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """counts, how many memories, by name. Set at once with `dry_run` or `user_id`."""
+        """counts, the number of memories, by name. Set at once with `dry_run` or `user_id`."""
 
     def __init__(
         self,
@@ -324,7 +324,7 @@ Global___RunDecayResponse: _TypeAlias = RunDecayResponse  # noqa: Y015
 
 @_typing.final
 class RunRetentionRequest(_message.Message):
-    """RunRetentionRequest says where to remove what has outlived its retention."""
+    """RunRetentionRequest selects the data to consider."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -336,8 +336,8 @@ class RunRetentionRequest(_message.Message):
     dry_run: _builtins.bool
     """dry_run, true only counts what would be removed."""
     idempotency_key: _builtins.str
-    """idempotency_key, optional, at most 128 characters. The same key with the same body returns the first
-    outcome again for at least 24 hours; with another body the call fails with `IDEMPOTENCY_KEY_REUSED`.
+    """idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
+    returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
     """
     def __init__(
         self,
@@ -387,11 +387,11 @@ class RunRetentionResponse(_message.Message):
     """consistency_token, for a later read that must see this write. Opaque."""
     @_builtins.property
     def job(self) -> _job_pb2.Job:
-        """job, whose result has the counts when it is done."""
+        """job, the job. When it is done, its result has the counts."""
 
     @_builtins.property
     def counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """counts, how many rows, by name. Set at once with `dry_run` or `user_id`."""
+        """counts, the number of rows, by name. Set at once with `dry_run` or `user_id`."""
 
     def __init__(
         self,
@@ -410,7 +410,7 @@ Global___RunRetentionResponse: _TypeAlias = RunRetentionResponse  # noqa: Y015
 
 @_typing.final
 class ReembedRequest(_message.Message):
-    """ReembedRequest is a step of a change of embedding model."""
+    """ReembedRequest is one step of a change of embedding model."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -425,8 +425,8 @@ class ReembedRequest(_message.Message):
     phase: Global___ReembedPhase.ValueType
     """phase, the step. Required."""
     idempotency_key: _builtins.str
-    """idempotency_key, optional, at most 128 characters. The same key with the same body returns the first
-    outcome again for at least 24 hours; with another body the call fails with `IDEMPOTENCY_KEY_REUSED`.
+    """idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
+    returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
     """
     def __init__(
         self,
@@ -446,7 +446,7 @@ Global___ReembedRequest: _TypeAlias = ReembedRequest  # noqa: Y015
 
 @_typing.final
 class ReembedResponse(_message.Message):
-    """ReembedResponse says how far the change is."""
+    """ReembedResponse is the progress of the change."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -463,13 +463,13 @@ class ReembedResponse(_message.Message):
     active_dimensions: _builtins.int
     """active_dimensions, the size of its vectors."""
     target_model: _builtins.str
-    """target_model, the model that is being back-filled. Empty if none is."""
+    """target_model, the model that is being back-filled. Empty if there is none."""
     target_dimensions: _builtins.int
     """target_dimensions, the size of its vectors."""
     embedded_count: _builtins.int
-    """embedded_count, how many texts have a vector of the target model."""
+    """embedded_count, the number of texts with a vector of the target model."""
     pending_count: _builtins.int
-    """pending_count, how many do not have one yet."""
+    """pending_count, the number of texts without one."""
     consistency_token: _builtins.str
     """consistency_token, for a later read that must see this write. Opaque."""
     @_builtins.property
@@ -506,14 +506,16 @@ class ListSchedulesRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
-    """page_size, how many at most. 0 or unset: 10; above 200 it counts as 200; negative is refused."""
+    """page_size, the maximum number of items per page. 0 or unset: 10; values above 200 count as 200; negative
+    values are refused.
+    """
     page_token: _builtins.str
-    """page_token, the `next_page_token` of the page before, with the other fields unchanged. Unset: the first
+    """page_token, the `next_page_token` of the previous page, with all other fields unchanged. Unset: the first
     page. Any other value is refused with `INVALID_PAGE_TOKEN`.
     """
     consistency_token: _builtins.str
     """consistency_token, from an earlier write: the reply includes that write. Unset: the reply may lag behind
-    where reads go to a replica.
+    if reads go to a replica.
     """
     def __init__(
         self,
@@ -539,7 +541,7 @@ class ListSchedulesResponse(_message.Message):
     SCHEDULES_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """next_page_token, for the next page. Empty: this was the last one."""
+    """next_page_token, for the next page. Empty: this is the last page."""
     @_builtins.property
     def schedules(self) -> _containers.RepeatedCompositeFieldContainer[Global___Schedule]:
         """schedules, by name."""
@@ -560,7 +562,7 @@ Global___ListSchedulesResponse: _TypeAlias = ListSchedulesResponse  # noqa: Y015
 
 @_typing.final
 class GetUsageRequest(_message.Message):
-    """GetUsageRequest says which cost to sum up."""
+    """GetUsageRequest selects the cost to sum."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -575,35 +577,37 @@ class GetUsageRequest(_message.Message):
     user_id: _builtins.str
     """user_id, only this user. Unset: every user of the tenant."""
     page_size: _builtins.int
-    """page_size, how many at most. 0 or unset: 10; above 200 it counts as 200; negative is refused."""
+    """page_size, the maximum number of items per page. 0 or unset: 10; values above 200 count as 200; negative
+    values are refused.
+    """
     page_token: _builtins.str
-    """page_token, the `next_page_token` of the page before, with the other fields unchanged. Unset: the first
+    """page_token, the `next_page_token` of the previous page, with all other fields unchanged. Unset: the first
     page. Any other value is refused with `INVALID_PAGE_TOKEN`.
     """
     consistency_token: _builtins.str
     """consistency_token, from an earlier write: the reply includes that write. Unset: the reply may lag behind
-    where reads go to a replica.
+    if reads go to a replica.
     """
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """kinds, only work of one of these: a Job.kind, `preview`, `memory-saving` (SaveMemory), `memory-import`
-        (StreamMemories), `memory-correction` (UpdateMemory) or `search` (questions, charged to no user). Vectors
-        that are made up for later count as `reembedding`. Unset: all.
+        """kinds, only work of one of these kinds: a Job.kind, `preview`, `memory-saving` (SaveMemory),
+        `memory-import` (StreamMemories), `memory-correction` (UpdateMemory) or `search` (queries, charged to no
+        user). Vectors that are computed later count as `reembedding`. Unset: all.
         """
 
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
-        """since, only work at this time or later. Cost is kept by day (UTC): a day counts as a whole if a part of
-        it does. Unset: from the first.
+        """since, only work at this time or later. Cost is stored per day (UTC), and a day counts in full if part of
+        it is in the range. Unset: from the beginning.
         """
 
     @_builtins.property
     def until(self) -> _timestamp_pb2.Timestamp:
-        """until, only work before this time, counted like `since`. Unset: up to now."""
+        """until, only work before this time, with the same rounding as `since`. Unset: up to now."""
 
     @_builtins.property
     def group_by(self) -> _containers.RepeatedScalarFieldContainer[Global___UsageDimension.ValueType]:
-        """group_by, one row for each combination of these. Unset: one row for the whole tenant."""
+        """group_by, the dimensions to group by. Unset: one row for the whole tenant."""
 
     def __init__(
         self,
@@ -637,18 +641,18 @@ class GetUsageResponse(_message.Message):
     DAILY_BUDGET_USD_FIELD_NUMBER: _builtins.int
     SPENT_TODAY_USD_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """next_page_token, for the next page. Empty: this was the last one."""
+    """next_page_token, for the next page. Empty: this is the last page."""
     daily_budget_usd: _builtins.float
     """daily_budget_usd, the tenant's budget for one day. 0: no budget."""
     spent_today_usd: _builtins.float
     """spent_today_usd, what the tenant has spent since midnight UTC."""
     @_builtins.property
     def rows(self) -> _containers.RepeatedCompositeFieldContainer[Global___UsageRow]:
-        """rows, latest day first where grouped by day."""
+        """rows, latest day first if grouped by day."""
 
     @_builtins.property
     def total(self) -> _job_pb2.Usage:
-        """total, of all pages together."""
+        """total, the total of all pages."""
 
     def __init__(
         self,
@@ -680,7 +684,7 @@ class RollbackSourceRequest(_message.Message):
     DRY_RUN_FIELD_NUMBER: _builtins.int
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id, whose source it is. Required; 1 to 256 printable characters."""
+    """user_id, the user whose source it is. Required; 1 to 256 printable characters."""
     conversation_id: _builtins.str
     """conversation_id, everything learnt from this conversation."""
     document_id: _builtins.str
@@ -688,10 +692,10 @@ class RollbackSourceRequest(_message.Message):
     job_id: _builtins.str
     """job_id, everything that this job learnt."""
     dry_run: _builtins.bool
-    """dry_run, true only counts what would be taken back."""
+    """dry_run, true only counts what would be reverted."""
     idempotency_key: _builtins.str
-    """idempotency_key, optional, at most 128 characters. The same key with the same body returns the first
-    outcome again for at least 24 hours; with another body the call fails with `IDEMPOTENCY_KEY_REUSED`.
+    """idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
+    returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
     """
     def __init__(
         self,
@@ -715,7 +719,7 @@ Global___RollbackSourceRequest: _TypeAlias = RollbackSourceRequest  # noqa: Y015
 
 @_typing.final
 class RollbackSourceResponse(_message.Message):
-    """RollbackSourceResponse says what was taken back."""
+    """RollbackSourceResponse reports what was reverted."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -765,7 +769,7 @@ Global___RollbackSourceResponse: _TypeAlias = RollbackSourceResponse  # noqa: Y0
 
 @_typing.final
 class Schedule(_message.Message):
-    """Schedule is upkeep that runs by itself."""
+    """Schedule is upkeep that runs automatically."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -775,9 +779,9 @@ class Schedule(_message.Message):
     NEXT_RUN_AT_FIELD_NUMBER: _builtins.int
     LAST_JOB_ID_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name, what runs: `audit`, `consolidation`, `decay`, `idle` or `retention`."""
+    """name, the name of the schedule: `audit`, `consolidation`, `decay`, `idle` or `retention`."""
     cron: _builtins.str
-    """cron, when, as a cron line in UTC, or `off`."""
+    """cron, the cron expression in UTC, or `off`."""
     last_job_id: _builtins.str
     """last_job_id, the job of the last run. Empty: never."""
     @_builtins.property
@@ -817,18 +821,18 @@ class UsageRow(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id, of the group. Empty too for what concerns all users."""
+    """user_id, the user. Also empty for work that concerns all users."""
     kind: _builtins.str
-    """kind, of the group's work: a Job.kind, `preview`, `memory-saving`, `memory-import`,
-    `memory-correction` or `search`.
+    """kind, the kind of work: a Job.kind, `preview`, `memory-saving`, `memory-import`, `memory-correction` or
+    `search`.
     """
     day: _builtins.str
-    """day, in UTC, as `YYYY-MM-DD`."""
+    """day, the day in UTC, as `YYYY-MM-DD`."""
     model: _builtins.str
-    """model, of the group."""
+    """model, the model."""
     @_builtins.property
     def usage(self) -> _job_pb2.Usage:
-        """usage, the sum."""
+        """usage, the cost."""
 
     def __init__(
         self,

@@ -27,12 +27,12 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class MaintenanceServiceStub:
-    """MaintenanceService runs the upkeep that schedules also run: merging, archiving, expiring,
-    re-embedding; and it reports cost and takes back what a bad source taught.
+    """MaintenanceService runs on request the upkeep that schedules also run: consolidation, decay, retention and
+    re-embedding. It also reports cost, and rolls back what was learnt from a bad source.
 
-    Besides what stands at each call, any call can answer the errors common to all calls, which are listed
-    at ErrorReason; a writing call also fails with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) for a key that
-    came with another body.
+    In addition to the errors listed at each call, any call can fail with the errors common to all calls, which
+    are listed at ErrorReason. A writing call also fails with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) if its
+    key was used with a different body.
     """
 
     @_typing.overload
@@ -40,53 +40,55 @@ class MaintenanceServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> MaintenanceServiceAsyncStub: ...
     Consolidate: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.ConsolidateRequest, _maintenance_service_pb2.ConsolidateResponse]
-    """Consolidate merges memories that share a tag into one or a few, by one call of the language model; the
-    originals become SUPERSEDED. By itself it happens where more than 5 active memories of a user share a
-    tag; with `tag`, from 5 on. Safe to retry: a second run finds nothing more to merge.
+    """Consolidate merges memories that share a tag into one or a few, with one call of the language model; the
+    originals become SUPERSEDED. It also runs automatically if more than 5 active memories of a user share a
+    tag; on request with `tag`, from 5 on. Safe to retry: a second run finds nothing more to merge.
     """
     UndoConsolidation: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.UndoConsolidationRequest, _maintenance_service_pb2.UndoConsolidationResponse]
-    """UndoConsolidation restores the originals of a merged memory and takes the merged one back, also one that
-    was forgotten or archived since. Originals are not merged with one another again unless a memory comes
-    to their tag that is newer than the merge and somebody asks for the tag.
+    """UndoConsolidation restores the originals of a merged memory and archives the merged one, even if it was
+    forgotten in the meantime. The originals are not merged with one another again unless their tag gets a
+    memory that is newer than the merge and a caller requests consolidation of the tag.
 
     Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` if the memory
-    was not made by consolidation, was contradicted or replaced, or replaces nothing any more). Safe to retry
-    with an idempotency key.
+    was not made by consolidation, was contradicted or replaced, or no longer replaces anything). Safe to
+    retry with an idempotency key.
     """
     RunDecay: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.RunDecayRequest, _maintenance_service_pb2.RunDecayResponse]
-    """RunDecay archives what is of little importance (below 0.3) and was not used for 30 days, and context
-    older than 90 days. Decisions never decay. Safe to retry.
+    """RunDecay archives memories of low importance (below 0.3) that were not used for 30 days, and memories of
+    the type CONTEXT older than 90 days. Decisions never decay. Safe to retry.
     """
     RunRetention: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.RunRetentionRequest, _maintenance_service_pb2.RunRetentionResponse]
-    """RunRetention removes the content of memories and messages that have outlived the retention of their user
-    or installation; a message that no job has read yet counts from when it was accepted. Off unless somebody sets a retention. Safe to retry.
+    """RunRetention removes the content of memories and messages that are older than the retention of their user
+    or the installation. A message that no job has read yet counts from its acceptance. Off unless a
+    retention is set. Safe to retry.
     """
     Reembed: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.ReembedRequest, _maintenance_service_pb2.ReembedResponse]
-    """Reembed moves the installation to another embedding model, for all tenants, because vectors of two models
-    cannot be compared: START back-fills in the background while reads stay on the old one, and again to catch
-    up; SWITCH makes the new one active, ROLLBACK the old one again; STATUS only reports.
+    """Reembed moves the installation, with all its tenants, to another embedding model; vectors of different
+    models cannot be compared. START back-fills in the background while reads use the old model, and can be
+    repeated to catch up. SWITCH makes the new model active, ROLLBACK the old one again. STATUS only reports.
 
-    Only credentials of the operator's tenant (`default` unless the servers are configured with another) that may
-    act for every user may call it, in every phase: the counts are over all tenants.
+    In every phase the caller needs a credential of the operator's tenant (`default` unless the servers are
+    configured with another) that may act for every user, because the counts cover all tenants.
 
     Fails with PERMISSION_DENIED (`USER_NOT_ALLOWED` for every other credential), INVALID_ARGUMENT
     (`INVALID_FIELD`) and FAILED_PRECONDITION (`REEMBEDDING_NOT_READY` for a SWITCH before the back-fill is
-    complete or a ROLLBACK with nothing to go back to). Safe to retry.
+    complete, or a ROLLBACK without an earlier model). Safe to retry.
     """
     ListSchedules: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.ListSchedulesRequest, _maintenance_service_pb2.ListSchedulesResponse]
-    """ListSchedules returns the scheduled upkeep with its last and next runs. Safe to retry."""
+    """ListSchedules returns the upkeep schedules with their last and next runs. Safe to retry."""
     GetUsage: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.GetUsageRequest, _maintenance_service_pb2.GetUsageResponse]
-    """GetUsage returns what work cost the tenant, grouped as asked for. Fails with INVALID_ARGUMENT
-    (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`). Safe to retry.
+    """GetUsage returns the tenant's cost, grouped as requested. Fails with INVALID_ARGUMENT (`INVALID_FIELD`,
+    `INVALID_PAGE_TOKEN`). Safe to retry.
     """
     RollbackSource: _grpc.UnaryUnaryMultiCallable[_maintenance_service_pb2.RollbackSourceRequest, _maintenance_service_pb2.RollbackSourceResponse]
-    """RollbackSource takes back everything that was learnt from one conversation, document or job: memories
-    that only it states are forgotten; others, the profile and summaries become what the remaining sources
-    and changes by hand alone make of them; what it contradicted, achieved or merged comes back. Any of
-    several sources of a memory can go, in any order. The summary of a conversation goes with it, that of a
-    job's conversation is made from its other jobs; messages stay, and what is forgotten is not learnt from
-    them again. Of a conversation is also what SaveMemory saved with its `conversation_id`, of a document
-    what was saved with `metadata` or `context` that name it as `document_id`.
+    """RollbackSource reverts everything that was learnt from one conversation, document or job. Memories that
+    rest on it alone are forgotten. Other memories, the profile and summaries become what the remaining
+    sources and changes by hand make of them. What it contradicted, achieved or merged is restored. Any of
+    several sources of a memory can be rolled back, in any order. Rolling back a conversation removes its
+    summary; rolling back a job rebuilds the summary from the conversation's other jobs. Messages stay, and
+    what is forgotten is not learnt from them again. A conversation includes what SaveMemory saved with its
+    `conversation_id`; a document includes what was saved with `metadata` or `context` that name it as
+    `document_id`.
 
     Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`, `DOCUMENT_NOT_FOUND`, `JOB_NOT_FOUND`) and INVALID_ARGUMENT
     (`INVALID_FIELD`). Safe to retry: a second run finds nothing more.
@@ -94,75 +96,77 @@ class MaintenanceServiceStub:
 
 @_typing.type_check_only
 class MaintenanceServiceAsyncStub(MaintenanceServiceStub):
-    """MaintenanceService runs the upkeep that schedules also run: merging, archiving, expiring,
-    re-embedding; and it reports cost and takes back what a bad source taught.
+    """MaintenanceService runs on request the upkeep that schedules also run: consolidation, decay, retention and
+    re-embedding. It also reports cost, and rolls back what was learnt from a bad source.
 
-    Besides what stands at each call, any call can answer the errors common to all calls, which are listed
-    at ErrorReason; a writing call also fails with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) for a key that
-    came with another body.
+    In addition to the errors listed at each call, any call can fail with the errors common to all calls, which
+    are listed at ErrorReason. A writing call also fails with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) if its
+    key was used with a different body.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Consolidate: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.ConsolidateRequest, _maintenance_service_pb2.ConsolidateResponse]  # type: ignore[assignment]
-    """Consolidate merges memories that share a tag into one or a few, by one call of the language model; the
-    originals become SUPERSEDED. By itself it happens where more than 5 active memories of a user share a
-    tag; with `tag`, from 5 on. Safe to retry: a second run finds nothing more to merge.
+    """Consolidate merges memories that share a tag into one or a few, with one call of the language model; the
+    originals become SUPERSEDED. It also runs automatically if more than 5 active memories of a user share a
+    tag; on request with `tag`, from 5 on. Safe to retry: a second run finds nothing more to merge.
     """
     UndoConsolidation: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.UndoConsolidationRequest, _maintenance_service_pb2.UndoConsolidationResponse]  # type: ignore[assignment]
-    """UndoConsolidation restores the originals of a merged memory and takes the merged one back, also one that
-    was forgotten or archived since. Originals are not merged with one another again unless a memory comes
-    to their tag that is newer than the merge and somebody asks for the tag.
+    """UndoConsolidation restores the originals of a merged memory and archives the merged one, even if it was
+    forgotten in the meantime. The originals are not merged with one another again unless their tag gets a
+    memory that is newer than the merge and a caller requests consolidation of the tag.
 
     Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` if the memory
-    was not made by consolidation, was contradicted or replaced, or replaces nothing any more). Safe to retry
-    with an idempotency key.
+    was not made by consolidation, was contradicted or replaced, or no longer replaces anything). Safe to
+    retry with an idempotency key.
     """
     RunDecay: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.RunDecayRequest, _maintenance_service_pb2.RunDecayResponse]  # type: ignore[assignment]
-    """RunDecay archives what is of little importance (below 0.3) and was not used for 30 days, and context
-    older than 90 days. Decisions never decay. Safe to retry.
+    """RunDecay archives memories of low importance (below 0.3) that were not used for 30 days, and memories of
+    the type CONTEXT older than 90 days. Decisions never decay. Safe to retry.
     """
     RunRetention: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.RunRetentionRequest, _maintenance_service_pb2.RunRetentionResponse]  # type: ignore[assignment]
-    """RunRetention removes the content of memories and messages that have outlived the retention of their user
-    or installation; a message that no job has read yet counts from when it was accepted. Off unless somebody sets a retention. Safe to retry.
+    """RunRetention removes the content of memories and messages that are older than the retention of their user
+    or the installation. A message that no job has read yet counts from its acceptance. Off unless a
+    retention is set. Safe to retry.
     """
     Reembed: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.ReembedRequest, _maintenance_service_pb2.ReembedResponse]  # type: ignore[assignment]
-    """Reembed moves the installation to another embedding model, for all tenants, because vectors of two models
-    cannot be compared: START back-fills in the background while reads stay on the old one, and again to catch
-    up; SWITCH makes the new one active, ROLLBACK the old one again; STATUS only reports.
+    """Reembed moves the installation, with all its tenants, to another embedding model; vectors of different
+    models cannot be compared. START back-fills in the background while reads use the old model, and can be
+    repeated to catch up. SWITCH makes the new model active, ROLLBACK the old one again. STATUS only reports.
 
-    Only credentials of the operator's tenant (`default` unless the servers are configured with another) that may
-    act for every user may call it, in every phase: the counts are over all tenants.
+    In every phase the caller needs a credential of the operator's tenant (`default` unless the servers are
+    configured with another) that may act for every user, because the counts cover all tenants.
 
     Fails with PERMISSION_DENIED (`USER_NOT_ALLOWED` for every other credential), INVALID_ARGUMENT
     (`INVALID_FIELD`) and FAILED_PRECONDITION (`REEMBEDDING_NOT_READY` for a SWITCH before the back-fill is
-    complete or a ROLLBACK with nothing to go back to). Safe to retry.
+    complete, or a ROLLBACK without an earlier model). Safe to retry.
     """
     ListSchedules: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.ListSchedulesRequest, _maintenance_service_pb2.ListSchedulesResponse]  # type: ignore[assignment]
-    """ListSchedules returns the scheduled upkeep with its last and next runs. Safe to retry."""
+    """ListSchedules returns the upkeep schedules with their last and next runs. Safe to retry."""
     GetUsage: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.GetUsageRequest, _maintenance_service_pb2.GetUsageResponse]  # type: ignore[assignment]
-    """GetUsage returns what work cost the tenant, grouped as asked for. Fails with INVALID_ARGUMENT
-    (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`). Safe to retry.
+    """GetUsage returns the tenant's cost, grouped as requested. Fails with INVALID_ARGUMENT (`INVALID_FIELD`,
+    `INVALID_PAGE_TOKEN`). Safe to retry.
     """
     RollbackSource: _aio.UnaryUnaryMultiCallable[_maintenance_service_pb2.RollbackSourceRequest, _maintenance_service_pb2.RollbackSourceResponse]  # type: ignore[assignment]
-    """RollbackSource takes back everything that was learnt from one conversation, document or job: memories
-    that only it states are forgotten; others, the profile and summaries become what the remaining sources
-    and changes by hand alone make of them; what it contradicted, achieved or merged comes back. Any of
-    several sources of a memory can go, in any order. The summary of a conversation goes with it, that of a
-    job's conversation is made from its other jobs; messages stay, and what is forgotten is not learnt from
-    them again. Of a conversation is also what SaveMemory saved with its `conversation_id`, of a document
-    what was saved with `metadata` or `context` that name it as `document_id`.
+    """RollbackSource reverts everything that was learnt from one conversation, document or job. Memories that
+    rest on it alone are forgotten. Other memories, the profile and summaries become what the remaining
+    sources and changes by hand make of them. What it contradicted, achieved or merged is restored. Any of
+    several sources of a memory can be rolled back, in any order. Rolling back a conversation removes its
+    summary; rolling back a job rebuilds the summary from the conversation's other jobs. Messages stay, and
+    what is forgotten is not learnt from them again. A conversation includes what SaveMemory saved with its
+    `conversation_id`; a document includes what was saved with `metadata` or `context` that name it as
+    `document_id`.
 
     Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`, `DOCUMENT_NOT_FOUND`, `JOB_NOT_FOUND`) and INVALID_ARGUMENT
     (`INVALID_FIELD`). Safe to retry: a second run finds nothing more.
     """
 
 class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
-    """MaintenanceService runs the upkeep that schedules also run: merging, archiving, expiring,
-    re-embedding; and it reports cost and takes back what a bad source taught.
+    """MaintenanceService runs on request the upkeep that schedules also run: consolidation, decay, retention and
+    re-embedding. It also reports cost, and rolls back what was learnt from a bad source.
 
-    Besides what stands at each call, any call can answer the errors common to all calls, which are listed
-    at ErrorReason; a writing call also fails with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) for a key that
-    came with another body.
+    In addition to the errors listed at each call, any call can fail with the errors common to all calls, which
+    are listed at ErrorReason. A writing call also fails with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) if its
+    key was used with a different body.
     """
 
     @_abc_1.abstractmethod
@@ -171,9 +175,9 @@ class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _maintenance_service_pb2.ConsolidateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_maintenance_service_pb2.ConsolidateResponse, _abc.Awaitable[_maintenance_service_pb2.ConsolidateResponse]]:
-        """Consolidate merges memories that share a tag into one or a few, by one call of the language model; the
-        originals become SUPERSEDED. By itself it happens where more than 5 active memories of a user share a
-        tag; with `tag`, from 5 on. Safe to retry: a second run finds nothing more to merge.
+        """Consolidate merges memories that share a tag into one or a few, with one call of the language model; the
+        originals become SUPERSEDED. It also runs automatically if more than 5 active memories of a user share a
+        tag; on request with `tag`, from 5 on. Safe to retry: a second run finds nothing more to merge.
         """
 
     @_abc_1.abstractmethod
@@ -182,13 +186,13 @@ class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _maintenance_service_pb2.UndoConsolidationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_maintenance_service_pb2.UndoConsolidationResponse, _abc.Awaitable[_maintenance_service_pb2.UndoConsolidationResponse]]:
-        """UndoConsolidation restores the originals of a merged memory and takes the merged one back, also one that
-        was forgotten or archived since. Originals are not merged with one another again unless a memory comes
-        to their tag that is newer than the merge and somebody asks for the tag.
+        """UndoConsolidation restores the originals of a merged memory and archives the merged one, even if it was
+        forgotten in the meantime. The originals are not merged with one another again unless their tag gets a
+        memory that is newer than the merge and a caller requests consolidation of the tag.
 
         Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` if the memory
-        was not made by consolidation, was contradicted or replaced, or replaces nothing any more). Safe to retry
-        with an idempotency key.
+        was not made by consolidation, was contradicted or replaced, or no longer replaces anything). Safe to
+        retry with an idempotency key.
         """
 
     @_abc_1.abstractmethod
@@ -197,8 +201,8 @@ class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _maintenance_service_pb2.RunDecayRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_maintenance_service_pb2.RunDecayResponse, _abc.Awaitable[_maintenance_service_pb2.RunDecayResponse]]:
-        """RunDecay archives what is of little importance (below 0.3) and was not used for 30 days, and context
-        older than 90 days. Decisions never decay. Safe to retry.
+        """RunDecay archives memories of low importance (below 0.3) that were not used for 30 days, and memories of
+        the type CONTEXT older than 90 days. Decisions never decay. Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -207,8 +211,9 @@ class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _maintenance_service_pb2.RunRetentionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_maintenance_service_pb2.RunRetentionResponse, _abc.Awaitable[_maintenance_service_pb2.RunRetentionResponse]]:
-        """RunRetention removes the content of memories and messages that have outlived the retention of their user
-        or installation; a message that no job has read yet counts from when it was accepted. Off unless somebody sets a retention. Safe to retry.
+        """RunRetention removes the content of memories and messages that are older than the retention of their user
+        or the installation. A message that no job has read yet counts from its acceptance. Off unless a
+        retention is set. Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -217,16 +222,16 @@ class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _maintenance_service_pb2.ReembedRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_maintenance_service_pb2.ReembedResponse, _abc.Awaitable[_maintenance_service_pb2.ReembedResponse]]:
-        """Reembed moves the installation to another embedding model, for all tenants, because vectors of two models
-        cannot be compared: START back-fills in the background while reads stay on the old one, and again to catch
-        up; SWITCH makes the new one active, ROLLBACK the old one again; STATUS only reports.
+        """Reembed moves the installation, with all its tenants, to another embedding model; vectors of different
+        models cannot be compared. START back-fills in the background while reads use the old model, and can be
+        repeated to catch up. SWITCH makes the new model active, ROLLBACK the old one again. STATUS only reports.
 
-        Only credentials of the operator's tenant (`default` unless the servers are configured with another) that may
-        act for every user may call it, in every phase: the counts are over all tenants.
+        In every phase the caller needs a credential of the operator's tenant (`default` unless the servers are
+        configured with another) that may act for every user, because the counts cover all tenants.
 
         Fails with PERMISSION_DENIED (`USER_NOT_ALLOWED` for every other credential), INVALID_ARGUMENT
         (`INVALID_FIELD`) and FAILED_PRECONDITION (`REEMBEDDING_NOT_READY` for a SWITCH before the back-fill is
-        complete or a ROLLBACK with nothing to go back to). Safe to retry.
+        complete, or a ROLLBACK without an earlier model). Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -235,7 +240,7 @@ class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _maintenance_service_pb2.ListSchedulesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_maintenance_service_pb2.ListSchedulesResponse, _abc.Awaitable[_maintenance_service_pb2.ListSchedulesResponse]]:
-        """ListSchedules returns the scheduled upkeep with its last and next runs. Safe to retry."""
+        """ListSchedules returns the upkeep schedules with their last and next runs. Safe to retry."""
 
     @_abc_1.abstractmethod
     def GetUsage(
@@ -243,8 +248,8 @@ class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _maintenance_service_pb2.GetUsageRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_maintenance_service_pb2.GetUsageResponse, _abc.Awaitable[_maintenance_service_pb2.GetUsageResponse]]:
-        """GetUsage returns what work cost the tenant, grouped as asked for. Fails with INVALID_ARGUMENT
-        (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`). Safe to retry.
+        """GetUsage returns the tenant's cost, grouped as requested. Fails with INVALID_ARGUMENT (`INVALID_FIELD`,
+        `INVALID_PAGE_TOKEN`). Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -253,13 +258,14 @@ class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _maintenance_service_pb2.RollbackSourceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_maintenance_service_pb2.RollbackSourceResponse, _abc.Awaitable[_maintenance_service_pb2.RollbackSourceResponse]]:
-        """RollbackSource takes back everything that was learnt from one conversation, document or job: memories
-        that only it states are forgotten; others, the profile and summaries become what the remaining sources
-        and changes by hand alone make of them; what it contradicted, achieved or merged comes back. Any of
-        several sources of a memory can go, in any order. The summary of a conversation goes with it, that of a
-        job's conversation is made from its other jobs; messages stay, and what is forgotten is not learnt from
-        them again. Of a conversation is also what SaveMemory saved with its `conversation_id`, of a document
-        what was saved with `metadata` or `context` that name it as `document_id`.
+        """RollbackSource reverts everything that was learnt from one conversation, document or job. Memories that
+        rest on it alone are forgotten. Other memories, the profile and summaries become what the remaining
+        sources and changes by hand make of them. What it contradicted, achieved or merged is restored. Any of
+        several sources of a memory can be rolled back, in any order. Rolling back a conversation removes its
+        summary; rolling back a job rebuilds the summary from the conversation's other jobs. Messages stay, and
+        what is forgotten is not learnt from them again. A conversation includes what SaveMemory saved with its
+        `conversation_id`; a document includes what was saved with `metadata` or `context` that name it as
+        `document_id`.
 
         Fails with NOT_FOUND (`CONVERSATION_NOT_FOUND`, `DOCUMENT_NOT_FOUND`, `JOB_NOT_FOUND`) and INVALID_ARGUMENT
         (`INVALID_FIELD`). Safe to retry: a second run finds nothing more.

@@ -26,13 +26,13 @@ if _version_not_supported:
 
 
 class MemoryServiceStub(object):
-    """MemoryService saves and corrects what is remembered. Nothing it does deletes a row: every change keeps
-    the earlier version, and what was forgotten can be restored.
+    """MemoryService saves and corrects memories and profiles. It deletes no row: every change keeps the earlier
+    version, and a forgotten memory can be restored.
 
-    Besides what stands at each call, any call can answer the errors common to all calls, which are listed
-    at ErrorReason; any of them fails with FAILED_PRECONDITION (`USER_ERASED`) for a user who was erased,
-    with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) for a key that came with another body, and with ABORTED
-    (`WRITE_CONFLICT`) if another writer was in the way: then retry.
+    In addition to the errors listed at each call, any call can fail with the errors common to all calls, which
+    are listed at ErrorReason. Every call fails with FAILED_PRECONDITION (`USER_ERASED`) for an erased user,
+    with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) if its key was used with a different body, and with ABORTED
+    (`WRITE_CONFLICT`) if it conflicted with another write: retry in that case.
     """
 
     def __init__(self, channel):
@@ -84,51 +84,51 @@ class MemoryServiceStub(object):
 
 
 class MemoryServiceServicer(object):
-    """MemoryService saves and corrects what is remembered. Nothing it does deletes a row: every change keeps
-    the earlier version, and what was forgotten can be restored.
+    """MemoryService saves and corrects memories and profiles. It deletes no row: every change keeps the earlier
+    version, and a forgotten memory can be restored.
 
-    Besides what stands at each call, any call can answer the errors common to all calls, which are listed
-    at ErrorReason; any of them fails with FAILED_PRECONDITION (`USER_ERASED`) for a user who was erased,
-    with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) for a key that came with another body, and with ABORTED
-    (`WRITE_CONFLICT`) if another writer was in the way: then retry.
+    In addition to the errors listed at each call, any call can fail with the errors common to all calls, which
+    are listed at ErrorReason. Every call fails with FAILED_PRECONDITION (`USER_ERASED`) for an erased user,
+    with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) if its key was used with a different body, and with ABORTED
+    (`WRITE_CONFLICT`) if it conflicted with another write: retry in that case.
     """
 
     def StreamMemories(self, request_iterator, context):
         """StreamMemories saves any number of memories, one per message, each as SaveMemory would. A refused one is
-        reported in `errors` and does not end the stream. A stream that breaks off keeps what was saved.
-        Safe to retry from the start: the same statement becomes one memory.
+        reported in `errors` and does not end the stream. An interrupted stream keeps what was saved. Safe to
+        retry from the start: equal statements become one memory.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SaveMemory(self, request, context):
-        """SaveMemory saves one statement at once. If the user has a memory of the same type that says the same,
-        that one gets a new version instead, or stays as it is if nothing is new: tags and keywords are joined,
-        in `metadata` and `context` given keys win and others stay, `expires_at` is replaced if given, and
-        `valid_from` stays. A statement of the lower level of trust changes nothing about a memory of the higher
-        one, and does not bring back what was forgotten; USER and OPERATOR do. One that reads as an instruction
-        to the assistant is QUARANTINED.
+        """SaveMemory saves one statement at once. If the user has a memory of the same type with the same meaning,
+        that memory gets a new version instead, or stays unchanged if nothing is new: tags and keywords are
+        combined, given keys of `metadata` and `context` replace earlier ones, `expires_at` is replaced if given,
+        and `valid_from` stays. An untrusted statement neither changes a trusted memory nor brings back a
+        forgotten one; USER and OPERATOR do. A statement that reads as an instruction to the assistant is
+        QUARANTINED.
 
         A check for contradictions follows in the background, as a job of kind `memory-extraction` without a
-        conversation: what the saved memory contradicts becomes CONTRADICTED, goals that it shows to be reached
-        become ACHIEVED. A memory that is true only from a later time on is not checked.
+        conversation. Memories that the saved one contradicts become CONTRADICTED; goals that it shows to be
+        achieved become ACHIEVED. A memory that becomes true only in the future is not checked.
 
-        The memory mentions the entities the user has already whose names stand in its content.
+        The memory mentions those of the user's known entities whose names occur in its content.
 
-        Works with learning switched off. Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION
-        (`MEMORY_DISABLED`). Safe to retry.
+        It also works with learning switched off. Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and
+        FAILED_PRECONDITION (`MEMORY_DISABLED`). Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateMemory(self, request, context):
-        """UpdateMemory corrects a memory; it keeps its id and gets a new version, unless nothing changes. Nothing
-        that was said before the correction overwrites it. Who said the memory stays what it was, and so does
-        its status, except that new words that read as an instruction to the assistant make it QUARANTINED.
-        With new content it mentions the known entities whose names stand there, unless `update_mask` names
-        `entities`, and a check for contradictions follows as after SaveMemory.
+        """UpdateMemory corrects a memory. The memory keeps its id and gets a new version, unless nothing changes.
+        No statement from before the correction overwrites it. Origin and status stay the same, except that new
+        wording that reads as an instruction to the assistant makes it QUARANTINED. With new content, the memory
+        mentions the known entities whose names occur there, unless `update_mask` names `entities`, and a check
+        for contradictions follows as after SaveMemory.
 
         Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`, also for a mask path that
         cannot be changed), FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` for a memory that is FORGOTTEN or was
@@ -139,54 +139,53 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ForgetMemory(self, request, context):
-        """ForgetMemory makes a memory of any status FORGOTTEN: it is read no more, and messages older than this
-        never bring it back. Forgetting it twice changes nothing. What replaced it stays, and no longer names
-        it. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
+        """ForgetMemory makes a memory of any status FORGOTTEN: reads no longer return it, and earlier messages
+        never bring it back. Forgetting it twice changes nothing. A memory that replaced it stays, and no longer
+        names it. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`). Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RestoreMemory(self, request, context):
-        """RestoreMemory makes a FORGOTTEN or ARCHIVED memory ACTIVE again and clears what decay set in
-        `expires_at`, and an `expires_at` that has passed. One that was not ACTIVE before becomes what it was:
-        ACHIEVED, CONTRADICTED, SUPERSEDED, or QUARANTINED if it was rejected in review. Restoring an ACTIVE one
-        changes nothing. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION
-        (`MEMORY_STATUS_CONFLICT`: use UndoConsolidation for a SUPERSEDED and ReviewMemory for a QUARANTINED
-        one). Safe to retry.
+        """RestoreMemory makes a FORGOTTEN or ARCHIVED memory ACTIVE again. It clears an `expires_at` that decay set
+        or that has passed. A memory that was not ACTIVE before returns to its earlier status: ACHIEVED,
+        CONTRADICTED, SUPERSEDED, or QUARANTINED if it was rejected in review. Restoring an ACTIVE memory changes
+        nothing. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT`: use
+        UndoConsolidation for a SUPERSEDED and ReviewMemory for a QUARANTINED memory). Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReviewMemory(self, request, context):
-        """ReviewMemory decides about a QUARANTINED memory: approved it becomes ACTIVE, and contradicts what it was
-        held back for contradicting, and mentions the entities it came with; rejected it becomes FORGOTTEN. Fails with NOT_FOUND (`MEMORY_NOT_FOUND`),
-        INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION (`MEMORY_STATUS_CONFLICT` if it is not
-        QUARANTINED). Safe to retry with an idempotency key.
+        """ReviewMemory decides about a QUARANTINED memory. An approved one becomes ACTIVE, contradicts what it was
+        quarantined for contradicting, and mentions the entities it came with; a rejected one becomes FORGOTTEN.
+        Fails with NOT_FOUND (`MEMORY_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`) and FAILED_PRECONDITION
+        (`MEMORY_STATUS_CONFLICT` if it is not QUARANTINED). Safe to retry with an idempotency key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateProfile(self, request, context):
-        """UpdateProfile changes a profile by hand, or makes one. A value set by hand is replaced only by
-        something that the user says later.
+        """UpdateProfile changes or creates a profile by hand. Only a later statement by the user replaces a value
+        set by hand.
 
-        Another person's profile, and `access_level` and `department` of any, need the capability
-        `profiles.manage`: PERMISSION_DENIED (`CAPABILITY_MISSING`). A credential that is bound to departments
-        changes the profiles of these only, besides a person's own one (`USER_NOT_ALLOWED`), and moves nobody
-        out of them (`DEPARTMENT_NOT_ALLOWED`). Fails with INVALID_ARGUMENT (`INVALID_FIELD`) and ABORTED
-        (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
+        Changing another person's profile, or the `access_level` or `department` of any profile, needs the
+        capability `profiles.manage`: PERMISSION_DENIED (`CAPABILITY_MISSING`). Besides a person's own profile, a
+        credential that is bound to departments can change only the profiles of these (`USER_NOT_ALLOWED`), and
+        cannot move anybody out of them (`DEPARTMENT_NOT_ALLOWED`). Fails with INVALID_ARGUMENT (`INVALID_FIELD`)
+        and ABORTED (`VERSION_MISMATCH`). Safe to retry with an idempotency key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RecordFeedback(self, request, context):
-        """RecordFeedback tells what the user made of an answer. A rating of 4 or 5 strengthens, of 1 or 2 weakens
-        the preferences and memories that the answer used; an edit that shortens it below 0.7 of its length, or
-        lengthens it above 1.3, teaches concise or detailed answers.
+        """RecordFeedback records the user's reaction to an answer. A rating of 4 or 5 strengthens, and a rating of
+        1 or 2 weakens, the preferences and memories that the answer used. An edit that shortens it below 0.7 of
+        its length, or lengthens it above 1.3, teaches concise or detailed answers.
 
         Fails with NOT_FOUND (`MESSAGE_NOT_FOUND`) and INVALID_ARGUMENT (`INVALID_FIELD`). Safe to retry with an
         idempotency key.
@@ -247,13 +246,13 @@ def add_MemoryServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class MemoryService(object):
-    """MemoryService saves and corrects what is remembered. Nothing it does deletes a row: every change keeps
-    the earlier version, and what was forgotten can be restored.
+    """MemoryService saves and corrects memories and profiles. It deletes no row: every change keeps the earlier
+    version, and a forgotten memory can be restored.
 
-    Besides what stands at each call, any call can answer the errors common to all calls, which are listed
-    at ErrorReason; any of them fails with FAILED_PRECONDITION (`USER_ERASED`) for a user who was erased,
-    with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) for a key that came with another body, and with ABORTED
-    (`WRITE_CONFLICT`) if another writer was in the way: then retry.
+    In addition to the errors listed at each call, any call can fail with the errors common to all calls, which
+    are listed at ErrorReason. Every call fails with FAILED_PRECONDITION (`USER_ERASED`) for an erased user,
+    with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) if its key was used with a different body, and with ABORTED
+    (`WRITE_CONFLICT`) if it conflicted with another write: retry in that case.
     """
 
     @staticmethod

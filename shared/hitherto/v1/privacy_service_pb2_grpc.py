@@ -26,12 +26,12 @@ if _version_not_supported:
 
 
 class PrivacyServiceStub(object):
-    """PrivacyService exports, clears and erases what is held about a user, keeps the user's settings, and
-    reads the audit log.
+    """PrivacyService exports, clears and erases a user's data, manages the user's settings, and reads the audit
+    log.
 
-    Besides what stands at each call, any call can answer the errors common to all calls, which are listed
-    at ErrorReason; a writing call also fails with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) for a key that
-    came with another body.
+    In addition to the errors listed at each call, any call can fail with the errors common to all calls, which
+    are listed at ErrorReason. A writing call also fails with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) if its
+    key was used with a different body.
     """
 
     def __init__(self, channel):
@@ -83,42 +83,43 @@ class PrivacyServiceStub(object):
 
 
 class PrivacyServiceServicer(object):
-    """PrivacyService exports, clears and erases what is held about a user, keeps the user's settings, and
-    reads the audit log.
+    """PrivacyService exports, clears and erases a user's data, manages the user's settings, and reads the audit
+    log.
 
-    Besides what stands at each call, any call can answer the errors common to all calls, which are listed
-    at ErrorReason; a writing call also fails with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) for a key that
-    came with another body.
+    In addition to the errors listed at each call, any call can fail with the errors common to all calls, which
+    are listed at ErrorReason. A writing call also fails with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) if its
+    key was used with a different body.
     """
 
     def ReinstateUser(self, request, context):
-        """ReinstateUser lets an erased user be written again. Nothing that was erased comes back. For a user who
-        was not erased it changes nothing. Fails with FAILED_PRECONDITION (`USER_ERASED`) as long as the erasure has
-        not come to its end. Safe to retry.
+        """ReinstateUser allows writes for an erased user again. Nothing that was erased comes back. For a user who
+        was not erased it changes nothing. Fails with FAILED_PRECONDITION (`USER_ERASED`) while the erasure is
+        incomplete. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ExportUser(self, request, context):
-        """ExportUser streams everything that is held about a user as JSON lines, one row a line with the name of
-        its table: `{"table": "memories", "row": {...}}`. It closes with a manifest; a stream that breaks off without
-        one is not complete. All of it is one moment. Vectors, hashes of secrets and keys are left out. Of an erased
-        user there is the manifest alone. What is encrypted comes in clear; a line of which something can be opened by
-        nobody any more has `"lost": true` beside its row. It takes at most an hour. Fails with FAILED_PRECONDITION
-        (`ENCRYPTION_NOT_CONFIGURED`) before its first line if there is no key to open it with, and with
-        DEADLINE_EXCEEDED when the database answers nothing for ten seconds. Safe to retry from the start.
+        """ExportUser streams everything that is stored about a user as JSON lines, one row per line with the name
+        of its table: `{"table": "memories", "row": {...}}`. It ends with a manifest; a stream without one is
+        incomplete. The whole export is one snapshot. Vectors, hashes of secrets and keys are omitted. For an
+        erased user there is only the manifest. Encrypted data is exported in clear; a line with data that nobody
+        can open any more has `"lost": true` beside its row. An export takes at most an hour. Fails with
+        FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`) before its first line if there is no key to decrypt
+        with, and with DEADLINE_EXCEEDED if the database does not respond for ten seconds. Safe to retry from the
+        start.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def EraseUser(self, request, context):
-        """EraseUser removes everything that is held about a user, for good, and returns a signed receipt. When it
-        returns, no job, retry or late worker can bring anything back; later writes fail with
-        FAILED_PRECONDITION (`USER_ERASED`) and reads are empty until ReinstateUser, and so they are from the first
-        of its transactions on. It takes at most five minutes; an interrupted erasure goes on with the next call.
-        Fails with ABORTED (`WRITE_CONFLICT`) if others keep writing. Safe to retry.
+        """EraseUser removes everything that is stored about a user, for good, and returns a signed receipt. When it
+        returns, no job, retry or late worker can bring anything back. From its first transaction until
+        ReinstateUser, writes fail with FAILED_PRECONDITION (`USER_ERASED`) and reads are empty. It takes at most
+        five minutes; the next call continues an interrupted erasure. Fails with ABORTED (`WRITE_CONFLICT`) if
+        other writers keep writing. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -127,8 +128,8 @@ class PrivacyServiceServicer(object):
     def ClearMemories(self, request, context):
         """ClearMemories makes all memories of a user FORGOTTEN. RestoreMemory brings single ones back. Pending jobs
         that learn are cancelled, and nothing that was accepted before the call is learnt afterwards. It works in
-        several transactions: a call that is cut off leaves what it has done, and the next one does the rest.
-        It takes at most five minutes. Fails with FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
+        several transactions: an interrupted call keeps what it has done, and the next call does the rest. It
+        takes at most five minutes. Fails with FAILED_PRECONDITION (`USER_ERASED`). Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -146,7 +147,7 @@ class PrivacyServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetUserSettings(self, request, context):
-        """GetUserSettings returns the settings of a user; for an unknown user those of the installation. Safe to
+        """GetUserSettings returns the settings of a user; for an unknown user, those of the installation. Safe to
         retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -154,20 +155,20 @@ class PrivacyServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def UpdateUserSettings(self, request, context):
-        """UpdateUserSettings changes settings of a user, who need not be known yet. They hold from the reply on:
-        a job that is at work discards what may no longer be learnt. Fails with INVALID_ARGUMENT
-        (`INVALID_FIELD`), FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, with
-        FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`) where the service has no key-encryption key and
-        UNAVAILABLE (`KEY_SERVICE_UNAVAILABLE`). Safe to retry.
+        """UpdateUserSettings changes settings of a user, who need not exist yet. They take effect before the reply:
+        a running job discards what may no longer be learnt. Fails with INVALID_ARGUMENT (`INVALID_FIELD`),
+        FAILED_PRECONDITION (`USER_ERASED`) and, for `encrypt_sensitive` true, with FAILED_PRECONDITION
+        (`ENCRYPTION_NOT_CONFIGURED`) if the service has no key-encryption key and UNAVAILABLE
+        (`KEY_SERVICE_UNAVAILABLE`). Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListAuditEvents(self, request, context):
-        """ListAuditEvents returns the tenant's audit log, newest first. Reads by services are counted for an
-        hour: until it is over, the entry shows the count so far. Fails with INVALID_ARGUMENT
-        (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`). Safe to retry.
+        """ListAuditEvents returns the tenant's audit log, newest first. Reads by services are counted per hour:
+        until the hour is over, the entry shows the count so far. Fails with INVALID_ARGUMENT (`INVALID_FIELD`,
+        `INVALID_PAGE_TOKEN`). Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -225,12 +226,12 @@ def add_PrivacyServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class PrivacyService(object):
-    """PrivacyService exports, clears and erases what is held about a user, keeps the user's settings, and
-    reads the audit log.
+    """PrivacyService exports, clears and erases a user's data, manages the user's settings, and reads the audit
+    log.
 
-    Besides what stands at each call, any call can answer the errors common to all calls, which are listed
-    at ErrorReason; a writing call also fails with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) for a key that
-    came with another body.
+    In addition to the errors listed at each call, any call can fail with the errors common to all calls, which
+    are listed at ErrorReason. A writing call also fails with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) if its
+    key was used with a different body.
     """
 
     @staticmethod

@@ -26,18 +26,18 @@ if _version_not_supported:
 
 
 class RetrievalServiceStub(object):
-    """RetrievalService answers what is remembered. It never changes a memory and keeps answering while the
-    extraction service, the language model or the embedding model is down.
+    """RetrievalService reads memories, profiles, conversations and documents. It never changes a memory, and
+    keeps answering while the extraction service, the language model or the embedding model is down.
 
-    Every call is safe to retry. Besides what stands at each call, any call can answer the errors common
-    to all calls, which are listed at ErrorReason. A user who is unknown, or was erased, reads as empty;
-    only the calls for one named thing answer NOT_FOUND. With memory switched off for the user replies are
-    empty too and say so in `reason`.
+    Every call is safe to retry. In addition to the errors listed at each call, any call can fail with the
+    errors common to all calls, which are listed at ErrorReason. An unknown or erased user reads as empty; only
+    calls for one named item fail with NOT_FOUND. If memory is switched off for the user, replies are also
+    empty and say so in `reason`.
 
-    What is encrypted of a user (`encrypt_sensitive`) reads as everything else. Where the user's key cannot be
-    had it is left out of lists, searches and contexts, which say so in the leg `sealed`, and GetMemory,
-    GetProfile and GetConversation of such a thing fail with FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`)
-    or UNAVAILABLE (`KEY_SERVICE_UNAVAILABLE`).
+    Encrypted data of a user (`encrypt_sensitive`) reads like all other data. If the user's key is not
+    available, lists, searches and contexts omit it and say so in the leg `sealed`. GetMemory, GetProfile and
+    GetConversation then fail for such an item with FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`) or
+    UNAVAILABLE (`KEY_SERVICE_UNAVAILABLE`).
     """
 
     def __init__(self, channel):
@@ -129,38 +129,38 @@ class RetrievalServiceStub(object):
 
 
 class RetrievalServiceServicer(object):
-    """RetrievalService answers what is remembered. It never changes a memory and keeps answering while the
-    extraction service, the language model or the embedding model is down.
+    """RetrievalService reads memories, profiles, conversations and documents. It never changes a memory, and
+    keeps answering while the extraction service, the language model or the embedding model is down.
 
-    Every call is safe to retry. Besides what stands at each call, any call can answer the errors common
-    to all calls, which are listed at ErrorReason. A user who is unknown, or was erased, reads as empty;
-    only the calls for one named thing answer NOT_FOUND. With memory switched off for the user replies are
-    empty too and say so in `reason`.
+    Every call is safe to retry. In addition to the errors listed at each call, any call can fail with the
+    errors common to all calls, which are listed at ErrorReason. An unknown or erased user reads as empty; only
+    calls for one named item fail with NOT_FOUND. If memory is switched off for the user, replies are also
+    empty and say so in `reason`.
 
-    What is encrypted of a user (`encrypt_sensitive`) reads as everything else. Where the user's key cannot be
-    had it is left out of lists, searches and contexts, which say so in the leg `sealed`, and GetMemory,
-    GetProfile and GetConversation of such a thing fail with FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`)
-    or UNAVAILABLE (`KEY_SERVICE_UNAVAILABLE`).
+    Encrypted data of a user (`encrypt_sensitive`) reads like all other data. If the user's key is not
+    available, lists, searches and contexts omit it and say so in the leg `sealed`. GetMemory, GetProfile and
+    GetConversation then fail for such an item with FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`) or
+    UNAVAILABLE (`KEY_SERVICE_UNAVAILABLE`).
     """
 
     def GetContext(self, request, context):
-        """GetContext returns what an assistant should know before it answers: profile, most important and most
-        relevant memories, past conversations, entities, preferences, and all of it as a ready prompt block.
+        """GetContext returns what an assistant should know before it answers: the profile, the most important and
+        most relevant memories, past conversations, entities, preferences, and all of it as a ready prompt block.
 
-        Where the embedding model is slow or down the other legs answer: see `legs` and `degraded`. Every
-        returned memory counts as accessed. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
+        If the embedding model is slow or down, the other legs answer: see `legs` and `degraded`. Every returned
+        memory counts as accessed. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SearchMemories(self, request, context):
-        """SearchMemories finds memories and, if asked for, messages, summaries and documents, best first.
+        """SearchMemories finds memories and, if requested, messages, summaries and documents, best first.
 
-        An empty query lists memories by importance, then by recency of use, and after them the messages,
-        summaries and documents of the scopes asked for, the newest first. Every returned memory counts as accessed.
-        Fails with INVALID_ARGUMENT (`INVALID_FIELD`; `EMBEDDING_SIZE_MISMATCH` for a query vector of another
-        size than the active model's).
+        An empty query lists memories by importance, then by recency of use, followed by the messages, summaries
+        and documents of the requested scopes, newest first. Every returned memory counts as accessed. Fails with
+        INVALID_ARGUMENT (`INVALID_FIELD`; `EMBEDDING_SIZE_MISMATCH` if the query vector does not have the active
+        model's size).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -190,17 +190,17 @@ class RetrievalServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetProfile(self, request, context):
-        """GetProfile returns the user's profile. Fails with NOT_FOUND (`PROFILE_NOT_FOUND`) for a user who has
-        none. A person sees the own one and those of the departments that the credential is bound to.
+        """GetProfile returns the user's profile. Fails with NOT_FOUND (`PROFILE_NOT_FOUND`) if the user has none. A
+        person sees their own profile and those of the departments that the credential is bound to.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListProfiles(self, request, context):
-        """ListProfiles returns the profiles that the credential may see, by user id: a person's own one and those
-        of the credential's departments, or all. Fails with INVALID_ARGUMENT (`INVALID_FIELD`,
-        `INVALID_PAGE_TOKEN`) and PERMISSION_DENIED (`DEPARTMENT_NOT_ALLOWED`).
+        """ListProfiles returns the profiles that the credential may see, by user id: a person's own and those of
+        the credential's departments, or all. Fails with INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`)
+        and PERMISSION_DENIED (`DEPARTMENT_NOT_ALLOWED`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -216,8 +216,8 @@ class RetrievalServiceServicer(object):
 
     def GetConversation(self, request, context):
         """GetConversation returns the summary and the last messages of a conversation. Fails with NOT_FOUND
-        (`CONVERSATION_NOT_FOUND`), and with FAILED_PRECONDITION where one of these messages is encrypted and
-        cannot be opened.
+        (`CONVERSATION_NOT_FOUND`), and with FAILED_PRECONDITION if one of these messages is encrypted and cannot
+        be opened.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -239,8 +239,8 @@ class RetrievalServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListConversations(self, request, context):
-        """ListConversations returns the summaries of a user's conversations, active last first. A conversation is
-        listed from its first message on, without a summary until a job has read it. Fails with
+        """ListConversations returns the summaries of a user's conversations, most recently active first. A
+        conversation is listed from its first message on, without a summary until a job has read it. Fails with
         INVALID_ARGUMENT (`INVALID_FIELD`, `INVALID_PAGE_TOKEN`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -248,8 +248,8 @@ class RetrievalServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetRecentConversations(self, request, context):
-        """GetRecentConversations returns the last conversations, read by a job or not, with their messages and context items if asked
-        for. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
+        """GetRecentConversations returns the last conversations, whether or not a job has read them, with their
+        messages and context items if requested. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -264,17 +264,17 @@ class RetrievalServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetSuggestions(self, request, context):
-        """GetSuggestions returns what the user may want to ask next, from the last 5 conversation summaries. They
-        were prepared when the conversations were read: no model is asked. Fails with INVALID_ARGUMENT
-        (`INVALID_FIELD`).
+        """GetSuggestions returns questions that the user may want to ask next, from the last 5 conversation
+        summaries. They were prepared when the conversations were read; no model is called. Fails with
+        INVALID_ARGUMENT (`INVALID_FIELD`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetSession(self, request, context):
-        """GetSession returns the working memory of a session. A session that is unknown or has expired reads as
-        empty; what belongs to the user is there in every session. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
+        """GetSession returns the working memory of a session. An unknown or expired session reads as empty; data
+        that belongs to the user is there in every session. Fails with INVALID_ARGUMENT (`INVALID_FIELD`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -372,18 +372,18 @@ def add_RetrievalServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class RetrievalService(object):
-    """RetrievalService answers what is remembered. It never changes a memory and keeps answering while the
-    extraction service, the language model or the embedding model is down.
+    """RetrievalService reads memories, profiles, conversations and documents. It never changes a memory, and
+    keeps answering while the extraction service, the language model or the embedding model is down.
 
-    Every call is safe to retry. Besides what stands at each call, any call can answer the errors common
-    to all calls, which are listed at ErrorReason. A user who is unknown, or was erased, reads as empty;
-    only the calls for one named thing answer NOT_FOUND. With memory switched off for the user replies are
-    empty too and say so in `reason`.
+    Every call is safe to retry. In addition to the errors listed at each call, any call can fail with the
+    errors common to all calls, which are listed at ErrorReason. An unknown or erased user reads as empty; only
+    calls for one named item fail with NOT_FOUND. If memory is switched off for the user, replies are also
+    empty and say so in `reason`.
 
-    What is encrypted of a user (`encrypt_sensitive`) reads as everything else. Where the user's key cannot be
-    had it is left out of lists, searches and contexts, which say so in the leg `sealed`, and GetMemory,
-    GetProfile and GetConversation of such a thing fail with FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`)
-    or UNAVAILABLE (`KEY_SERVICE_UNAVAILABLE`).
+    Encrypted data of a user (`encrypt_sensitive`) reads like all other data. If the user's key is not
+    available, lists, searches and contexts omit it and say so in the leg `sealed`. GetMemory, GetProfile and
+    GetConversation then fail for such an item with FAILED_PRECONDITION (`ENCRYPTION_NOT_CONFIGURED`) or
+    UNAVAILABLE (`KEY_SERVICE_UNAVAILABLE`).
     """
 
     @staticmethod

@@ -28,42 +28,42 @@ class _PendingActionStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Pe
     PENDING_ACTION_STATE_UNSPECIFIED: _PendingActionState.ValueType  # 0
     """Do not use."""
     PENDING_ACTION_STATE_PENDING_CONFIRMATION: _PendingActionState.ValueType  # 1
-    """Waits for the user."""
+    """Waiting for the user's confirmation."""
     PENDING_ACTION_STATE_CONFIRMED: _PendingActionState.ValueType  # 2
-    """The user agreed; it is being carried out. The 24 hours begin again."""
+    """The user confirmed; the action is in progress. The 24 hours start again."""
     PENDING_ACTION_STATE_COMPLETED: _PendingActionState.ValueType  # 3
-    """Carried out. Final."""
+    """Completed. Final."""
     PENDING_ACTION_STATE_REJECTED: _PendingActionState.ValueType  # 4
-    """The user declined. Final."""
+    """Rejected by the user, or failed. Final."""
     PENDING_ACTION_STATE_EXPIRED: _PendingActionState.ValueType  # 5
-    """Nobody decided in time, or nobody said in time what came of it. Final. Told in the details of
+    """Nobody decided, or reported the outcome, in time. Final. It appears in the details of
     `PENDING_ACTION_CONFLICT`.
     """
 
 class PendingActionState(_PendingActionState, metaclass=_PendingActionStateEnumTypeWrapper):
-    """PendingActionState is where an action stands. Each transition happens once: from PENDING_CONFIRMATION to
+    """PendingActionState is the state of an action. Each transition happens once: from PENDING_CONFIRMATION to
     CONFIRMED, COMPLETED or REJECTED, and from CONFIRMED to COMPLETED or REJECTED.
     """
 
 PENDING_ACTION_STATE_UNSPECIFIED: PendingActionState.ValueType  # 0
 """Do not use."""
 PENDING_ACTION_STATE_PENDING_CONFIRMATION: PendingActionState.ValueType  # 1
-"""Waits for the user."""
+"""Waiting for the user's confirmation."""
 PENDING_ACTION_STATE_CONFIRMED: PendingActionState.ValueType  # 2
-"""The user agreed; it is being carried out. The 24 hours begin again."""
+"""The user confirmed; the action is in progress. The 24 hours start again."""
 PENDING_ACTION_STATE_COMPLETED: PendingActionState.ValueType  # 3
-"""Carried out. Final."""
+"""Completed. Final."""
 PENDING_ACTION_STATE_REJECTED: PendingActionState.ValueType  # 4
-"""The user declined. Final."""
+"""Rejected by the user, or failed. Final."""
 PENDING_ACTION_STATE_EXPIRED: PendingActionState.ValueType  # 5
-"""Nobody decided in time, or nobody said in time what came of it. Final. Told in the details of
+"""Nobody decided, or reported the outcome, in time. Final. It appears in the details of
 `PENDING_ACTION_CONFLICT`.
 """
 Global___PendingActionState: _TypeAlias = PendingActionState  # noqa: Y015
 
 @_typing.final
 class PendingAction(_message.Message):
-    """PendingAction is something that the assistant proposed to do and that waits for the user's word. It
+    """PendingAction is an action that the assistant proposed and that waits for the user's confirmation. It
     expires 24 hours after it was added or confirmed.
     """
 
@@ -78,20 +78,20 @@ class PendingAction(_message.Message):
     CREATED_AT_FIELD_NUMBER: _builtins.int
     EXPIRES_AT_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id, made by the server: `act_` and 8 hexadecimal digits."""
+    """id, assigned by the server: `act_` and 8 hexadecimal digits."""
     type: _builtins.str
     """type, the kind of action, named by the caller, such as `send_email`. At most 64 characters."""
     description: _builtins.str
-    """description, the action in words that the user can confirm. At most 16 KiB."""
+    """description, a description that the user can confirm. At most 16 KiB."""
     status: Global___PendingActionState.ValueType
-    """status, where the action stands."""
+    """status, the state of the action."""
     @_builtins.property
     def params(self) -> _struct_pb2.Struct:
-        """params, what the action needs, as free JSON. At most 64 KiB and 16 levels deep."""
+        """params, the parameters of the action, as free JSON. At most 64 KiB and 16 levels deep."""
 
     @_builtins.property
     def result(self) -> _struct_pb2.Struct:
-        """result, what came of it, as free JSON. Unset until somebody reports one."""
+        """result, the outcome, as free JSON. Unset until a caller reports one."""
 
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
@@ -99,7 +99,7 @@ class PendingAction(_message.Message):
 
     @_builtins.property
     def expires_at(self) -> _timestamp_pb2.Timestamp:
-        """expires_at, when it lapses unless it is final by then. Seven days later nothing is known of it any more."""
+        """expires_at, when it expires unless it is final by then. It is deleted seven days later."""
 
     def __init__(
         self,

@@ -23,8 +23,8 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class UpdateSessionRequest(_message.Message):
-    """UpdateSessionRequest is the new working memory of a session. An unset field changes no content; the
-    context's time to live begins again with every call for its session.
+    """UpdateSessionRequest is the new working memory of a session. An unset field changes no content. Every call
+    for the session restarts the lifetime of its context.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -35,28 +35,29 @@ class UpdateSessionRequest(_message.Message):
     RECENT_ITEMS_FIELD_NUMBER: _builtins.int
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id, whose session it is. Required; 1 to 256 printable characters."""
+    """user_id, the user whose session it is. Required; 1 to 256 printable characters."""
     session_id: _builtins.str
-    """session_id, the session, by custom the conversation's id; at most 256 characters. Unset: the server makes
-    a new session. Every session belongs to one user.
+    """session_id, the session, by convention the conversation's id; at most 256 characters. Unset: the server
+    creates a new session. Every session belongs to one user.
     """
     idempotency_key: _builtins.str
-    """idempotency_key, optional, at most 128 characters. The same key with the same body returns the first
-    outcome again for at least 24 hours; with another body the call fails with `IDEMPOTENCY_KEY_REUSED`.
+    """idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
+    returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
     """
     @_builtins.property
     def context(self) -> _struct_pb2.Struct:
-        """context, free JSON, at most 64 KiB and 16 levels deep; it replaces the earlier context, so that an empty
-        one clears it. Lives for 30 minutes (HITHERTO_TTL_SESSION). Known keys: `last_message`, `last_response`
-        (of a text the first 500 characters are kept), `entities_mentioned` (of a list the first 5),
-        `context_used_count`. What is longer is cut and not refused; the response shows what was kept.
+        """context, free JSON, at most 64 KiB and 16 levels deep. It replaces the earlier context; an empty one
+        clears it. It expires after 30 minutes (HITHERTO_TTL_SESSION). Known keys: `last_message`,
+        `last_response` (a text is cut to its first 500 characters), `entities_mentioned` (a list is cut to its
+        first 5), `context_used_count`. Longer values are cut and not refused; the response shows what was
+        stored.
         """
 
     @_builtins.property
     def recent_items(self) -> _containers.RepeatedCompositeFieldContainer[_conversation_pb2.ContextItem]:
-        """recent_items, what was used last; it replaces the earlier list. At most 200, each with an id of 1 to 256
-        printable characters and a relevance from 0 to 1000; of the same id the first counts. The list belongs to
-        the user and lives for 15 minutes (HITHERTO_TTL_RECENT).
+        """recent_items, the items that were used last; replaces the earlier list. At most 200, each with an id of 1
+        to 256 printable characters and a relevance from 0 to 1000; of items with the same id, the first counts.
+        The list belongs to the user and expires after 15 minutes (HITHERTO_TTL_RECENT).
         """
 
     def __init__(
@@ -87,16 +88,16 @@ class UpdateSessionResponse(_message.Message):
     RECENT_ITEMS_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
-    """session_id, as in the request, or the new one."""
+    """session_id, that of the request, or the new one."""
     consistency_token: _builtins.str
     """consistency_token, for a later read that must see this write. Opaque."""
     @_builtins.property
     def context(self) -> _struct_pb2.Struct:
-        """context, as it is now."""
+        """context, the stored context."""
 
     @_builtins.property
     def recent_items(self) -> _containers.RepeatedCompositeFieldContainer[_conversation_pb2.ContextItem]:
-        """recent_items, as they are now."""
+        """recent_items, the stored recent items."""
 
     def __init__(
         self,
@@ -116,7 +117,7 @@ Global___UpdateSessionResponse: _TypeAlias = UpdateSessionResponse  # noqa: Y015
 
 @_typing.final
 class AddPendingActionRequest(_message.Message):
-    """AddPendingActionRequest is an action that waits for the user's word."""
+    """AddPendingActionRequest is an action that waits for the user's confirmation."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -127,20 +128,20 @@ class AddPendingActionRequest(_message.Message):
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id, whose action it is. Required; 1 to 256 printable characters."""
+    """user_id, the user whose action it is. Required; 1 to 256 printable characters."""
     session_id: _builtins.str
-    """session_id, the session; at most 256 characters. Unset: the server makes a new session."""
+    """session_id, the session; at most 256 characters. Unset: the server creates a new session."""
     type: _builtins.str
     """type, the kind of action, such as `send_email`. Required; 1 to 64 printable characters."""
     description: _builtins.str
-    """description, the action in words that the user can confirm. At most 16 KiB."""
+    """description, a description that the user can confirm. At most 16 KiB."""
     idempotency_key: _builtins.str
-    """idempotency_key, optional, at most 128 characters. The same key with the same body returns the first
-    outcome again for at least 24 hours; with another body the call fails with `IDEMPOTENCY_KEY_REUSED`.
+    """idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
+    returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
     """
     @_builtins.property
     def params(self) -> _struct_pb2.Struct:
-        """params, what it needs, as free JSON. At most 64 KiB and 16 levels deep."""
+        """params, its parameters, as free JSON. At most 64 KiB and 16 levels deep."""
 
     def __init__(
         self,
@@ -170,12 +171,12 @@ class AddPendingActionResponse(_message.Message):
     SESSION_ID_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
-    """session_id, as in the request, or the new one."""
+    """session_id, that of the request, or the new one."""
     consistency_token: _builtins.str
     """consistency_token, for a later read that must see this write. Opaque."""
     @_builtins.property
     def pending_action(self) -> _session_pb2.PendingAction:
-        """pending_action, which expires after 24 hours unless it is confirmed, completed or rejected."""
+        """pending_action, the action. It expires after 24 hours unless it is confirmed, completed or rejected."""
 
     def __init__(
         self,
@@ -205,20 +206,20 @@ class ResolvePendingActionRequest(_message.Message):
     RESULT_FIELD_NUMBER: _builtins.int
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id, whose action it is. Required; 1 to 256 printable characters."""
+    """user_id, the user whose action it is. Required; 1 to 256 printable characters."""
     session_id: _builtins.str
-    """session_id, the session of the action. Optional; if set it must be that of the action."""
+    """session_id, the session of the action. Optional; if set, it must match."""
     pending_action_id: _builtins.str
     """pending_action_id, the action. Required."""
     status: _session_pb2.PendingActionState.ValueType
     """status, CONFIRMED, COMPLETED or REJECTED. Required."""
     idempotency_key: _builtins.str
-    """idempotency_key, optional, at most 128 characters. The same key with the same body returns the first
-    outcome again for at least 24 hours; with another body the call fails with `IDEMPOTENCY_KEY_REUSED`.
+    """idempotency_key, optional, at most 128 characters. For at least 24 hours, the same key with the same body
+    returns the first outcome again; with a different body the call fails with `IDEMPOTENCY_KEY_REUSED`.
     """
     @_builtins.property
     def result(self) -> _struct_pb2.Struct:
-        """result, what came of it, as free JSON. At most 64 KiB and 16 levels deep. Unset: an earlier result stays."""
+        """result, the outcome, as free JSON. At most 64 KiB and 16 levels deep. Unset: an earlier result stays."""
 
     def __init__(
         self,
@@ -250,7 +251,7 @@ class ResolvePendingActionResponse(_message.Message):
     """consistency_token, for a later read that must see this write. Opaque."""
     @_builtins.property
     def pending_action(self) -> _session_pb2.PendingAction:
-        """pending_action, in its new state; to a repeated idempotency key, as it is now."""
+        """pending_action, the action in its new state; for a repeated idempotency key, in its current state."""
 
     def __init__(
         self,

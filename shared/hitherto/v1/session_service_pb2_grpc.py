@@ -26,14 +26,15 @@ if _version_not_supported:
 
 
 class SessionServiceStub(object):
-    """SessionService keeps working memory: the context of a session, what was used last, and actions that
-    wait for the user. RetrievalService.GetSession reads it. It is for the next answers and teaches nothing:
-    what is over is deleted, and DeleteConversation takes the session of the conversation's name along.
+    """SessionService manages working memory: the context of a session, the items that were used last, and actions
+    that wait for the user. RetrievalService.GetSession reads it. Working memory serves the next answers and
+    nothing is learnt from it. Expired data is deleted, and DeleteConversation deletes the session with the
+    conversation's id.
 
-    Besides what stands at each call, any call can answer the errors common to all calls, which are listed
-    at ErrorReason; any of them fails with FAILED_PRECONDITION (`USER_ERASED`, `MEMORY_DISABLED`) for a user
-    who was erased or has memory switched off, and with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) for a key
-    that came with another body.
+    In addition to the errors listed at each call, any call can fail with the errors common to all calls, which
+    are listed at ErrorReason. Every call fails with FAILED_PRECONDITION (`USER_ERASED`, `MEMORY_DISABLED`) for
+    a user who was erased or has memory switched off, and with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) if its
+    key was used with a different body.
     """
 
     def __init__(self, channel):
@@ -60,29 +61,29 @@ class SessionServiceStub(object):
 
 
 class SessionServiceServicer(object):
-    """SessionService keeps working memory: the context of a session, what was used last, and actions that
-    wait for the user. RetrievalService.GetSession reads it. It is for the next answers and teaches nothing:
-    what is over is deleted, and DeleteConversation takes the session of the conversation's name along.
+    """SessionService manages working memory: the context of a session, the items that were used last, and actions
+    that wait for the user. RetrievalService.GetSession reads it. Working memory serves the next answers and
+    nothing is learnt from it. Expired data is deleted, and DeleteConversation deletes the session with the
+    conversation's id.
 
-    Besides what stands at each call, any call can answer the errors common to all calls, which are listed
-    at ErrorReason; any of them fails with FAILED_PRECONDITION (`USER_ERASED`, `MEMORY_DISABLED`) for a user
-    who was erased or has memory switched off, and with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) for a key
-    that came with another body.
+    In addition to the errors listed at each call, any call can fail with the errors common to all calls, which
+    are listed at ErrorReason. Every call fails with FAILED_PRECONDITION (`USER_ERASED`, `MEMORY_DISABLED`) for
+    a user who was erased or has memory switched off, and with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) if its
+    key was used with a different body.
     """
 
     def UpdateSession(self, request, context):
-        """UpdateSession replaces the context or recent items of a session and renews their time to live. Fails
-        with INVALID_ARGUMENT (`INVALID_FIELD`). Safe to retry; without a `session_id` only with an idempotency
-        key.
+        """UpdateSession replaces the context or recent items of a session and renews their lifetime. Fails with
+        INVALID_ARGUMENT (`INVALID_FIELD`). Safe to retry; without a `session_id` only with an idempotency key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AddPendingAction(self, request, context):
-        """AddPendingAction adds an action that waits for the user's word. Fails with INVALID_ARGUMENT
-        (`INVALID_FIELD`). Safe to retry with an idempotency key. A retry whose action has gone since, with its
-        conversation, fails with NOT_FOUND (`PENDING_ACTION_NOT_FOUND`).
+        """AddPendingAction adds an action that waits for the user's confirmation. Fails with INVALID_ARGUMENT
+        (`INVALID_FIELD`). Safe to retry with an idempotency key. A retry fails with NOT_FOUND
+        (`PENDING_ACTION_NOT_FOUND`) if the action was meanwhile deleted with its conversation.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -90,11 +91,11 @@ class SessionServiceServicer(object):
 
     def ResolvePendingAction(self, request, context):
         """ResolvePendingAction confirms, completes or rejects an action. A confirmed action can still be completed
-        or rejected; each transition happens once, and of two callers at the same moment one is refused.
+        or rejected. Each transition happens once; if two callers decide at the same moment, one is refused.
 
         Fails with NOT_FOUND (`PENDING_ACTION_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`) and
-        FAILED_PRECONDITION (`PENDING_ACTION_CONFLICT` if the action is final, expired included, or in that state
-        already). Safe to retry with an idempotency key.
+        FAILED_PRECONDITION (`PENDING_ACTION_CONFLICT` if the action is final, including expired, or already has
+        that state). Safe to retry with an idempotency key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -127,14 +128,15 @@ def add_SessionServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SessionService(object):
-    """SessionService keeps working memory: the context of a session, what was used last, and actions that
-    wait for the user. RetrievalService.GetSession reads it. It is for the next answers and teaches nothing:
-    what is over is deleted, and DeleteConversation takes the session of the conversation's name along.
+    """SessionService manages working memory: the context of a session, the items that were used last, and actions
+    that wait for the user. RetrievalService.GetSession reads it. Working memory serves the next answers and
+    nothing is learnt from it. Expired data is deleted, and DeleteConversation deletes the session with the
+    conversation's id.
 
-    Besides what stands at each call, any call can answer the errors common to all calls, which are listed
-    at ErrorReason; any of them fails with FAILED_PRECONDITION (`USER_ERASED`, `MEMORY_DISABLED`) for a user
-    who was erased or has memory switched off, and with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) for a key
-    that came with another body.
+    In addition to the errors listed at each call, any call can fail with the errors common to all calls, which
+    are listed at ErrorReason. Every call fails with FAILED_PRECONDITION (`USER_ERASED`, `MEMORY_DISABLED`) for
+    a user who was erased or has memory switched off, and with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) if its
+    key was used with a different body.
     """
 
     @staticmethod

@@ -27,14 +27,15 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SessionServiceStub:
-    """SessionService keeps working memory: the context of a session, what was used last, and actions that
-    wait for the user. RetrievalService.GetSession reads it. It is for the next answers and teaches nothing:
-    what is over is deleted, and DeleteConversation takes the session of the conversation's name along.
+    """SessionService manages working memory: the context of a session, the items that were used last, and actions
+    that wait for the user. RetrievalService.GetSession reads it. Working memory serves the next answers and
+    nothing is learnt from it. Expired data is deleted, and DeleteConversation deletes the session with the
+    conversation's id.
 
-    Besides what stands at each call, any call can answer the errors common to all calls, which are listed
-    at ErrorReason; any of them fails with FAILED_PRECONDITION (`USER_ERASED`, `MEMORY_DISABLED`) for a user
-    who was erased or has memory switched off, and with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) for a key
-    that came with another body.
+    In addition to the errors listed at each call, any call can fail with the errors common to all calls, which
+    are listed at ErrorReason. Every call fails with FAILED_PRECONDITION (`USER_ERASED`, `MEMORY_DISABLED`) for
+    a user who was erased or has memory switched off, and with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) if its
+    key was used with a different body.
     """
 
     @_typing.overload
@@ -42,65 +43,65 @@ class SessionServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SessionServiceAsyncStub: ...
     UpdateSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.UpdateSessionRequest, _session_service_pb2.UpdateSessionResponse]
-    """UpdateSession replaces the context or recent items of a session and renews their time to live. Fails
-    with INVALID_ARGUMENT (`INVALID_FIELD`). Safe to retry; without a `session_id` only with an idempotency
-    key.
+    """UpdateSession replaces the context or recent items of a session and renews their lifetime. Fails with
+    INVALID_ARGUMENT (`INVALID_FIELD`). Safe to retry; without a `session_id` only with an idempotency key.
     """
     AddPendingAction: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.AddPendingActionRequest, _session_service_pb2.AddPendingActionResponse]
-    """AddPendingAction adds an action that waits for the user's word. Fails with INVALID_ARGUMENT
-    (`INVALID_FIELD`). Safe to retry with an idempotency key. A retry whose action has gone since, with its
-    conversation, fails with NOT_FOUND (`PENDING_ACTION_NOT_FOUND`).
+    """AddPendingAction adds an action that waits for the user's confirmation. Fails with INVALID_ARGUMENT
+    (`INVALID_FIELD`). Safe to retry with an idempotency key. A retry fails with NOT_FOUND
+    (`PENDING_ACTION_NOT_FOUND`) if the action was meanwhile deleted with its conversation.
     """
     ResolvePendingAction: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.ResolvePendingActionRequest, _session_service_pb2.ResolvePendingActionResponse]
     """ResolvePendingAction confirms, completes or rejects an action. A confirmed action can still be completed
-    or rejected; each transition happens once, and of two callers at the same moment one is refused.
+    or rejected. Each transition happens once; if two callers decide at the same moment, one is refused.
 
     Fails with NOT_FOUND (`PENDING_ACTION_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`) and
-    FAILED_PRECONDITION (`PENDING_ACTION_CONFLICT` if the action is final, expired included, or in that state
-    already). Safe to retry with an idempotency key.
+    FAILED_PRECONDITION (`PENDING_ACTION_CONFLICT` if the action is final, including expired, or already has
+    that state). Safe to retry with an idempotency key.
     """
 
 @_typing.type_check_only
 class SessionServiceAsyncStub(SessionServiceStub):
-    """SessionService keeps working memory: the context of a session, what was used last, and actions that
-    wait for the user. RetrievalService.GetSession reads it. It is for the next answers and teaches nothing:
-    what is over is deleted, and DeleteConversation takes the session of the conversation's name along.
+    """SessionService manages working memory: the context of a session, the items that were used last, and actions
+    that wait for the user. RetrievalService.GetSession reads it. Working memory serves the next answers and
+    nothing is learnt from it. Expired data is deleted, and DeleteConversation deletes the session with the
+    conversation's id.
 
-    Besides what stands at each call, any call can answer the errors common to all calls, which are listed
-    at ErrorReason; any of them fails with FAILED_PRECONDITION (`USER_ERASED`, `MEMORY_DISABLED`) for a user
-    who was erased or has memory switched off, and with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) for a key
-    that came with another body.
+    In addition to the errors listed at each call, any call can fail with the errors common to all calls, which
+    are listed at ErrorReason. Every call fails with FAILED_PRECONDITION (`USER_ERASED`, `MEMORY_DISABLED`) for
+    a user who was erased or has memory switched off, and with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) if its
+    key was used with a different body.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     UpdateSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.UpdateSessionRequest, _session_service_pb2.UpdateSessionResponse]  # type: ignore[assignment]
-    """UpdateSession replaces the context or recent items of a session and renews their time to live. Fails
-    with INVALID_ARGUMENT (`INVALID_FIELD`). Safe to retry; without a `session_id` only with an idempotency
-    key.
+    """UpdateSession replaces the context or recent items of a session and renews their lifetime. Fails with
+    INVALID_ARGUMENT (`INVALID_FIELD`). Safe to retry; without a `session_id` only with an idempotency key.
     """
     AddPendingAction: _aio.UnaryUnaryMultiCallable[_session_service_pb2.AddPendingActionRequest, _session_service_pb2.AddPendingActionResponse]  # type: ignore[assignment]
-    """AddPendingAction adds an action that waits for the user's word. Fails with INVALID_ARGUMENT
-    (`INVALID_FIELD`). Safe to retry with an idempotency key. A retry whose action has gone since, with its
-    conversation, fails with NOT_FOUND (`PENDING_ACTION_NOT_FOUND`).
+    """AddPendingAction adds an action that waits for the user's confirmation. Fails with INVALID_ARGUMENT
+    (`INVALID_FIELD`). Safe to retry with an idempotency key. A retry fails with NOT_FOUND
+    (`PENDING_ACTION_NOT_FOUND`) if the action was meanwhile deleted with its conversation.
     """
     ResolvePendingAction: _aio.UnaryUnaryMultiCallable[_session_service_pb2.ResolvePendingActionRequest, _session_service_pb2.ResolvePendingActionResponse]  # type: ignore[assignment]
     """ResolvePendingAction confirms, completes or rejects an action. A confirmed action can still be completed
-    or rejected; each transition happens once, and of two callers at the same moment one is refused.
+    or rejected. Each transition happens once; if two callers decide at the same moment, one is refused.
 
     Fails with NOT_FOUND (`PENDING_ACTION_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`) and
-    FAILED_PRECONDITION (`PENDING_ACTION_CONFLICT` if the action is final, expired included, or in that state
-    already). Safe to retry with an idempotency key.
+    FAILED_PRECONDITION (`PENDING_ACTION_CONFLICT` if the action is final, including expired, or already has
+    that state). Safe to retry with an idempotency key.
     """
 
 class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
-    """SessionService keeps working memory: the context of a session, what was used last, and actions that
-    wait for the user. RetrievalService.GetSession reads it. It is for the next answers and teaches nothing:
-    what is over is deleted, and DeleteConversation takes the session of the conversation's name along.
+    """SessionService manages working memory: the context of a session, the items that were used last, and actions
+    that wait for the user. RetrievalService.GetSession reads it. Working memory serves the next answers and
+    nothing is learnt from it. Expired data is deleted, and DeleteConversation deletes the session with the
+    conversation's id.
 
-    Besides what stands at each call, any call can answer the errors common to all calls, which are listed
-    at ErrorReason; any of them fails with FAILED_PRECONDITION (`USER_ERASED`, `MEMORY_DISABLED`) for a user
-    who was erased or has memory switched off, and with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) for a key
-    that came with another body.
+    In addition to the errors listed at each call, any call can fail with the errors common to all calls, which
+    are listed at ErrorReason. Every call fails with FAILED_PRECONDITION (`USER_ERASED`, `MEMORY_DISABLED`) for
+    a user who was erased or has memory switched off, and with ALREADY_EXISTS (`IDEMPOTENCY_KEY_REUSED`) if its
+    key was used with a different body.
     """
 
     @_abc_1.abstractmethod
@@ -109,9 +110,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.UpdateSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.UpdateSessionResponse, _abc.Awaitable[_session_service_pb2.UpdateSessionResponse]]:
-        """UpdateSession replaces the context or recent items of a session and renews their time to live. Fails
-        with INVALID_ARGUMENT (`INVALID_FIELD`). Safe to retry; without a `session_id` only with an idempotency
-        key.
+        """UpdateSession replaces the context or recent items of a session and renews their lifetime. Fails with
+        INVALID_ARGUMENT (`INVALID_FIELD`). Safe to retry; without a `session_id` only with an idempotency key.
         """
 
     @_abc_1.abstractmethod
@@ -120,9 +120,9 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.AddPendingActionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.AddPendingActionResponse, _abc.Awaitable[_session_service_pb2.AddPendingActionResponse]]:
-        """AddPendingAction adds an action that waits for the user's word. Fails with INVALID_ARGUMENT
-        (`INVALID_FIELD`). Safe to retry with an idempotency key. A retry whose action has gone since, with its
-        conversation, fails with NOT_FOUND (`PENDING_ACTION_NOT_FOUND`).
+        """AddPendingAction adds an action that waits for the user's confirmation. Fails with INVALID_ARGUMENT
+        (`INVALID_FIELD`). Safe to retry with an idempotency key. A retry fails with NOT_FOUND
+        (`PENDING_ACTION_NOT_FOUND`) if the action was meanwhile deleted with its conversation.
         """
 
     @_abc_1.abstractmethod
@@ -132,11 +132,11 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.ResolvePendingActionResponse, _abc.Awaitable[_session_service_pb2.ResolvePendingActionResponse]]:
         """ResolvePendingAction confirms, completes or rejects an action. A confirmed action can still be completed
-        or rejected; each transition happens once, and of two callers at the same moment one is refused.
+        or rejected. Each transition happens once; if two callers decide at the same moment, one is refused.
 
         Fails with NOT_FOUND (`PENDING_ACTION_NOT_FOUND`), INVALID_ARGUMENT (`INVALID_FIELD`) and
-        FAILED_PRECONDITION (`PENDING_ACTION_CONFLICT` if the action is final, expired included, or in that state
-        already). Safe to retry with an idempotency key.
+        FAILED_PRECONDITION (`PENDING_ACTION_CONFLICT` if the action is final, including expired, or already has
+        that state). Safe to retry with an idempotency key.
         """
 
 def add_SessionServiceServicer_to_server(servicer: SessionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
