@@ -44,6 +44,11 @@ class Scope:
     tenant_id: str
     user_id: str
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters `tenant_id` and `user_id`, which every statement about a user has."""
+        return {"tenant_id": self.tenant_id, "user_id": self.user_id}
+
 
 # Never changed, but not frozen: a reply holds dozens, and frozen ones take four times as long.
 @dataclass(slots=True, unsafe_hash=True)

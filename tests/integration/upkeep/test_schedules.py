@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 
+from hitherto_extraction.queue.enqueueing import enqueue_for_slot
 from hitherto_extraction.scheduler import Scheduler
 from hitherto_extraction.storage import schedules as storage
 from hitherto_extraction.storage.retention import KeepFor
@@ -254,7 +255,7 @@ async def test_the_unique_index_stands_behind_it(stage: Stage) -> None:
     slot = datetime(2026, 1, 1, tzinfo=UTC)
 
     async def queue(connection: Connection) -> int:
-        made = await storage.queue(
+        made = await enqueue_for_slot(
             connection, "decay", slot, kind="decay", tenant_ids=[TENANT], max_attempts=4
         )
         return len(made)

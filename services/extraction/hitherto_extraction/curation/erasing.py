@@ -22,6 +22,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from hitherto_extraction.once import Identity, Outcome, Work, once
+from hitherto_extraction.queue import stopping
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import (
     erased,
@@ -238,7 +239,9 @@ class Erasing:
         return removed > 0
 
     async def _remove_jobs(self, connection: Connection, scope: Scope, receipt_id: UUID) -> bool:
-        removed = await erasure.remove_jobs(connection, scope, receipt_id, limit=self._batch)
+        removed = await stopping.remove_some(connection, scope, limit=self._batch)
+        if removed:
+            await erasure.count_jobs(connection, scope, receipt_id, len(removed))
         for job_id in removed:
             await announce(connection, str(job_id))
         return bool(removed)

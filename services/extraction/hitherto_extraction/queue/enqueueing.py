@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
@@ -65,6 +67,21 @@ VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, %(kind)s, 'succeeded', %(params)
         clock_timestamp(), clock_timestamp())
 RETURNING job_id, tenant_id, kind, state, user_id, conversation_id, attempt, max_attempts,
        created_at, started_at, finished_at, error, result, range_from, range_to, done_to, params
+"""
+
+# Across users. A tenant whose last job of the schedule has not ended gets no second one: it will
+# do the same work.
+_ENQUEUE_FOR_SLOT = """
+INSERT INTO jobs (job_id, tenant_id, kind, params, max_attempts, schedule, slot)
+SELECT wanted.job_id, wanted.tenant_id, %(kind)s, %(params)s, %(max_attempts)s, %(schedule)s,
+       %(slot)s
+FROM unnest(%(job_ids)s::uuid[], %(tenant_ids)s::text[]) AS wanted (job_id, tenant_id)
+WHERE NOT EXISTS (
+    SELECT FROM jobs AS j
+    WHERE j.tenant_id = wanted.tenant_id AND j.user_id IS NULL AND j.schedule = %(schedule)s
+      AND j.state IN ('queued', 'failed', 'running'))
+ON CONFLICT (tenant_id, schedule, slot) WHERE schedule IS NOT NULL DO NOTHING
+RETURNING tenant_id, job_id
 """
 
 
@@ -144,8 +161,7 @@ async def enqueue_range(
         _ENQUEUE_RANGE,
         {
             "job_id": uuid7(),
-            "tenant_id": scope.tenant_id,
-            "user_id": scope.user_id,
+            **scope.parameters,
             "conversation_id": conversation_id,
             "range_from": range_from,
             "range_to": range_to,
@@ -171,8 +187,7 @@ async def enqueue_open(
         _ENQUEUE_OPEN,
         {
             "job_id": uuid7(),
-            "tenant_id": scope.tenant_id,
-            "user_id": scope.user_id,
+            **scope.parameters,
             "conversation_id": conversation_id,
             "debounce": debounce_seconds,
             "max_attempts": max_attempts,
@@ -199,8 +214,7 @@ async def enqueue_cancelled(
         _ENQUEUE_CANCELLED,
         {
             "job_id": uuid7(),
-            "tenant_id": scope.tenant_id,
-            "user_id": scope.user_id,
+            **scope.parameters,
             "conversation_id": conversation_id,
             "kind": kind,
             "max_attempts": max_attempts,
@@ -211,3 +225,31 @@ async def enqueue_cancelled(
     row = await cursor.fetchone()
     assert row is not None
     return job_of(row)
+
+
+async def enqueue_for_slot(
+    connection: Connection,
+    schedule: str,
+    slot: datetime,
+    *,
+    kind: str,
+    tenant_ids: Sequence[str],
+    max_attempts: int,
+) -> dict[str, UUID]:
+    """Queue one job per tenant for a slot; the job by tenant, where one was queued.
+
+    The caller tells the workers.
+    """
+    cursor = await connection.execute(
+        _ENQUEUE_FOR_SLOT,
+        {
+            "schedule": schedule,
+            "slot": slot,
+            "kind": kind,
+            "params": Jsonb({}),
+            "job_ids": [uuid7() for _ in tenant_ids],
+            "tenant_ids": list(tenant_ids),
+            "max_attempts": max_attempts,
+        },
+    )
+    return dict(await cursor.fetchall())

@@ -164,8 +164,7 @@ async def find_covering(
     cursor = await connection.execute(
         _COVERING,
         {
-            "tenant_id": scope.tenant_id,
-            "user_id": scope.user_id,
+            **scope.parameters,
             "conversation_id": conversation_id,
             "message_no": message_no,
         },

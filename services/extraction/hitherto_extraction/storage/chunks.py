@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from pgvector import HalfVector
@@ -119,7 +118,7 @@ class PendingChunk:
 
 async def read(connection: Connection, scope: Scope, document_id: UUID) -> list[Chunk]:
     """The chunks of a document, in order."""
-    cursor = await connection.execute(_READ, {**_of(scope), "document_id": document_id})
+    cursor = await connection.execute(_READ, {**scope.parameters, "document_id": document_id})
     return [Chunk(*row) for row in await cursor.fetchall()]
 
 
@@ -132,7 +131,7 @@ async def insert(
     await connection.execute(
         _INSERT,
         {
-            **_of(scope),
+            **scope.parameters,
             "document_id": document_id,
             "chunk_ids": Uuids(chunk.chunk_id for chunk in chunks),
             "positions": Integers(chunk.position for chunk in chunks),
@@ -149,7 +148,7 @@ async def move(connection: Connection, scope: Scope, positions: Mapping[UUID, in
         await connection.execute(
             _MOVE,
             {
-                **_of(scope),
+                **scope.parameters,
                 "chunk_ids": Uuids(positions),
                 "positions": Integers(positions.values()),
             },
@@ -160,7 +159,7 @@ async def delete(
     connection: Connection, scope: Scope, chunk_ids: Sequence[UUID]
 ) -> tuple[int, int]:
     """Remove chunks with their vectors, not their words; how many chunks and vectors went."""
-    values = {**_of(scope), "chunk_ids": list(chunk_ids)}
+    values = {**scope.parameters, "chunk_ids": list(chunk_ids)}
     vectors = (await connection.execute(_DELETE_VECTORS, values)).rowcount
     return (await connection.execute(_DELETE, values)).rowcount, vectors
 
@@ -175,7 +174,7 @@ async def write_vectors(
         await connection.execute(
             _WRITE_VECTORS,
             {
-                **_of(scope),
+                **scope.parameters,
                 "chunk_ids": some,
                 "model": model,
                 "dimensions": len(vectors[some[0]]),
@@ -183,7 +182,9 @@ async def write_vectors(
             },
         )
     if chunk_ids:
-        await connection.execute(_SETTLE, {**_of(scope), "chunk_ids": chunk_ids, "model": model})
+        await connection.execute(
+            _SETTLE, {**scope.parameters, "chunk_ids": chunk_ids, "model": model}
+        )
 
 
 async def settle_refused(connection: Connection, item: PendingChunk) -> None:
@@ -200,7 +201,3 @@ async def find_pending_chunks(
     """Chunks that wait for a vector, the oldest first. The role is hitherto_maintenance."""
     cursor = await connection.execute(_FIND_PENDING, {"limit": limit, "without": list(without)})
     return [PendingChunk(*row) for row in await cursor.fetchall()]
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

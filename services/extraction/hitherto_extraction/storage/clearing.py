@@ -7,8 +7,6 @@ statements need the role hitherto_removal, the others hitherto_write.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
-from uuid import UUID
 
 from hitherto_extraction.storage import profiles
 from hitherto_shared.database.pool import Connection
@@ -24,50 +22,9 @@ ORDER BY conversation_id COLLATE "C"
 FOR UPDATE
 """
 
-# What a job for appended messages would have taken had it started.
-_OWN_BACKLOG = """
-UPDATE jobs AS j
-SET range_from = c.watermark + 1, range_to = c.last_message_no, done_to = c.watermark
-FROM conversations AS c
-WHERE j.tenant_id = %(tenant_id)s AND j.user_id = %(user_id)s AND j.kind = 'memory-extraction'
-  AND j.range_to IS NULL AND j.state IN ('queued', 'failed', 'running')
-  AND c.tenant_id = j.tenant_id AND c.user_id = j.user_id
-  AND c.conversation_id = j.conversation_id
-RETURNING j.conversation_id
-"""
-
-# Messages that no job owns get one that has ended: whoever submits them once more finds it.
-_OWN_REST = """
-INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, conversation_id, range_from, range_to,
-                  done_to, max_attempts, finished_at, error, error_reason)
-VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, 'memory-extraction', 'cancelled',
-        %(conversation_id)s, %(range_from)s, %(range_to)s, %(range_to)s, %(max_attempts)s,
-        clock_timestamp(), 'CANCELLED_BY_CALLER', 'CANCELLED_BY_CALLER')
-"""
-
 _PASS_BACKLOG = """
 UPDATE conversations SET watermark = last_message_no
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND watermark < last_message_no
-"""
-
-# What has ended without success counts as done: run again, it finds nothing left to read. The
-# claim of a running job is taken away, so that the late answer of a model is refused.
-_STOP_JOBS = """
-WITH stopped AS (
-    UPDATE jobs
-    SET state = 'cancelled', finished_at = clock_timestamp(), lease_until = NULL,
-        claim_no = claim_no + 1, done_to = coalesce(range_to, done_to),
-        error = 'CANCELLED_BY_CALLER', error_reason = 'CANCELLED_BY_CALLER'
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-      AND kind IN ('memory-extraction', 'consolidation')
-      AND state IN ('queued', 'failed', 'running')
-    RETURNING job_id
-), spent AS (
-    UPDATE jobs SET done_to = range_to
-    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND kind = 'memory-extraction'
-      AND state IN ('dead', 'cancelled') AND done_to < range_to
-)
-SELECT job_id FROM stopped
 """
 
 _NEXT = """
@@ -153,36 +110,18 @@ ORDER BY conversation_id COLLATE "C"
 """
 
 
-async def stop_learning(connection: Connection, scope: Scope, *, max_attempts: int) -> list[UUID]:
-    """Let nothing that was said up to now be learnt any more; the jobs that this has cancelled.
+async def lock_backlog(connection: Connection, scope: Scope) -> list[tuple[str, int, int]]:
+    """Conversations with messages that nothing was learnt from: id, last learnt, last accepted.
 
-    Jobs that wait or run are cancelled, and no message that was accepted is left for a later one,
-    nor for a job that is run again.
+    They stay locked, in one order.
     """
-    of = _of(scope)
-    cursor = await connection.execute(_BACKLOG, of)
-    backlog = await cursor.fetchall()
-    cursor = await connection.execute(_OWN_BACKLOG, of)
-    owned = {row[0] for row in await cursor.fetchall()}
-    async with connection.cursor() as many:
-        await many.executemany(
-            _OWN_REST,
-            [
-                {
-                    **of,
-                    "job_id": uuid7(),
-                    "conversation_id": conversation_id,
-                    "range_from": watermark + 1,
-                    "range_to": last,
-                    "max_attempts": max_attempts,
-                }
-                for conversation_id, watermark, last in backlog
-                if conversation_id not in owned
-            ],
-        )
-    await connection.execute(_PASS_BACKLOG, of)
-    cursor = await connection.execute(_STOP_JOBS, of)
-    return [row[0] for row in await cursor.fetchall()]
+    cursor = await connection.execute(_BACKLOG, scope.parameters)
+    return list(await cursor.fetchall())
+
+
+async def pass_backlog(connection: Connection, scope: Scope) -> None:
+    """Count every message that was accepted as learnt from."""
+    await connection.execute(_PASS_BACKLOG, scope.parameters)
 
 
 async def forget_some(
@@ -199,11 +138,11 @@ async def forget_some(
 
     Each has a next version and its line in the history, as if it had been forgotten by itself.
     """
-    cursor = await connection.execute(_NEXT, {**_of(scope), "before": before, "limit": limit})
+    cursor = await connection.execute(_NEXT, {**scope.parameters, "before": before, "limit": limit})
     memory_ids = [row[0] for row in await cursor.fetchall()]
     if memory_ids:
         values = {
-            **_of(scope),
+            **scope.parameters,
             "memory_ids": memory_ids,
             "event_ids": [uuid7() for _ in memory_ids],
             "at": at,
@@ -218,26 +157,22 @@ async def forget_some(
 
 async def find_conversations(connection: Connection, scope: Scope) -> list[str]:
     """The ids of all conversations of the user."""
-    cursor = await connection.execute(_CONVERSATIONS, _of(scope))
+    cursor = await connection.execute(_CONVERSATIONS, scope.parameters)
     return [row[0] for row in await cursor.fetchall()]
 
 
 async def drop_groups(connection: Connection, scope: Scope) -> None:
     """Forget what consolidation has looked at, so that what is restored is looked at anew."""
-    await connection.execute(_LEFT_OVER, _of(scope))
+    await connection.execute(_LEFT_OVER, scope.parameters)
 
 
 async def drop_preferences(connection: Connection, scope: Scope) -> int:
     """Remove what was learnt from behaviour; how many preferences there were."""
-    cursor = await connection.execute(_WAYS, _of(scope))
+    cursor = await connection.execute(_WAYS, scope.parameters)
     return cursor.rowcount
 
 
 async def drop_working_memory(connection: Connection, scope: Scope) -> None:
     """Remove all sessions, pending actions and what was used last."""
     for statement in _WORKING_MEMORY:
-        await connection.execute(statement.encode(), _of(scope))
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
+        await connection.execute(statement.encode(), scope.parameters)

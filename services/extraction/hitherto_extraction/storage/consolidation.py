@@ -6,10 +6,9 @@ What may be merged is active, holds without an end, does not expire by itself an
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from hitherto_shared.database.pool import Connection
@@ -173,13 +172,13 @@ async def read_crowded(
     connection: Connection, scope: Scope, *, tag: str | None, above: int
 ) -> list[Crowded]:
     """The tags that more than `above` memories share, the largest first; only `tag` if given."""
-    cursor = await connection.execute(_CROWDED, {**_of(scope), "tag": tag, "above": above})
+    cursor = await connection.execute(_CROWDED, {**scope.parameters, "tag": tag, "above": above})
     return [Crowded(*row) for row in await cursor.fetchall()]
 
 
 async def read_members(connection: Connection, scope: Scope, tags: Sequence[str]) -> list[Member]:
     """Every memory with one of these tags that may be merged, the oldest first."""
-    cursor = await connection.execute(_MEMBERS, {**_of(scope), "tags": list(tags)})
+    cursor = await connection.execute(_MEMBERS, {**scope.parameters, "tags": list(tags)})
     return [Member(*row) for row in await cursor.fetchall()]
 
 
@@ -188,7 +187,7 @@ async def newly_crowded(
 ) -> list[str]:
     """Those of some tags that a job should look at now."""
     cursor = await connection.execute(
-        _NEWLY_CROWDED, {**_of(scope), "tags": list(tags), "above": above}
+        _NEWLY_CROWDED, {**scope.parameters, "tags": list(tags), "above": above}
     )
     return [row[0] for row in await cursor.fetchall()]
 
@@ -209,7 +208,9 @@ async def taken_apart(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> dict[UUID, set[UUID]]:
     """For each memory the merges that a person has taken it out of."""
-    cursor = await connection.execute(_TAKEN_APART, {**_of(scope), "memory_ids": list(memory_ids)})
+    cursor = await connection.execute(
+        _TAKEN_APART, {**scope.parameters, "memory_ids": list(memory_ids)}
+    )
     found: defaultdict[UUID, set[UUID]] = defaultdict(set)
     for memory_id, merged in await cursor.fetchall():
         found[memory_id].add(merged)
@@ -225,7 +226,7 @@ async def mark(
             _MARK,
             [
                 {
-                    **_of(scope),
+                    **scope.parameters,
                     "tag": each.tag,
                     "fingerprint": each.fingerprint,
                     "members": each.members,
@@ -240,7 +241,7 @@ async def inherit(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID], *, into: UUID
 ) -> None:
     """Give a merged memory the sources and the mentions of its originals."""
-    values = {**_of(scope), "memory_ids": list(memory_ids), "into": into}
+    values = {**scope.parameters, "memory_ids": list(memory_ids), "into": into}
     await connection.execute(_COPY_SOURCES, values)
     await connection.execute(_COPY_MENTIONS, values)
 
@@ -249,9 +250,7 @@ async def find_successors(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> dict[UUID, UUID]:
     """For each of these memories that was merged the one that says it now, at the end of merges."""
-    cursor = await connection.execute(_SUCCESSORS, {**_of(scope), "memory_ids": list(memory_ids)})
+    cursor = await connection.execute(
+        _SUCCESSORS, {**scope.parameters, "memory_ids": list(memory_ids)}
+    )
     return {row[0]: row[1] for row in await cursor.fetchall()}
-
-
-def _of(scope: Scope) -> Mapping[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -1,4 +1,4 @@
-"""Taking one conversation away: its rows, its name, and the jobs that read it.
+"""Taking one conversation away: its rows and its name.
 
 On the role hitherto_removal; the caller holds the user's and the conversation's row.
 """
@@ -18,22 +18,6 @@ FROM messages
 WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND conversation_id = %(conversation_id)s
 ORDER BY message_no
-"""
-
-_CANCEL = """
-UPDATE jobs
-SET state = 'cancelled', finished_at = clock_timestamp(), lease_until = NULL,
-    claim_no = claim_no + 1, error = 'CONVERSATION_DELETED', error_reason = 'CONVERSATION_DELETED'
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND conversation_id = %(conversation_id)s AND state IN ('queued', 'failed', 'running')
-"""
-
-# A job without a range owns nothing and cannot be run again: the numbers it knew may be given to
-# the messages of a new conversation of the same name.
-_DISOWN = """
-UPDATE jobs SET range_from = NULL, range_to = NULL, done_to = NULL
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND conversation_id = %(conversation_id)s
 """
 
 _DROP_SOURCES = """
@@ -90,14 +74,6 @@ async def find_messages(
     return [HeldMessage(*row) for row in await cursor.fetchall()]
 
 
-async def cancel_jobs(connection: Connection, scope: Scope, conversation_id: str) -> int:
-    """End the jobs of the conversation that have not ended; none can be run again."""
-    cursor = await connection.execute(_CANCEL, _key(scope, conversation_id))
-    cancelled = cursor.rowcount
-    await connection.execute(_DISOWN, _key(scope, conversation_id))
-    return cancelled
-
-
 async def clear_name(connection: Connection, scope: Scope, conversation_id: str) -> int:
     """Let memories no longer name the conversation; how many did."""
     await statements.forget_conversation(connection, scope, conversation_id)
@@ -117,7 +93,6 @@ async def remove(connection: Connection, scope: Scope, conversation_id: str) -> 
 
 def _key(scope: Scope, conversation_id: str) -> dict[str, Any]:
     return {
-        "tenant_id": scope.tenant_id,
-        "user_id": scope.user_id,
+        **scope.parameters,
         "conversation_id": conversation_id,
     }

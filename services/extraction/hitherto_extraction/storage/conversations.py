@@ -406,7 +406,6 @@ def _words(message: IncomingMessage) -> dict[str, Any]:
 
 def _key(scope: Scope, conversation_id: str) -> dict[str, Any]:
     return {
-        "tenant_id": scope.tenant_id,
-        "user_id": scope.user_id,
+        **scope.parameters,
         "conversation_id": conversation_id,
     }

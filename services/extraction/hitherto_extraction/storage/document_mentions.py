@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from hitherto_shared.database.pool import Connection
@@ -100,14 +99,14 @@ class EntityRow:
 
 async def withdraw(connection: Connection, scope: Scope, document_id: UUID) -> list[UUID]:
     """Take back everything a document mentions; the entities it did."""
-    cursor = await connection.execute(_WITHDRAW, {**_of(scope), "document_id": document_id})
+    cursor = await connection.execute(_WITHDRAW, {**scope.parameters, "document_id": document_id})
     return [row[0] for row in await cursor.fetchall()]
 
 
 async def drop_unmentioned(connection: Connection, scope: Scope, entity_ids: Sequence[UUID]) -> int:
     """Remove those of these entities that nothing mentions any more; how many."""
     cursor = await connection.execute(
-        _DROP_UNMENTIONED, {**_of(scope), "entity_ids": list(entity_ids)}
+        _DROP_UNMENTIONED, {**scope.parameters, "entity_ids": list(entity_ids)}
     )
     return cursor.rowcount
 
@@ -117,7 +116,7 @@ async def find(
 ) -> list[EntityRow]:
     """Entities by folded name, or by an alias or address as written; most mentioned last."""
     cursor = await connection.execute(
-        _FIND, {**_of(scope), "name_keys": list(name_keys), "names": list(names)}
+        _FIND, {**scope.parameters, "name_keys": list(name_keys), "names": list(names)}
     )
     return [EntityRow(*row) for row in await cursor.fetchall()]
 
@@ -132,7 +131,7 @@ async def write(
                 statement.encode(),
                 [
                     {
-                        **_of(scope),
+                        **scope.parameters,
                         "entity_id": row.entity_id,
                         "type": row.type,
                         "name": row.name,
@@ -157,7 +156,7 @@ async def mention(
             _MENTION,
             [
                 {
-                    **_of(scope),
+                    **scope.parameters,
                     "entity_id": entity_id,
                     "document_id": document_id,
                     "names": list(names),
@@ -166,9 +165,5 @@ async def mention(
             ],
         )
     await connection.execute(
-        _COUNT, {**_of(scope), "entity_ids": [entity_id for entity_id, _ in entities]}
+        _COUNT, {**scope.parameters, "entity_ids": [entity_id for entity_id, _ in entities]}
     )
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -136,7 +136,7 @@ async def find(
     cursor = await connection.execute(
         _FIND,
         {
-            **_of(scope),
+            **scope.parameters,
             "source_types": [source_type for source_type, _ in sources],
             "source_ids": [source_id for _, source_id in sources],
         },
@@ -158,7 +158,7 @@ async def store(
                 statement.encode(),
                 [
                     {
-                        **_of(scope),
+                        **scope.parameters,
                         "document_id": document_id,
                         "source_type": document.source_type,
                         "source_id": document.source_id,
@@ -181,20 +181,20 @@ async def assign(
 ) -> None:
     """Say which job reads the present content of these documents."""
     await connection.execute(
-        _ASSIGN, {**_of(scope), "document_ids": list(document_ids), "job_id": job_id}
+        _ASSIGN, {**scope.parameters, "document_ids": list(document_ids), "job_id": job_id}
     )
 
 
 async def read(connection: Connection, scope: Scope, document_id: UUID) -> StoredDocument | None:
     """The whole document, or None if it is gone."""
-    cursor = await connection.execute(_READ, {**_of(scope), "document_id": document_id})
+    cursor = await connection.execute(_READ, {**scope.parameters, "document_id": document_id})
     row = await cursor.fetchone()
     return StoredDocument(*row) if row else None
 
 
 async def read_state(connection: Connection, scope: Scope, document_id: UUID) -> State | None:
     """What a job compares before it writes; None if the document is gone."""
-    cursor = await connection.execute(_STATE, {**_of(scope), "document_id": document_id})
+    cursor = await connection.execute(_STATE, {**scope.parameters, "document_id": document_id})
     row = await cursor.fetchone()
     return State(*row) if row else None
 
@@ -204,7 +204,7 @@ async def mark_ingested(
 ) -> None:
     """Say that chunks and mentions are those of the present content."""
     await connection.execute(
-        _INGESTED, {**_of(scope), "document_id": document_id, "heading": heading}
+        _INGESTED, {**scope.parameters, "document_id": document_id, "heading": heading}
     )
 
 
@@ -213,9 +213,5 @@ async def delete(connection: Connection, scope: Scope, document_id: UUID) -> int
 
     The role is hitherto_removal.
     """
-    cursor = await connection.execute(_DELETE, {**_of(scope), "document_id": document_id})
+    cursor = await connection.execute(_DELETE, {**scope.parameters, "document_id": document_id})
     return cursor.rowcount
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -6,7 +6,7 @@ own, narrower statements in `memories`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -113,7 +113,7 @@ async def read(
     Raises:
         KeyNeeded: One of them is sealed, and there is no key.
     """
-    cursor = await connection.execute(_READ, {**_of(scope), "memory_ids": list(memory_ids)})
+    cursor = await connection.execute(_READ, {**scope.parameters, "memory_ids": list(memory_ids)})
     return {row[0]: _edited(row, key) for row in await cursor.fetchall()}
 
 
@@ -167,7 +167,7 @@ async def write_version(
     """
     memory = after.memory
     values = {
-        **_of(scope),
+        **scope.parameters,
         "memory_id": memory.memory_id,
         "type": memory.type,
         "importance": memory.importance,
@@ -208,7 +208,7 @@ async def complete_version(
     await connection.execute(
         _COMPLETE,
         {
-            **_of(scope),
+            **scope.parameters,
             "memory_id": memory.memory_id,
             "expires_at": memory.expires_at,
             "sensitive": memory.sensitive,
@@ -313,7 +313,3 @@ def _memory(row: tuple[Any, ...]) -> Memory:
         sources=[SourceRef(*pair) for pair in row[27]],
         entities=row[28],
     )
-
-
-def _of(scope: Scope) -> Mapping[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

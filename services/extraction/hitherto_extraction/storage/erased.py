@@ -95,12 +95,12 @@ async def refuse_erased(connection: Connection, scope: Scope) -> None:
 
 async def keep_erase_out(connection: Connection, scope: Scope) -> None:
     """Hold off an erase of a user who has no row, until the transaction ends."""
-    await connection.execute(_KEEP_OUT_SHARED.encode(), _of(scope))
+    await connection.execute(_KEEP_OUT_SHARED.encode(), scope.parameters)
 
 
 async def keep_all_out(connection: Connection, scope: Scope) -> None:
     """Wait for whoever holds off an erase, and begin it alone."""
-    await connection.execute(_KEEP_OUT_ALONE.encode(), _of(scope))
+    await connection.execute(_KEEP_OUT_ALONE.encode(), scope.parameters)
 
 
 def was_erased(scope: Scope) -> WrongState:
@@ -110,7 +110,3 @@ def was_erased(scope: Scope) -> WrongState:
         reason="USER_ERASED",
         metadata={"user_id": scope.user_id},
     )
-
-
-def _of(scope: Scope) -> dict[str, str]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -35,5 +35,5 @@ async def unname(connection: Connection, scope: Scope) -> None:
     """
     await connection.execute(
         _UNNAME,
-        {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "stand_in": STAND_IN},
+        {**scope.parameters, "stand_in": STAND_IN},
     )

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from psycopg import errors, sql
@@ -86,15 +85,6 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
   AND ctid = ANY (ARRAY(SELECT ctid FROM {table}
                         WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
                         LIMIT %(limit)s))
-"""
-
-_DELETE_JOBS = """
-DELETE FROM jobs
-WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-  AND job_id = ANY (ARRAY(SELECT job_id FROM jobs
-                          WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
-                          LIMIT %(limit)s))
-RETURNING job_id
 """
 
 # The tenant has paid, and what it may spend on a day counts it.
@@ -203,9 +193,9 @@ async def begin(
 
     The caller keeps all others out (`erased.keep_all_out`).
     """
-    made = (await connection.execute(_ENSURE_USER, _of(scope))).rowcount
-    await connection.execute(_LOCK_USER, _of(scope))
-    await connection.execute(_FENCE, {**_of(scope), "leap": users.leap()})
+    made = (await connection.execute(_ENSURE_USER, scope.parameters)).rowcount
+    await connection.execute(_LOCK_USER, scope.parameters)
+    await connection.execute(_FENCE, {**scope.parameters, "leap": users.leap()})
     await connection.execute(
         _MARK,
         {
@@ -236,7 +226,7 @@ async def remove_some(
     Raises:
         StillHeld: Somebody has put rows below these meanwhile.
     """
-    values = {**_of(scope), "limit": limit}
+    values = {**scope.parameters, "limit": limit}
     if table == USAGE:
         removed = (await connection.execute(_MOVE_USAGE, values)).rowcount
     else:
@@ -250,27 +240,21 @@ async def remove_some(
     return removed
 
 
-async def remove_jobs(
-    connection: Connection, scope: Scope, receipt_id: UUID, *, limit: int
-) -> list[UUID]:
-    """Remove up to `limit` jobs of the user; the caller tells whoever waits for them."""
-    cursor = await connection.execute(_DELETE_JOBS, {**_of(scope), "limit": limit})
-    removed = [row[0] for row in await cursor.fetchall()]
-    if removed:
-        await _count(connection, scope, receipt_id, JOBS, len(removed))
-    return removed
+async def count_jobs(connection: Connection, scope: Scope, receipt_id: UUID, removed: int) -> None:
+    """Put on the receipt that jobs of the user were removed."""
+    await _count(connection, scope, receipt_id, JOBS, removed)
 
 
 async def remove_keys(connection: Connection, scope: Scope, receipt_id: UUID) -> None:
     """Remove what is kept of calls about the user, as long as the user's jobs are there."""
-    removed = (await connection.execute(_DELETE_KEYS, _of(scope))).rowcount
-    removed += (await connection.execute(_CUT_KEYS, _of(scope))).rowcount
+    removed = (await connection.execute(_DELETE_KEYS, scope.parameters)).rowcount
+    removed += (await connection.execute(_CUT_KEYS, scope.parameters)).rowcount
     await _count(connection, scope, receipt_id, KEYS, removed)
 
 
 async def leave_lists(connection: Connection, scope: Scope, receipt_id: UUID) -> None:
     """Take the user off the lists of API keys; a key whose list is empty then is revoked."""
-    cut = (await connection.execute(_CUT_LISTS, _of(scope))).rowcount
+    cut = (await connection.execute(_CUT_LISTS, scope.parameters)).rowcount
     await _count(connection, scope, receipt_id, CREDENTIALS, cut)
 
 
@@ -281,7 +265,7 @@ async def remove_user(connection: Connection, scope: Scope) -> None:
         StillHeld: Something of the user is left.
     """
     try:
-        await connection.execute(_DELETE_USER, _of(scope))
+        await connection.execute(_DELETE_USER, scope.parameters)
     except errors.ForeignKeyViolation:
         raise StillHeld from None
 
@@ -294,12 +278,12 @@ async def require_none_left(connection: Connection, scope: Scope, tables: Sequen
     """
     for table in tables:
         cursor = await connection.execute(
-            sql.SQL(_LEFT).format(table=sql.Identifier(table)), _of(scope)
+            sql.SQL(_LEFT).format(table=sql.Identifier(table)), scope.parameters
         )
         row = await cursor.fetchone()
         if row is not None and row[0]:
             raise StillHeld
-    cursor = await connection.execute(_LISTED, _of(scope))
+    cursor = await connection.execute(_LISTED, scope.parameters)
     row = await cursor.fetchone()
     if row is not None and row[0]:
         raise StillHeld
@@ -365,7 +349,3 @@ async def _receipt(
     row = await cursor.fetchone()
     assert row is not None
     return Receipt(*row)
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -109,9 +109,7 @@ class Standing:
 
 async def read_standing(connection: Connection, scope: Scope) -> Standing:
     """How the user stands, as far as the connection sees."""
-    cursor = await connection.execute(
-        _PERSON, {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
-    )
+    cursor = await connection.execute(_PERSON, scope.parameters)
     row = await cursor.fetchone()
     if row is not None:
         return Standing(not row[1], row[0])

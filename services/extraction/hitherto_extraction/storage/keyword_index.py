@@ -120,8 +120,7 @@ async def reserve_numbers(
     cursor = await connection.execute(
         _RESERVE,
         {
-            "tenant_id": scope.tenant_id,
-            "user_id": scope.user_id,
+            **scope.parameters,
             "texts": texts,
             "documents": documents,
             "terms": terms,
@@ -152,7 +151,7 @@ async def append_passages(
 
 
 def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "segment": SEGMENT}
+    return {**scope.parameters, "segment": SEGMENT}
 
 
 def _columns(corpora: Iterable[tuple[str, Mapping[int, Counter[str]]]]) -> dict[str, str]:
@@ -180,8 +179,7 @@ async def read_postings(
 ) -> tuple[list[TermPostings], Statistics]:
     """What the index holds of the `most` telling of these terms, and what to weigh them by."""
     values = {
-        "tenant_id": scope.tenant_id,
-        "user_id": scope.user_id,
+        **scope.parameters,
         "terms": Texts(terms),
         "most": most,
     }

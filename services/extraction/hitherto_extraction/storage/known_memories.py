@@ -188,7 +188,7 @@ async def read_known(
         KeyNeeded: One of them is sealed, and there is no key.
     """
     cursor = await connection.execute(
-        _READ.encode(), {**_of(scope), "memory_ids": list(memory_ids)}
+        _READ.encode(), {**scope.parameters, "memory_ids": list(memory_ids)}
     )
     return {row[0]: known_of(row, key) for row in await cursor.fetchall()}
 
@@ -201,7 +201,7 @@ async def read_top(
     Raises:
         KeyNeeded: One of them is sealed, and there is no key.
     """
-    cursor = await connection.execute(_TOP.encode(), {**_of(scope), "limit": limit})
+    cursor = await connection.execute(_TOP.encode(), {**scope.parameters, "limit": limit})
     return [known_of(row, key) for row in await cursor.fetchall()]
 
 
@@ -217,20 +217,20 @@ async def read_by_lexical_no(
         KeyNeeded: One of them is sealed, and there is no key.
     """
     cursor = await connection.execute(
-        _BY_LEXICAL_NO.encode(), {**_of(scope), "lexical_nos": list(lexical_nos)}
+        _BY_LEXICAL_NO.encode(), {**scope.parameters, "lexical_nos": list(lexical_nos)}
     )
     return [known_of(row, key) for row in await cursor.fetchall()]
 
 
 async def tags_in_use(connection: Connection, scope: Scope, limit: int) -> list[str]:
     """The user's most frequent tags."""
-    cursor = await connection.execute(_TAGS_IN_USE, {**_of(scope), "limit": limit})
+    cursor = await connection.execute(_TAGS_IN_USE, {**scope.parameters, "limit": limit})
     return [row[0] for row in await cursor.fetchall()]
 
 
 async def count_active(connection: Connection, scope: Scope) -> int:
     """How many active memories the user has."""
-    cursor = await connection.execute(_COUNT_ACTIVE, _of(scope))
+    cursor = await connection.execute(_COUNT_ACTIVE, scope.parameters)
     row = await cursor.fetchone()
     return int(row[0]) if row else 0
 
@@ -242,7 +242,7 @@ async def importance_before(
     if not memory_ids:
         return {}
     cursor = await connection.execute(
-        _IMPORTANCE_BEFORE, {**_of(scope), "memory_ids": list(memory_ids), "job_id": job_id}
+        _IMPORTANCE_BEFORE, {**scope.parameters, "memory_ids": list(memory_ids), "job_id": job_id}
     )
     return {row[0]: row[1] for row in await cursor.fetchall()}
 
@@ -265,7 +265,7 @@ async def find_neighbours(
     cursor = await connection.execute(
         _NEIGHBOURS,
         {
-            **_of(scope),
+            **scope.parameters,
             "positions": list(vectors),
             "types": [kind for kind, _ in vectors.values()],
             "vectors": [HalfVector(vector) for _, vector in vectors.values()],
@@ -286,14 +286,10 @@ async def find_same_words(
     cursor = await connection.execute(
         _SAME_WORDS,
         {
-            **_of(scope),
+            **scope.parameters,
             "positions": list(contents),
             "types": [kind for kind, _ in contents.values()],
             "contents": [content for _, content in contents.values()],
         },
     )
     return [(row[0], row[1]) for row in await cursor.fetchall()]
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

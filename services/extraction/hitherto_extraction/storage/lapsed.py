@@ -41,7 +41,7 @@ async def before_it_lapsed(connection: Connection, scope: Scope, memory_id: UUID
     """
     cursor = await connection.execute(
         _BEFORE,
-        {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "memory_id": memory_id},
+        {**scope.parameters, "memory_id": memory_id},
     )
     row = await cursor.fetchone()
     if row is None:

@@ -99,8 +99,7 @@ async def record(
             _RECORD,
             [
                 {
-                    "tenant_id": scope.tenant_id,
-                    "user_id": scope.user_id,
+                    **scope.parameters,
                     "event_id": uuid7(),
                     "subject": event.subject,
                     "memory_id": event.memory_id,
@@ -120,9 +119,7 @@ async def record(
 
 async def changes_of_a_day(connection: Connection, scope: Scope) -> tuple[int, int]:
     """How many memories models closed and updated in the last 24 hours."""
-    cursor = await connection.execute(
-        _CHANGES_OF_A_DAY, {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
-    )
+    cursor = await connection.execute(_CHANGES_OF_A_DAY, scope.parameters)
     row = await cursor.fetchone()
     assert row is not None
     return row[0], row[1]
@@ -147,8 +144,7 @@ async def charge(
             _CHARGE,
             [
                 {
-                    "tenant_id": scope.tenant_id,
-                    "user_id": scope.user_id,
+                    **scope.parameters,
                     "job_id": job_id,
                     "kind": kind,
                     "stage": item.stage,

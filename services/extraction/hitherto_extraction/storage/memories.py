@@ -137,7 +137,7 @@ async def insert(connection: Connection, scope: Scope, rows: Sequence[Mapping[st
         await cursor.executemany(
             _INSERT,
             [
-                {**_of(scope), **row, **({} if row.get("sealed") else clear_words(row))}
+                {**scope.parameters, **row, **({} if row.get("sealed") else clear_words(row))}
                 for row in rows
             ],
         )
@@ -148,7 +148,7 @@ async def rewrite(connection: Connection, scope: Scope, fields: Mapping[str, Any
 
     `lexical_no`, `lexical_length` and `embedding_state` None leave them as they are.
     """
-    values = {**_of(scope), **fields}
+    values = {**scope.parameters, **fields}
     await keep_version(connection, values)
     await later(connection, _REWRITE, values)
     await mirror_status(connection, values)
@@ -171,12 +171,14 @@ async def mirror_status(connection: Connection, values: Mapping[str, Any]) -> No
 
 async def confirm(connection: Connection, scope: Scope, memory_id: UUID, said_at: datetime) -> None:
     """Note when a memory was last said again in the same words."""
-    await later(connection, _CONFIRM, {**_of(scope), "memory_id": memory_id, "said_at": said_at})
+    await later(
+        connection, _CONFIRM, {**scope.parameters, "memory_id": memory_id, "said_at": said_at}
+    )
 
 
 async def close(connection: Connection, scope: Scope, fields: Mapping[str, Any]) -> None:
     """Write the version with which a memory ceases to hold, and keep the one before."""
-    values = {**_of(scope), **fields}
+    values = {**scope.parameters, **fields}
     await keep_version(connection, values)
     await later(connection, _CLOSE, values)
     await mirror_status(connection, values)
@@ -188,14 +190,16 @@ async def add_superseded(
     connection: Connection, scope: Scope, memory_id: UUID, *, by: UUID
 ) -> None:
     """Let the newer of two memories name the older one, as the older names the newer."""
-    await later(connection, _ADD_SUPERSEDES, {**_of(scope), "memory_id": memory_id, "by": by})
+    await later(connection, _ADD_SUPERSEDES, {**scope.parameters, "memory_id": memory_id, "by": by})
 
 
 async def remove_superseded(
     connection: Connection, scope: Scope, memory_id: UUID, *, by: UUID
 ) -> None:
     """Let the newer of two memories no longer name the older one."""
-    await later(connection, _REMOVE_SUPERSEDES, {**_of(scope), "memory_id": memory_id, "by": by})
+    await later(
+        connection, _REMOVE_SUPERSEDES, {**scope.parameters, "memory_id": memory_id, "by": by}
+    )
 
 
 async def add_challenge(
@@ -203,7 +207,9 @@ async def add_challenge(
 ) -> None:
     """Let a quarantined memory name one more that it would contradict."""
     await later(
-        connection, _ADD_CHALLENGE, {**_of(scope), "memory_id": memory_id, "challenged": challenged}
+        connection,
+        _ADD_CHALLENGE,
+        {**scope.parameters, "memory_id": memory_id, "challenged": challenged},
     )
 
 
@@ -216,7 +222,7 @@ async def add_sources(
             _ADD_SOURCE,
             [
                 {
-                    **_of(scope),
+                    **scope.parameters,
                     "memory_id": memory_id,
                     "conversation_id": source.conversation_id,
                     "message_id": source.message_id,
@@ -239,7 +245,7 @@ async def write_vectors(
             _WRITE_VECTOR,
             [
                 {
-                    **_of(scope),
+                    **scope.parameters,
                     "memory_id": memory_id,
                     "model": model,
                     "dimensions": len(vector),
@@ -260,7 +266,7 @@ async def write_source_vectors(
             _WRITE_SOURCE_VECTOR,
             [
                 {
-                    **_of(scope),
+                    **scope.parameters,
                     "memory_id": memory_id,
                     "model": model,
                     "dimensions": len(vector),
@@ -269,7 +275,3 @@ async def write_source_vectors(
                 for memory_id, vector in vectors
             ],
         )
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -52,7 +52,7 @@ class Names:
 
 async def read_names(connection: Connection, scope: Scope, *, limit: int) -> list[Names]:
     """The entities that are spoken of most."""
-    cursor = await connection.execute(_NAMES, {**_of(scope), "limit": limit})
+    cursor = await connection.execute(_NAMES, {**scope.parameters, "limit": limit})
     return [Names(*row) for row in await cursor.fetchall()]
 
 
@@ -61,7 +61,7 @@ async def memories_of_entities(
 ) -> list[UUID]:
     """Current memories that mention one of these, those that mention most of them first."""
     cursor = await connection.execute(
-        _BY_ENTITY, {**_of(scope), "entity_ids": list(entity_ids), "limit": limit}
+        _BY_ENTITY, {**scope.parameters, "entity_ids": list(entity_ids), "limit": limit}
     )
     return [row[0] for row in await cursor.fetchall()]
 
@@ -70,9 +70,7 @@ async def memories_of_tags(
     connection: Connection, scope: Scope, tags: Sequence[str], *, limit: int
 ) -> list[UUID]:
     """Current memories that carry one of these tags, the most important first."""
-    cursor = await connection.execute(_BY_TAG, {**_of(scope), "tags": list(tags), "limit": limit})
+    cursor = await connection.execute(
+        _BY_TAG, {**scope.parameters, "tags": list(tags), "limit": limit}
+    )
     return [row[0] for row in await cursor.fetchall()]
-
-
-def _of(scope: Scope) -> dict[str, str]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -176,7 +176,7 @@ async def unindexed(
     connection: Connection, scope: Scope, keys: Collection[MessageKey]
 ) -> set[MessageKey]:
     """Those of the messages that are there and have no number yet, of the roles that get one."""
-    cursor = await connection.execute(_UNINDEXED, {**_of(scope), **_keys(keys)})
+    cursor = await connection.execute(_UNINDEXED, {**scope.parameters, **_keys(keys)})
     return {(row[0], row[1]) for row in await cursor.fetchall()}
 
 
@@ -190,7 +190,7 @@ async def number(
     cursor = await connection.execute(
         _NUMBER,
         {
-            **_of(scope),
+            **scope.parameters,
             **_keys([message.key for message in messages]),
             "lexical_nos": [message.lexical_no for message in messages],
             "lexical_lengths": [message.lexical_length for message in messages],
@@ -269,7 +269,7 @@ async def lock_indexed(
 
     The role is hitherto_removal.
     """
-    cursor = await connection.execute(_HELD, {**_of(scope), **_keys(keys)})
+    cursor = await connection.execute(_HELD, {**scope.parameters, **_keys(keys)})
     return [IndexedMessage(*row) for row in await cursor.fetchall()]
 
 
@@ -277,11 +277,7 @@ async def delete_vectors(
     connection: Connection, scope: Scope, keys: Collection[MessageKey]
 ) -> None:
     """Remove the vectors of messages, of every model. The role is hitherto_removal."""
-    await connection.execute(_DELETE_VECTORS, {**_of(scope), **_keys(keys)})
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
+    await connection.execute(_DELETE_VECTORS, {**scope.parameters, **_keys(keys)})
 
 
 def _keys(keys: Collection[MessageKey]) -> dict[str, Any]:

@@ -98,8 +98,7 @@ async def add_to_each(
     cursor = await connection.execute(
         _COUNT,
         {
-            "tenant_id": scope.tenant_id,
-            "user_id": scope.user_id,
+            **scope.parameters,
             "corpora": list(fresh),
             "texts": [len(texts) for texts in fresh.values()],
             "terms": [sum(terms.total() for terms in texts) for texts in fresh.values()],
@@ -157,4 +156,4 @@ async def remove(
 
 
 def _of(scope: Scope, corpus: str) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "corpus": corpus}
+    return {**scope.parameters, "corpus": corpus}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
@@ -56,7 +55,7 @@ async def read_preferences(
     connection: Connection, scope: Scope
 ) -> dict[tuple[str, str], Preference]:
     """Everything learnt from a user's behaviour, by type and key."""
-    cursor = await connection.execute(_READ, _of(scope))
+    cursor = await connection.execute(_READ, scope.parameters)
     return {(row[0], row[1]): Preference(*row) for row in await cursor.fetchall()}
 
 
@@ -70,7 +69,7 @@ async def write_preferences(
         connection,
         _WRITE,
         {
-            **_of(scope),
+            **scope.parameters,
             "types": [p.type for p in preferences],
             "keys": [p.key for p in preferences],
             "values": [Jsonb(p.value) for p in preferences],
@@ -96,7 +95,7 @@ async def items_of_answer(
     """
     cursor = await connection.execute(
         _ITEMS_OF_MESSAGE,
-        {**_of(scope), "conversation_id": conversation_id, "message_id": message_id},
+        {**scope.parameters, "conversation_id": conversation_id, "message_id": message_id},
     )
     row = await cursor.fetchone()
     if row is None:
@@ -124,7 +123,7 @@ async def add_feedback(
         connection,
         _ADD_FEEDBACK,
         {
-            **_of(scope),
+            **scope.parameters,
             "feedback_id": feedback_id,
             "conversation_id": conversation_id,
             "message_id": message_id,
@@ -134,7 +133,3 @@ async def add_feedback(
             "memory_ids": list(memory_ids),
         },
     )
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -162,7 +162,7 @@ async def read_profile(
         KeyNeeded: It is sealed, and there is no `key`.
         SealBroken: It was sealed with another key or for another version, or changed.
     """
-    cursor = await connection.execute(_READ, _of(scope))
+    cursor = await connection.execute(_READ, scope.parameters)
     row = await cursor.fetchone()
     if row is None:
         return Profile(scope.user_id), {}
@@ -194,7 +194,7 @@ async def read_version(
         KeyNeeded: It is sealed, and there is no `key`.
         SealBroken: It was sealed with another key or for another version, or changed.
     """
-    cursor = await connection.execute(_READ_VERSION, {**_of(scope), "version": version})
+    cursor = await connection.execute(_READ_VERSION, {**scope.parameters, "version": version})
     row = await cursor.fetchone()
     if row is None:
         return {}
@@ -245,7 +245,7 @@ async def write_profile(
         connection,
         _WRITE,
         {
-            **_of(scope),
+            **scope.parameters,
             "department": profile.department,
             "access_level": profile.access_level,
             "extracted": job_id is not None,
@@ -261,7 +261,7 @@ async def write_profile(
         connection,
         _KEEP_VERSION,
         {
-            **_of(scope),
+            **scope.parameters,
             "version": profile.version,
             "profile": Jsonb(kept),
             "sealed": seal_profile(content, key, profile.version) if sealed else None,
@@ -328,7 +328,7 @@ def change_event(
 
 async def mark_extracted(connection: Connection, scope: Scope) -> None:
     """Say that the profile was looked at and stayed as it is."""
-    await later(connection, _LOOKED, _of(scope))
+    await later(connection, _LOOKED, scope.parameters)
 
 
 async def mention_entities(
@@ -341,7 +341,7 @@ async def mention_entities(
     cursor = await connection.execute(
         _UPSERT_ENTITIES,
         {
-            **_of(scope),
+            **scope.parameters,
             "entity_ids": [uuid7() for _ in named],
             "names": list(named.values()),
             "name_keys": [key for _, key in named],
@@ -353,7 +353,7 @@ async def mention_entities(
         connection,
         _MENTION,
         {
-            **_of(scope),
+            **scope.parameters,
             "entity_ids": [known[kind, fold(name)] for _, name, kind in mentions],
             "memory_ids": [memory_id for memory_id, _, _ in mentions],
         },
@@ -365,9 +365,9 @@ async def replace_mentions(
 ) -> None:
     """Let a memory mention exactly these names; a name nobody knows becomes an entity OTHER."""
     keys = [fold(name) for name in names]
-    cursor = await connection.execute(_BY_NAME, {**_of(scope), "name_keys": keys})
+    cursor = await connection.execute(_BY_NAME, {**scope.parameters, "name_keys": keys})
     kinds = {row[0]: row[1] for row in await cursor.fetchall()}
-    await later(connection, _UNMENTION, {**_of(scope), "memory_id": memory_id})
+    await later(connection, _UNMENTION, {**scope.parameters, "memory_id": memory_id})
     await mention_entities(
         connection,
         scope,
@@ -379,7 +379,7 @@ async def recount_mentions(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> None:
     """Count anew how often what these memories name is mentioned by what is not forgotten."""
-    await later(connection, _RECOUNT, {**_of(scope), "memory_ids": list(memory_ids)})
+    await later(connection, _RECOUNT, {**scope.parameters, "memory_ids": list(memory_ids)})
 
 
 def profile_content(profile: Profile) -> dict[str, Any]:
@@ -394,7 +394,3 @@ def profile_content(profile: Profile) -> dict[str, Any]:
         "facts": dict(profile.facts),
         "metadata": dict(profile.metadata),
     }
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

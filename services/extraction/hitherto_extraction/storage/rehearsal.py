@@ -34,8 +34,7 @@ async def entities_of(
     cursor = await connection.execute(
         _ENTITIES,
         {
-            "tenant_id": scope.tenant_id,
-            "user_id": scope.user_id,
+            **scope.parameters,
             "memory_ids": list(memory_ids),
         },
     )
@@ -47,8 +46,7 @@ async def count_messages(connection: Connection, scope: Scope, conversation_id: 
     cursor = await connection.execute(
         _COUNT_MESSAGES,
         {
-            "tenant_id": scope.tenant_id,
-            "user_id": scope.user_id,
+            **scope.parameters,
             "conversation_id": conversation_id,
         },
     )

@@ -147,27 +147,6 @@ ORDER BY conversation_id
 FOR UPDATE
 """
 
-_JOBS_THAT_READ = """
-SELECT DISTINCT j.job_id
-FROM unnest(%(conversations)s::text[], %(message_nos)s::int[]) AS gone (conversation_id, message_no)
-JOIN jobs AS j ON j.tenant_id = %(tenant_id)s AND j.user_id = %(user_id)s
-     AND j.conversation_id = gone.conversation_id
-     AND gone.message_no BETWEEN j.range_from AND j.range_to
-"""
-
-# A worker that has read the messages may still be asking the model about them. Its claim is taken
-# away and the job starts anew with what is left; the attempt is given back. Jobs that wait are
-# touched too, so that none is claimed before the messages are gone.
-_TAKE_BACK = """
-UPDATE jobs
-SET state = CASE state WHEN 'running' THEN 'queued' ELSE state END,
-    attempt = CASE state WHEN 'running' THEN greatest(attempt - 1, 0) ELSE attempt END,
-    run_after = CASE state WHEN 'running' THEN clock_timestamp() ELSE run_after END,
-    lease_until = NULL, claim_no = claim_no + 1
-WHERE tenant_id = %(tenant_id)s AND job_id = ANY(%(job_ids)s)
-  AND state IN ('queued', 'failed', 'running')
-"""
-
 _DELETE_MESSAGES = """
 DELETE FROM messages AS g
 USING unnest(%(conversations)s::text[], %(message_nos)s::int[])
@@ -290,12 +269,12 @@ async def delete_vectors(connection: Connection, scope: Scope, memory_ids: Seque
 
 async def drop_unused_tags(connection: Connection, scope: Scope) -> None:
     """Forget what consolidation has looked at under tags that no memory has any more."""
-    await connection.execute(_DROP_UNUSED_TAGS, _of(scope))
+    await connection.execute(_DROP_UNUSED_TAGS, scope.parameters)
 
 
 async def sweep_postings(connection: Connection, scope: Scope) -> None:
     """Take the words of texts that no memory has any more out of the keyword index."""
-    await connection.execute(_SWEEP_POSTINGS, _of(scope))
+    await connection.execute(_SWEEP_POSTINGS, scope.parameters)
 
 
 async def lock_conversations(
@@ -303,28 +282,26 @@ async def lock_conversations(
 ) -> None:
     """Keep everybody from accepting or handing out messages of these conversations."""
     await connection.execute(
-        _LOCK_CONVERSATIONS, {**_of(scope), "conversation_ids": list(conversation_ids)}
+        _LOCK_CONVERSATIONS, {**scope.parameters, "conversation_ids": list(conversation_ids)}
     )
 
 
 async def remove_messages(
-    connection: Connection, scope: Scope, messages: Sequence[HeldMessage]
+    connection: Connection, scope: Scope, messages: Sequence[HeldMessage], readers: Sequence[UUID]
 ) -> list[UUID]:
     """Remove messages and what else holds their words; the memories that were learnt from them.
 
-    The caller holds their conversations, has taken the messages out of the indexes, and then
-    indexes those memories anew. Source vectors go here; jobs that have the messages in hand are
-    queued again, to do without them, and the caller tells the workers.
+    The caller holds their conversations, has taken the messages from the jobs that read them
+    (`readers`) and out of the indexes, and then indexes those memories anew. Source vectors go
+    here.
     """
     values = {
-        **_of(scope),
+        **scope.parameters,
         "conversations": [message.conversation_id for message in messages],
         "message_nos": [message.message_no for message in messages],
         "message_ids": [message.message_id for message in messages],
+        "job_ids": list(readers),
     }
-    cursor = await connection.execute(_JOBS_THAT_READ, values)
-    values["job_ids"] = [row[0] for row in await cursor.fetchall()]
-    await connection.execute(_TAKE_BACK, values)
     cursor = await connection.execute(_LEARNT_FROM, values)
     learnt = sorted(row[0] for row in await cursor.fetchall())
     await connection.execute(_DELETE_MESSAGES, values)
@@ -367,7 +344,7 @@ async def index_anew(
     await connection.execute(
         _RENUMBER,
         {
-            **_of(scope),
+            **scope.parameters,
             "memory_ids": [memory_id for memory_id, _ in numbered.values()],
             "lexical_nos": list(numbered),
             "lengths": [terms.total() for _, terms in numbered.values()],
@@ -382,8 +359,4 @@ async def index_anew(
 
 
 def _named(scope: Scope, memory_ids: Sequence[UUID]) -> dict[str, Any]:
-    return {**_of(scope), "memory_ids": list(memory_ids)}
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
+    return {**scope.parameters, "memory_ids": list(memory_ids)}

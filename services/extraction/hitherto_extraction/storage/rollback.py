@@ -230,7 +230,7 @@ async def jobs_of_conversation(
 ) -> list[UUID]:
     """Every job that read the conversation."""
     cursor = await connection.execute(
-        _JOBS_OF_CONVERSATION, {**_of(scope), "conversation_id": conversation_id}
+        _JOBS_OF_CONVERSATION, {**scope.parameters, "conversation_id": conversation_id}
     )
     return [row[0] for row in await cursor.fetchall()]
 
@@ -238,7 +238,7 @@ async def jobs_of_conversation(
 async def conversation_exists(connection: Connection, scope: Scope, conversation_id: str) -> bool:
     """Whether the user has this conversation."""
     cursor = await connection.execute(
-        _CONVERSATION_EXISTS, {**_of(scope), "conversation_id": conversation_id}
+        _CONVERSATION_EXISTS, {**scope.parameters, "conversation_id": conversation_id}
     )
     row = await cursor.fetchone()
     return bool(row and row[0])
@@ -246,14 +246,16 @@ async def conversation_exists(connection: Connection, scope: Scope, conversation
 
 async def document_exists(connection: Connection, scope: Scope, document_id: UUID) -> bool:
     """Whether the user has this document."""
-    cursor = await connection.execute(_DOCUMENT_EXISTS, {**_of(scope), "document_id": document_id})
+    cursor = await connection.execute(
+        _DOCUMENT_EXISTS, {**scope.parameters, "document_id": document_id}
+    )
     row = await cursor.fetchone()
     return bool(row and row[0])
 
 
 async def stated_by(connection: Connection, scope: Scope, messages: Messages) -> dict[UUID, bool]:
     """Memories these messages stand behind, and whether nothing else does."""
-    cursor = await connection.execute(_STATED, {**_of(scope), **_range(messages)})
+    cursor = await connection.execute(_STATED, {**scope.parameters, **_range(messages)})
     return {row[0]: bool(row[1]) for row in await cursor.fetchall()}
 
 
@@ -266,7 +268,7 @@ async def of_document(
         KeyNeeded: The user has sealed memories, and there is no `key`.
     """
     name = str(document_id)
-    cursor = await connection.execute(_OF_DOCUMENT, {**_of(scope), "document_id": name})
+    cursor = await connection.execute(_OF_DOCUMENT, {**scope.parameters, "document_id": name})
     found = [row[0] for row in await cursor.fetchall()]
     sealed = await sealed_memories.read_words(connection, scope, key)
     return found + [
@@ -278,7 +280,7 @@ async def of_document(
 
 async def written_by(connection: Connection, scope: Scope, job_ids: Sequence[UUID]) -> list[UUID]:
     """Memories of which one of these jobs wrote a version."""
-    cursor = await connection.execute(_WRITTEN_BY, {**_of(scope), "job_ids": list(job_ids)})
+    cursor = await connection.execute(_WRITTEN_BY, {**scope.parameters, "job_ids": list(job_ids)})
     return [row[0] for row in await cursor.fetchall()]
 
 
@@ -291,7 +293,7 @@ async def read_versions(
         KeyNeeded: One of them is sealed, and there is no `key`.
     """
     async with connection.cursor() as cursor:
-        await cursor.execute(_VERSIONS, {**_of(scope), "memory_ids": list(memory_ids)})
+        await cursor.execute(_VERSIONS, {**scope.parameters, "memory_ids": list(memory_ids)})
         assert cursor.description is not None
         names = [column.name for column in cursor.description]
         rows = await cursor.fetchall()
@@ -307,14 +309,16 @@ async def read_versions(
 
 async def embed_anew(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> None:
     """Drop the vectors of the words that memories came from, and let them wait for new ones."""
-    await connection.execute(_EMBED_ANEW, {**_of(scope), "memory_ids": list(memory_ids)})
+    await connection.execute(_EMBED_ANEW, {**scope.parameters, "memory_ids": list(memory_ids)})
 
 
 async def rolled_back(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> dict[UUID, set[int]]:
     """The versions of memories that earlier rollbacks made."""
-    cursor = await connection.execute(_ROLLED_BACK, {**_of(scope), "memory_ids": list(memory_ids)})
+    cursor = await connection.execute(
+        _ROLLED_BACK, {**scope.parameters, "memory_ids": list(memory_ids)}
+    )
     found: dict[UUID, set[int]] = {memory_id: set() for memory_id in memory_ids}
     for memory_id, version in await cursor.fetchall():
         found[memory_id].add(version)
@@ -325,7 +329,9 @@ async def depending_on(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> list[UUID]:
     """Other memories that these closed, or that wait for review because of them."""
-    cursor = await connection.execute(_DEPENDING, {**_of(scope), "memory_ids": list(memory_ids)})
+    cursor = await connection.execute(
+        _DEPENDING, {**scope.parameters, "memory_ids": list(memory_ids)}
+    )
     return [row[0] for row in await cursor.fetchall()]
 
 
@@ -333,13 +339,15 @@ async def merged_above(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
 ) -> list[UUID]:
     """Merged memories that these went into, directly or by way of others, the outermost first."""
-    cursor = await connection.execute(_MERGED_ABOVE, {**_of(scope), "memory_ids": list(memory_ids)})
+    cursor = await connection.execute(
+        _MERGED_ABOVE, {**scope.parameters, "memory_ids": list(memory_ids)}
+    )
     return [row[0] for row in await cursor.fetchall()]
 
 
 async def merged_by(connection: Connection, scope: Scope, job_ids: Sequence[UUID]) -> list[UUID]:
     """Current merged memories that these jobs made."""
-    cursor = await connection.execute(_MERGED_BY, {**_of(scope), "job_ids": list(job_ids)})
+    cursor = await connection.execute(_MERGED_BY, {**scope.parameters, "job_ids": list(job_ids)})
     return [row[0] for row in await cursor.fetchall()]
 
 
@@ -348,7 +356,7 @@ async def drop_sources(
 ) -> int:
     """Let memories no longer name these messages; how many times they did."""
     cursor = await connection.execute(
-        _DROP_SOURCES, {**_of(scope), **_range(messages), "memory_ids": list(memory_ids)}
+        _DROP_SOURCES, {**scope.parameters, **_range(messages), "memory_ids": list(memory_ids)}
     )
     return cursor.rowcount
 
@@ -358,7 +366,7 @@ async def no_longer_supersedes(
 ) -> None:
     """Take a memory out of what its former successor names."""
     await connection.execute(
-        _NO_LONGER_SUPERSEDES, {**_of(scope), "memory_id": memory_id, "successor": successor}
+        _NO_LONGER_SUPERSEDES, {**scope.parameters, "memory_id": memory_id, "successor": successor}
     )
 
 
@@ -366,7 +374,9 @@ async def set_said_at(
     connection: Connection, scope: Scope, memory_id: UUID, said_at: datetime
 ) -> None:
     """Note when a memory was last said, by what still counts."""
-    await connection.execute(_SAID_AT, {**_of(scope), "memory_id": memory_id, "said_at": said_at})
+    await connection.execute(
+        _SAID_AT, {**scope.parameters, "memory_id": memory_id, "said_at": said_at}
+    )
 
 
 async def unmention(
@@ -376,14 +386,14 @@ async def unmention(
     cursor = await connection.execute(
         _UNMENTION,
         {
-            **_of(scope),
+            **scope.parameters,
             "memory_id": memory_id,
             "types": [kind for _, kind in names],
             "name_keys": [fold(name) for name, _ in names],
         },
     )
     entities = [row[0] for row in await cursor.fetchall()]
-    await connection.execute(_RECOUNT, {**_of(scope), "entity_ids": entities})
+    await connection.execute(_RECOUNT, {**scope.parameters, "entity_ids": entities})
 
 
 async def profile_versions(
@@ -394,7 +404,7 @@ async def profile_versions(
     Raises:
         KeyNeeded: One of them is sealed, and there is no `key`.
     """
-    cursor = await connection.execute(_PROFILE_VERSIONS, _of(scope))
+    cursor = await connection.execute(_PROFILE_VERSIONS, scope.parameters)
     return [
         (
             row[0],
@@ -408,7 +418,7 @@ async def profile_versions(
 
 async def profile_rolled_back(connection: Connection, scope: Scope) -> set[int]:
     """The versions of the profile that earlier rollbacks made."""
-    cursor = await connection.execute(_PROFILE_ROLLED_BACK, _of(scope))
+    cursor = await connection.execute(_PROFILE_ROLLED_BACK, scope.parameters)
     return {row[0] for row in await cursor.fetchall()}
 
 
@@ -418,7 +428,3 @@ def _range(messages: Messages) -> dict[str, Any]:
         "range_from": messages.range_from,
         "range_to": messages.range_to,
     }
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -1,4 +1,4 @@
-"""Slots of schedules: which was taken, and the jobs that were queued for it."""
+"""Slots of schedules: which was taken, and the last job that was queued for it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from psycopg.types.json import Jsonb
-
 from hitherto_shared.database.pool import Connection
-from hitherto_shared.identifiers import uuid7
 
 KEEP_DAYS = 7
 """For how long a slot that was taken is remembered. Longer than any replica can be behind."""
@@ -45,21 +42,6 @@ WITH RECURSIVE found (tenant_id) AS (
 SELECT tenant_id FROM found WHERE tenant_id IS NOT NULL
 """
 
-# Across users. A tenant whose last job of the schedule has not ended gets no second one: it will
-# do the same work.
-_QUEUE = """
-INSERT INTO jobs (job_id, tenant_id, kind, params, max_attempts, schedule, slot)
-SELECT wanted.job_id, wanted.tenant_id, %(kind)s, %(params)s, %(max_attempts)s, %(schedule)s,
-       %(slot)s
-FROM unnest(%(job_ids)s::uuid[], %(tenant_ids)s::text[]) AS wanted (job_id, tenant_id)
-WHERE NOT EXISTS (
-    SELECT FROM jobs AS j
-    WHERE j.tenant_id = wanted.tenant_id AND j.user_id IS NULL AND j.schedule = %(schedule)s
-      AND j.state IN ('queued', 'failed', 'running'))
-ON CONFLICT (tenant_id, schedule, slot) WHERE schedule IS NOT NULL DO NOTHING
-RETURNING tenant_id, job_id
-"""
-
 _LAST = """
 SELECT wanted.schedule,
        (SELECT r.taken_at FROM schedule_runs AS r
@@ -91,34 +73,6 @@ async def tenants(connection: Connection) -> list[str]:
     """Every tenant that has users."""
     cursor = await connection.execute(_TENANTS)
     return [row[0] for row in await cursor.fetchall()]
-
-
-async def queue(
-    connection: Connection,
-    schedule: str,
-    slot: datetime,
-    *,
-    kind: str,
-    tenant_ids: Sequence[str],
-    max_attempts: int,
-) -> dict[str, UUID]:
-    """Queue one job per tenant for a slot; the job by tenant, where one was queued.
-
-    The caller tells the workers.
-    """
-    cursor = await connection.execute(
-        _QUEUE,
-        {
-            "schedule": schedule,
-            "slot": slot,
-            "kind": kind,
-            "params": Jsonb({}),
-            "job_ids": [uuid7() for _ in tenant_ids],
-            "tenant_ids": list(tenant_ids),
-            "max_attempts": max_attempts,
-        },
-    )
-    return dict(await cursor.fetchall())
 
 
 async def last_runs(

@@ -121,7 +121,7 @@ async def read_newest(
     """
     cursor = await connection.execute(
         _NEWEST.encode(),
-        {**_of(scope), "statuses": list(statuses), "model": model, "limit": limit},
+        {**scope.parameters, "statuses": list(statuses), "model": model, "limit": limit},
     )
     rows = await cursor.fetchall()
     # In a thread: opening thousands would hold up everybody else's calls.
@@ -147,7 +147,7 @@ async def read_words(
     Raises:
         KeyNeeded: There are some, and there is no key.
     """
-    cursor = await connection.execute(_WORDS, _of(scope))
+    cursor = await connection.execute(_WORDS, scope.parameters)
     rows = await cursor.fetchall()
 
     def open_all() -> dict[UUID, dict[str, Any]]:
@@ -170,7 +170,7 @@ async def write_vector(
     await connection.execute(
         _WRITE_VECTOR,
         {
-            **_of(scope),
+            **scope.parameters,
             "memory_id": memory_id,
             "model": model,
             "dimensions": len(vector),
@@ -198,7 +198,7 @@ async def clear_vectors(
     connection: Connection, scope: Scope, memory_id: UUID
 ) -> list[tuple[str, Vector, int]]:
     """The vectors in clear of a memory's present words: model, vector, number of these words."""
-    cursor = await connection.execute(_CLEAR_VECTORS, {**_of(scope), "memory_id": memory_id})
+    cursor = await connection.execute(_CLEAR_VECTORS, {**scope.parameters, "memory_id": memory_id})
     return [
         (model, vector.to_numpy().astype(np.float32), text_version)
         for model, vector, text_version in await cursor.fetchall()
@@ -209,7 +209,7 @@ async def sealed_vectors(
     connection: Connection, scope: Scope, key: UserKey, memory_id: UUID
 ) -> list[tuple[str, Vector]]:
     """The vectors of a sealed memory's present words, by model."""
-    cursor = await connection.execute(_SEALED_VECTORS, {**_of(scope), "memory_id": memory_id})
+    cursor = await connection.execute(_SEALED_VECTORS, {**scope.parameters, "memory_id": memory_id})
     return [
         (row[0], open_vector(key, memory_id, row[0], row[1])) for row in await cursor.fetchall()
     ]
@@ -220,13 +220,9 @@ async def without_vector(
 ) -> list[Unembedded]:
     """The user's next sealed memories, by id, without a vector of their present words."""
     cursor = await connection.execute(
-        _WITHOUT, {**_of(scope), "after": after, "model": model, "limit": limit}
+        _WITHOUT, {**scope.parameters, "after": after, "model": model, "limit": limit}
     )
     return [
         Unembedded(memory_id, text_version, bytes(sealed))
         for memory_id, text_version, sealed in await cursor.fetchall()
     ]
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -174,9 +174,7 @@ async def leave_without_vectors(connection: Connection) -> None:
 
 async def has_sealed(connection: Connection, scope: Scope) -> bool:
     """Whether anything of the user is sealed. Also on the role hitherto_write."""
-    cursor = await connection.execute(
-        _HAS_SEALED, {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
-    )
+    cursor = await connection.execute(_HAS_SEALED, scope.parameters)
     row = await cursor.fetchone()
     assert row is not None
     return bool(row[0])
@@ -192,14 +190,14 @@ async def find_users(connection: Connection, *, after: tuple[str, str], limit: i
 
 async def count_left(connection: Connection, scope: Scope) -> int:
     """How often somebody has left something to seal since all was sealed; 0: nothing is left."""
-    cursor = await connection.execute(_LEFT.encode(), _of(scope))
+    cursor = await connection.execute(_LEFT.encode(), scope.parameters)
     row = await cursor.fetchone()
     return int(row[0]) if row else 0
 
 
 async def settle(connection: Connection, scope: Scope, *, left: int) -> bool:
     """Say that nothing is left, unless it was left since `left` was counted."""
-    cursor = await connection.execute(_DONE.encode(), {**_of(scope), "left": left})
+    cursor = await connection.execute(_DONE.encode(), {**scope.parameters, "left": left})
     return cursor.rowcount == 1
 
 
@@ -213,7 +211,7 @@ async def clear_memories(connection: Connection, scope: Scope, *, limit: int) ->
 async def count_terms_of(connection: Connection, scope: Scope, memory_ids: Sequence[UUID]) -> int:
     """How many terms memories have in the keyword index, together."""
     cursor = await connection.execute(
-        _READ_MEMORIES.encode(), {**_of(scope), "memory_ids": list(memory_ids)}
+        _READ_MEMORIES.encode(), {**scope.parameters, "memory_ids": list(memory_ids)}
     )
     return sum(row[1] for row in await cursor.fetchall())
 
@@ -226,7 +224,7 @@ async def seal_memories(
     Under the old one its words are nobody's, and are swept out.
     """
     cursor = await connection.execute(
-        _READ_MEMORIES.encode(), {**_of(scope), "memory_ids": list(numbers)}
+        _READ_MEMORIES.encode(), {**scope.parameters, "memory_ids": list(numbers)}
     )
     rows = await cursor.fetchall()
     async with connection.cursor() as many:
@@ -234,7 +232,7 @@ async def seal_memories(
             _SEAL_MEMORY.encode(),
             [
                 {
-                    **_of(scope),
+                    **scope.parameters,
                     "memory_id": memory_id,
                     "lexical_no": numbers[memory_id],
                     **seal_words(
@@ -248,14 +246,14 @@ async def seal_memories(
 
 async def seal_versions(connection: Connection, scope: Scope, key: UserKey, *, limit: int) -> int:
     """Seal earlier versions of memories that are sealed; how many."""
-    cursor = await connection.execute(_CLEAR_VERSIONS, {**_of(scope), "limit": limit})
+    cursor = await connection.execute(_CLEAR_VERSIONS, {**scope.parameters, "limit": limit})
     rows = await cursor.fetchall()
     async with connection.cursor() as many:
         await many.executemany(
             _SEAL_VERSION.encode(),
             [
                 {
-                    **_of(scope),
+                    **scope.parameters,
                     "memory_id": memory_id,
                     "version": version,
                     **seal_words(
@@ -281,27 +279,23 @@ async def with_mentions(connection: Connection, scope: Scope, *, limit: int) -> 
 async def empty_history(connection: Connection, scope: Scope, *, limit: int) -> int:
     """Take words and reasons out of what history tells of sealed memories; how many entries."""
     cursor = await connection.execute(
-        _EMPTY_HISTORY, {**_of(scope), "words": list(_TOLD), "limit": limit}
+        _EMPTY_HISTORY, {**scope.parameters, "words": list(_TOLD), "limit": limit}
     )
     return cursor.rowcount
 
 
 async def drop_excerpts(connection: Connection, scope: Scope) -> int:
     """Take what may quote messages out of the history of all memories; how many entries."""
-    return (await connection.execute(_DROP_EXCERPTS.encode(), _of(scope))).rowcount
+    return (await connection.execute(_DROP_EXCERPTS.encode(), scope.parameters)).rowcount
 
 
 async def drop_unmentioned(connection: Connection, scope: Scope) -> int:
     """Drop the entities that nothing mentions; how many."""
-    return (await connection.execute(_DROP_UNMENTIONED, _of(scope))).rowcount
+    return (await connection.execute(_DROP_UNMENTIONED, scope.parameters)).rowcount
 
 
 async def _ids(
     connection: Connection, statement: str, scope: Scope, values: Mapping[str, Any]
 ) -> list[UUID]:
-    cursor = await connection.execute(statement.encode(), {**_of(scope), **values})
+    cursor = await connection.execute(statement.encode(), {**scope.parameters, **values})
     return [row[0] for row in await cursor.fetchall()]
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -136,7 +136,9 @@ class ClearReply:
 
 async def clear_messages(connection: Connection, scope: Scope, *, limit: int) -> list[ClearMessage]:
     """Messages in clear, kept from everybody else."""
-    cursor = await connection.execute(_CLEAR_MESSAGES.encode(), {**_of(scope), "limit": limit})
+    cursor = await connection.execute(
+        _CLEAR_MESSAGES.encode(), {**scope.parameters, "limit": limit}
+    )
     names = ("name", "content", "context_items", "metadata")
     return [
         ClearMessage(row[0], row[1], row[2], dict(zip(names, row[3:], strict=True)))
@@ -153,7 +155,7 @@ async def seal_messages(
             _SEAL_MESSAGE.encode(),
             [
                 {
-                    **_of(scope),
+                    **scope.parameters,
                     "conversation_id": each.conversation_id,
                     "message_no": each.message_no,
                     "sealed": key.seal(
@@ -172,7 +174,7 @@ async def learnt_from(
     cursor = await connection.execute(
         _LEARNT_FROM,
         {
-            **_of(scope),
+            **scope.parameters,
             "conversations": [each.conversation_id for each in messages],
             "message_ids": [each.message_id for each in messages],
         },
@@ -186,7 +188,7 @@ async def delete_source_vectors(
     """Remove the vectors of the words that memories came from; of all with None. How many."""
     cursor = await connection.execute(
         _DELETE_SOURCE_VECTORS.encode(),
-        {**_of(scope), "all": memory_ids is None, "memory_ids": list(memory_ids or ())},
+        {**scope.parameters, "all": memory_ids is None, "memory_ids": list(memory_ids or ())},
     )
     return cursor.rowcount
 
@@ -195,7 +197,9 @@ async def clear_summaries(
     connection: Connection, scope: Scope, *, limit: int
 ) -> list[ClearSummary]:
     """Summaries in clear, kept from everybody else."""
-    cursor = await connection.execute(_CLEAR_SUMMARIES.encode(), {**_of(scope), "limit": limit})
+    cursor = await connection.execute(
+        _CLEAR_SUMMARIES.encode(), {**scope.parameters, "limit": limit}
+    )
     names = ("title", "summary", "key_topics", "technical_topics", "followup_suggestions")
     return [
         ClearSummary(conversation_id, version, dict(zip(names, words, strict=True)))
@@ -215,7 +219,7 @@ async def seal_summaries(
             _SEAL_SUMMARY.encode(),
             [
                 {
-                    **_of(scope),
+                    **scope.parameters,
                     "conversation_id": each.conversation_id,
                     "sealed": key.seal(
                         each.words,
@@ -231,12 +235,12 @@ async def seal_summaries(
 
 async def delete_summary_vectors(connection: Connection, scope: Scope) -> int:
     """Remove the vectors of summaries that are sealed; how many."""
-    return (await connection.execute(_DELETE_SUMMARY_VECTORS, _of(scope))).rowcount
+    return (await connection.execute(_DELETE_SUMMARY_VECTORS, scope.parameters)).rowcount
 
 
 async def clear_replies(connection: Connection, scope: Scope, *, limit: int) -> list[ClearReply]:
     """Unusable replies that the installation can open by itself."""
-    cursor = await connection.execute(_CLEAR_REPLIES.encode(), {**_of(scope), "limit": limit})
+    cursor = await connection.execute(_CLEAR_REPLIES.encode(), {**scope.parameters, "limit": limit})
     return [ClearReply(*row) for row in await cursor.fetchall()]
 
 
@@ -246,9 +250,5 @@ async def seal_reply(
     """Keep a reply as sealed with the user's key instead; None: keep it no longer."""
     await connection.execute(
         (_DROP_REPLY if sealed is None else _SEAL_REPLY).encode(),
-        {**_of(scope), "job_id": reply.job_id, "claim_no": reply.claim_no, "sealed": sealed},
+        {**scope.parameters, "job_id": reply.job_id, "claim_no": reply.claim_no, "sealed": sealed},
     )
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -5,8 +5,6 @@ On the role hitherto_removal, in a transaction that holds the user's row.
 
 from __future__ import annotations
 
-from typing import Any
-
 from psycopg.types.json import Jsonb
 
 from hitherto_extraction.storage.profiles import EMPTY, SEALED, seal_profile
@@ -77,13 +75,13 @@ async def seal_standing_profile(
     changed = await _seal_profile(connection, scope, key)
     changed += await _seal_versions(connection, scope, key, limit)
     cursor = await connection.execute(
-        _EMPTY_HISTORY, {**_of(scope), "fields": list(_FIELDS), "limit": limit}
+        _EMPTY_HISTORY, {**scope.parameters, "fields": list(_FIELDS), "limit": limit}
     )
     return changed + cursor.rowcount
 
 
 async def _seal_profile(connection: Connection, scope: Scope, key: UserKey) -> int:
-    cursor = await connection.execute(_CLEAR, _of(scope))
+    cursor = await connection.execute(_CLEAR, scope.parameters)
     row = await cursor.fetchone()
     if row is None:
         return 0
@@ -93,20 +91,16 @@ async def _seal_profile(connection: Connection, scope: Scope, key: UserKey) -> i
         name: Jsonb(value) if isinstance(value, dict) else value for name, value in EMPTY.items()
     }
     sealed = seal_profile(learnt, key, version)
-    await connection.execute(_SEAL, {**_of(scope), **emptied, "sealed": sealed})
+    await connection.execute(_SEAL, {**scope.parameters, **emptied, "sealed": sealed})
     return 1
 
 
 async def _seal_versions(connection: Connection, scope: Scope, key: UserKey, limit: int) -> int:
-    cursor = await connection.execute(_CLEAR_VERSIONS, {**_of(scope), "limit": limit})
+    cursor = await connection.execute(_CLEAR_VERSIONS, {**scope.parameters, "limit": limit})
     rows = await cursor.fetchall()
     for version, content in rows:
         await connection.execute(
             _SEAL_VERSION,
-            {**_of(scope), "version": version, "sealed": seal_profile(content, key, version)},
+            {**scope.parameters, "version": version, "sealed": seal_profile(content, key, version)},
         )
     return len(rows)
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

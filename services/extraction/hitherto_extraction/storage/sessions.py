@@ -162,13 +162,13 @@ async def write_recent(
 ) -> None:
     """Replace what was used last for the user; the list then lives for `seconds`."""
     await connection.execute(
-        _WRITE_RECENT, {**_of(scope), "items": Jsonb(list(items)), "seconds": seconds}
+        _WRITE_RECENT, {**scope.parameters, "items": Jsonb(list(items)), "seconds": seconds}
     )
 
 
 async def read_recent(connection: Connection, scope: Scope) -> list[dict[str, Any]]:
     """What was used last for the user, with `id` and `relevance`."""
-    cursor = await connection.execute(_READ_RECENT, _of(scope))
+    cursor = await connection.execute(_READ_RECENT, scope.parameters)
     row = await cursor.fetchone()
     return [] if row is None else row[0]
 
@@ -246,12 +246,8 @@ async def drop_expired(connection: Connection) -> bool:
 
 
 def _session(scope: Scope, session_id: str) -> dict[str, Any]:
-    return {**_of(scope), "session_id": session_id}
+    return {**scope.parameters, "session_id": session_id}
 
 
 def _action(scope: Scope, action_id: str) -> dict[str, Any]:
-    return {**_of(scope), "action_id": action_id}
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
+    return {**scope.parameters, "action_id": action_id}

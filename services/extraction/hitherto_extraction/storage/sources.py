@@ -54,8 +54,7 @@ async def read_words(
     cursor = await connection.execute(
         _READ,
         {
-            "tenant_id": scope.tenant_id,
-            "user_id": scope.user_id,
+            **scope.parameters,
             "memory_ids": list(memory_ids),
             "newest": newest,
             "characters": characters,

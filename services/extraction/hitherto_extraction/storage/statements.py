@@ -174,7 +174,7 @@ async def record(connection: Connection, scope: Scope, statements: Sequence[Stat
             sealed = _sealed(each.key, statement_id, each.said)
         rows.append(
             {
-                **_of(scope),
+                **scope.parameters,
                 "statement_id": statement_id,
                 "subject": each.subject,
                 "memory_id": each.memory_id,
@@ -204,7 +204,7 @@ async def of_memories(
         KeyNeeded: Some of it is sealed, and there is no `key`.
     """
     cursor = await connection.execute(
-        _OF_MEMORIES.encode(), {**_of(scope), "memory_ids": list(memory_ids)}
+        _OF_MEMORIES.encode(), {**scope.parameters, "memory_ids": list(memory_ids)}
     )
     found: dict[UUID, list[Statement]] = {memory_id: [] for memory_id in memory_ids}
     for row in await cursor.fetchall():
@@ -218,7 +218,7 @@ async def of_profile(connection: Connection, scope: Scope, key: UserKey | None) 
     Raises:
         KeyNeeded: Some of it is sealed, and there is no `key`.
     """
-    cursor = await connection.execute(_OF_PROFILE.encode(), _of(scope))
+    cursor = await connection.execute(_OF_PROFILE.encode(), scope.parameters)
     return [_statement(row, key) for row in await cursor.fetchall()]
 
 
@@ -231,7 +231,7 @@ async def of_summary(
         KeyNeeded: Some of it is sealed, and there is no `key`.
     """
     cursor = await connection.execute(
-        _OF_SUMMARY.encode(), {**_of(scope), "conversation_id": conversation_id}
+        _OF_SUMMARY.encode(), {**scope.parameters, "conversation_id": conversation_id}
     )
     return [_statement(row, key) for row in await cursor.fetchall()]
 
@@ -248,7 +248,7 @@ async def find(
     cursor = await connection.execute(
         _FIND,
         {
-            **_of(scope),
+            **scope.parameters,
             "job_ids": list(job_ids),
             "conversation_id": conversation_id,
             "document_id": document_id,
@@ -259,7 +259,7 @@ async def find(
 
 async def take_back(connection: Connection, scope: Scope, statement_ids: Sequence[UUID]) -> None:
     """Let statements no longer count. On the role hitherto_removal."""
-    await connection.execute(_TAKE_BACK, {**_of(scope), "statement_ids": list(statement_ids)})
+    await connection.execute(_TAKE_BACK, {**scope.parameters, "statement_ids": list(statement_ids)})
 
 
 async def forget_conversation(connection: Connection, scope: Scope, conversation_id: str) -> None:
@@ -267,7 +267,7 @@ async def forget_conversation(connection: Connection, scope: Scope, conversation
 
     On the role hitherto_removal.
     """
-    values = {**_of(scope), "conversation_id": conversation_id}
+    values = {**scope.parameters, "conversation_id": conversation_id}
     await connection.execute(_DROP_OF_SUMMARY, values)
     await connection.execute(_UNNAME_CONVERSATION, values)
 
@@ -284,14 +284,16 @@ async def seal(
         beside: Also those about the profile and summaries, as of a user who encrypts.
         limit: The most.
     """
-    cursor = await connection.execute(_CLEAR, {**_of(scope), "beside": beside, "limit": limit})
+    cursor = await connection.execute(
+        _CLEAR, {**scope.parameters, "beside": beside, "limit": limit}
+    )
     rows = await cursor.fetchall()
     async with connection.cursor() as many:
         await many.executemany(
             _SEAL,
             [
                 {
-                    **_of(scope),
+                    **scope.parameters,
                     "statement_id": statement_id,
                     "sealed": _sealed(key, statement_id, said),
                 }
@@ -313,7 +315,3 @@ def _statement(row: tuple[Any, ...], key: UserKey | None) -> Statement:
         said = opened(key, sealed, statement_place(row[0]))
     values = (*row[:9], said, row[11])
     return Statement(*values)
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

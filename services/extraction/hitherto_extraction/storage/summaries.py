@@ -254,9 +254,5 @@ async def delete(connection: Connection, scope: Scope, conversation_id: str) -> 
     return (await connection.execute(_DELETE, _key(scope, conversation_id))).rowcount
 
 
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
-
-
 def _key(scope: Scope, conversation_id: str) -> dict[str, Any]:
-    return {**_of(scope), "conversation_id": conversation_id}
+    return {**scope.parameters, "conversation_id": conversation_id}

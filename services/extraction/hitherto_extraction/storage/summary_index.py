@@ -199,7 +199,7 @@ async def unindexed(
 ) -> list[SummaryWords]:
     """Those of the conversations' summaries that have no number yet."""
     cursor = await connection.execute(
-        _UNINDEXED, {**_of(scope), "conversations": list(conversation_ids)}
+        _UNINDEXED, {**scope.parameters, "conversations": list(conversation_ids)}
     )
     return [SummaryWords(*row) for row in await cursor.fetchall()]
 
@@ -212,7 +212,7 @@ async def number(
         connection,
         _NUMBER,
         {
-            **_of(scope),
+            **scope.parameters,
             "conversations": list(numbered),
             "lexical_nos": [lexical_no for lexical_no, _ in numbered.values()],
             "lexical_lengths": [length for _, length in numbered.values()],
@@ -233,12 +233,8 @@ async def delete_vectors(connection: Connection, scope: Scope, conversation_id: 
     await later(connection, _DELETE_VECTORS, _key(scope, conversation_id))
 
 
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
-
-
 def _key(scope: Scope, conversation_id: str) -> dict[str, Any]:
-    return {**_of(scope), "conversation_id": conversation_id}
+    return {**scope.parameters, "conversation_id": conversation_id}
 
 
 def _of_anybody(summaries: Collection[tuple[str, str, str, int]]) -> dict[str, Any]:

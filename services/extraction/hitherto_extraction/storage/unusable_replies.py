@@ -60,8 +60,7 @@ async def keep(
     await connection.execute(
         _KEEP,
         {
-            "tenant_id": scope.tenant_id,
-            "user_id": scope.user_id,
+            **scope.parameters,
             "job_id": job_id,
             "claim_no": claim_no,
             "sealed": sealed,

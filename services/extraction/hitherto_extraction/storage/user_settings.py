@@ -40,9 +40,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 
 async def read(connection: Connection, scope: Scope) -> dict[str, Any]:
     """What the user chose, by column; None, or nothing at all, where it is the installation's."""
-    cursor = await connection.execute(
-        _READ, {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
-    )
+    cursor = await connection.execute(_READ, scope.parameters)
     row = await cursor.fetchone()
     return {} if row is None else dict(zip(COLUMNS, row, strict=True))
 
@@ -58,8 +56,7 @@ async def write(
     await connection.execute(
         _WRITE,
         {
-            "tenant_id": scope.tenant_id,
-            "user_id": scope.user_id,
+            **scope.parameters,
             **{f"set_{column}": column in names for column in COLUMNS},
             **{column: values.get(column) for column in COLUMNS},
         },

@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from hitherto_extraction.storage import erased
 from hitherto_shared.database.arrays import Texts
@@ -143,7 +142,7 @@ async def enter_user(connection: Connection, scope: Scope) -> UserState:
         await later(
             connection,
             _ENSURE,
-            {**_of(scope), "audit_key": os.urandom(32), "leap": leap()},
+            {**scope.parameters, "audit_key": os.urandom(32), "leap": leap()},
         )
         # Asked again once the row is ours: until then a whole erase may have come and gone.
         await erased.refuse_erased(connection, scope)
@@ -237,7 +236,7 @@ async def lock_alone(connection: Connection, scope: Scope) -> UserState:
         state = await _state(connection, scope, _LOCK_ALONE)
     if state is None or state.erased:
         raise erased.was_erased(scope)
-    await later(connection, _RAISE, {**_of(scope), "leap": leap()})
+    await later(connection, _RAISE, {**scope.parameters, "leap": leap()})
     return state
 
 
@@ -246,15 +245,13 @@ async def note_key(connection: Connection, scope: Scope, key_id: str) -> None:
     await later(
         connection,
         _NOTE_KEY,
-        {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "key_id": key_id},
+        {**scope.parameters, "key_id": key_id},
     )
 
 
 async def leave_to_seal(connection: Connection, scope: Scope) -> None:
     """Let the sweep look for what of this user is still in clear. The caller holds the row."""
-    await later(
-        connection, _LEAVE_TO_SEAL, {"tenant_id": scope.tenant_id, "user_id": scope.user_id}
-    )
+    await later(connection, _LEAVE_TO_SEAL, scope.parameters)
 
 
 async def read_user(connection: Connection, scope: Scope) -> UserState | None:
@@ -290,12 +287,8 @@ def leap() -> int:
 
 
 async def _state(connection: Connection, scope: Scope, statement: str) -> UserState | None:
-    cursor = await connection.execute(statement.encode(), {**_of(scope), "leap": leap()})
+    cursor = await connection.execute(statement.encode(), {**scope.parameters, "leap": leap()})
     row = await cursor.fetchone()
     if row is None:
         return None
     return UserState(row[0] is not None, *row[1:])
-
-
-def _of(scope: Scope) -> dict[str, Any]:
-    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id}

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from hitherto_extraction.queue.enqueueing import enqueue_for_slot
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import retention, schedules, users
 from hitherto_extraction.storage.retention import KeepFor
@@ -148,7 +149,7 @@ class Schedules:
                 if not await schedules.take(connection, schedule.name, slot):
                     return False
                 if schedule.name not in self._at_once:
-                    queued = await schedules.queue(
+                    queued = await enqueue_for_slot(
                         connection,
                         schedule.name,
                         slot,

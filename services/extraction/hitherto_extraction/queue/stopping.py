@@ -1,0 +1,178 @@
+"""Ending jobs that must not go on, and taking from them what is going away.
+
+Each function works on the caller's connection and so in its transaction. The caller holds the rows
+of the user or of the conversations, and tells workers and watchers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from hitherto_shared.database.pool import Connection
+from hitherto_shared.identifiers import uuid7
+from hitherto_shared.models import Scope
+
+# What a job for appended messages would have taken had it started.
+_OWN_BACKLOG = """
+UPDATE jobs AS j
+SET range_from = c.watermark + 1, range_to = c.last_message_no, done_to = c.watermark
+FROM conversations AS c
+WHERE j.tenant_id = %(tenant_id)s AND j.user_id = %(user_id)s AND j.kind = 'memory-extraction'
+  AND j.range_to IS NULL AND j.state IN ('queued', 'failed', 'running')
+  AND c.tenant_id = j.tenant_id AND c.user_id = j.user_id
+  AND c.conversation_id = j.conversation_id
+RETURNING j.conversation_id
+"""
+
+# Messages that no job owns get one that has ended: whoever submits them once more finds it.
+_OWN_REST = """
+INSERT INTO jobs (job_id, tenant_id, user_id, kind, state, conversation_id, range_from, range_to,
+                  done_to, max_attempts, finished_at, error, error_reason)
+VALUES (%(job_id)s, %(tenant_id)s, %(user_id)s, 'memory-extraction', 'cancelled',
+        %(conversation_id)s, %(range_from)s, %(range_to)s, %(range_to)s, %(max_attempts)s,
+        clock_timestamp(), 'CANCELLED_BY_CALLER', 'CANCELLED_BY_CALLER')
+"""
+
+# What has ended without success counts as done: run again, it finds nothing left to read. The
+# claim of a running job is taken away, so that the late answer of a model is refused.
+_STOP_JOBS = """
+WITH stopped AS (
+    UPDATE jobs
+    SET state = 'cancelled', finished_at = clock_timestamp(), lease_until = NULL,
+        claim_no = claim_no + 1, done_to = coalesce(range_to, done_to),
+        error = 'CANCELLED_BY_CALLER', error_reason = 'CANCELLED_BY_CALLER'
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+      AND kind IN ('memory-extraction', 'consolidation')
+      AND state IN ('queued', 'failed', 'running')
+    RETURNING job_id
+), spent AS (
+    UPDATE jobs SET done_to = range_to
+    WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND kind = 'memory-extraction'
+      AND state IN ('dead', 'cancelled') AND done_to < range_to
+)
+SELECT job_id FROM stopped
+"""
+
+_CANCEL_OF_CONVERSATION = """
+UPDATE jobs
+SET state = 'cancelled', finished_at = clock_timestamp(), lease_until = NULL,
+    claim_no = claim_no + 1, error = 'CONVERSATION_DELETED', error_reason = 'CONVERSATION_DELETED'
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s AND state IN ('queued', 'failed', 'running')
+"""
+
+# A job without a range owns nothing and cannot be run again: the numbers it knew may be given to
+# the messages of a new conversation of the same name.
+_DISOWN = """
+UPDATE jobs SET range_from = NULL, range_to = NULL, done_to = NULL
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND conversation_id = %(conversation_id)s
+"""
+
+_JOBS_THAT_READ = """
+SELECT DISTINCT j.job_id
+FROM unnest(%(conversations)s::text[], %(message_nos)s::int[]) AS gone (conversation_id, message_no)
+JOIN jobs AS j ON j.tenant_id = %(tenant_id)s AND j.user_id = %(user_id)s
+     AND j.conversation_id = gone.conversation_id
+     AND gone.message_no BETWEEN j.range_from AND j.range_to
+"""
+
+# A worker that has read the messages may still be asking the model about them. Its claim is taken
+# away and the job starts anew with what is left; the attempt is given back. Jobs that wait are
+# touched too, so that none is claimed before the messages are gone.
+_TAKE_BACK = """
+UPDATE jobs
+SET state = CASE state WHEN 'running' THEN 'queued' ELSE state END,
+    attempt = CASE state WHEN 'running' THEN greatest(attempt - 1, 0) ELSE attempt END,
+    run_after = CASE state WHEN 'running' THEN clock_timestamp() ELSE run_after END,
+    lease_until = NULL, claim_no = claim_no + 1
+WHERE tenant_id = %(tenant_id)s AND job_id = ANY(%(job_ids)s)
+  AND state IN ('queued', 'failed', 'running')
+"""
+
+_DELETE_JOBS = """
+DELETE FROM jobs
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+  AND job_id = ANY (ARRAY(SELECT job_id FROM jobs
+                          WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+                          LIMIT %(limit)s))
+RETURNING job_id
+"""
+
+
+async def own_backlog(
+    connection: Connection,
+    scope: Scope,
+    backlog: Sequence[tuple[str, int, int]],
+    *,
+    max_attempts: int,
+) -> None:
+    """Give every accepted message that no job owns to a job, so that none is learnt from later.
+
+    Args:
+        connection: The caller's.
+        scope: Whose messages.
+        backlog: Conversations with the last message learnt from and the last one accepted.
+        max_attempts: Of the jobs that are made.
+    """
+    cursor = await connection.execute(_OWN_BACKLOG, scope.parameters)
+    owned = {row[0] for row in await cursor.fetchall()}
+    async with connection.cursor() as many:
+        await many.executemany(
+            _OWN_REST,
+            [
+                {
+                    **scope.parameters,
+                    "job_id": uuid7(),
+                    "conversation_id": conversation_id,
+                    "range_from": watermark + 1,
+                    "range_to": last,
+                    "max_attempts": max_attempts,
+                }
+                for conversation_id, watermark, last in backlog
+                if conversation_id not in owned
+            ],
+        )
+
+
+async def cancel_learning(connection: Connection, scope: Scope) -> list[UUID]:
+    """Cancel the user's jobs that learn or merge, and let none be run again; which were open."""
+    cursor = await connection.execute(_STOP_JOBS, scope.parameters)
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def cancel_of_conversation(connection: Connection, scope: Scope, conversation_id: str) -> int:
+    """Cancel the open jobs of a conversation, and let none be run again; how many were open."""
+    values = {**scope.parameters, "conversation_id": conversation_id}
+    cursor = await connection.execute(_CANCEL_OF_CONVERSATION, values)
+    cancelled = cursor.rowcount
+    await connection.execute(_DISOWN, values)
+    return cancelled
+
+
+async def take_back(
+    connection: Connection, scope: Scope, messages: Sequence[tuple[str, int]]
+) -> list[UUID]:
+    """Have the jobs that read these messages begin anew, to do without them; which read them.
+
+    Args:
+        connection: The caller's.
+        scope: Whose messages.
+        messages: Conversation and number of each.
+    """
+    values = {
+        **scope.parameters,
+        "conversations": [conversation_id for conversation_id, _ in messages],
+        "message_nos": [message_no for _, message_no in messages],
+    }
+    cursor = await connection.execute(_JOBS_THAT_READ, values)
+    job_ids: list[UUID] = [row[0] for row in await cursor.fetchall()]
+    await connection.execute(_TAKE_BACK, {**scope.parameters, "job_ids": job_ids})
+    return job_ids
+
+
+async def remove_some(connection: Connection, scope: Scope, *, limit: int) -> list[UUID]:
+    """Remove up to `limit` jobs of the user; which they were."""
+    cursor = await connection.execute(_DELETE_JOBS, {**scope.parameters, "limit": limit})
+    return [row[0] for row in await cursor.fetchall()]
