@@ -36,7 +36,9 @@ def register(commands: Any) -> None:
     actions = add_group(commands, "audit", "Show the audit log, and verify it.")
     listing = add_command(actions, "list", "List who did what, newest first.", _list)
     add_everybody(listing)
-    listing.add_argument("--actor", default="", metavar="NAME", help="only of this credential")
+    listing.add_argument(
+        "--actor", default="", metavar="NAME", help="only entries of this credential"
+    )
     listing.add_argument(
         "--method",
         dest="methods",
@@ -46,13 +48,15 @@ def register(commands: Any) -> None:
         help="only this RPC, such as /hitherto.v1.PrivacyService/EraseUser, or kind of job; may "
         "be given several times",
     )
-    listing.add_argument("--since", type=moment, metavar="TIME", help="only from this time on")
+    listing.add_argument("--since", type=moment, metavar="TIME", help="only at this time or later")
     listing.add_argument("--until", type=moment, metavar="TIME", help="only before this time")
     add_paging(listing)
     verify = add_local_command(
         actions, "verify", "Check the log against its signed digests; needs the database.", _verify
     )
-    verify.add_argument("--tenant", default="default", help="whose log (default: default)")
+    verify.add_argument(
+        "--tenant", default="default", help="the tenant whose log to verify (default: default)"
+    )
     verify.add_argument(
         "--digests",
         type=Path,

@@ -11,7 +11,7 @@ from hitherto_client.command.output import Output
 
 def add_yes(parser: argparse.ArgumentParser) -> None:
     """The option that answers the question beforehand."""
-    parser.add_argument("--yes", action="store_true", help="do not ask, do it")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
 def confirmed(options: argparse.Namespace, output: Output, question: str) -> bool:

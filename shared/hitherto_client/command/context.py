@@ -31,15 +31,17 @@ _ORDERS = search_pb2.MemoryOrder.DESCRIPTOR
 def register(commands: Any) -> None:
     """Add the sub-command."""
     context = add_command(
-        commands, "context", "Print the prompt block an assistant would be given.", _context
+        commands, "context", "Print the context block for an assistant's prompt.", _context
     )
     add_user(context)
     context.add_argument("query", metavar="QUERY", nargs="?", default="")
     context.add_argument("--template", choices=words(_TEMPLATES), type=str.lower)
-    context.add_argument("--custom-template", metavar="FILE", help="one's own shape of the block")
-    context.add_argument("--max-tokens", type=whole, metavar="N", help="budget of the block")
-    context.add_argument("--conversation", default="", metavar="ID", help="the one that goes on")
-    add_enum(context, "--scope", _SCOPES, "scopes", "what the query is looked up in")
+    context.add_argument("--custom-template", metavar="FILE", help="a template of your own")
+    context.add_argument("--max-tokens", type=whole, metavar="N", help="token budget of the block")
+    context.add_argument(
+        "--conversation", default="", metavar="ID", help="the current conversation"
+    )
+    add_enum(context, "--scope", _SCOPES, "scopes", "what the query searches")
     for name, what in (
         ("memories", "most important memories"),
         ("relevant", "results for the query"),
@@ -50,18 +52,24 @@ def register(commands: Any) -> None:
             f"--max-{name}", type=whole, metavar="N", help=f"{what}; 0 leaves them out"
         )
     context.add_argument(
-        "--order", choices=words(_ORDERS), type=str.lower, help="of the most important memories"
+        "--order",
+        choices=words(_ORDERS),
+        type=str.lower,
+        help="order of the most important memories",
     )
     context.add_argument(
-        "--provenance", action="store_true", help="origin, date and id of every memory"
+        "--provenance", action="store_true", help="show origin, date and id of every memory"
     )
     context.add_argument(
         "--dates",
         action=argparse.BooleanOptionalAction,
-        help="whether lines say when (default: with a query)",
+        help="whether lines have dates (default: with a query)",
     )
     context.add_argument(
-        "--reference-time", type=moment, metavar="TIME", help="from when `last week` is counted"
+        "--reference-time",
+        type=moment,
+        metavar="TIME",
+        help="the time that `last week` is relative to",
     )
     add_time_travel(context)
     add_consistency(context)

@@ -43,7 +43,11 @@ def register(commands: Any) -> None:
     add_user(conversation)
     conversation.add_argument("id", metavar="ID")
     conversation.add_argument(
-        "--messages", type=natural, default=10, metavar="N", help="how many of the last (10)"
+        "--messages",
+        type=natural,
+        default=10,
+        metavar="N",
+        help="number of last messages (default 10)",
     )
     conversation.add_argument(
         "--delete", action="store_true", help="remove messages and summary for good; memories stay"

@@ -38,21 +38,23 @@ def register(commands: Any) -> None:
     """Add the sub-commands."""
     save = add_command(commands, "save", "Remember one statement at once.", _save)
     add_user(save)
-    save.add_argument("text", metavar="TEXT", help="the statement; - is standard input")
+    save.add_argument("text", metavar="TEXT", help="the statement; - reads standard input")
     _add_fields(save)
-    _add_choice(save, "--source", SOURCES, "how it came to be (default explicit)")
-    _add_choice(save, "--origin", ORIGINS, "who said it (default user)")
-    save.add_argument("--conversation", default="", metavar="ID", help="where it was said")
+    _add_choice(save, "--source", SOURCES, "how it was created (default: explicit)")
+    _add_choice(save, "--origin", ORIGINS, "who said it (default: user)")
+    save.add_argument(
+        "--conversation", default="", metavar="ID", help="the conversation it comes from"
+    )
     correct = add_command(
         commands, "correct", "Correct a memory; it keeps its id and its earlier versions.", _correct
     )
     _add_one(correct)
     correct.add_argument(
-        "text", metavar="TEXT", nargs="?", help="the statement as it should be; - is standard input"
+        "text", metavar="TEXT", nargs="?", help="the corrected statement; - reads standard input"
     )
     _add_fields(correct)
     correct.add_argument(
-        "--entity", dest="entities", action="append", metavar="NAME", help="what it mentions"
+        "--entity", dest="entities", action="append", metavar="NAME", help="an entity it mentions"
     )
     correct.add_argument("--valid-to", type=moment, metavar="TIME", help="until when it was true")
     correct.add_argument(
@@ -68,16 +70,16 @@ def register(commands: Any) -> None:
         type=natural,
         default=0,
         metavar="N",
-        help="correct it only if this is its version",
+        help="correct it only if it has this version",
     )
     forget = add_command(
-        commands, "forget", "Forget a memory; it is not learnt again from the same words.", _forget
+        commands, "forget", "Forget a memory; the same messages do not bring it back.", _forget
     )
     restore = add_command(
         commands, "restore", "Bring a forgotten or archived memory back.", _restore
     )
     review = add_command(
-        commands, "review", "List the memories held back for review, or decide about one.", _review
+        commands, "review", "List the memories in quarantine, or approve or reject one.", _review
     )
     for parser in (forget, restore):
         _add_one(parser)
@@ -85,8 +87,8 @@ def register(commands: Any) -> None:
     add_user(review)
     review.add_argument("id", metavar="ID", nargs="?")
     decision = review.add_mutually_exclusive_group()
-    decision.add_argument("--approve", action="store_true", help="let it through")
-    decision.add_argument("--reject", action="store_true", help="refuse it: it is forgotten")
+    decision.add_argument("--approve", action="store_true", help="approve it: it becomes active")
+    decision.add_argument("--reject", action="store_true", help="reject it: it is forgotten")
     _add_reason(review)
     add_paging(review)
 
@@ -97,7 +99,7 @@ def _add_one(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_reason(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--reason", default="", metavar="TEXT", help="kept in the history")
+    parser.add_argument("--reason", default="", metavar="TEXT", help="stored in the history")
 
 
 def _add_choice(parser: argparse.ArgumentParser, flag: str, enum: Any, summary: str) -> None:
@@ -118,9 +120,15 @@ def _add_fields(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keyword", dest="keywords", action="append", metavar="WORD", help="helps to find it"
     )
-    parser.add_argument("--valid-from", type=moment, metavar="TIME", help="since when it is true")
     parser.add_argument(
-        "--expires", dest="expires_at", type=moment, metavar="TIME", help="when reads leave it out"
+        "--valid-from", type=moment, metavar="TIME", help="since when it has been true"
+    )
+    parser.add_argument(
+        "--expires",
+        dest="expires_at",
+        type=moment,
+        metavar="TIME",
+        help="when reads stop returning it",
     )
     parser.add_argument(
         "--sensitive",
@@ -128,8 +136,12 @@ def _add_fields(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="treat it as sensitive text",
     )
-    parser.add_argument("--context", type=json_object, metavar="JSON", help="the circumstances")
-    parser.add_argument("--metadata", type=json_object, metavar="JSON", help="one's own notes")
+    parser.add_argument(
+        "--context", type=json_object, metavar="JSON", help="the circumstances, as free JSON"
+    )
+    parser.add_argument(
+        "--metadata", type=json_object, metavar="JSON", help="your own metadata, as free JSON"
+    )
 
 
 _PLAIN = (

@@ -48,14 +48,18 @@ def register(commands: Any) -> None:
         "files",
         nargs="+",
         metavar="FILE",
-        help="JSON lines of documents, or a text, which becomes one; - is standard input",
+        help="JSON lines of documents, or one text file; - reads standard input",
     )
-    add.add_argument("--source-type", metavar="NAME", help="where it comes from (a text: file)")
-    add.add_argument("--source-id", metavar="ID", help="its id there (a text: the file's name)")
-    add.add_argument("--content-type", metavar="NAME", help="what it is (a text: document)")
-    add.add_argument("--title", metavar="TEXT", help="subject or name (a text: the file's name)")
-    add.add_argument("--author", metavar="NAME", help="who wrote it")
-    add.add_argument("--created", type=moment, metavar="TIME", help="when it was made")
+    add.add_argument("--source-type", metavar="NAME", help="the source system (text files: file)")
+    add.add_argument("--source-id", metavar="ID", help="the id there (text files: the file's name)")
+    add.add_argument(
+        "--content-type", metavar="NAME", help="the kind of document (text files: document)"
+    )
+    add.add_argument(
+        "--title", metavar="TEXT", help="the subject or name (text files: the file's name)"
+    )
+    add.add_argument("--author", metavar="NAME", help="the author")
+    add.add_argument("--created", type=moment, metavar="TIME", help="when it was created")
     add_wait(add, otherwise="only hand over")
     listing = add_command(actions, "list", "List documents, newest first.", _list)
     add_user(listing)
@@ -65,7 +69,9 @@ def register(commands: Any) -> None:
     listing.add_argument(
         "--content-type", dest="content_types", action="append", default=[], metavar="NAME"
     )
-    listing.add_argument("--entity", default="", metavar="NAME", help="only what mentions it")
+    listing.add_argument(
+        "--entity", default="", metavar="NAME", help="only items that mention this entity"
+    )
     add_consistency(listing)
     add_paging(listing)
     show = add_command(actions, "show", "Show one document with its text.", _show)

@@ -17,7 +17,7 @@ from hitherto_client.command.output import Output
 def register(commands: Any) -> None:
     """Add the sub-command."""
     parser = add_command(
-        commands, "feedback", "Rate an answer, or tell how the user edited it.", _run
+        commands, "feedback", "Rate an answer, or record how the user edited it.", _run
     )
     add_user(parser)
     parser.add_argument("conversation", metavar="CONVERSATION")

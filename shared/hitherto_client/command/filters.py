@@ -14,25 +14,37 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     add_enum(parser, "--type", TYPES, "types", "only memories of this type")
     parser.add_argument("--tag", dest="tags", action="append", default=[], metavar="TAG")
     add_enum(parser, "--status", STATUSES, "statuses", "only memories with this status")
-    add_enum(parser, "--source", SOURCES, "sources", "only memories made in this way")
-    parser.add_argument("--entity", default="", metavar="NAME", help="only what mentions it")
-    parser.add_argument("--conversation", default="", metavar="ID", help="only what came from it")
+    add_enum(parser, "--source", SOURCES, "sources", "only memories created in this way")
+    parser.add_argument(
+        "--entity", default="", metavar="NAME", help="only items that mention this entity"
+    )
+    parser.add_argument(
+        "--conversation", default="", metavar="ID", help="only items from this conversation"
+    )
     parser.add_argument("--min-confidence", choices=words(CONFIDENCES), type=str.lower)
     parser.add_argument(
-        "--created-after", type=moment, metavar="TIME", help="only what was made then or later"
+        "--created-after",
+        type=moment,
+        metavar="TIME",
+        help="only items created at this time or later",
     )
     parser.add_argument(
-        "--created-before", type=moment, metavar="TIME", help="only what was made before"
+        "--created-before", type=moment, metavar="TIME", help="only items created before this time"
     )
     parser.add_argument(
-        "--metadata", type=json_object, metavar="JSON", help="only what has all of these values"
+        "--metadata",
+        type=json_object,
+        metavar="JSON",
+        help="only items with all of these metadata values",
     )
 
 
 def add_time_travel(parser: argparse.ArgumentParser) -> None:
     """As of when to answer."""
-    parser.add_argument("--as-of", type=moment, metavar="TIME", help="what was true then")
-    parser.add_argument("--known-at", type=moment, metavar="TIME", help="what was known then")
+    parser.add_argument("--as-of", type=moment, metavar="TIME", help="what was true at this time")
+    parser.add_argument(
+        "--known-at", type=moment, metavar="TIME", help="what was known at this time"
+    )
 
 
 def add_consistency(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +53,7 @@ def add_consistency(parser: argparse.ArgumentParser) -> None:
         "--consistency-token",
         default="",
         metavar="TOKEN",
-        help="from the reply to a write: show at least what it wrote",
+        help="from the reply to a write: show at least that write",
     )
 
 

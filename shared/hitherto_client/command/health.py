@@ -13,7 +13,7 @@ from hitherto_client.command.output import Output
 
 def register(commands: Any) -> None:
     """Add the sub-command."""
-    add_command(commands, "health", "Ask both services whether they serve.", _run)
+    add_command(commands, "health", "Check whether both services are serving.", _run)
 
 
 def _run(options: argparse.Namespace, output: Output) -> int:

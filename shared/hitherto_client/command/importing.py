@@ -31,18 +31,18 @@ _SHOWN_ERRORS = 20
 def register(commands: Any) -> None:
     """Add the sub-command."""
     parser = add_command(
-        commands, "import", "Take in any number of transcripts or memories from JSON lines.", _run
+        commands, "import", "Import any number of transcripts or memories from JSON lines.", _run
     )
     parser.add_argument(
         "files",
         nargs="+",
         metavar="FILE",
-        help="JSON lines, each a transcript (with `messages`) or a memory (with `content`); - is "
-        "standard input",
+        help="JSON lines, each a transcript (with `messages`) or a memory (with `content`); - "
+        "reads standard input",
     )
-    parser.add_argument("--user", default="", help="whose it is, where a line does not say it")
+    parser.add_argument("--user", default="", help="the user, if a line does not name one")
     parser.add_argument(
-        "--time-zone", default="", metavar="ZONE", help="IANA name, where a transcript has none"
+        "--time-zone", default="", metavar="ZONE", help="IANA time zone, if a transcript has none"
     )
 
 

@@ -41,10 +41,10 @@ def register(commands: Any) -> None:
         nargs="?",
         const=_MATCHING,
         metavar="ID",
-        help="queue a job again that is dead, cancelled or waits; with --all in place of an id, "
-        "all that the other options name, by default those that are dead or wait",
+        help="retry a job that is dead, cancelled or waiting; with --all in place of an id, "
+        "all jobs that the other options select (default: dead or waiting)",
     )
-    change.add_argument("--cancel", metavar="ID", help="give up a job that has not ended")
+    change.add_argument("--cancel", metavar="ID", help="cancel a job that has not ended")
 
     jobs.add_argument(
         "--reason",
@@ -55,10 +55,16 @@ def register(commands: Any) -> None:
         help="with --retry --all, only jobs whose error begins with it; may be given several times",
     )
     jobs.add_argument(
-        "--since", type=moment, metavar="TIME", help="with --retry --all, only created from then on"
+        "--since",
+        type=moment,
+        metavar="TIME",
+        help="with --retry --all, only created at this time or later",
     )
     jobs.add_argument(
-        "--until", type=moment, metavar="TIME", help="with --retry --all, only created before"
+        "--until",
+        type=moment,
+        metavar="TIME",
+        help="with --retry --all, only created before this time",
     )
 
 

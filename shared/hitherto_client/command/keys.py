@@ -30,24 +30,26 @@ _MAX_TENANT = 128
 
 def register(commands: Any) -> None:
     """Add the sub-command and its own."""
-    summary = "Make, list and revoke API keys; needs the database itself."
+    summary = "Create, list and revoke API keys; connects to the database itself."
     actions = add_group(commands, "keys", summary)
     create = add_local_command(actions, "create", "Make a key and print it, this once.", _create)
-    create.add_argument("--name", required=True, help="what the key is for, as shown in lists")
+    create.add_argument("--name", required=True, help="the purpose of the key, as shown in lists")
     create.add_argument(
         "--scope",
         dest="scopes",
         action="append",
         choices=_SCOPES,
-        help="what it may do; may be given several times (default read and write)",
+        help="access scope; may be given several times (default: read and write)",
     )
-    create.add_argument("--user", metavar="USER", help="bind it to this user (default: any user)")
+    create.add_argument(
+        "--user", metavar="USER", help="restrict it to this user (default: any user)"
+    )
     create.add_argument(
         "--for-user",
         dest="for_users",
         action="append",
         metavar="USER",
-        help="bind a service's key to this user and to nobody but those named so; may be given "
+        help="restrict a service's key to the users named in this way; may be given "
         "several times, not together with --user",
     )
     create.add_argument(
@@ -55,24 +57,26 @@ def register(commands: Any) -> None:
         dest="departments",
         action="append",
         metavar="NAME",
-        help="bind it to the users of this department, besides those of --for-user; with --user, "
-        "let that person see their profiles; may be given several times",
+        help="restrict it to the users of this department, besides those of --for-user; with "
+        "--user, let that person see their profiles; may be given several times",
     )
     create.add_argument(
         "--capability",
         dest="capabilities",
         action="append",
         choices=_CAPABILITIES,
-        help="a right besides its scopes; may be given several times (default none)",
+        help="a right in addition to its scopes; may be given several times (default: none)",
     )
     create.add_argument(
-        "--expires-days", type=natural, metavar="N", help="days it is valid (default: for good)"
+        "--expires-days", type=natural, metavar="N", help="days until it expires (default: never)"
     )
     listing = add_local_command(actions, "list", "List the keys of a tenant.", _list)
-    revoke = add_local_command(actions, "revoke", "End a key for good.", _revoke)
+    revoke = add_local_command(actions, "revoke", "Revoke a key for good.", _revoke)
     revoke.add_argument("key_id", metavar="ID", help="the id that list shows, or the whole key")
     for action in (create, listing, revoke):
-        action.add_argument("--tenant", default="default", help="whose keys (default: default)")
+        action.add_argument(
+            "--tenant", default="default", help="the tenant of the keys (default: default)"
+        )
 
 
 def _create(options: argparse.Namespace, output: Output) -> int:

@@ -40,31 +40,33 @@ _MANY = 1024 * 1024
 def register(commands: Any) -> None:
     """Add the sub-commands."""
     export = add_command(
-        commands, "export", "Write everything that is held of a user, as JSON lines.", _export
+        commands, "export", "Export everything that is stored about a user, as JSON lines.", _export
     )
     add_user(export)
     export.add_argument(
-        "--output", metavar="FILE", type=Path, help="where to; without it, standard output"
+        "--output", metavar="FILE", type=Path, help="the output file (default: standard output)"
     )
     erase = add_command(
-        commands, "erase", "Remove everything that is held of a user, for good.", _erase
+        commands, "erase", "Remove everything that is stored about a user, for good.", _erase
     )
     add_user(erase)
     erase.add_argument(
         "--receipt",
         metavar="FILE",
         type=Path,
-        help="where the receipt is written; without it, erase-receipt-ID.json here",
+        help="file for the receipt (default: erase-receipt-ID.json here)",
     )
     add_yes(erase)
     add_user(
         add_command(
-            commands, "reinstate", "Let a user who was erased be remembered again.", _reinstate
+            commands, "reinstate", "Allow data about an erased user to be stored again.", _reinstate
         )
     )
-    receipts = add_group(commands, "receipt", "Check a receipt of an erasure.")
+    receipts = add_group(commands, "receipt", "Verify the receipt of an erasure.")
     check = add_local_command(receipts, "verify", "Check the signature of a receipt.", _verify)
-    check.add_argument("file", metavar="FILE", type=Path, help="what `hitherto erase` has written")
+    check.add_argument(
+        "file", metavar="FILE", type=Path, help="the receipt that `hitherto erase` wrote"
+    )
     check.add_argument(
         "--public-key",
         metavar="PEM",

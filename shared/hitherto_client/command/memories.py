@@ -26,7 +26,7 @@ from hitherto_client.command.output import Output
 
 def register(commands: Any) -> None:
     """Add the sub-commands."""
-    memories = add_command(commands, "memories", "List what is remembered of a user.", _memories)
+    memories = add_command(commands, "memories", "List a user's memories.", _memories)
     add_user(memories)
     add_filters(memories)
     memories.add_argument(

@@ -53,7 +53,11 @@ class _Parser(argparse.ArgumentParser):
         for group, commands in self.commands.groups.items():
             lines += ["", f"{group}:"]
             lines += [f"  {name:<14} {summary}" for name, summary in commands]
-        lines += ["", "hitherto COMMAND --help tells more about one of them.", self.epilog or ""]
+        lines += [
+            "",
+            "Run hitherto COMMAND --help for the options of a command.",
+            self.epilog or "",
+        ]
         return "\n".join(lines) + "\n"
 
 
@@ -62,7 +66,7 @@ def make_parser() -> tuple[argparse.ArgumentParser, Commands]:
     parser = _Parser(
         prog="hitherto",
         usage="hitherto COMMAND [OPTIONS]",
-        description="Hand conversations to Hitherto, read and correct what it remembers.",
+        description="Submit conversations to Hitherto; read and correct what it remembers.",
         epilog="Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 a service cannot be "
         "reached, 130 interrupted.",
     )
@@ -83,10 +87,12 @@ def add_command(commands: Any, name: str, summary: str, run: Run) -> argparse.Ar
     parser.add_argument("--retrieval", metavar="ADDR", help="host:port of the retrieval service")
     parser.add_argument("--extraction", metavar="ADDR", help="host:port of the extraction service")
     parser.add_argument(
-        "--api-key", metavar="KEY", help="credential; rather set HITHERTO_API_KEY, which ps hides"
+        "--api-key",
+        metavar="KEY",
+        help="credential; prefer HITHERTO_API_KEY, which ps does not show",
     )
     parser.add_argument(
-        "--timeout", type=seconds, metavar="SECONDS", help="how long each call may take"
+        "--timeout", type=seconds, metavar="SECONDS", help="time limit of each call"
     )
     return parser
 
@@ -143,8 +149,10 @@ def add_paging(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=natural, default=20, metavar="N", help="rows per page (default 20)"
     )
-    parser.add_argument("--page-token", default="", metavar="TOKEN", help="go on after a page")
-    parser.add_argument("--all", action="store_true", help="every page")
+    parser.add_argument(
+        "--page-token", default="", metavar="TOKEN", help="continue after the previous page"
+    )
+    parser.add_argument("--all", action="store_true", help="show every page")
 
 
 def add_wait(parser: argparse.ArgumentParser, *, otherwise: str = "only start it") -> None:

@@ -25,18 +25,18 @@ _ENTITY_TYPES = entity_pb2.EntityType.DESCRIPTOR
 def register(commands: Any) -> None:
     """Add the sub-command."""
     parser = add_command(
-        commands, "preview", "Show what a conversation would teach; nothing is stored.", _run
+        commands, "preview", "Show what would be learnt from a conversation; store nothing.", _run
     )
-    parser.add_argument("file", metavar="FILE", help="as for submit; - is standard input")
-    parser.add_argument("--user", default="", help="whose it is, where the file does not say it")
+    parser.add_argument("file", metavar="FILE", help="as for submit; - reads standard input")
+    parser.add_argument("--user", default="", help="the user, if the file does not name one")
     parser.add_argument(
-        "--conversation", default="", help="the conversation's id, where the file does not say it"
-    )
-    parser.add_argument(
-        "--time-zone", default="", metavar="ZONE", help="IANA name, where the file has none"
+        "--conversation", default="", help="the conversation's id, if the file has none"
     )
     parser.add_argument(
-        "--line", type=natural, metavar="N", help="which one, in a file with several"
+        "--time-zone", default="", metavar="ZONE", help="IANA time zone, if the file has none"
+    )
+    parser.add_argument(
+        "--line", type=natural, metavar="N", help="line of the conversation, in a file with several"
     )
 
 

@@ -52,11 +52,13 @@ def register(commands: Any) -> None:
         type=natural,
         default=0,
         metavar="N",
-        help="change it only if this is its version",
+        help="change it only if it has this version",
     )
     add_consistency(parser)
     several = add_command(commands, "profiles", "List the profiles that you may see.", _list)
-    several.add_argument("--department", default="", metavar="NAME", help="only those of this one")
+    several.add_argument(
+        "--department", default="", metavar="NAME", help="only profiles of this department"
+    )
     add_consistency(several)
     add_paging(several)
 

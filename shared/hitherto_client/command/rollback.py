@@ -17,7 +17,7 @@ def register(commands: Any) -> None:
     parser = add_command(
         commands,
         "rollback",
-        "Take back everything that one conversation, document or job taught.",
+        "Undo everything learnt from one conversation, document or job.",
         _run,
     )
     add_user(parser)
@@ -25,7 +25,7 @@ def register(commands: Any) -> None:
     source.add_argument("--conversation", dest="conversation_id", default="", metavar="ID")
     source.add_argument("--document", dest="document_id", default="", metavar="ID")
     source.add_argument("--job", dest="job_id", default="", metavar="ID")
-    parser.add_argument("--dry-run", action="store_true", help="count only, change nothing")
+    parser.add_argument("--dry-run", action="store_true", help="only count; change nothing")
     add_yes(parser)
 
 

@@ -47,7 +47,7 @@ from hitherto_client.errors import HithertoCallError
 from hitherto_client.transcripts import TranscriptError
 
 _GROUPS: dict[str, tuple[Any, ...]] = {
-    "Hand over": (submit, importing, preview, jobs),
+    "Submit": (submit, importing, preview, jobs),
     "Read": (context, search, memories, profiles, conversations, history),
     "Change by hand": (curation, feedback),
     "Privacy": (user_control, leaving, audit),

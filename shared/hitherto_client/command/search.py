@@ -53,7 +53,7 @@ def register(commands: Any) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="only documents from there, such as gmail; may be given several times",
+        help="only documents of this source, such as gmail; may be given several times",
     )
     search.add_argument("--min-score", type=number, metavar="SCORE")
     search.add_argument("--ranking", default="", metavar="NAME", help="balanced or seed003")
@@ -64,19 +64,26 @@ def register(commands: Any) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="what a component of the ranking counts; may be given several times",
+        help="weight of a component of the ranking; may be given several times",
     )
     search.add_argument(
-        "--explain", action="store_true", help="what each component adds to each score"
+        "--explain", action="store_true", help="show what each component adds to each score"
     )
     search.add_argument(
-        "--excerpt", type=whole, default=0, metavar="N", help="N messages around where it was said"
+        "--excerpt",
+        type=whole,
+        default=0,
+        metavar="N",
+        help="also show N messages around the source",
     )
     search.add_argument(
         "--vector", metavar="FILE", help="the query's own vector: a JSON list of numbers"
     )
     search.add_argument(
-        "--reference-time", type=moment, metavar="TIME", help="from when `last week` is counted"
+        "--reference-time",
+        type=moment,
+        metavar="TIME",
+        help="the time that `last week` is relative to",
     )
     add_time_travel(search)
     add_consistency(search)

@@ -38,7 +38,7 @@ def register(commands: Any) -> None:
         commands, "session", "Show the working memory of a session, or change it.", _session
     )
     add_user(session)
-    session.add_argument("session", metavar="SESSION", help="by custom the conversation's id")
+    session.add_argument("session", metavar="SESSION", help="by convention the conversation's id")
     session.add_argument(
         "--context", type=json_object, metavar="JSON", help="replace the context; {} clears it"
     )
@@ -48,25 +48,29 @@ def register(commands: Any) -> None:
         action="append",
         default=[],
         metavar="ID[=RELEVANCE]",
-        help="replace what was used last; may be given several times",
+        help="replace the recent items; may be given several times",
     )
     session.add_argument(
-        "--renew", action="store_true", help="let the context live on without changing it"
+        "--renew", action="store_true", help="renew the context's lifetime without changing it"
     )
     add_consistency(session)
-    actions = add_group(commands, "action", "Actions that wait for the user's word.")
-    add = add_command(actions, "add", "Add an action that waits for the user's word.", _add)
+    actions = add_group(
+        commands, "action", "Add and resolve actions that wait for the user's confirmation."
+    )
+    add = add_command(actions, "add", "Add an action that waits for the user's confirmation.", _add)
     add_user(add)
     add.add_argument("type", metavar="TYPE", help="the kind of action, such as send_email")
     add.add_argument("description", metavar="TEXT", nargs="?", default="")
     add.add_argument("--session", default="", metavar="ID", help="default: a new session")
-    add.add_argument("--params", type=json_object, metavar="JSON", help="what the action needs")
+    add.add_argument("--params", type=json_object, metavar="JSON", help="parameters of the action")
     for name, (_, summary) in _STEPS.items():
         step = add_command(actions, name, summary, _resolve)
         add_user(step)
         step.add_argument("id", metavar="ID", help="the id that `hitherto session` shows")
-        step.add_argument("--session", default="", metavar="ID", help="only if it is this one's")
-        step.add_argument("--result", type=json_object, metavar="JSON", help="what came of it")
+        step.add_argument(
+            "--session", default="", metavar="ID", help="the session that the action must belong to"
+        )
+        step.add_argument("--result", type=json_object, metavar="JSON", help="the outcome")
         step.set_defaults(step=name)
 
 

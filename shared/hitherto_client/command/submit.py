@@ -26,19 +26,19 @@ _INDEXED = re.compile(r"transcripts\[(\d+)\]\.?(.*)")
 
 def register(commands: Any) -> None:
     """Add the sub-command."""
-    parser = add_command(commands, "submit", "Hand over conversations and learn from them.", _run)
+    parser = add_command(commands, "submit", "Submit conversations and learn from them.", _run)
     parser.add_argument(
         "files",
         nargs="+",
         metavar="FILE",
-        help="JSON lines of transcripts, or plain `user: …` text; - is standard input",
+        help="JSON lines of transcripts, or plain `user: …` text; - reads standard input",
     )
-    parser.add_argument("--user", default="", help="whose it is, where the file does not say it")
+    parser.add_argument("--user", default="", help="the user, if the file does not name one")
     parser.add_argument(
-        "--conversation", default="", help="the conversation's id, where the file does not say it"
+        "--conversation", default="", help="the conversation's id, if the file has none"
     )
     parser.add_argument(
-        "--time-zone", default="", metavar="ZONE", help="IANA name, where the file has none"
+        "--time-zone", default="", metavar="ZONE", help="IANA time zone, if the file has none"
     )
     parser.add_argument(
         "--batch",
@@ -51,7 +51,7 @@ def register(commands: Any) -> None:
         "--wait",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="follow the jobs to their end (the default), or only hand over",
+        help="follow the jobs to their end (the default), or only submit",
     )
 
 

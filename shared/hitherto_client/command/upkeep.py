@@ -38,18 +38,16 @@ def register(commands: Any) -> None:
     undo = add_command(commands, "undo", "Undo a consolidation: its originals come back.", _undo)
     add_user(undo)
     undo.add_argument("id", metavar="ID", help="the memory that consolidation made")
-    decay = add_command(commands, "decay", "Archive what is unimportant and unused.", _decay)
+    decay = add_command(commands, "decay", "Archive unimportant and unused memories.", _decay)
     retention = add_command(
-        commands, "retention", "Remove what has outlived its retention, for good.", _retention
+        commands, "retention", "Remove data that is past its retention, for good.", _retention
     )
     for parser in (consolidate, decay, retention):
         add_everybody(parser)
-        parser.add_argument("--dry-run", action="store_true", help="count only, change nothing")
+        parser.add_argument("--dry-run", action="store_true", help="only count; change nothing")
         add_wait(parser)
     add_yes(retention)
-    schedules = add_command(
-        commands, "schedules", "List the upkeep that runs by itself.", _schedules
-    )
+    schedules = add_command(commands, "schedules", "List the upkeep schedules.", _schedules)
     add_paging(schedules)
 
 

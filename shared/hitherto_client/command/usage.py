@@ -27,19 +27,19 @@ _COLUMNS = ("calls", "tokens in", "tokens out", "embedding calls", "tokens embed
 
 def register(commands: Any) -> None:
     """Add the sub-command."""
-    parser = add_command(commands, "usage", "Show what work cost.", _run)
+    parser = add_command(commands, "usage", "Show calls, tokens and cost.", _run)
     parser.add_argument(
         "--by",
         type=_dimensions,
         default=[],
         metavar=",".join(words(_DIMENSIONS)),
-        help="one row for each combination of these (default: one row in all)",
+        help="group by these (default: one row in all)",
     )
     add_everybody(parser)
     parser.add_argument(
         "--kind", dest="kinds", action="append", default=[], help="only jobs of this kind"
     )
-    parser.add_argument("--since", type=moment, metavar="TIME", help="only from this time on")
+    parser.add_argument("--since", type=moment, metavar="TIME", help="only at this time or later")
     parser.add_argument("--until", type=moment, metavar="TIME", help="only before this time")
     add_paging(parser)
 

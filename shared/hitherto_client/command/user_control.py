@@ -43,17 +43,17 @@ def register(commands: Any) -> None:
         default=[],
         choices=list(_FIELDS),
         metavar="NAME",
-        help="follow the installation again",
+        help="reset to the installation's value",
     )
     clear = add_command(commands, "clear", "Forget all memories of a user.", _clear)
     add_user(clear)
     clear.add_argument(
         "--profile",
         action="store_true",
-        help="empty the profile too, and what was learnt from behaviour",
+        help="also empty the profile and learnt preferences",
     )
     clear.add_argument(
-        "--conversations", action="store_true", help="delete all conversations too, for good"
+        "--conversations", action="store_true", help="also delete all conversations, for good"
     )
     add_yes(clear)
 
