@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from benchmarks.quiet import noise
 from benchmarks.retrieval.figures import Report, Row
 
 TIMES_FLOOR: Mapping[int, float] = {200: 1.6, 2_000: 1.5}
@@ -16,9 +17,6 @@ COLD_SECONDS, WARM_SECONDS = 15.0, 5.0
 EXACT_UP_TO = 2_000
 """Memories of a user up to which nothing may be missed."""
 RECALL_ABOVE = 0.98
-LOAD_BEFORE = "load average before"
-QUIET = 0.5
-"""The highest load average for each core before a run whose times are held to bars."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +34,8 @@ class Bar:
 
 
 def bars(report: Report) -> list[Bar]:
-    """All bars, in order; none where the machine was busy, see `noise`."""
-    if noise(report):
+    """All bars, in order; none where the machine was busy (`benchmarks.quiet`)."""
+    if noise(report.machine):
         return []
     return [
         _floor("P1", report, 200),
@@ -48,17 +46,6 @@ def bars(report: Report) -> list[Bar]:
         _walls(report),
         *_recall(report),
     ]
-
-
-def noise(report: Report) -> str:
-    """Why a run is held to no bars; empty for a machine that had nothing else to do."""
-    load, cores = report.machine.get(LOAD_BEFORE, 0.0), report.machine.get("cores", 1)
-    if load <= QUIET * cores:
-        return ""
-    return (
-        f"no bars: the load average before the run was {load:g} on {cores} cores, above {QUIET:g} "
-        "for each of them; measure again when nothing else runs"
-    )
 
 
 def _floor(name: str, report: Report, size: int) -> Bar:

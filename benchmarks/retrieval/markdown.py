@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.retrieval.bars import bars, noise
+from benchmarks.quiet import noise
+from benchmarks.retrieval.bars import bars
 from benchmarks.retrieval.figures import NO_SIZE, SUBJECTS, Place, Recall, Report, Row, Start, Walls
 
 _KNOWN = ("rows", "limit", "start", "recall", "machine", "walls")
@@ -33,7 +34,7 @@ def tables(report: Report) -> str:
 
 
 def _bars(report: Report) -> Iterator[str]:
-    if why := noise(report):
+    if why := noise(report.machine):
         yield why
         return
     yield from _head("bar", "figure", "measured", "bar is")

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Self
 
 from benchmarks.profiler import recorded
+from benchmarks.quiet import LOAD_BEFORE
 from benchmarks.retrieval import loading
-from benchmarks.retrieval.bars import LOAD_BEFORE
 from benchmarks.retrieval.components import components
 from benchmarks.retrieval.figures import Recall, Report, Row, Walls
 from benchmarks.retrieval.person import Person

@@ -7,7 +7,8 @@ from itertools import groupby
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.retrieval.bars import bars, noise
+from benchmarks.quiet import noise
+from benchmarks.retrieval.bars import bars
 from benchmarks.retrieval.figures import NO_SIZE, SUBJECTS, Place, Report, Row
 
 BUSY = 0.9
@@ -18,7 +19,7 @@ def print_tables(report: Report, console: Console) -> None:
     """Print what was measured, then what has a bar."""
     for place, rows in groupby(report.rows, key=lambda row: row.place):
         console.print(_table(report, place, list(rows)))
-    console.print(noise(report) or _bars(report))
+    console.print(noise(report.machine) or _bars(report))
     if any(row.caller_share >= BUSY for row in report.rows):
         console.print("* the calling process used nearly a whole core: figures are bounded by it")
     for name, value in report.machine.items():

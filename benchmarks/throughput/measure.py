@@ -23,6 +23,7 @@ from benchmarks.bare_service import METHOD
 from benchmarks.embeddings_reply import DIMENSIONS
 from benchmarks.processes import Processes, Started
 from benchmarks.profiler import recorded
+from benchmarks.quiet import CORES, LOAD_BEFORE
 from benchmarks.throughput import floor as floor_process
 from benchmarks.throughput.driver import Driver
 from benchmarks.throughput.figures import Floor, Memory, Report, Spread
@@ -135,7 +136,8 @@ async def measure(options: Options, progress: Progress) -> Report:
                 "processor": f"{platform.machine()}, {os.cpu_count()} cores",
                 "python": platform.python_version(),
                 "postgres": f"{connection.info.server_version // 10_000}",
-                "load average before": load_average,
+                LOAD_BEFORE: load_average,
+                CORES: os.cpu_count() or 1,
             },
         )
 

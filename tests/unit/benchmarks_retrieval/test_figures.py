@@ -11,7 +11,8 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from benchmarks.retrieval.bars import LOAD_BEFORE, Bar, bars
+from benchmarks.quiet import LOAD_BEFORE
+from benchmarks.retrieval.bars import Bar, bars
 from benchmarks.retrieval.figures import (
     NO_SIZE,
     Place,

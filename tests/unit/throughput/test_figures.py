@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks.embeddings_reply import vector
+from benchmarks.quiet import LOAD_BEFORE
 from benchmarks.throughput.figures import Floor, Memory, Report, Spread
 from benchmarks.throughput.load import MESSAGES, request
 from benchmarks.throughput.model_server import Model
@@ -41,6 +42,15 @@ def printed(report: Report) -> str:
     out = io.StringIO()
     print_tables(report, Console(file=out, width=120))
     return out.getvalue()
+
+
+@pytest.mark.parametrize(("load", "judged"), [(1.0, True), (1.01, False), (8.0, False)])
+def test_a_busy_machine_is_held_to_no_bar_and_says_so(load: float, *, judged: bool) -> None:
+    slow = replace(REPORT, per_second=1.0, machine={"cores": 2, LOAD_BEFORE: load})
+    told = printed(slow)
+    assert ("MISSED" in told, " met " in told) == (judged, judged)
+    assert ("no bars: the load average" in told) is not judged
+    assert "≥ 70" in told
 
 
 def test_a_run_within_the_bars_misses_none() -> None:

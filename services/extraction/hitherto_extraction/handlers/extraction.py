@@ -27,6 +27,7 @@ from hitherto_extraction.queue.jobs import JobFilter
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_shared.auth.departments import departments_of
 from hitherto_shared.auth.principal import Principal
+from hitherto_shared.beside import beside_loop
 from hitherto_shared.consistency import Position, current_position
 from hitherto_shared.convert import JOB_STATE, job_message
 from hitherto_shared.database.pool import Connection
@@ -46,6 +47,9 @@ KINDS = (
 )
 _PAGE_SIZE = 50
 _MAX_PAGE_SIZE = 200
+
+_WORK_OF_A_MESSAGE = 256
+"""What it takes to check a message however short it is, as bytes read."""
 
 
 class ExtractionHandlers(DocumentCalls, extraction_service_pb2_grpc.ExtractionServiceServicer):
@@ -73,7 +77,13 @@ class ExtractionHandlers(DocumentCalls, extraction_service_pb2_grpc.ExtractionSe
         """Accept a batch durably; one job per transcript, in order."""
         checks = Checks()
         # A full batch takes seconds to check; the loop has other callers.
-        transcripts = await asyncio.to_thread(read_transcripts, checks, request.transcripts)
+        messages = sum(len(transcript.messages) for transcript in request.transcripts)
+        transcripts = await beside_loop(
+            request.ByteSize() + _WORK_OF_A_MESSAGE * messages,
+            read_transcripts,
+            checks,
+            request.transcripts,
+        )
         key = checks.idempotency_key(request.idempotency_key)
         checks.done()
         tenant = current_call().principal.tenant_id

@@ -7,7 +7,6 @@ unusable is ever taken for "nothing to remember".
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -21,12 +20,15 @@ from hitherto_extraction.pipeline.answer import (
 )
 from hitherto_extraction.provider.protocol import ChatModel, Completion, Prompt
 from hitherto_extraction.storage.conversations import StoredMessage
+from hitherto_shared.beside import beside_loop
 from hitherto_shared.model_api import ModelError, ModelMisbehaved, PromptTooLong
 
 logger = logging.getLogger("hitherto.extraction")
 
 ASKS = 2
 """How often one attempt of a job asks before it counts as failed."""
+_WORK_OF_A_LETTER = 4
+"""What it takes to check a letter of a reply, as characters read (`beside_loop`)."""
 
 
 class TooMuch(Exception):
@@ -104,7 +106,8 @@ async def ask_for(
         spent.append(completion)
         try:
             # A reply may have megabytes.
-            answer = await asyncio.to_thread(read, completion.text)
+            work = _WORK_OF_A_LETTER * len(completion.text)
+            answer = await beside_loop(work, read, completion.text)
         except UnusableAnswer as error:
             why = str(error)
             if completion.truncated and divisible:

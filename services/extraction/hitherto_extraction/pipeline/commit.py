@@ -52,6 +52,7 @@ from hitherto_extraction.storage.ledger import Charge
 from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_extraction.storage.users import UserState
 from hitherto_extraction.user_key import sealing_key
+from hitherto_shared.beside import beside_loop
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.together import together
 from hitherto_shared.encryption.needed import KeyNeeded
@@ -59,6 +60,8 @@ from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Profile, Scope
 
 _SECONDS = 30.0
+_WORK_OF_AN_ITEM = 4_096
+"""What it takes to compare a new statement with those near it, as characters read."""
 
 logger = logging.getLogger("hitherto.extraction")
 
@@ -234,8 +237,10 @@ class Commit:
             profiles.read_profile(connection, scope, key),
             summaries.read(connection, scope, held.conversation, key=key),
         )
-        # Reads every statement for what it says: in a thread it leaves the event loop to others.
-        plan = await asyncio.to_thread(
+        # Reads every statement for what it says, and each new one against those near it.
+        items = len(answer.new) + len(answer.updated)
+        plan = await beside_loop(
+            sum(len(each.content) for each in known.values()) + _WORK_OF_AN_ITEM * items,
             make_plan,
             Situation(
                 answer=answer,
@@ -335,8 +340,12 @@ class Commit:
         """Learn from how the user wrote, whatever was said."""
         scope = held.scope
         placed = await conversations.knows_time_zone(connection, scope, held.conversation)
-        seen = await asyncio.to_thread(
-            behaviour.observe, outcome.witnesses.messages, outcome.time_zone if placed else None
+        said = outcome.witnesses.messages
+        seen = await beside_loop(
+            sum(len(message.content) for message in said),
+            behaviour.observe,
+            said,
+            outcome.time_zone if placed else None,
         )
         if seen:
             known = await preferences.read_preferences(connection, scope)
@@ -367,8 +376,12 @@ class Commit:
                 )
             ],
         )
-        concluded = await asyncio.to_thread(
-            concluding.conclude, held_summary, outcome.answer.summary, done_to=outcome.done_to
+        concluded = await beside_loop(
+            concluding.work_of(held_summary, outcome.answer.summary),
+            concluding.conclude,
+            held_summary,
+            outcome.answer.summary,
+            done_to=outcome.done_to,
         )
         await concluding.write(
             connection,

@@ -26,6 +26,7 @@ from hitherto_shared.text.passages import MAX_EMBEDDED, message_text, summary_te
 from hitherto_shared.text.terms import count_terms, every_term
 
 _KEYS = tuple(SummaryPatch.__dataclass_fields__)
+_WORK_OF_A_LETTER = 10
 
 
 def conclude(held: HeldSummary, given: Mapping[str, Any] | None, *, done_to: int) -> SummaryFields:
@@ -37,6 +38,15 @@ def conclude(held: HeldSummary, given: Mapping[str, Any] | None, *, done_to: int
         first_user_words=held.first_user_words,
         late=done_to <= held.covers_to,
     )
+
+
+def work_of(held: HeldSummary, given: Mapping[str, Any] | None) -> int:
+    """What `conclude` takes, as characters read (`beside_loop`): it looks for orders in each."""
+    letters = len(held.first_user_words)
+    for value in (given or {}).values():
+        for text in value if isinstance(value, list) else [value]:
+            letters += len(text) if isinstance(text, str) else 0
+    return _WORK_OF_A_LETTER * letters
 
 
 def new_words(held: HeldSummary, fields: SummaryFields, *, sealed: bool) -> str | None:

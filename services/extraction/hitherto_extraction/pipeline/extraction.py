@@ -6,7 +6,6 @@ yielded together with how far the job is done, so that a crash repeats a call or
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -42,6 +41,7 @@ from hitherto_extraction.storage.ledger import Charge
 from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_extraction.transcripts import has_vector
 from hitherto_extraction.user_key import key_of
+from hitherto_shared.beside import beside_loop
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.together import together
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
@@ -334,7 +334,10 @@ class Extraction:
             time_zone=known_summary.time_zone,
             tags_in_use=tags,
         )
-        prompt = await asyncio.to_thread(
+        letters = sum(len(message.content) for message in messages.values())
+        letters += sum(len(known.content) for known in local_memories.values())
+        prompt = await beside_loop(
+            letters,
             build_prompt,
             data,
             temperature=self._rules.temperature,
@@ -359,8 +362,12 @@ class Extraction:
             and has_vector(message.content)
         }
         # As it will be unless it changes meanwhile; then its vector is not used.
-        fields = await asyncio.to_thread(
-            concluding.conclude, asked.summary, answer.summary, done_to=done_to
+        fields = await beside_loop(
+            concluding.work_of(asked.summary, answer.summary),
+            concluding.conclude,
+            asked.summary,
+            answer.summary,
+            done_to=done_to,
         )
         sealed = asked.encrypts or asked.summary.sealed
         sealed = sealed or any(message.sealed for message in asked.messages.values())
