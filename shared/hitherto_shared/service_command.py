@@ -23,8 +23,8 @@ _OF_ONE_SERVICE = (
     "message_retention_days message_vectors prices_file prompt_memories queue_limit "
     "read_database_url read_pool_size read_processes recency_words retention_days "
     "retrieval_listen schedule_audit schedule_consolidation schedule_decay schedule_idle "
-    "schedule_retention token_encoding ttl_recent ttl_session worker_concurrency "
-    "worker_processes "
+    "schedule_retention snapshot_memory_mb token_encoding ttl_recent ttl_session "
+    "worker_concurrency worker_processes "
 ).split()
 _OF_THE_CLIENT = (
     "api_key extraction_address retrieval_address tls_ca_file tls_client_certificate_file "

@@ -19,6 +19,7 @@ from hitherto_retrieval.render.tokens import counter
 from hitherto_retrieval.search.asked.question import Wording
 from hitherto_retrieval.search.query import QueryEmbedders
 from hitherto_retrieval.search.search import Search
+from hitherto_retrieval.snapshots import Snapshots
 from hitherto_retrieval.storage.session import prepare_counting, prepare_session
 from hitherto_shared.audit.reads import AuditedReads
 from hitherto_shared.audit.trail import Trail
@@ -101,12 +102,20 @@ async def running(
         accesses = AccessCounter(counters)
         audit = AuditedReads(audited, Trail(hash_key))
         keys = load_user_keys(settings, hash_key)
+        snapshots = Snapshots(
+            # As API keys are: at the primary, while it is in reach.
+            readers.keys,
+            (settings.snapshot_memory_mb << 20) // processes,
+        )
+        stack.push_async_callback(snapshots.stop)
+        await snapshots.start()
         handlers = RetrievalHandlers(
             readers,
             Search(
                 queries,
                 embedding_seconds=settings.embedding_deadline_ms / 1000,
                 wording=Wording.from_settings(settings.recency_words, settings.content_types),
+                snapshots=snapshots,
             ),
             accesses,
             PageTokens(secret),

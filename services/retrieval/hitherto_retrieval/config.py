@@ -26,6 +26,7 @@ class RetrievalSettings(SharedSettings):
     max_context_tokens: int = Field(4000, validation_alias="MAX_CONTEXT_TOKENS", ge=1)
     token_encoding: Literal["o200k_base", "cl100k_base", "estimate"] = "o200k_base"
     read_pool_size: int = Field(16, ge=1, le=200)
+    snapshot_memory_mb: int = Field(256, ge=0, le=65_536)
     read_processes: int = Field(1, ge=0, le=128)
     recency_words: str | None = None
     content_types: str | None = None

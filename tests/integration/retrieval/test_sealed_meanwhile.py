@@ -16,6 +16,7 @@ from hitherto_retrieval.search.legs import Legs
 from hitherto_retrieval.search.query import QueryEmbedders
 from hitherto_retrieval.search.question import Question
 from hitherto_retrieval.search.search import Search
+from hitherto_retrieval.snapshots import Snapshots
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.statement import ask
 from hitherto_shared.database.pool import Database
@@ -49,7 +50,9 @@ async def test_h3_what_was_sealed_since_the_look_up_is_opened_or_left_out(
     opener = Opener(keys, ANA, deadline=deadline)
     question = Question(query, 10, Filters(), datetime.now(UTC), BALANCED)
     legs = Legs()
-    search = Search(queries, embedding_seconds=10, wording=Wording())
+    search = Search(
+        queries, embedding_seconds=10, wording=Wording(), snapshots=Snapshots(reader, 0)
+    )
     try:
         with search.begin(ANA, question, deadline=deadline, opener=opener) as searching:
             await reader.run(lambda c: ask(c, *searching.statements), timeout=60)
@@ -81,7 +84,9 @@ async def test_h3_who_encrypts_nothing_asks_for_no_key(
         deadline=deadline,
     )
     question = Question("Porto", 10, Filters(), datetime.now(UTC), BALANCED)
-    search = Search(queries, embedding_seconds=10, wording=Wording())
+    search = Search(
+        queries, embedding_seconds=10, wording=Wording(), snapshots=Snapshots(reader, 0)
+    )
     try:
         with search.begin(ANA, question, deadline=deadline, opener=opener) as searching:
             await reader.run(lambda c: ask(c, *searching.statements), timeout=60)

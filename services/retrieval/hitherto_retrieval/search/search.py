@@ -20,6 +20,7 @@ from hitherto_retrieval.search.asked.question import (
     read_question_text,
     terms_of,
 )
+from hitherto_retrieval.search.corpora.held import MemoriesAtHand
 from hitherto_retrieval.search.corpora.looking import Corpus, Looking
 from hitherto_retrieval.search.corpora.memories import Memories
 from hitherto_retrieval.search.corpora.passages import Documents, Messages, Summaries
@@ -41,6 +42,7 @@ from hitherto_retrieval.search.sealed import (
     report_sealed,
 )
 from hitherto_retrieval.search.telling import tell
+from hitherto_retrieval.snapshots import Snapshot, Snapshots
 from hitherto_retrieval.storage import passages, people
 from hitherto_retrieval.storage.candidate import Kind
 from hitherto_retrieval.storage.pairs import Index as AnyIndex
@@ -75,12 +77,19 @@ class Search:
         queries: Embeds the questions.
         embedding_seconds: How long a question's vector is waited for, at most.
         wording: The words by which wishes are recognised.
+        snapshots: What is held in this process of users who come back.
     """
 
     def __init__(
-        self, queries: QueryEmbedders, *, embedding_seconds: float, wording: Wording
+        self,
+        queries: QueryEmbedders,
+        *,
+        embedding_seconds: float,
+        wording: Wording,
+        snapshots: Snapshots,
     ) -> None:
         self.queries = queries
+        self.snapshots = snapshots
         self.embedding_seconds = embedding_seconds
         self.wording = wording
         self._readers: OrderedDict[Scope, str] = OrderedDict()
@@ -219,7 +228,10 @@ class Searching:
             with_source=self._question.weighs("source"),
             with_text_rank=self._question.ranking.needs_text_rank,
         )
-        corpora = self._corpora(user, light, legs)
+        held = None
+        if _of_the_present(self._question) and self._sealed is None:
+            held = self._search.snapshots.of(self._scope, user, database)
+        corpora = self._corpora(user, light, legs, held)
         return await self._run(
             database, legs, lambda c: self._answer(c, corpora, scores, looking, legs)
         )
@@ -295,18 +307,22 @@ class Searching:
         legs.add(Leg("keyword", "ran", watch.seconds, matching))
         return found
 
-    def _corpora(self, user: UserState, light: Light, legs: Legs) -> list[Corpus]:
+    def _corpora(
+        self, user: UserState, light: Light, legs: Legs, held: Snapshot | None
+    ) -> list[Corpus]:
         """What is searched: not what was said, where documents are meant and there are some."""
         question = self._question
         without_episodes = bool(light.source_types) and self._holds("document")
-        sealed = self._sealed
+        sealed, filters = self._sealed, question.filters
         made: list[Corpus] = []
         for kind in question.kinds:
             if kind == "memory" and question.moment is not None:
                 indexed = self._indexed(kind, user)
-                made.append(PastMemories(question.filters, question.moment, indexed))
+                made.append(PastMemories(filters, question.moment, indexed))
+            elif kind == "memory" and held is not None and held.memories.can_filter(filters):
+                made.append(MemoriesAtHand(held.memories, filters, user.at))
             elif kind == "memory":
-                made.append(Memories(question.filters, user.statistics.documents))
+                made.append(Memories(filters, user.statistics.documents))
             elif kind in EPISODIC and without_episodes:
                 legs.add(Leg("episodic", "skipped", reason=_CONTENT))
             elif not self._holds(kind) and (sealed is None or kind == "document"):
@@ -389,3 +405,12 @@ def _read(question: Question) -> int:
     """How many items are read whole: some more where one thing may have been found twice."""
     wanted = question.limit + question.further
     return 2 * wanted if repeats(question.kinds) and not question.further else wanted
+
+
+def _of_the_present(question: Question) -> bool:
+    """Whether what is held may answer: not for another time, nor for Postgres' own ranks."""
+    return (
+        question.moment is None
+        and "memory" in question.kinds
+        and not question.ranking.needs_text_rank
+    )

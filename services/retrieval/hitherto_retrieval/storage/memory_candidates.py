@@ -30,14 +30,15 @@ _RANKED_AGAIN = 4
 """How many times as many as wanted the first look finds, to be ranked by the vectors themselves."""
 _LEAST_RANKED_AGAIN = 200
 
-# The nearest by vector among all current memories, by reading every vector of the user.
+# The nearest by vector among all current memories, by reading every vector of the user. Here as in
+# every leg, equals have one order: which of them come in is no accident of a plan.
 _EXACT = """
 WITH nearest AS (
     SELECT memory_id, text_version, -(embedding <#> %(vector)s::halfvec) AS cosine
     FROM memory_embeddings
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND model = %(model)s
       AND status IN ('active', 'achieved')
-    ORDER BY embedding <#> %(vector)s::halfvec
+    ORDER BY embedding <#> %(vector)s::halfvec, memory_id DESC
     LIMIT %(wanted)s
 ),
 """
@@ -50,14 +51,14 @@ WITH coarse AS MATERIALIZED (
     FROM memory_embeddings
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND model = %(model)s
       AND status IN ('active', 'achieved')
-    ORDER BY code <~> (SELECT binary_quantize(%(vector)s::halfvec))
+    ORDER BY code <~> (SELECT binary_quantize(%(vector)s::halfvec)), memory_id DESC
     LIMIT %(ranked_again)s
 ), nearest AS (
     SELECT e.memory_id, e.text_version, -(e.embedding <#> %(vector)s::halfvec) AS cosine
     FROM coarse AS c
     JOIN memory_embeddings AS e ON e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
          AND e.memory_id = c.memory_id AND e.model = %(model)s
-    ORDER BY e.embedding <#> %(vector)s::halfvec
+    ORDER BY e.embedding <#> %(vector)s::halfvec, e.memory_id DESC
     LIMIT %(wanted)s
 ),
 """
@@ -95,7 +96,7 @@ worded AS (
        AND tenant_id = %(tenant_id)s AND user_id = %(user_id)s
        AND status IN ('active', 'achieved') AND (expires_at IS NULL OR expires_at > now())
        AND valid_from >= %(since)s AND valid_from < %(until)s
-     ORDER BY importance DESC, valid_from DESC
+     ORDER BY importance DESC, valid_from DESC, memory_id DESC
      LIMIT %(wanted)s)
     UNION ALL
     (SELECT memory_id, NULL, NULL FROM memories
@@ -152,7 +153,8 @@ ENTITIES_MENTIONED = """
 LEGS_OF_ALLOWED = """
 pool AS (
     (SELECT * FROM allowed
-     ORDER BY cosine DESC NULLS LAST, importance DESC, created_at DESC
+     ORDER BY cosine DESC NULLS LAST, CASE WHEN cosine IS NULL THEN importance END DESC,
+              CASE WHEN cosine IS NULL THEN created_at END DESC, memory_id DESC
      LIMIT %(wanted)s)
     UNION
     (SELECT * FROM allowed WHERE place > 0 ORDER BY place LIMIT %(wanted)s)
@@ -164,7 +166,7 @@ pool AS (
     (SELECT * FROM allowed
      WHERE %(since)s::timestamptz IS NOT NULL
        AND valid_from >= %(since)s AND valid_from < %(until)s
-     ORDER BY importance DESC, valid_from DESC
+     ORDER BY importance DESC, valid_from DESC, memory_id DESC
      LIMIT %(wanted)s)
     UNION
     (SELECT * FROM allowed WHERE %(newest)s > 0
@@ -301,10 +303,11 @@ def among_all(scope: Scope, sought: Sought, *, memories: int) -> Statement[Looke
     all_numbers = len(numbers) == len(sought.bm25)
 
     def read(rows: Rows) -> Looked:
-        found = _candidates([row[:_FEATURE_COLUMNS] for row in rows], sought)
+        found = candidates_of([row[:_FEATURE_COLUMNS] for row in rows], sought)
         nearest, worded = rows[0][_FEATURE_COLUMNS + 1 :] if rows else (0, 0)
         lost = nearest - sum(row[_FEATURE_COLUMNS] for row in rows)
-        enough = len(found) >= sought.wanted
+        # Of those without a vector the most important come in where there are too few with one.
+        enough = nearest - lost >= sought.wanted
         return Looked(found, enough and not lost and (all_numbers or worded >= sought.wanted))
 
     return Statement(
@@ -323,7 +326,7 @@ def among_filtered(scope: Scope, sought: Sought, filters: Filters) -> Statement[
             **filters.parameters(),
             "places": Integers(sought.bm25.places()),
         },
-        lambda rows: _candidates(rows, sought),
+        lambda rows: candidates_of(rows, sought),
     )
 
 
@@ -359,7 +362,8 @@ def _parameters(scope: Scope, sought: Sought) -> dict[str, Any]:
     }
 
 
-def _candidates(rows: Rows, sought: Sought) -> list[Candidate]:
+def candidates_of(rows: Rows, sought: Sought) -> list[Candidate]:
+    """The meaning of rows of features: those of memories, in the order of the columns."""
     newest: set[UUID] = set()
     if sought.newest:
         by_time = sorted(rows, key=lambda row: (row[3], row[0]), reverse=True)

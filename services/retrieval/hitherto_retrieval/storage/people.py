@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -17,10 +18,18 @@ from hitherto_shared.text.normalise import fold
 _USER = """
 SELECT u.user_id IS NOT NULL, u.memory_enabled, u.time_zone, u.erased_at IS NOT NULL,
        coalesce(u.lexical_documents, 0), coalesce(u.lexical_terms, 0), e.model, e.dimensions,
-       u.encrypt_sensitive IS NOT NULL
+       u.encrypt_sensitive IS NOT NULL, coalesce(u.revision, 0), now()
 FROM (SELECT %(tenant_id)s::text AS tenant_id, %(user_id)s::text AS user_id) AS asked
 LEFT JOIN users AS u ON u.tenant_id = asked.tenant_id AND u.user_id = asked.user_id
 LEFT JOIN embedding_models AS e ON e.active
+"""
+
+# Those who are held to be as they were.
+_REVISIONS = """
+SELECT user_id, revision
+FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = ANY(%(user_ids)s) AND erased_at IS NULL
+  AND encrypt_sensitive IS NULL
 """
 
 # The same, with what the question's words and names lead to: a row for each segment of postings, at
@@ -28,7 +37,7 @@ LEFT JOIN embedding_models AS e ON e.active
 _LOOKUP = """
 SELECT u.user_id IS NOT NULL, u.memory_enabled, u.time_zone, u.erased_at IS NOT NULL,
        coalesce(u.lexical_documents, 0), coalesce(u.lexical_terms, 0), e.model, e.dimensions,
-       u.encrypt_sensitive IS NOT NULL,
+       u.encrypt_sensitive IS NOT NULL, coalesce(u.revision, 0), now(),
        p.term, p.lexical_nos, p.frequencies, p.lengths,
        (SELECT jsonb_agg(jsonb_build_array(
                    named.entity_id, named.name, named.type, named.mention_count, named.aliases,
@@ -118,7 +127,8 @@ class UserState:
 
     `known` is False for somebody never heard of; `active_model` is its name and dimensions, None
     before the first memory of the deployment. `may_be_sealed` is False where nothing of the user
-    can be sealed: whether to encrypt was never decided.
+    can be sealed: whether to encrypt was never decided. `revision` is another whenever something
+    changed that may be held of the user; `at` is the database's clock.
     """
 
     known: bool
@@ -127,12 +137,19 @@ class UserState:
     erased: bool
     statistics: Statistics
     active_model: tuple[str, int] | None
-    may_be_sealed: bool = False
+    may_be_sealed: bool
+    revision: int
+    at: datetime
 
 
 def user(scope: Scope) -> Statement[UserState]:
     """The user's switches and index statistics, and the model in force."""
     return Statement(_USER, _of(scope), _user)
+
+
+def revisions(tenant_id: str, user_ids: Sequence[str]) -> Statement[dict[str, int]]:
+    """The revisions of those of a tenant's users of whom anything may be held."""
+    return Statement(_REVISIONS, {"tenant_id": tenant_id, "user_ids": Texts(user_ids)}, dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,9 +254,9 @@ def _lookup(rows: Rows) -> Lookup:
     first = rows[0]
     return Lookup(
         _user([first]),
-        [TermPostings(*row[9:13]) for row in rows if row[9] is not None],
-        [Entity(UUID(found[0]), *found[1:]) for found in first[13] or ()],
-        first[14] or "",
+        [TermPostings(*row[11:15]) for row in rows if row[11] is not None],
+        [Entity(UUID(found[0]), *found[1:]) for found in first[15] or ()],
+        first[16] or "",
     )
 
 
@@ -253,6 +270,8 @@ def _user(rows: Rows) -> UserState:
         statistics=Statistics(row[4], row[5]),
         active_model=None if row[6] is None else (row[6], row[7]),
         may_be_sealed=row[8],
+        revision=row[9],
+        at=row[10],
     )
 
 

@@ -237,6 +237,7 @@ def _beside(given: Sequence[MessageKey]) -> list[MessageKey]:
     ]
 
 
-def _promise(candidate: Candidate) -> float:
-    """A first guess at how good a message is, before its neighbours are known."""
-    return (candidate.cosine or 0.0) + candidate.bm25 / (candidate.bm25 + 8.0)
+def _promise(candidate: Candidate) -> tuple[float, MessageKey]:
+    """A first guess at how good a message is, before its neighbours are known; then its place."""
+    words = candidate.bm25 / (candidate.bm25 + 8.0)
+    return (candidate.cosine or 0.0) + words, cast(MessageKey, candidate.key)

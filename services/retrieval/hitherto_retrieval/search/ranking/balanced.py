@@ -186,7 +186,8 @@ def _recent(candidates: Sequence[Candidate], light: Light) -> Mapping[tuple[Kind
     if light.window is not None or not light.most_recent:
         return {}
     past = [c for c in candidates if c.happened_at <= light.now and _meant(c, light)]
-    past.sort(key=lambda c: c.happened_at, reverse=True)
+    # Of what happened at one moment the order is that of equal scores, not that of the candidates.
+    past.sort(key=lambda c: (c.happened_at, *_among_equals(c)), reverse=True)
     brought = [c for c in past if c.most_recent]
     others = [c for c in past if not c.most_recent]
     found = {}
@@ -252,12 +253,9 @@ def _beside(candidate: Candidate, said: Mapping[tuple[str, int], float]) -> floa
 
 
 def _order(item: Ranked) -> tuple[Any, ...]:
-    candidate = item.candidate
+    return (item.score, *_among_equals(item.candidate))
+
+
+def _among_equals(candidate: Candidate) -> tuple[Any, ...]:
     # Keys are compared within a kind only.
-    return (
-        item.score,
-        candidate.importance,
-        candidate.created_at,
-        candidate.kind,
-        candidate.key,
-    )
+    return (candidate.importance, candidate.created_at, candidate.kind, candidate.key)

@@ -1,0 +1,240 @@
+"""What this process holds of users who come back: each in one state, known by its revision.
+
+A read asks the database for the user's revision, along with the words of its question; where what
+is held is of that revision it need not be read again. So a snapshot is as fresh as any read: what
+the database would not show yet, or not any more, is not told from here either, whichever server
+answers and whatever it has replayed. Revisions grow by random leaps, so that no two states of a
+user have one, not even those of a lost primary and of the server that took over.
+
+Whose revision a second read finds unchanged is loaded, in the background: of users who are written
+to between any two reads nothing is. Nothing is held of those who ever decided on encryption, and of
+those who have more than `MOST_MEMORIES`. What was used last stays within the bound in bytes; what
+has changed goes when a read finds that, or with a sweep that asks for all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict, defaultdict
+from dataclasses import dataclass
+
+from hitherto_retrieval.storage import held_memories, people
+from hitherto_retrieval.storage.held_memories import HeldMemories
+from hitherto_retrieval.storage.memory_candidates import CODES_ABOVE
+from hitherto_retrieval.storage.people import UserState
+from hitherto_retrieval.storage.statement import ask
+from hitherto_shared.database.pool import Connection, Reads
+from hitherto_shared.database.tenancy import acting_for
+from hitherto_shared.models import Scope
+
+logger = logging.getLogger("hitherto.snapshots")
+
+MOST_MEMORIES = CODES_ABOVE
+"""Above this, Postgres takes a first look at signs, which finds a little less than all there is."""
+SWEEP_SECONDS = 20.0
+_ASKED_AT_ONCE = 500
+_LOAD_SECONDS = 5.0
+_LOADED_AT_ONCE = 2
+_REMEMBERED = 10_000
+"""Users of whom it is known at which revision they were last read."""
+_ONE_STATE = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+
+_State = tuple[int, tuple[str, int]]
+"""A revision, and the model in force with its dimensions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What is held of a user.
+
+    Attributes:
+        state: The revision it is of, and the model whose vectors it has.
+        memories: The current memories.
+    """
+
+    state: _State
+    memories: HeldMemories
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        return self.memories.size
+
+
+class Snapshots:
+    """Holds snapshots.
+
+    Args:
+        sweeping: Where the sweep asks which are still true; the primary, while it is in reach.
+        most_bytes: What all of them take together, at most; 0 holds none.
+        after: How many reads must have found a user unchanged before one is loaded.
+    """
+
+    def __init__(self, sweeping: Reads, most_bytes: int, *, after: int = 1) -> None:
+        self._sweeping = sweeping
+        self._most_bytes = most_bytes
+        self._after = after
+        self._held: OrderedDict[Scope, Snapshot] = OrderedDict()
+        self._bytes = 0
+        self._met: OrderedDict[Scope, tuple[_State, int]] = OrderedDict()
+        self._loading: dict[Scope, asyncio.Task[None]] = {}
+        self._sweep: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __contains__(self, scope: object) -> bool:
+        return scope in self._held
+
+    @property
+    def bytes(self) -> int:
+        """About how many bytes all of them take."""
+        return self._bytes
+
+    async def start(self) -> None:
+        """Begin to sweep in the background."""
+        if self._most_bytes:
+            self._sweep = asyncio.create_task(self._run(), name="snapshots")
+
+    async def stop(self) -> None:
+        """Let go of everything."""
+        tasks = [*self._loading.values(), *([] if self._sweep is None else [self._sweep])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._clear()
+
+    def of(self, scope: Scope, user: UserState, database: Reads) -> Snapshot | None:
+        """What is held of a user whose state was read a moment ago; None is to be read.
+
+        Args:
+            scope: Who.
+            user: Their state.
+            database: Where it was read, and from where a snapshot is loaded.
+        """
+        if not self._most_bytes:
+            return None
+        model = user.active_model
+        if (
+            model is None
+            or user.may_be_sealed
+            or user.erased
+            or user.statistics.documents > MOST_MEMORIES
+        ):
+            self._drop(scope)
+            return None
+        state = (user.revision, model)
+        held = self._held.get(scope)
+        if held is not None:
+            if held.state == state:
+                self._held.move_to_end(scope)
+                return held
+            # A replica that is behind says nothing against what the primary has.
+            if held.state[0] > user.revision:
+                return None
+            self._drop(scope)
+        self._meet(scope, state, database)
+        return None
+
+    async def loaded(self) -> None:
+        """Wait until nothing is being loaded."""
+        while self._loading:
+            await asyncio.gather(*self._loading.values(), return_exceptions=True)
+
+    async def sweep(self) -> None:
+        """Let go of whoever has changed, was erased, or cannot be asked for."""
+        of_tenants: defaultdict[str, list[Scope]] = defaultdict(list)
+        for scope in self._held:
+            of_tenants[scope.tenant_id].append(scope)
+        for tenant_id, scopes in of_tenants.items():
+            for first in range(0, len(scopes), _ASKED_AT_ONCE):
+                await self._check(tenant_id, scopes[first : first + _ASKED_AT_ONCE])
+
+    async def _check(self, tenant_id: str, scopes: list[Scope]) -> None:
+        before = {scope: self._held[scope] for scope in scopes if scope in self._held}
+        asked = people.revisions(tenant_id, [scope.user_id for scope in before])
+        true: dict[str, int] = {}
+        try:
+            with acting_for(tenant_id):
+                await self._sweeping.run(
+                    lambda connection: ask(connection, asked),
+                    timeout=_LOAD_SECONDS,
+                    repeatable=True,
+                )
+            true = asked.answer
+        except Exception as error:
+            logger.info("what is held cannot be checked and is let go: %s", error)
+        for scope, snapshot in before.items():
+            if self._held.get(scope) is snapshot and true.get(scope.user_id) != snapshot.state[0]:
+                self._drop(scope)
+
+    def _meet(self, scope: Scope, state: _State, database: Reads) -> None:
+        """Note at which revision a user was read; load whoever was met there before."""
+        met, times = self._met.pop(scope, (state, 0))
+        times = times + 1 if met == state else 1
+        self._met[scope] = (state, times)
+        if len(self._met) > _REMEMBERED:
+            self._met.popitem(last=False)
+        if (
+            times > self._after
+            and scope not in self._loading
+            and len(self._loading) < _LOADED_AT_ONCE
+        ):
+            task = asyncio.create_task(self._load(scope, state[1], database))
+            self._loading[scope] = task
+            task.add_done_callback(lambda _: self._loading.pop(scope, None))
+
+    async def _load(self, scope: Scope, model: tuple[str, int], database: Reads) -> None:
+        user = people.user(scope)
+        current = held_memories.current(scope, model[0])
+        mentioned = held_memories.mentioned(scope)
+
+        async def read(connection: Connection) -> None:
+            async with connection.transaction():
+                await connection.execute(_ONE_STATE, {})
+                await ask(connection, user, current, mentioned)
+
+        try:
+            with acting_for(scope.tenant_id):
+                await database.run(read, timeout=_LOAD_SECONDS, repeatable=True)
+            state = user.answer
+            if (
+                not state.known
+                or state.erased
+                or state.may_be_sealed
+                or state.active_model != model
+                or len(current.answer) > MOST_MEMORIES
+            ):
+                return
+            memories = await asyncio.to_thread(
+                HeldMemories, current.answer, mentioned.answer, model[1]
+            )
+            self._keep(scope, Snapshot((state.revision, model), memories))
+        except Exception as error:
+            # The next read goes to the database as this one did.
+            logger.info("a snapshot was not loaded: %s", error)
+
+    def _keep(self, scope: Scope, snapshot: Snapshot) -> None:
+        self._drop(scope)
+        if snapshot.size > self._most_bytes:
+            return
+        self._held[scope] = snapshot
+        self._bytes += snapshot.size
+        while self._bytes > self._most_bytes:
+            self._drop(next(iter(self._held)))
+
+    def _drop(self, scope: Scope) -> None:
+        held = self._held.pop(scope, None)
+        if held is not None:
+            self._bytes -= held.size
+
+    def _clear(self) -> None:
+        self._held.clear()
+        self._met.clear()
+        self._bytes = 0
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            await self.sweep()

@@ -1,0 +1,301 @@
+"""The current memories of one user as arrays in this process, and a search's candidates from them.
+
+What is found is what `memory_candidates.among_filtered` finds in the same state of the database, to
+the last bit of a cosine where Postgres and numpy add alike: products of half floats are exact, and
+they are added in the order in which pgvector adds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hitherto_retrieval.storage.candidate import Candidate
+from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.memory_candidates import Sought, candidates_of
+from hitherto_retrieval.storage.statement import Rows, Statement
+from hitherto_shared.models import CURRENT_STATUSES, Scope
+
+# The vectors are those of the present words; a memory without one has null. In the order of the
+# keys, so that a place in the arrays is a place in that order.
+_CURRENT = """
+SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
+       m.expires_at, m.type, m.source, m.confidence, m.tags,
+       halfvec_send(e.embedding), halfvec_send(s.embedding)
+FROM memories AS m
+LEFT JOIN memory_embeddings AS e ON e.tenant_id = m.tenant_id AND e.user_id = m.user_id
+     AND e.memory_id = m.memory_id AND e.model = %(model)s AND e.text_version = m.text_version
+LEFT JOIN memory_source_embeddings AS s ON s.tenant_id = m.tenant_id AND s.user_id = m.user_id
+     AND s.memory_id = m.memory_id AND s.model = %(model)s
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+  AND m.status IN ('active', 'achieved')
+ORDER BY m.memory_id
+"""
+
+_MENTIONED = """
+SELECT entity_id, memory_id
+FROM entity_mentions
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+"""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_NEVER = np.iinfo(np.int64).max
+_LANES = 8
+"""How many products pgvector adds side by side."""
+_DOUBT = 1e-4
+"""By more than this no two ways to add up a cosine differ."""
+_BYTES_OF_A_MEMORY = 1_000
+"""What a memory takes beside its vectors, about: its objects, and what it is looked up by."""
+
+Vectors = NDArray[np.float32]
+Places = NDArray[np.int64]
+
+
+def current(scope: Scope, model: str) -> Statement[Rows]:
+    """All current memories with their vectors of `model`, for `HeldMemories`."""
+    return Statement(
+        _CURRENT,
+        {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "model": model},
+        lambda rows: rows,
+    )
+
+
+def mentioned(scope: Scope) -> Statement[Rows]:
+    """Which entities all memories mention, for `HeldMemories`."""
+    return Statement(
+        _MENTIONED,
+        {"tenant_id": scope.tenant_id, "user_id": scope.user_id},
+        lambda rows: rows,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """What filters look at, a value for each memory."""
+
+    types: NDArray[np.str_]
+    sources: NDArray[np.str_]
+    confidences: NDArray[np.str_]
+    tags: Sequence[frozenset[str]]
+
+
+class HeldMemories:
+    """The current memories of a user in one state of the database; never changed.
+
+    Args:
+        memories: The answer of `current`.
+        mentions: The answer of `mentioned`.
+        dimensions: Of the model's vectors.
+    """
+
+    def __init__(self, memories: Rows, mentions: Rows, dimensions: int) -> None:
+        self._facts: list[tuple[Any, ...]] = [row[:6] for row in memories]
+        self._places: Mapping[UUID, int] = {row[0]: n for n, row in enumerate(memories)}
+        self._by_number: Mapping[int, int] = {row[5]: n for n, row in enumerate(memories)}
+        self._importance = np.asarray([row[1] for row in memories], dtype=np.float64)
+        self._created = _microseconds([row[2] for row in memories])
+        self._valid = _microseconds([row[3] for row in memories])
+        self._expires = _microseconds([row[6] for row in memories])
+        self._columns = _Columns(
+            np.asarray([row[7] for row in memories], dtype=np.str_),
+            np.asarray([row[8] for row in memories], dtype=np.str_),
+            np.asarray([row[9] for row in memories], dtype=np.str_),
+            [frozenset(row[10]) for row in memories],
+        )
+        self._vectors, self._has_vector = _stacked([row[11] for row in memories], dimensions)
+        sources, self._has_source = _stacked([row[12] for row in memories], dimensions)
+        # Only those of what was found are looked at.
+        self._sources = sources.astype(np.float16)
+        self._mentions: dict[UUID, list[int]] = {}
+        for entity_id, memory_id in mentions:
+            place = self._places.get(memory_id)
+            if place is not None:
+                self._mentions.setdefault(entity_id, []).append(place)
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        return self._vectors.nbytes + self._sources.nbytes + _BYTES_OF_A_MEMORY * len(self._facts)
+
+    @staticmethod
+    def can_filter(filters: Filters) -> bool:
+        """Whether what `filters` look at is held."""
+        return (
+            filters.only_current
+            and tuple(filters.statuses) == tuple(CURRENT_STATUSES)
+            and not filters.metadata
+            and filters.entity is None
+            and filters.conversation_id is None
+            and filters.sealed_ids is None
+        )
+
+    def candidates(self, sought: Sought, filters: Filters, at: datetime) -> list[Candidate]:
+        """As `memory_candidates.among_filtered`, by the database's clock `at`."""
+        allowed = self._allowed(filters, at)
+        entities = self._entities(sought.entity_ids)
+        vector = None if sought.vector is None else _as_kept(sought.vector)
+        pool = {
+            *self._nearest(allowed, vector, sought.wanted),
+            *self._worded(allowed, sought),
+            *self._naming(allowed, entities, sought.wanted),
+            *self._of_the_time(allowed, sought),
+            *self._newest(allowed, sought.newest),
+        }
+        found = np.asarray(sorted(pool), dtype=np.int64)
+        cosines = _cosines(self._vectors, self._has_vector, found, vector)
+        sources = _cosines(
+            self._sources, self._has_source, found, vector if sought.with_source else None
+        )
+        return candidates_of(
+            [
+                (*self._facts[n], cosine, source, entities.get(n, 0))
+                for n, cosine, source in zip(found.tolist(), cosines, sources, strict=True)
+            ],
+            sought,
+        )
+
+    def _allowed(self, filters: Filters, at: datetime) -> NDArray[np.bool_]:
+        allowed = self._expires > (at - _EPOCH) // _MICROSECOND
+        columns = self._columns
+        for wanted, held in (
+            (filters.types, columns.types),
+            (filters.sources, columns.sources),
+            (filters.confidences, columns.confidences),
+        ):
+            if wanted:
+                allowed &= np.isin(held, list(wanted))
+        if filters.tags:
+            tags = filters.tags
+            allowed &= np.asarray([not each.isdisjoint(tags) for each in columns.tags], dtype=bool)
+        if filters.created_after is not None:
+            allowed &= self._created >= (filters.created_after - _EPOCH) // _MICROSECOND
+        if filters.created_before is not None:
+            allowed &= self._created < (filters.created_before - _EPOCH) // _MICROSECOND
+        return allowed
+
+    def _nearest(
+        self, allowed: NDArray[np.bool_], vector: Vectors | None, wanted: int
+    ) -> list[int]:
+        """The nearest by vector, then, where there are too few, the most important without one."""
+        compared = np.flatnonzero(allowed & self._has_vector) if vector is not None else _NONE
+        found: list[int] = []
+        if vector is not None and len(compared):
+            near = np.einsum("ij,j->i", self._vectors, vector)[compared]
+            if len(compared) > wanted:
+                # Once more and to the last bit, of those of which it may depend.
+                least = np.partition(near, -wanted)[-wanted]
+                compared = compared[near >= least - _DOUBT]
+            exact = _added_as_pgvector_adds(self._vectors[compared], vector)
+            found = compared[np.lexsort((-compared, -exact))][:wanted].tolist()
+        if len(found) < wanted:
+            others = allowed if vector is None else allowed & ~self._has_vector
+            rest = np.flatnonzero(others)
+            order = np.lexsort((-rest, -self._created[rest], -self._importance[rest]))
+            found += rest[order][: wanted - len(found)].tolist()
+        return found
+
+    def _worded(self, allowed: NDArray[np.bool_], sought: Sought) -> list[int]:
+        """The best by words."""
+        found: list[int] = []
+        for number in sought.bm25.best(len(sought.bm25)):
+            place = self._by_number.get(number)
+            if place is not None and allowed[place]:
+                found.append(place)
+                if len(found) == sought.wanted:
+                    break
+        return found
+
+    def _entities(self, entity_ids: Sequence[UUID]) -> dict[int, int]:
+        """How many of the entities each memory mentions that mentions one."""
+        counts: dict[int, int] = {}
+        for entity_id in set(entity_ids):
+            for place in self._mentions.get(entity_id, ()):
+                counts[place] = counts.get(place, 0) + 1
+        return counts
+
+    @staticmethod
+    def _naming(allowed: NDArray[np.bool_], entities: Mapping[int, int], wanted: int) -> list[int]:
+        """Those that mention most of the entities."""
+        found = [place for place in entities if allowed[place]]
+        found.sort(key=lambda place: (entities[place], place), reverse=True)
+        return found[:wanted]
+
+    def _of_the_time(self, allowed: NDArray[np.bool_], sought: Sought) -> list[int]:
+        """The most important of the time that the question speaks of."""
+        if sought.since is None or sought.until is None:
+            return []
+        since, until = ((at - _EPOCH) // _MICROSECOND for at in (sought.since, sought.until))
+        within = np.flatnonzero(allowed & (self._valid >= since) & (self._valid < until))
+        order = np.lexsort((-within, -self._valid[within], -self._importance[within]))
+        found: list[int] = within[order][: sought.wanted].tolist()
+        return found
+
+    def _newest(self, allowed: NDArray[np.bool_], newest: int) -> list[int]:
+        """The newest, by when they began to hold."""
+        if not newest:
+            return []
+        these = np.flatnonzero(allowed)
+        found: list[int] = these[np.lexsort((-these, -self._valid[these]))][:newest].tolist()
+        return found
+
+
+_NONE: Places = np.zeros(0, dtype=np.int64)
+
+
+def _microseconds(moments: Sequence[datetime | None]) -> NDArray[np.int64]:
+    return np.asarray(
+        [_NEVER if at is None else (at - _EPOCH) // _MICROSECOND for at in moments], dtype=np.int64
+    )
+
+
+def _stacked(sent: Sequence[bytes | None], dimensions: int) -> tuple[Vectors, NDArray[np.bool_]]:
+    """Vectors as pgvector sends them, a row for each; rows of zeros where there is none."""
+    has = np.asarray([each is not None for each in sent], dtype=bool)
+    stacked = np.zeros((len(sent), dimensions), dtype=np.float32)
+    if has.any():
+        # Two bytes for the dimensions and two that are not used come first.
+        halves = np.frombuffer(b"".join(each for each in sent if each is not None), dtype=">f2")
+        stacked[has] = halves.reshape(-1, 2 + dimensions)[:, 2:]
+    return stacked, has
+
+
+def _as_kept(vector: Sequence[float] | NDArray[Any]) -> Vectors:
+    """A question's vector with the precision in which it is compared."""
+    return np.asarray(vector).astype(np.float16).astype(np.float32)
+
+
+def _cosines(
+    vectors: NDArray[Any], has: NDArray[np.bool_], rows: Places, vector: Vectors | None
+) -> list[float | None]:
+    if vector is None or not len(rows):
+        return [None] * len(rows)
+    exact = _added_as_pgvector_adds(vectors[rows].astype(np.float32, copy=False), vector).tolist()
+    return [
+        cosine if known else None for cosine, known in zip(exact, has[rows].tolist(), strict=True)
+    ]
+
+
+def _added_as_pgvector_adds(rows: Vectors, vector: Vectors) -> Vectors:
+    """Inner products: summed in eight lanes, these by halves, then what is left over."""
+    count, dimensions = rows.shape
+    blocks = dimensions // _LANES
+    whole = blocks * _LANES
+    lanes = rows[:, :whole].reshape(count, blocks, _LANES).transpose(1, 0, 2)
+    products = np.multiply(lanes, vector[:whole].reshape(blocks, 1, _LANES), order="C")
+    sums: Vectors = products.sum(axis=0, dtype=np.float32)
+    sums = sums[:, :4] + sums[:, 4:]
+    sums = sums[:, :2] + sums[:, 2:]
+    found: Vectors = sums[:, 0] + sums[:, 1]
+    for place in range(whole, dimensions):
+        found += rows[:, place] * vector[place]
+    return found

@@ -1,0 +1,335 @@
+"""What a retrieval process holds of users answers as the database does, and never for it.
+
+One service holds everybody from the first read on, a second one nobody; both are asked the same
+through the public calls, with writes in between.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import grpc
+import pytest
+
+from hitherto.v1 import (
+    memory_pb2,
+    privacy_service_pb2,
+    retrieval_service_pb2,
+    retrieval_service_pb2_grpc,
+    search_pb2,
+)
+from hitherto_retrieval import __main__ as retrieval
+from hitherto_retrieval.config import RetrievalSettings
+from hitherto_retrieval.snapshots import Snapshots
+from hitherto_shared.database.embedded import EmbeddedPostgres
+from hitherto_shared.embeddings.offline import OfflineEmbedder
+from hitherto_shared.models import Scope
+from tests.conftest import as_superuser, new_database
+from tests.e2e.conftest import Services, Shared, both_services
+from tests.e2e.curating import forget, restore, save, update
+from tests.e2e.learning import learn, rows, talk
+from tests.e2e.leaving import until
+from tests.e2e.privacy import choose, clear
+from tests.integration.retrieval.seed import Fact, remember
+from tests.tenants import Tenant, token_settings
+
+MEBIBYTE = 1 << 20
+QUESTIONS = (
+    "Where does Ana live?",
+    "tea",
+    "What did Ana say about work yesterday?",
+    "Oslo and Porto",
+    "the last thing about trips",
+    "東京",
+)
+"""Without a question what was told last decides, which changes from one call to the next."""
+SCOPES = (
+    search_pb2.SEARCH_SCOPE_MEMORIES,
+    search_pb2.SEARCH_SCOPE_MESSAGES,
+    search_pb2.SEARCH_SCOPE_SUMMARIES,
+)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two retrieval services on one database, and what the first of them holds."""
+
+    shared: Shared
+    holding: Services
+    reading: retrieval_service_pb2_grpc.RetrievalServiceAsyncStub
+    address: str
+    snapshots: Snapshots
+
+
+@pytest.fixture(scope="module")
+async def pair(
+    postgres: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Pair]:
+    """Services that two tests or more share; a test has a tenant of its own."""
+    folder = tmp_path_factory.mktemp("pair")
+    made: list[Snapshots] = []
+
+    def held(*given: Any) -> Snapshots:
+        # From the first read on, where a user otherwise has to come back.
+        made.append(Snapshots(*given, after=0))
+        return made[-1]
+
+    async with AsyncExitStack() as stack:
+        conninfo = stack.enter_context(new_database(postgres))
+        patching = stack.enter_context(pytest.MonkeyPatch.context())
+        patching.setattr(retrieval, "Snapshots", held)
+        settings = {**token_settings(folder), "data_dir": folder / "data"}
+        services = await stack.enter_async_context(
+            both_services(conninfo, snapshot_memory_mb=16, **settings)
+        )
+        plain = await stack.enter_async_context(
+            retrieval.running(
+                RetrievalSettings(
+                    retrieval_listen="127.0.0.1:0",
+                    database_url=conninfo,
+                    snapshot_memory_mb=0,
+                    **settings,
+                ),
+                conninfo,
+            )
+        )
+        address = f"127.0.0.1:{plain.port}"
+        channel = await stack.enter_async_context(grpc.aio.insecure_channel(address))
+        yield Pair(
+            Shared(services, as_superuser(postgres, conninfo), folder),
+            services,
+            retrieval_service_pb2_grpc.RetrievalServiceStub(channel),
+            address,
+            made[0],
+        )
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One tenant at both services."""
+
+    pair: Pair
+    tenant: Tenant
+
+    @property
+    def services(self) -> Services:
+        """The services, of which the retrieving one holds snapshots."""
+        return self.pair.holding.as_tenant(self.tenant)
+
+    @property
+    def conninfo(self) -> str:
+        """The tenant's rows."""
+        return self.tenant.rows_of(self.pair.shared.superuser_conninfo)
+
+    def scope(self, user: str = "ana") -> Scope:
+        """Whose snapshot is meant."""
+        return Scope(self.tenant.tenant_id, user)
+
+    def held(self, user: str = "ana") -> bool:
+        """Whether the user is held."""
+        return self.scope(user) in self.pair.snapshots
+
+    async def both(self, method: str, request: Any) -> tuple[Any, Any]:
+        """The replies to one call: from what is held, and by the database."""
+        holding = getattr(self.services.retrieval, method)
+        credential = [("authorization", f"Bearer {self.tenant.token}")]
+        await holding(request)
+        await self.pair.snapshots.loaded()
+        held = await holding(request)
+        plain = await getattr(self.pair.reading, method)(request, metadata=credential)
+        return _comparable(held), _comparable(plain)
+
+
+@pytest.fixture
+def stage(pair: Pair) -> Stage:
+    """A tenant of the test's own."""
+    return Stage(pair, Tenant())
+
+
+def _comparable(reply: Any) -> Any:
+    """A reply without what two calls differ in: times, counts of use, and what these decide."""
+    for leg in reply.legs:
+        leg.ClearField("duration")
+    items: list[Any] = []
+    if isinstance(reply, retrieval_service_pb2.SearchMemoriesResponse):
+        items = [result.memory for result in reply.results if result.HasField("memory")]
+    else:
+        for name in ("memories", "prompt_block", "prompt_tokens"):
+            reply.ClearField(name)
+        items = [result.memory for result in reply.relevant if result.HasField("memory")]
+    for memory in items:
+        memory.ClearField("access_count")
+        memory.ClearField("last_accessed_at")
+    return reply
+
+
+def _question(chance: random.Random) -> retrieval_service_pb2.SearchMemoriesRequest:
+    request = retrieval_service_pb2.SearchMemoriesRequest(
+        user_id="ana",
+        query=chance.choice(QUESTIONS),
+        limit=chance.choice((0, 1, 3, 40)),
+        explain=True,
+    )
+    if chance.random() < 0.3:
+        request.types.append(
+            chance.choice((memory_pb2.MEMORY_TYPE_FACT, memory_pb2.MEMORY_TYPE_PREFERENCE))
+        )
+    if chance.random() < 0.2:
+        request.tags.append("trips")
+    if chance.random() < 0.2:
+        request.entity = "Oslo"
+    if chance.random() < 0.2:
+        request.conversation_id = "c1"
+    if chance.random() < 0.4:
+        request.scopes.extend(SCOPES)
+    if chance.random() < 0.1:
+        request.min_score = 0.2
+    return request
+
+
+async def _change(stage: Stage, chance: random.Random, known: list[str]) -> None:
+    """Some write through the public calls."""
+    services = stage.services
+    what = chance.choice(("save", "save", "update", "forget", "restore", "say", "teach"))
+    if what == "save":
+        words = chance.choice(("Ana likes tea", "Ana moved to Oslo", "Ana hikes in Porto"))
+        tags = ["trips"] if chance.random() < 0.5 else []
+        saved = await save(services, f"{words} {chance.randrange(99)}", tags=tags)
+        known.append(saved.memory.id)
+    elif what == "update" and known:
+        await update(
+            services,
+            chance.choice(known),
+            "importance",
+            importance=chance.choice((0.1, 0.5, 0.9)),
+        )
+    elif what == "forget" and known:
+        await forget(services, chance.choice(known))
+    elif what == "restore" and known:
+        await restore(services, chance.choice(known))
+    else:
+        await learn(
+            services,
+            talk(
+                f"I live in {chance.choice(('Oslo', 'Porto', 'Hà Nội'))} and I like tea.",
+                conversation=f"c{chance.randrange(3)}-{chance.randrange(10**6)}",
+            ),
+        )
+
+
+async def test_both_answer_alike_while_everything_changes(stage: Stage) -> None:
+    """Random writes and questions: same results, scores, parts, legs and counts."""
+    chance = random.Random(7)
+    known: list[str] = []
+    compared = 0
+    for _ in range(14):
+        # What is forgotten cannot be forgotten again.
+        with suppress(grpc.aio.AioRpcError):
+            await _change(stage, chance, known)
+        for _ in range(4):
+            held, plain = await stage.both("SearchMemories", _question(chance))
+            assert held == plain
+            compared += len(held.results)
+        told = retrieval_service_pb2.GetContextRequest(
+            user_id="ana", query=chance.choice(QUESTIONS)
+        )
+        held, plain = await stage.both("GetContext", told)
+        assert held == plain
+    assert stage.held()
+    assert compared > 50
+
+
+async def test_many_of_one_user(stage: Stage) -> None:
+    """More memories than any leg brings in, words that many share, some that expire."""
+    facts = [
+        Fact(
+            f"Ana {('likes tea', 'saw Oslo', 'plans trips', 'works')[n % 4]} for the {n}th time",
+            type=("fact", "goal", "preference")[n % 3],
+            importance=(0.2, 0.5, 0.9)[n % 3],
+            tags=["trips"] if n % 5 == 0 else [],
+            entities=["Oslo"] if n % 4 == 1 else [],
+        )
+        for n in range(300)
+    ]
+    await remember(stage.conninfo, "ana", facts, embedder=OfflineEmbedder())
+    chance = random.Random(8)
+    for _ in range(25):
+        held, plain = await stage.both("SearchMemories", _question(chance))
+        assert held == plain
+    assert stage.held()
+
+
+async def test_who_writes_reads_it_at_once(stage: Stage) -> None:
+    """No read after a write answers with what was before it."""
+    await save(stage.services, "Ana likes tea number 0")
+    asked = retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query="tea", limit=50)
+    for number in range(1, 12):
+        await stage.both("SearchMemories", asked)
+        assert stage.held()
+        saved = await save(stage.services, f"Ana likes tea number {number}")
+        found = await stage.services.retrieval.SearchMemories(asked)
+        assert saved.memory.id in [result.memory.id for result in found.results]
+        if number % 3 == 0:
+            await stage.both("SearchMemories", asked)
+            await forget(stage.services, saved.memory.id)
+            found = await stage.services.retrieval.SearchMemories(asked)
+            assert saved.memory.id not in [result.memory.id for result in found.results]
+
+
+async def test_tenants_and_users_of_one_name_are_held_apart(pair: Pair) -> None:
+    """H4: the same ids, the same question, each their own."""
+    stages = [Stage(pair, Tenant()) for _ in range(3)]
+    asked = retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query="drink")
+    for number, stage in enumerate(stages):
+        await save(stage.services, f"The favourite drink is number {number}")
+    for _ in range(3):
+        for number, stage in enumerate(stages):
+            held, _ = await stage.both("SearchMemories", asked)
+            assert [result.memory.content for result in held.results] == [
+                f"The favourite drink is number {number}"
+            ]
+    assert all(stage.held() for stage in stages)
+
+
+async def test_who_is_erased_or_changed_is_let_go(stage: Stage) -> None:
+    """H2: at the next read, and by a sweep where nobody reads; a return begins anew."""
+    asked = partial(retrieval_service_pb2.SearchMemoriesRequest, query="tea")
+    for user in ("ana", "ben", "cam", "dee"):
+        await save(stage.services, f"{user} likes tea", user=user)
+        await stage.both("SearchMemories", asked(user_id=user))
+        assert stage.held(user)
+    await stage.services.privacy.EraseUser(privacy_service_pb2.EraseUserRequest(user_id="ben"))
+    await clear(stage.services, user="cam")
+    await stage.pair.snapshots.sweep()
+    assert [stage.held(user) for user in ("ana", "ben", "cam", "dee")] == [True, False, False, True]
+    assert not (await stage.services.retrieval.SearchMemories(asked(user_id="ben"))).results
+    await choose(stage.services, user="dee", memory_enabled=False)
+    off = await stage.services.retrieval.SearchMemories(asked(user_id="dee"))
+    assert (list(off.results), off.reason) == ([], "MEMORY_DISABLED")
+    await stage.services.privacy.EraseUser(privacy_service_pb2.EraseUserRequest(user_id="ana"))
+    assert not (await stage.services.retrieval.SearchMemories(asked(user_id="ana"))).results
+    await stage.services.privacy.ReinstateUser(
+        privacy_service_pb2.ReinstateUserRequest(user_id="ana")
+    )
+    assert not (await stage.services.retrieval.SearchMemories(asked(user_id="ana"))).results
+    await save(stage.services, "ana likes coffee")
+    held, plain = await stage.both("SearchMemories", asked(user_id="ana"))
+    assert held == plain
+    assert [result.memory.content for result in held.results] == ["ana likes coffee"]
+
+
+async def test_counting_what_was_told_changes_no_revision(stage: Stage) -> None:
+    """D11: else every answer would have the next one read anew."""
+    await save(stage.services, "Ana likes tea")
+    revision = "SELECT revision FROM hitherto.users"
+    before = rows(stage.conninfo, revision)
+    asked = retrieval_service_pb2.SearchMemoriesRequest(user_id="ana", query="tea")
+    await stage.both("SearchMemories", asked)
+    await until(lambda: rows(stage.conninfo, "SELECT 1 FROM hitherto.memory_access"))
+    assert rows(stage.conninfo, revision) == before
+    assert stage.held()

@@ -1,0 +1,277 @@
+"""What is held finds what the database finds: the same candidates with the same features."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import psycopg
+import pytest
+from pgvector import HalfVector
+from pgvector.psycopg import register_vector
+
+from hitherto_retrieval.search.corpora.looking import Looking
+from hitherto_retrieval.search.corpora.memories import Memories
+from hitherto_retrieval.search.dates.window import Window
+from hitherto_retrieval.search.ranking.light import Light
+from hitherto_retrieval.storage import held_memories, people
+from hitherto_retrieval.storage.candidate import Candidate
+from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.held_memories import HeldMemories
+from hitherto_retrieval.storage.memory_candidates import Sought, among_filtered
+from hitherto_retrieval.storage.statement import ask
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.models import Scope
+from hitherto_shared.text.bm25 import Scores
+from tests.integration.retrieval.questions import answer
+from tests.integration.retrieval.seed import TENANT, Fact, remember
+
+NOW = datetime.now(UTC)
+TYPES = ("fact", "goal", "preference", "decision")
+NAMES = ("Oslo", "Maren", "Kite")
+
+
+def unit(rng: np.random.Generator, dimensions: int) -> np.ndarray:
+    """A vector as the column keeps it."""
+    numbers = rng.standard_normal(dimensions)
+    return (numbers / np.linalg.norm(numbers)).astype(np.float16).astype(np.float32)
+
+
+@dataclass
+class Person:
+    """Somebody with random memories: some alike to the last bit, some without a vector, some not
+    current any more."""
+
+    scope: Scope
+    ids: Sequence[UUID]
+    vectors: Sequence[Any]
+    model: tuple[str, int]
+
+    @classmethod
+    async def make(cls, conninfo: str, user: str, seed: int, dimensions: int, count: int) -> Person:
+        """Store a person."""
+        chance, rng = random.Random(seed), np.random.default_rng(seed)
+        vectors = [unit(rng, dimensions) for _ in range(max(1, count // 2))]
+        model = ("test-model", dimensions)
+        days = [NOW - timedelta(days=each) for each in range(12)]
+        facts = [
+            Fact(
+                f"statement {chance.choice('abcdef')} {n}",
+                type=chance.choice(TYPES),
+                importance=chance.choice((0.2, 0.5, 0.9)),
+                confidence=chance.choice(("low", "medium", "high")),
+                source=chance.choice(("conversation", "explicit")),
+                status=chance.choices(
+                    ("active", "achieved", "forgotten", "superseded"), (8, 2, 1, 1)
+                )[0],
+                tags=chance.sample(("work", "home", "trips"), chance.randrange(3)),
+                entities=chance.sample(NAMES, chance.choice((0, 0, 1, 2))),
+                conversation_id=chance.choice((None, "c1", "c2")),
+                created_at=chance.choice(days),
+                valid_from=chance.choice(days),
+                expires_at=chance.choice(
+                    (None, None, None, NOW - timedelta(hours=1), NOW + timedelta(days=9))
+                ),
+                vector=chance.choice((None, *[chance.choice(vectors)] * 5)),
+            )
+            for n in range(count)
+        ]
+        ids = await remember(conninfo, user, facts, model=model)
+        with psycopg.connect(conninfo) as connection:
+            register_vector(connection)
+            for memory_id in ids:
+                if chance.random() < 0.6:
+                    connection.execute(
+                        "INSERT INTO memory_source_embeddings (tenant_id, user_id, memory_id,"
+                        " model, dimensions, embedding) VALUES (%s, %s, %s, %s, %s, %s)",
+                        (TENANT, user, memory_id, *model, HalfVector(chance.choice(vectors))),
+                    )
+                if chance.random() < 0.05:
+                    # A vector of earlier words.
+                    connection.execute(
+                        "UPDATE memories SET text_version = text_version + 1, version = version + 1"
+                        " WHERE memory_id = %s",
+                        (memory_id,),
+                    )
+        return cls(Scope(TENANT, user), ids, vectors, model)
+
+    async def held(self, reader: Database) -> HeldMemories:
+        """What a process would hold of them."""
+        current = await answer(reader, held_memories.current(self.scope, self.model[0]))
+        mentioned = await answer(reader, held_memories.mentioned(self.scope))
+        return HeldMemories(current, mentioned, self.model[1])
+
+
+def random_filters(chance: random.Random) -> Filters:
+    """Filters that can be answered from what is held; often none."""
+    if chance.random() < 0.4:
+        return Filters()
+
+    def some(these: Sequence[str]) -> list[str]:
+        return chance.sample(these, chance.randrange(1, len(these)))
+
+    return Filters(
+        types=some(TYPES) if chance.random() < 0.4 else None,
+        tags=some(("work", "home", "trips", "none")) if chance.random() < 0.3 else None,
+        sources=["explicit"] if chance.random() < 0.2 else None,
+        confidences=some(("low", "medium", "high")) if chance.random() < 0.3 else None,
+        created_after=NOW - timedelta(days=chance.randrange(12)) if chance.random() < 0.2 else None,
+        created_before=NOW - timedelta(days=chance.randrange(8)) if chance.random() < 0.2 else None,
+    )
+
+
+def random_question(
+    chance: random.Random, rng: np.random.Generator, person: Person, entities: Sequence[UUID]
+) -> Sought:
+    """What may be looked for, with and without each leg."""
+    since = NOW - timedelta(days=chance.randrange(12)) if chance.random() < 0.4 else None
+    vector = chance.choice(
+        (
+            None,
+            unit(rng, person.model[1]),
+            unit(rng, person.model[1]),
+            chance.choice(person.vectors),
+        )
+    )
+    numbers = chance.sample(range(1, len(person.ids) + 4), chance.randrange(0, len(person.ids) + 3))
+    return Sought(
+        vector=vector,
+        model=person.model[0],
+        bm25=Scores.of({number: chance.choice((0.5, 1.0, 3.5)) for number in numbers}),
+        entity_ids=chance.sample(list(entities), chance.randrange(len(entities) + 1)),
+        since=since,
+        until=None if since is None else since + timedelta(days=chance.randrange(1, 5)),
+        newest=chance.choice((0, 0, 3)),
+        wanted=chance.choice((1, 3, 10, 30)),
+        with_source=chance.random() < 0.8,
+    )
+
+
+def as_found(candidates: Sequence[Candidate]) -> list[Any]:
+    """All features in one order, with cosines as near as two ways to add them up come."""
+    return [
+        (
+            replace(candidate, cosine=None, source_cosine=None),
+            pytest.approx((candidate.cosine, candidate.source_cosine), abs=1e-6),
+        )
+        for candidate in sorted(candidates, key=lambda candidate: str(candidate.key))
+    ]
+
+
+def told(candidates: Sequence[Candidate]) -> list[Any]:
+    """As `as_found`, to compare with it."""
+    return [
+        (
+            replace(candidate, cosine=None, source_cosine=None),
+            (candidate.cosine, candidate.source_cosine),
+        )
+        for candidate in sorted(candidates, key=lambda candidate: str(candidate.key))
+    ]
+
+
+async def quick_or_exact(
+    reader: Database, person: Person, sought: Sought, filters: Filters
+) -> list[Candidate]:
+    """As `Memories` looks: quickly, and at everything where that may have missed something."""
+    window = None
+    if sought.since is not None and sought.until is not None:
+        window = Window(sought.since, sought.until, "")
+    light = Light(now=NOW, window=window)
+    looking = Looking(
+        scope=person.scope,
+        text="",
+        vector=sought.vector,
+        model=sought.model,
+        entity_ids=sought.entity_ids,
+        light=light,
+        wanted=sought.wanted,
+        newest=sought.newest,
+        with_source=sought.with_source,
+    )
+    corpus = Memories(filters, len(person.ids))
+
+    async def read(connection: Connection) -> None:
+        await ask(connection, *corpus.first(looking, sought.bm25))
+        await ask(connection, *corpus.second())
+
+    await reader.run(read, timeout=60)
+    return corpus.candidates()
+
+
+@pytest.mark.parametrize("dimensions", [64, 20])
+async def test_the_same_is_found_of_random_people(
+    reader: Database, superuser_conninfo: str, dimensions: int
+) -> None:
+    """Whatever is asked: ties, vectors that lack or repeat, what expired, filters and limits."""
+    rng = np.random.default_rng(dimensions)
+    chance = random.Random(dimensions)
+    compared = 0
+    for number, count in enumerate((0, 1, 5, 29, 31, 60, 140)):
+        person = await Person.make(superuser_conninfo, f"user{number}", number, dimensions, count)
+        held = await person.held(reader)
+        named = (await answer(reader, people.lookup(person.scope, terms=[], named=["oslo"]))).user
+        entities = [
+            each.entity_id
+            for each in await answer(
+                reader, people.known_entities(person.scope, named=[], limit=10)
+            )
+        ]
+        for _ in range(60):
+            sought = random_question(chance, rng, person, entities)
+            filters = random_filters(chance)
+            assert held.can_filter(filters)
+            found = told(held.candidates(sought, filters, named.at))
+            exact = await answer(reader, among_filtered(person.scope, sought, filters))
+            assert found == as_found(exact)
+            assert found == as_found(await quick_or_exact(reader, person, sought, filters))
+            compared += len(found)
+    assert compared > 1_000
+
+
+async def test_cosines_are_the_databases_own(reader: Database, superuser_conninfo: str) -> None:
+    """As near as numbers of this precision come, however many dimensions there are."""
+    person = await Person.make(superuser_conninfo, "ana", 3, 1_531, 80)
+    held = await person.held(reader)
+    sought = Sought(person.vectors[0], "test-model", Scores.of({}), wanted=80)
+    at = (await answer(reader, people.user(person.scope))).at
+    ours = {each.key: each.cosine for each in held.candidates(sought, Filters(), at)}
+    theirs = await answer(reader, among_filtered(person.scope, sought, Filters()))
+    assert {each.key for each in theirs} == set(ours)
+    assert [each.cosine for each in theirs] == pytest.approx(
+        [ours[each.key] for each in theirs], abs=1e-6
+    )
+
+
+async def test_what_expires_while_it_is_held_is_not_found(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    facts = [Fact("short", expires_at=NOW + timedelta(hours=1)), Fact("long")]
+    short, long = await remember(superuser_conninfo, "ana", facts, model=("test-model", 8))
+    held = HeldMemories(
+        await answer(reader, held_memories.current(Scope(TENANT, "ana"), "test-model")), [], 8
+    )
+    sought = Sought(None, "test-model", Scores.of({}))
+    found = [
+        {each.key for each in held.candidates(sought, Filters(), NOW + timedelta(minutes=minutes))}
+        for minutes in (59, 60)
+    ]
+    assert found == [{short, long}, {long}]
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        Filters(statuses=["archived"], only_current=False),
+        Filters(metadata={"a": 1}),
+        Filters(entity="Oslo"),
+        Filters(conversation_id="c1"),
+        Filters(sealed_ids=[]),
+    ],
+)
+def test_what_is_not_held_is_left_to_the_database(filters: Filters) -> None:
+    assert not HeldMemories.can_filter(filters)

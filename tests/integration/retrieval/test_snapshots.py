@@ -1,0 +1,226 @@
+"""Who is held, for how long, and how much of it: the rules of `Snapshots`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+
+from hitherto_retrieval.snapshots import MOST_MEMORIES, Snapshots
+from hitherto_retrieval.storage import people
+from hitherto_retrieval.storage.people import UserState
+from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.database.tenancy import acting_for
+from hitherto_shared.embeddings.offline import OfflineEmbedder
+from hitherto_shared.errors import Unavailable
+from hitherto_shared.models import Scope
+from hitherto_shared.text.bm25 import Statistics
+from tests.integration.retrieval.questions import answer
+from tests.integration.retrieval.seed import TENANT, Fact, remember
+
+MEBIBYTE = 1 << 20
+ANA = Scope(TENANT, "ana")
+
+
+class OutOfReach:
+    """A database that nobody answers at."""
+
+    async def run(
+        self,
+        work: Callable[[Connection], Awaitable[Any]],
+        *,
+        timeout: float,
+        repeatable: bool = False,
+    ) -> Any:
+        """See `Reads.run`."""
+        raise Unavailable("gone", reason="DATABASE_UNAVAILABLE")
+
+
+async def people_with_memories(conninfo: str, *names: str, count: int = 3) -> None:
+    """Store some users."""
+    for name in names:
+        facts = [Fact(f"{name} likes tea number {n}") for n in range(count)]
+        await remember(conninfo, name, facts, embedder=OfflineEmbedder())
+
+
+async def read(reader: Database, snapshots: Snapshots, *names: str) -> list[bool]:
+    """One read of each: whether it was answered from what is held."""
+    found = []
+    for name in names:
+        scope = Scope(TENANT, name)
+        with acting_for(TENANT):
+            user = await answer(reader, people.user(scope))
+            found.append(snapshots.of(scope, user, reader) is not None)
+        await snapshots.loaded()
+    return found
+
+
+def change(conninfo: str, statement: str) -> None:
+    """Change something by hand."""
+    with psycopg.connect(conninfo) as connection:
+        connection.execute(statement)
+
+
+async def test_who_comes_back_unchanged_is_held(reader: Database, superuser_conninfo: str) -> None:
+    """The first read notes the revision, the second has it loaded, the third is answered."""
+    await people_with_memories(superuser_conninfo, "ana")
+    snapshots = Snapshots(reader, MEBIBYTE)
+    assert [(await read(reader, snapshots, "ana"))[0] for _ in range(4)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert ANA in snapshots
+    assert 0 < snapshots.bytes <= MEBIBYTE
+    change(superuser_conninfo, "UPDATE memories SET importance = 0.9 WHERE user_id = 'ana'")
+    assert [(await read(reader, snapshots, "ana"))[0] for _ in range(3)] == [False, False, True]
+    await snapshots.stop()
+    assert (len(snapshots), snapshots.bytes) == (0, 0)
+
+
+async def test_who_is_written_to_between_reads_is_never_loaded(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    await people_with_memories(superuser_conninfo, "ana")
+    snapshots = Snapshots(reader, MEBIBYTE)
+    for number in range(5):
+        change(superuser_conninfo, f"UPDATE memories SET importance = 0.{number + 1}")
+        assert await read(reader, snapshots, "ana") == [False]
+    assert len(snapshots) == 0
+
+
+async def test_nothing_is_held_with_a_bound_of_0(reader: Database, superuser_conninfo: str) -> None:
+    await people_with_memories(superuser_conninfo, "ana")
+    snapshots = Snapshots(reader, 0, after=0)
+    assert [(await read(reader, snapshots, "ana"))[0] for _ in range(3)] == [False] * 3
+    assert len(snapshots) == 0
+
+
+async def test_the_bound_is_kept_by_those_used_last(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    """What does not fit by itself is not held at all, and pushes nobody out."""
+    names = ("ana", "ben", "cam")
+    await people_with_memories(superuser_conninfo, *names)
+    measured = Snapshots(reader, MEBIBYTE, after=0)
+    await read(reader, measured, "ana")
+    one = measured.bytes
+    snapshots = Snapshots(reader, 2 * one + one // 2, after=0)
+    await read(reader, snapshots, "ana", "ben")
+    assert await read(reader, snapshots, "ana") == [True]
+    await read(reader, snapshots, "cam")
+    held = [Scope(TENANT, name) in snapshots for name in names]
+    assert held == [True, False, True]
+    assert snapshots.bytes == 2 * one
+    await people_with_memories(superuser_conninfo, "dee", count=12)
+    await read(reader, snapshots, "dee")
+    assert [Scope(TENANT, name) in snapshots for name in (*names, "dee")] == [*held, False]
+
+
+async def test_a_replica_that_is_behind_neither_uses_nor_ends_it(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    """D12: each server is believed about its own state only."""
+    await people_with_memories(superuser_conninfo, "ana")
+    snapshots = Snapshots(reader, MEBIBYTE, after=0)
+    await read(reader, snapshots, "ana")
+    user: UserState = await answer(reader, people.user(ANA))
+    assert snapshots.of(ANA, replace(user, revision=user.revision - 1), reader) is None
+    assert snapshots.of(ANA, user, reader) is not None
+    assert snapshots.of(ANA, replace(user, active_model=("other", 384)), reader) is None
+    await snapshots.loaded()
+    assert ANA not in snapshots
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"may_be_sealed": True},
+        {"erased": True},
+        {"active_model": None},
+        {"statistics": Statistics(MOST_MEMORIES + 1, 9_000)},
+    ],
+)
+async def test_some_are_not_held_and_leave(
+    reader: Database, superuser_conninfo: str, state: dict[str, Any]
+) -> None:
+    await people_with_memories(superuser_conninfo, "ana")
+    snapshots = Snapshots(reader, MEBIBYTE, after=0)
+    await read(reader, snapshots, "ana")
+    assert ANA in snapshots
+    user = await answer(reader, people.user(ANA))
+    assert snapshots.of(ANA, replace(user, **state), reader) is None
+    assert ANA not in snapshots
+
+
+async def test_who_decided_on_encryption_meanwhile_is_not_kept(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    """H3: between the read that has it loaded and the loading."""
+    await people_with_memories(superuser_conninfo, "ana")
+    snapshots = Snapshots(reader, MEBIBYTE, after=0)
+    user = await answer(reader, people.user(ANA))
+    change(superuser_conninfo, "UPDATE users SET encrypt_sensitive = true")
+    snapshots.of(ANA, user, reader)
+    await snapshots.loaded()
+    assert len(snapshots) == 0
+
+
+async def test_the_sweep_lets_go_of_whoever_changed(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    names: Sequence[str] = ("ana", "ben", "cam", "dee")
+    await people_with_memories(superuser_conninfo, *names)
+    snapshots = Snapshots(reader, MEBIBYTE, after=0)
+    await read(reader, snapshots, *names)
+    change(superuser_conninfo, "UPDATE memories SET importance = 0.9 WHERE user_id = 'ben'")
+    change(superuser_conninfo, "UPDATE users SET erased_at = now() WHERE user_id = 'cam'")
+    change(superuser_conninfo, "UPDATE users SET encrypt_sensitive = false WHERE user_id = 'dee'")
+    await snapshots.sweep()
+    assert [Scope(TENANT, name) in snapshots for name in names] == [True, False, False, False]
+
+
+async def test_what_cannot_be_checked_is_let_go(reader: Database, superuser_conninfo: str) -> None:
+    await people_with_memories(superuser_conninfo, "ana")
+    snapshots = Snapshots(OutOfReach(), MEBIBYTE, after=0)
+    await read(reader, snapshots, "ana")
+    assert ANA in snapshots
+    await snapshots.sweep()
+    assert len(snapshots) == 0
+
+
+async def test_a_load_that_fails_leaves_the_next_read_to_the_database(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    await people_with_memories(superuser_conninfo, "ana")
+    snapshots = Snapshots(reader, MEBIBYTE, after=0)
+    user = await answer(reader, people.user(ANA))
+    assert snapshots.of(ANA, user, OutOfReach()) is None
+    await snapshots.loaded()
+    assert len(snapshots) == 0
+    assert [(await read(reader, snapshots, "ana"))[0] for _ in range(2)] == [False, True]
+
+
+async def test_row_level_security_holds_for_load_and_sweep(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    """H4: on connections that were lent for another tenant a moment ago."""
+    await people_with_memories(superuser_conninfo, "ana")
+    snapshots = Snapshots(reader, MEBIBYTE, after=0)
+    stranger = Scope("elsewhere", "ana")
+    with acting_for("elsewhere"):
+        theirs = await answer(reader, people.user(stranger))
+        assert not theirs.known
+        # As if something had told the stranger's process otherwise.
+        ours = replace(theirs, revision=1)
+        assert snapshots.of(stranger, ours, reader) is None
+    await snapshots.loaded()
+    assert stranger not in snapshots
+    await read(reader, snapshots, "ana")
+    with acting_for("elsewhere"):
+        await snapshots.sweep()
+    assert ANA in snapshots
