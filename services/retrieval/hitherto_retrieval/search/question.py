@@ -67,6 +67,11 @@ class Question:
         return self.weights.get(component, self.ranking.weights[component]) > 0
 
     @property
+    def of_the_present(self) -> bool:
+        """Whether it asks for memories as they are, and the ranking needs nothing of Postgres."""
+        return self.moment is None and "memory" in self.kinds and not self.ranking.needs_text_rank
+
+    @property
     def compares(self) -> bool:
         """Whether vectors are compared."""
         return self.weighs("semantic") or ("memory" in self.kinds and self.weighs("source"))

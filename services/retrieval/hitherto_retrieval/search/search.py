@@ -229,7 +229,7 @@ class Searching:
             with_text_rank=self._question.ranking.needs_text_rank,
         )
         held = None
-        if _of_the_present(self._question) and self._sealed is None:
+        if self._question.of_the_present and self._sealed is None:
             held = self._search.snapshots.of(self._scope, user, database)
         corpora = self._corpora(user, light, legs, held)
         return await self._run(
@@ -405,12 +405,3 @@ def _read(question: Question) -> int:
     """How many items are read whole: some more where one thing may have been found twice."""
     wanted = question.limit + question.further
     return 2 * wanted if repeats(question.kinds) and not question.further else wanted
-
-
-def _of_the_present(question: Question) -> bool:
-    """Whether what is held may answer: not for another time, nor for Postgres' own ranks."""
-    return (
-        question.moment is None
-        and "memory" in question.kinds
-        and not question.ranking.needs_text_rank
-    )
