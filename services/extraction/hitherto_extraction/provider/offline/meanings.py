@@ -90,7 +90,7 @@ MEANINGS = {
     "preference": Meaning("preference", 0.6, ("preference",)),
     "like": Meaning("preference", 0.6, ("preference", "like"), {"taste:{x}": "like"}),
     "dislike": Meaning("preference", 0.6, ("preference", "dislike"), {"taste:{x}": "dislike"}),
-    "decision": Meaning("decision", 0.7, ("decision",), technologies=True),
+    "decision": Meaning("decision", 0.7, ("decision",)),
     "goal": Meaning("goal", 0.7, ("goal",)),
     "achievement": Meaning("fact", 0.7, ("achievement",), achieves=True),
     "deed": Meaning("fact", 0.6, ("achievement",), achieves=True, only="goal"),

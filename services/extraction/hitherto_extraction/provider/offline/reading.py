@@ -211,13 +211,17 @@ def _fits(
     if part not in _KINDS:
         return True
     refused = language.grammar.get(f"not_{part}")
-    if refused and refused.match(value):
+    if not value or (refused and refused.match(value)):
         return False
     if part in ("place", "name") and rule.meaning.capitals and find_technologies(value):
         return False
-    # "a children's hospital" is no employer with a name; of other names the first word tells.
-    words = value.split() if part == "company" else value.split()[:1]
-    return not clause.cased or any(not word[0].islower() for word in words)
+    capitals = [not word[0].islower() for word in value.split()]
+    if not clause.cased:
+        return True
+    if part == "company":
+        # "a children's hospital" is no employer with a name.
+        return any(capitals)
+    return capitals[0] and (part != "name" or capitals[-1])
 
 
 def _statement(
