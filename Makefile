@@ -1,4 +1,4 @@
-# Everything a developer does here, by name. `make` alone lists it.
+# Every development task by name. `make` alone lists them.
 #
 # Needs Python >= 3.11 and make, and a package index for the first `make install`; git only for
 # `make breaking`, Docker only for compose. Everything it makes lies in this folder, except the
@@ -32,7 +32,7 @@ TYPED := shared/hitherto shared/hitherto_shared shared/hitherto_client \
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-install: $(INSTALLED) ## Make .venv with this project and everything its development needs
+install: $(INSTALLED) ## Create .venv with this project and all development dependencies
 
 $(INSTALLED): pyproject.toml requirements.lock
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -42,30 +42,30 @@ $(INSTALLED): pyproject.toml requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
 	@touch $@
 
-lock: install ## Resolve requirements.lock anew from pyproject.toml
+lock: install ## Resolve requirements.lock again from pyproject.toml
 	$(BIN)/python -m uv pip compile --quiet --no-config --upgrade --universal --python-version 3.11 \
 		--extra retrieval --extra extraction --extra onnx --extra tokens --extra cli --extra dev \
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links \
 		--output-file requirements.lock pyproject.toml
 
-demo: install ## Tell the whole story on sample conversations (TRANSCRIPTS=file.jsonl: on yours)
+demo: install ## Walk through the main features on sample conversations (TRANSCRIPTS=file.jsonl: on yours)
 	$(BIN)/python -m examples.demo $(if $(TRANSCRIPTS),--transcripts "$(TRANSCRIPTS)")
 
-run: install ## Run both services in the foreground; Ctrl-C ends both
+run: install ## Run both services in the foreground; Ctrl-C stops both
 	@$(BIN)/python -m tools.run_services
 
 test: install ## Run the tests that start no processes of their own (PYTEST_ARGS says how)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "$(MARKED)"
 
-faults: install ## Run what starts processes and kills them: half an hour, the long runs last
+faults: install ## Run the tests that start and kill processes: half an hour, the long runs last
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "faults and not chaos"
 	$(BIN)/python -m pytest --hypothesis-profile=thorough tests/e2e/test_fuzz.py
 	$(BIN)/python -m pytest -m chaos
 
-mutants: install ## Break the product in each way that a test must notice (MUTANTS=names: some)
+mutants: install ## Break the product on purpose; every break must fail a test (MUTANTS=names: some)
 	$(BIN)/python -m tests.mutants $(MUTANTS)
 
-lint: install lint-proto check-proto breaking ## Check style, types, walls and the contract
+lint: install lint-proto check-proto breaking ## Check style, types, import rules and the contract
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy $(TYPED) docker/make_env.py docker/prepare.py
@@ -74,31 +74,31 @@ lint: install lint-proto check-proto breaking ## Check style, types, walls and t
 # Their tools come with the development install.
 lint-proto breaking: install
 
-format: install ## Bring the code into the house style
+format: install ## Format the code and fix what ruff can fix
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
 
-eval: install ## Measure what is found (LoCoMo) and what is learnt (written conversations)
+eval: install ## Measure the quality of retrieval (LoCoMo) and of extraction
 	$(BIN)/python -m benchmarks.locomo
 	$(BIN)/python -m benchmarks.extraction
 
-bench: install ## Measure what writing and reading cost, eight minutes in all
+bench: install ## Measure the cost of writing and reading; takes eight minutes
 	$(BIN)/python -m benchmarks.throughput
 	$(BIN)/python -m benchmarks.retrieval
 
-bench-extraction: install ## Measure what an extraction costs (BENCH_ARGS=--help: how much, JSON)
+bench-extraction: install ## Measure the cost of an extraction (BENCH_ARGS=--help: how much, JSON)
 	$(BIN)/python -m benchmarks.throughput $(BENCH_ARGS)
 
-bench-retrieval: install ## Measure what a search costs (BENCH_ARGS=--help: quick, full, plot)
+bench-retrieval: install ## Measure the cost of a search (BENCH_ARGS=--help: quick, full, plot)
 	$(BIN)/python -m benchmarks.retrieval $(BENCH_ARGS)
 
-bench-encryption: install ## Measure what encryption of sensitive text costs
+bench-encryption: install ## Measure the cost of encrypting sensitive text
 	$(BIN)/python -m benchmarks.encryption $(BENCH_ARGS)
 
-bench-peers: install ## Measure what the same search costs in other memory stores
+bench-peers: install ## Measure the same searches in other memory stores
 	$(BIN)/python -m benchmarks.peers $(BENCH_ARGS)
 
-migrate: install ## Bring the database in DATABASE_URL up to date
+migrate: install ## Migrate the database in DATABASE_URL
 	$(BIN)/python -m hitherto_shared.database.migrate
 
 docs: proto ## Generate docs/api.md from the comments in protos/ (with the stubs)
@@ -106,7 +106,7 @@ docs: proto ## Generate docs/api.md from the comments in protos/ (with the stubs
 compose-env: ## Write .env with generated passwords for docker compose
 	@"$(PYTHON)" docker/make_env.py .env
 
-clean: ## Remove everything that can be made again, the environments included
+clean: ## Remove everything that can be rebuilt, including the environments
 	rm -rf $(VENV) $(PROTO_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -44,7 +44,7 @@ def read_arguments(name: str, purpose: str, given: Sequence[str] | None = None) 
         prog=name,
         description=purpose,
         epilog="Settings are environment variables, listed in docs/configuration.md. SIGTERM ends "
-        "the service once what it does is done.",
+        "the service after its current work.",
     )
     parser.add_argument("--version", action="version", version=f"hitherto {version('hitherto')}")
     words = sys.argv[1:] if given is None else given
@@ -76,4 +76,4 @@ def warn_of_unknown_variables(settings: type[SharedSettings]) -> None:
     """Name in the log what was probably misspelt: such a setting would silently not hold."""
     for name, nearest in unknown_variables(settings, os.environ).items():
         hint = f"; did you mean {nearest}?" if nearest else "; docs/configuration.md lists them"
-        logger.warning("%s is no setting and has no effect%s", name, hint)
+        logger.warning("%s is not a setting and has no effect%s", name, hint)

@@ -158,7 +158,7 @@ async def test_conversations_are_shown_and_deleted(at: Typed, tmp_path: Path) ->
 async def test_f3_working_memory(at: Typed) -> None:
     """A session is kept and shown, an action added and decided once."""
     await at("session", "ana", "s1")
-    assert "unknown or over" in at.err
+    assert "unknown or has expired" in at.err
     context = '{"last_message": "Trà sen 🍵"}'
     await at("session", "ana", "s1", "--context", context, "--recent", "m1=0.8", "--recent", "m2")
     added = await at.json("action", "add", "ana", "call", "Gọi Linh?", "--session", "s1")
@@ -270,7 +270,7 @@ async def test_rollback_takes_a_source_back(at_model: Typed, tmp_path: Path) -> 
     path = lines(tmp_path, said("Likes green tea.", "good"), said("Hates the sea.", "bad"))
     await at_model("submit", path)
     would = await at_model("rollback", "ana", "--conversation", "bad", "--dry-run")
-    assert "it would be: 1 memories forgotten" in would
+    assert "would undo: 1 memories forgotten" in would
     assert len(await contents(at_model)) == 2
     assert "taken back:" in await at_model("rollback", "ana", "--conversation", "bad", "--yes")
     assert await contents(at_model) == {"Likes green tea."}
@@ -302,7 +302,7 @@ async def test_c2_c3_decay_and_retention(
     assert len(await contents(at_model)) == 2
     assert "2 archived" in await at_model("decay")
     assert await contents(at_model) == set()
-    assert "it would be:" in await at_model("retention", "--dry-run")
+    assert "would change:" in await at_model("retention", "--dry-run")
     assert "succeeded" in await at_model("retention", "--yes")
 
 

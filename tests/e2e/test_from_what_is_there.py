@@ -157,7 +157,7 @@ async def test_a_forgotten_merge_can_be_undone_and_is_not_made_again(
     undo = maintenance_service_pb2.UndoConsolidationRequest(user_id="ana", memory_id=made.id)
     reply = await modelled.maintenance.UndoConsolidation(undo)
     assert {each.content for each in reply.memories} == set(STYLES)
-    with pytest.raises(grpc.aio.AioRpcError, match="replaces no memory any more"):
+    with pytest.raises(grpc.aio.AioRpcError, match="no longer replaces any memory"):
         await modelled.maintenance.UndoConsolidation(undo)
     for tag in (STYLE, ""):
         await consolidate(modelled, tag=tag)

@@ -276,7 +276,7 @@ async def test_what_no_process_can_start_with_ends_the_service(
         HITHERTO_ONNX_MODEL_DIR=str(tmp_path / "nothing"),
     )
     assert await service.ended() == 1
-    assert "during the start" in service.said
+    assert "during start-up" in service.said
     assert "ONNX" in service.said.upper()
 
 

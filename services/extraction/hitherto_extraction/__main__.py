@@ -18,7 +18,10 @@ from hitherto_shared.telemetry import configure_logging
 
 def main() -> None:
     """Serve until told to end."""
-    read_arguments("hitherto-extraction", "Learn from conversations and keep what was learnt.")
+    read_arguments(
+        "hitherto-extraction",
+        "The extraction service: accepts conversations, extracts memories and runs upkeep.",
+    )
     try:
         settings = ExtractionSettings()
     except ValidationError as error:

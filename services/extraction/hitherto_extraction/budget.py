@@ -93,8 +93,8 @@ class Budget:
         if today.usd >= self.daily_usd * share:
             of = "" if share == 1 else f", and {kind} stops at {share:.0%}"
             raise BudgetSpent(
-                f"{_usd(today.usd)} of today's {_usd(self.daily_usd)} are spent{of}; it goes on "
-                "after midnight UTC, or with a higher HITHERTO_DAILY_BUDGET_USD",
+                f"{_usd(today.usd)} of today's {_usd(self.daily_usd)} are spent{of}; work "
+                "resumes after midnight UTC, or with a higher HITHERTO_DAILY_BUDGET_USD",
                 daily_usd=self.daily_usd,
                 seconds_left=today.seconds_left,
             )

@@ -181,7 +181,9 @@ def _pool(settings: RetrievalSettings, conninfo: str, processes: int) -> Databas
 
 def main() -> None:
     """The command `hitherto-retrieval`."""
-    read_arguments("hitherto-retrieval", "Answer what assistants ask of a memory.")
+    read_arguments(
+        "hitherto-retrieval", "The retrieval service: answers searches, lists and contexts."
+    )
     try:
         settings = RetrievalSettings()
     except ValidationError as error:

@@ -23,7 +23,7 @@ def confirmed(options: argparse.Namespace, output: Output, question: str) -> boo
     if options.yes:
         return True
     if not sys.stdin.isatty():
-        raise UsageError(f"{question} Nobody is there to be asked: add --yes to do it")
+        raise UsageError(f"{question} There is no terminal to ask on: add --yes to confirm")
     output.ask(f"{question} [y/N] ")
     agreed = sys.stdin.readline().strip().lower() in ("y", "yes")
     if not agreed:

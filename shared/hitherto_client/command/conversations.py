@@ -73,7 +73,7 @@ def _conversations(options: argparse.Namespace, output: Output) -> int:
         output.document(reply)
         return OK
     if not reply.conversations:
-        output.note(nothing(f"no such conversations of {options.user}", reply.reason))
+        output.note(nothing(f"no matching conversations of {options.user}", reply.reason))
         return OK
     output.table(
         ("conversation", "title", "summary", "outcome", "messages", "updated"),
@@ -125,7 +125,7 @@ def _one(options: argparse.Namespace, output: Output) -> int:
             ],
         )
     else:
-        output.note("none of its messages are held")
+        output.note("none of its messages are stored")
     return OK
 
 

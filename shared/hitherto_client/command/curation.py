@@ -197,11 +197,10 @@ def _save(options: argparse.Namespace, output: Output) -> int:
     show_memories(output, [reply.memory])
     if reply.deduplicated:
         output.note(
-            f"{options.user} has a memory that says the same; it took this in and is in version "
-            f"{reply.memory.version}"
+            f"{options.user} already has this memory; it is now at version {reply.memory.version}"
         )
     elif reply.memory.status != memory_pb2.MEMORY_STATUS_ACTIVE:
-        output.note(f"decide about it with `hitherto review {options.user} {reply.memory.id}`")
+        output.note(f"review it with `hitherto review {options.user} {reply.memory.id}`")
     return OK
 
 

@@ -229,7 +229,7 @@ def _list(options: argparse.Namespace, output: Output) -> int:
         output.document(reply)
         return OK
     if not reply.documents:
-        output.note(nothing(f"no such documents of {options.user}", reply.reason))
+        output.note(nothing(f"no matching documents of {options.user}", reply.reason))
         return OK
     output.table(
         ("id", "from", "kind", "title", "author", "made"),

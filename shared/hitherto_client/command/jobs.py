@@ -74,7 +74,7 @@ def _watch(options: argparse.Namespace, output: Output) -> int:
         try:
             final = follow(client, jobs, output)
         except KeyboardInterrupt:
-            output.note("the jobs go on running: see `hitherto jobs`")
+            output.note("the jobs continue: see `hitherto jobs`")
             raise
     if output.as_json:
         output.document(extraction_service_pb2.ListJobsResponse(jobs=final, total_size=len(final)))
@@ -117,7 +117,7 @@ def _jobs(options: argparse.Namespace, output: Output) -> int:
         output.document(reply)
         return OK
     if not reply.jobs:
-        output.note("there are no such jobs")
+        output.note("no matching jobs")
         return OK
     show_jobs(output, reply.jobs, totals=False)
     output.more(len(reply.jobs), reply.total_size, reply.next_page_token)
@@ -144,5 +144,5 @@ def _retry_all(client: HithertoClient, options: argparse.Namespace, output: Outp
     elif retried:
         output.note(f"{retried} job{'s' if retried > 1 else ''} queued again")
     else:
-        output.note("there are no such jobs")
+        output.note("no matching jobs")
     return OK

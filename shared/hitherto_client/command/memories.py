@@ -59,7 +59,7 @@ def _memories(options: argparse.Namespace, output: Output) -> int:
         output.document(reply)
         return OK
     if not reply.memories:
-        output.note(nothing(f"no such memories of {options.user}", reply.reason))
+        output.note(nothing(f"no matching memories of {options.user}", reply.reason))
         return OK
     show_memories(output, reply.memories)
     output.more(len(reply.memories), reply.total_size, reply.next_page_token)

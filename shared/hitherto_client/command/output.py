@@ -133,7 +133,7 @@ class Output:
         """Say how to go on if there are more rows than were shown; `total` where it is known."""
         if next_page_token:
             counted = f"{shown} of {total}" if total is not None else f"the first {shown}"
-            self.note(f"{counted}; go on with --page-token {next_page_token}, or --all")
+            self.note(f"{counted}; continue with --page-token {next_page_token}, or --all")
 
     def ask(self, question: str) -> None:
         """Write a question, beside the output, on a line that the answer ends."""

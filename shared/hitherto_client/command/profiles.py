@@ -73,7 +73,7 @@ def _run(options: argparse.Namespace, output: Output) -> int:
         output.document(reply)
         return OK
     _pairs(output, reply.profile)
-    output.note(f"the profile of {options.user} is now in version {reply.profile.version}")
+    output.note(f"the profile of {options.user} is now at version {reply.profile.version}")
     return OK
 
 

@@ -59,7 +59,7 @@ def _start(options: argparse.Namespace, output: Output) -> int:
             try:
                 reply = _follow(client, reply, output)
             except KeyboardInterrupt:
-                output.note("the work goes on: see `hitherto reembed status`")
+                output.note("the work continues: see `hitherto reembed status`")
                 raise
     _tell(output, reply)
     if not options.wait or not reply.HasField("job"):

@@ -38,7 +38,7 @@ def _run(options: argparse.Namespace, output: Output) -> int:
     with connect(options) as client:
         if not options.dry_run and not options.yes:
             would = client.rollback_source(options.user, dry_run=True, **source)
-            output.note(f"it would be: {counted(would.counts) or 'nothing'}")
+            output.note(f"would undo: {counted(would.counts) or 'nothing'}")
             if not confirmed(options, output, "Take it back?"):
                 return FAILED
         reply = client.rollback_source(options.user, dry_run=options.dry_run, **source)

@@ -93,7 +93,7 @@ def _session(options: argparse.Namespace, output: Output) -> int:
         output.document(reply)
         return OK
     if not any(field for field, _ in reply.ListFields() if field.name != "reason"):
-        output.note(nothing("the session is unknown or over", reply.reason))
+        output.note(nothing("the session is unknown or has expired", reply.reason))
         return OK
     output.pairs(
         [

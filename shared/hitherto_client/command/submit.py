@@ -81,8 +81,8 @@ def _run(options: argparse.Namespace, output: Output) -> int:
         except (KeyboardInterrupt, HithertoCallError):
             if jobs:
                 output.note(
-                    f"{len(jobs)} accepted jobs go on running: see `hitherto jobs`; handing the "
-                    "same files over again does no harm"
+                    f"{len(jobs)} accepted jobs continue to run: see `hitherto jobs`; "
+                    "submitting the same files again is harmless"
                 )
             raise
     _show(output, final, reply.consistency_token)

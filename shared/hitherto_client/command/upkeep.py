@@ -83,13 +83,13 @@ def _finish(
         try:
             (job,) = follow(client, [reply.job], output)
         except KeyboardInterrupt:
-            output.note("the job goes on running: see `hitherto jobs`")
+            output.note("the job continues: see `hitherto jobs`")
             raise
         reply.job.CopyFrom(job)
     if output.as_json:
         output.document(reply)
     elif options.dry_run:
-        output.line(f"it would be: {counted(reply.counts) or 'nothing'}")
+        output.line(f"would change: {counted(reply.counts) or 'nothing'}")
         output.note("nothing was changed")
     else:
         show_jobs(output, [reply.job])

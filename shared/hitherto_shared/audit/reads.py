@@ -70,8 +70,8 @@ class AuditedReads:
         except Exception as error:
             logger.warning("a read was refused, unaudited: %s", type(error).__name__)
             raise Unavailable(
-                "this read of somebody else's data cannot be written to the audit log now, and so "
-                "is not answered; try again shortly",
+                "this read of another person's data cannot be recorded in the audit log now, so"
+                " it is refused; try again shortly",
                 reason="DATABASE_UNAVAILABLE",
                 retry_after=1.0,
             ) from None

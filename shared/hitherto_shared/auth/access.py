@@ -75,8 +75,8 @@ class Rule:
             )
         if self.installation and principal.tenant_id != operator_tenant:
             raise user_not_allowed(
-                "this call is about all tenants of the installation: it takes a credential of the "
-                "operator's tenant, which HITHERTO_OPERATOR_TENANT names"
+                "this call is about all tenants of the installation: it needs a credential of "
+                "the operator's tenant, which HITHERTO_OPERATOR_TENANT names"
             )
 
     def check_request(self, principal: Principal, request: Message, method: str) -> frozenset[str]:

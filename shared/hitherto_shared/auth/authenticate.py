@@ -76,8 +76,7 @@ class ApiKeyAuthentication:
             return await self._look_up(key, digest)
         if self._waiting >= _NEW_WAITING:
             raise Exhausted(
-                "too many keys that were not seen before wait to be looked up; try again in a "
-                "moment",
+                "too many unknown keys are waiting to be looked up; try again in a moment",
                 reason="OVERLOADED",
                 retry_after=1.0,
             )

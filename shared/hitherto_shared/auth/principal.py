@@ -119,8 +119,8 @@ class Principal:
             if self.users is not None and not self.departments:
                 raise user_not_allowed(NOT_LISTED)
             raise user_not_allowed(
-                "this user is in none of the departments that the credential is bound to; "
-                "somebody who may act for every user can put them into one"
+                "this user is in none of the departments that the credential is bound to; a "
+                "credential that may act for every user can assign a department"
             )
 
     def check_capability(self, capability: str) -> None:
@@ -131,7 +131,7 @@ class Principal:
         """
         if capability not in self.capabilities:
             raise NotPermitted(
-                f"this needs a credential with the capability `{capability}`",
+                f"this call needs a credential with the capability `{capability}`",
                 reason="CAPABILITY_MISSING",
                 metadata={"capability": capability},
             )
@@ -148,8 +148,8 @@ class Principal:
         """
         if origin == "operator" and self.user_id is not None:
             raise NotPermitted(
-                "this credential is bound to a person, and a person does not speak for the "
-                "operator: leave origin out, or save it with the credential of a service",
+                "this credential is bound to a person, who cannot speak for the operator: leave"
+                " origin unset, or use the credential of a service",
                 reason="ORIGIN_NOT_ALLOWED",
                 metadata={"field": field},
             )

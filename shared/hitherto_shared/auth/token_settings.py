@@ -54,8 +54,8 @@ def check_token_settings(
     ):
         if not (value or "").strip():
             raise ValueError(
-                f"HITHERTO_AUTH=jwt needs {variable}: without it tokens that were made for "
-                "somebody else would be let in"
+                f"HITHERTO_AUTH=jwt needs {variable}: without it, tokens issued for other "
+                "services would be accepted"
             )
     possible = (*(PUBLIC_KEY_ALGORITHMS if has_keys else ()), *([SECRET_ALGORITHM] * has_secret))
     if not possible:

@@ -38,9 +38,9 @@ async def check_hash_key(connection: Connection, key: bytes) -> None:
     row = await cursor.fetchone()
     if row is not None and row[0] != hash_key_id(key):
         raise ValueError(
-            "this process has another hash key than the installation, and would not find users "
-            "under the hashes that stand for them: set HITHERTO_HASH_KEY_FILE to the file that "
-            "the other processes have (unset: `hash_key` in HITHERTO_DATA_DIR). Where that file "
-            "is lost for good, an administrator of the database deletes the row of "
+            "this process has a different hash key than the installation, and would not "
+            "recognise users by their hashes: set HITHERTO_HASH_KEY_FILE to the file of the"
+            " other processes (unset: `hash_key` in HITHERTO_DATA_DIR). If that file is "
+            "lost for good, an administrator of the database must delete the row of "
             "hitherto.installation"
         )

@@ -74,7 +74,7 @@ class Lender:
         if self._ready:
             return self._ready.pop()
         if len(self._wanted) >= self._max_waiting:
-            raise TooManyRequests(f"{len(self._wanted)} wait for a connection already")
+            raise TooManyRequests(f"{len(self._wanted)} calls already wait for a connection")
         wanted: asyncio.Future[LeanConnection] = asyncio.get_running_loop().create_future()
         self._wanted.append(wanted)
         self._fetch()

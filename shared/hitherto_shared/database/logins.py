@@ -77,8 +77,8 @@ def require_no_more(connection: psycopg.Connection, role: Role) -> None:
             " it own the database or its schema)"
         )
     raise LoginTooStrong(
-        f"the database login {role} may become {names[0]}, which nothing holds back; an"
-        f' administrator must run: REVOKE "{names[0]}" FROM {role}'
+        f"the database login {role} can become {names[0]}, and a service's login must not be able "
+        f'to become another role; an administrator must run: REVOKE "{names[0]}" FROM {role}'
     )
 
 

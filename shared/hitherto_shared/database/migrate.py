@@ -144,8 +144,8 @@ def _pending(connection: psycopg.Connection) -> list[Migration]:
     for migration in migrations:
         if migration.name in ledger and ledger[migration.name] != migration.checksum:
             raise MigrationError(
-                f"migration {migration.name} was applied with another text: an applied migration "
-                "never changes, add a new one instead"
+                f"migration {migration.name} was applied with different content: never change an"
+                " applied migration, add a new one instead"
             )
     return [m for m in migrations if m.name not in ledger]
 
@@ -167,7 +167,7 @@ def _apply(connection: psycopg.Connection, migration: Migration) -> None:
 def main() -> None:
     """The command `hitherto-migrate`: roles, logins, extension, schema on `DATABASE_URL`."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=main.__doc__)
-    parser.add_argument("--check", action="store_true", help="only say what is pending")
+    parser.add_argument("--check", action="store_true", help="only report pending migrations")
     parser.add_argument(
         "--set-passwords",
         action="store_true",

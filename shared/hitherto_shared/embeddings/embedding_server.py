@@ -229,7 +229,8 @@ class EmbeddingServer:
                         await self._tunnel(link, self._proxy)
                     if self._closed:
                         raise ModelUnavailable(
-                            "the way to the model server is closed: this process is ending"
+                            "the connection to the model server is closed: "
+                            "this process is shutting down"
                         )
                 except BaseException:
                     link.end()

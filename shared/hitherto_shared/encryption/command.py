@@ -30,10 +30,10 @@ _BAR = 30
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Look after the keys of users. Settings are read from the environment, as by the services."""
+    """Manage the users' encryption keys. Settings come from the environment, as for services."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=main.__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("check", help="say how many keys open with the key-encryption key")
+    commands.add_parser("check", help="report how many keys open with the key-encryption key")
     anew = commands.add_parser(
         "rewrap",
         help="wrap every key with the key-encryption key of the settings",

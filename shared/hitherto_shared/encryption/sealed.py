@@ -89,7 +89,7 @@ class UserKey:
         sealed = bytes(sealed)
         length = {_FORMAT: 1, _VERSIONED: 1 + _VERSION}.get(sealed[:1])
         if length is None or len(sealed) < length + OVERHEAD_BYTES - 1:
-            raise BrokenSeal("a sealed value has a form that this version does not know")
+            raise BrokenSeal("a sealed value has a format that this version does not know")
         head, nonce, text = sealed[:length], sealed[length:][:_NONCE], sealed[length + _NONCE :]
         try:
             return self._cipher.decrypt(nonce, text, self._binding(head, place))

@@ -93,8 +93,8 @@ class Parent:
                 return
             if not self._all_served:
                 raise ProcessFailed(
-                    f"process {number} ended with exit code {code} during the start; what it said "
-                    "above tells why"
+                    f"process {number} ended with exit code {code} during start-up; see its "
+                    "messages above for the reason"
                 )
             if clock() - began > _STEADY_SECONDS:
                 pause = _FIRST_PAUSE_SECONDS

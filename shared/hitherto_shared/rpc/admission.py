@@ -78,7 +78,7 @@ class Admission:
             return meter
         if needs.rule is None:
             raise NotPermitted(
-                "this call declares no access rule and is denied to everybody",
+                "this call declares no access rule, so it is denied to everybody",
                 reason="SCOPE_MISSING",
                 metadata={"scope": "UNSPECIFIED", "method": needs.method},
             )

@@ -62,8 +62,8 @@ class Decoder:
             if overfull is not None:
                 # Raised here, where nothing of what was read is alive any more.
                 raise Exhausted(
-                    f"{overfull}: a request may hold at most {MAX_ELEMENTS:,} nested messages and "
-                    "texts of lists, and this one holds more: send less at once",
+                    f"{overfull}: a request may contain at most {MAX_ELEMENTS:,} nested messages "
+                    "and strings in lists, and this one contains more: send less at once",
                     reason="REQUEST_TOO_LARGE",
                     metadata={"max_elements": str(MAX_ELEMENTS), "field": overfull},
                 )

@@ -214,7 +214,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                 data = await context.read()
         except TimeoutError:
             raise TooLate(
-                f"the body of the request did not come within {seconds:g} seconds",
+                f"the body of the request did not arrive within {seconds:g} seconds",
                 reason="DEADLINE_EXCEEDED",
             ) from None
         if data is grpc.aio.EOF:
@@ -240,8 +240,8 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                     data = await context.read()
             except TimeoutError:
                 raise TooLate(
-                    f"nothing came on the stream for {seconds:g} seconds; what was accepted stays, "
-                    "start again with the rest",
+                    f"the stream received nothing for {seconds:g} seconds; what was accepted "
+                    "stays, start again with the rest",
                     reason="DEADLINE_EXCEEDED",
                 ) from None
             if data is grpc.aio.EOF:
@@ -281,7 +281,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                 await context.write(response)
         except TimeoutError:
             raise TooLate(
-                f"this stream was ended because nothing of it was read for {seconds:g} seconds",
+                f"this stream was ended because the client read nothing for {seconds:g} seconds",
                 reason="DEADLINE_EXCEEDED",
             ) from None
 

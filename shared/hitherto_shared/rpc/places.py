@@ -44,13 +44,13 @@ class Places:
         """
         if self._free <= 0:
             raise overloaded(
-                "this process answers as many calls as it may at once",
+                "this process has reached its limit of concurrent calls",
                 limit="max_concurrent_rpcs",
             )
         taken = self._of_tenant.get(tenant_id, 0)
         if taken >= self._most_of_one:
             raise overloaded(
-                f"this process answers as many calls of this tenant as it may at once: "
+                "this process has reached its limit of concurrent calls for this tenant: "
                 f"{self._most_of_one} (HITHERTO_TENANT_SHARE of HITHERTO_MAX_CONCURRENT_RPCS)",
                 limit="tenant_share",
             )
@@ -110,12 +110,12 @@ class HealthPlaces:
         limited = not peer.startswith("unix")
         if limited and self._of_peer.get(peer, 0) >= HEALTH_CALLS_OF_A_CONNECTION:
             raise overloaded(
-                "this connection has as many health checks open as it may",
+                "this connection has reached its limit of open health checks",
                 limit="health_calls_of_a_connection",
             )
         if watch and self._watches >= HEALTH_CALLS:
             raise overloaded(
-                "as many health watches are open as may be; Check is answered",
+                "the limit of open health watches is reached; Check is still answered",
                 limit="health_watches",
             )
         self._of_peer[peer] = self._of_peer.get(peer, 0) + 1

@@ -168,7 +168,7 @@ class TestSave:
     @pytest.mark.parametrize(
         ("reply", "told"),
         [
-            ({"memory": memory("x", version=3), "deduplicated": True}, "is in version 3"),
+            ({"memory": memory("x", version=3), "deduplicated": True}, "is now at version 3"),
             (
                 {"memory": memory("x", status=memory_pb2.MEMORY_STATUS_QUARANTINED)},
                 f"hitherto review ana {ID}",

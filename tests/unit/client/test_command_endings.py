@@ -161,7 +161,7 @@ class TestEndings:
             out, err = press_ctrl_c(process)
         assert process.returncode in (130, -signal.SIGINT)
         assert out == ""
-        assert "2 accepted jobs go on running" in err
+        assert "2 accepted jobs continue to run" in err
         assert "interrupted" in err
         assert "Traceback" not in err
 

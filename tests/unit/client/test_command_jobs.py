@@ -138,7 +138,7 @@ class TestSubmit:
         fakes.fail("WatchJob", Failure(grpc.StatusCode.INTERNAL, "INTERNAL", "a fault"))
         assert main(["submit", lines_file(tmp_path, "chat-1")]) == 1
         err = capsys.readouterr().err
-        assert "1 accepted jobs go on running" in err
+        assert "1 accepted jobs continue to run" in err
         assert "a fault (INTERNAL INTERNAL)" in err
 
     def test_no_service(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

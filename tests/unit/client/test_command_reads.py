@@ -141,7 +141,7 @@ class TestMemories:
         assert main(["memories", "sarah", "--source", "explicit"]) == 0
         out, err = capsys.readouterr()
         assert "first" in out
-        assert "1 of 2; go on with --page-token 1, or --all" in err
+        assert "1 of 2; continue with --page-token 1, or --all" in err
         asked = fakes.calls("ListMemories")[0].request
         assert asked.sources == [memory_pb2.MEMORY_SOURCE_EXPLICIT]
         assert asked.page_size == 20

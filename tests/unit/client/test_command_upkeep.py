@@ -130,7 +130,7 @@ class TestAsking:
         monkeypatch.setattr("sys.stdin", io.StringIO())
         assert main([command, "--dry-run"]) == 0
         out, err = capsys.readouterr()
-        assert out.strip() == "it would be: 3 archived"
+        assert out.strip() == "would change: 3 archived"
         assert "nothing was changed" in err
         assert not ready.calls("WatchJob")
 

@@ -118,7 +118,7 @@ def test_d6_with_every_word_taken_off_nothing_is_named() -> None:
         ("newsletter =", "'newsletter' has no sources"),
         ("!! = gmail", "is no word"),
         (f"{'a' * 65} = gmail", "is no word"),
-        ("wiki = confluence; wiki = notion", "stands in it twice"),
+        ("wiki = confluence; wiki = notion", "appears twice"),
         ("x" * 20_001, "at most 20000 characters"),
     ],
 )

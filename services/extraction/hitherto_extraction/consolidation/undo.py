@@ -78,7 +78,7 @@ async def undo_merge(
         raise _conflict(merged, "was not made by consolidation, so there is nothing to undo")
     if merged.memory.status not in _UNDOABLE and not share:
         raise _conflict(
-            merged, f"is {merged.memory.status.upper()}: look at the memory that took its place"
+            merged, f"is {merged.memory.status.upper()}: see the memory that replaced it"
         )
     held = await editing.read(connection, scope, merged.memory.supersedes, key)
     originals = [
@@ -87,7 +87,7 @@ async def undo_merge(
         if each.memory.status == "superseded" and each.memory.superseded_by == memory_id
     ]
     if not originals:
-        raise _conflict(merged, "replaces no memory any more, so there is nothing to bring back")
+        raise _conflict(merged, "no longer replaces any memory, so there is nothing to restore")
     at = await users.database_now(connection)
     events = []
     back = {each.memory.memory_id for each in originals}

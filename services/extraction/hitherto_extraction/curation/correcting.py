@@ -147,13 +147,13 @@ async def correct(
     before = held.memory
     if correction.version and correction.version != before.version:
         raise Conflict(
-            "somebody else changed the memory: read it again and apply the change to that",
+            "the memory has changed since that version: read it again and reapply the change",
             reason="VERSION_MISMATCH",
             metadata={"expected": str(correction.version), "actual": str(before.version)},
         )
     if before.status not in _CORRECTABLE:
         raise WrongState(
-            f"the memory is {before.status.upper()}: correct the one that took its place, or "
+            f"the memory is {before.status.upper()}: correct the one that replaced it, or "
             "restore it first",
             reason="MEMORY_STATUS_CONFLICT",
             metadata={"memory_id": str(memory_id), "status": before.status.upper()},
@@ -169,9 +169,7 @@ async def correct(
     edited = replace(held, memory=after, said_at=at, questions=questions)
     if is_sensitive(after.type, after.sensitive) and (held.sealed or sealing is not None):
         if after.entities and tuple(after.entities) != tuple(before.entities):
-            raise invalid(
-                "memory.entities", "must be empty: what is stored encrypted names no entities"
-            )
+            raise invalid("memory.entities", "must be empty: an encrypted memory names no entities")
         made = (vector.model, vector.vector) if vector and vector.vector is not None else None
         await write_sealed(connection, scope, key, held, edited, at=at, vector=made)
     else:
@@ -255,7 +253,7 @@ def corrected(before: Memory, correction: Correction) -> Memory:
             f"{held['type'].upper()}; put the rest into detail",
         )
     if held["valid_to"] is not None and held["valid_to"] < held["valid_from"]:
-        raise invalid("memory.valid_to", "must not lie before valid_from")
+        raise invalid("memory.valid_to", "must not be before valid_from")
     if _is_new_order(before, held):
         held["status"] = "quarantined"
     return replace(before, **held)

@@ -137,8 +137,8 @@ class Erasing:
                 return False
             if receipt.erased_at is None:
                 raise WrongState(
-                    "the erasure of this user was cut off before its end: call EraseUser once "
-                    "more, then ReinstateUser",
+                    "the erasure of this user was interrupted: call EraseUser once more, then "
+                    "ReinstateUser",
                     reason="USER_ERASED",
                     metadata={"user_id": scope.user_id},
                 )
@@ -220,7 +220,7 @@ class Erasing:
             except StillHeld:
                 continue
         raise Conflict(
-            "others kept writing while the user was erased: call EraseUser again, it goes on",
+            "other writers kept writing during the erasure: call EraseUser again to continue",
             reason="WRITE_CONFLICT",
             retry_after=1.0,
         )

@@ -82,7 +82,7 @@ class _Going:
                 await self.ready.put(piece)
         except TimeoutError:
             raise TooLate(
-                f"this export was ended because no piece of it was taken for {PATIENCE_SECONDS:g} "
+                f"this export was ended because the client read nothing for {PATIENCE_SECONDS:g} "
                 "seconds: call ExportUser again and read to the end without a pause",
                 reason="DEADLINE_EXCEEDED",
             ) from None
@@ -184,7 +184,7 @@ class Exporting:
                 await turn.acquire()
         except TimeoutError:
             raise Exhausted(
-                "an export of this user is already going on: read it to its end or cancel it, "
+                "an export of this user is already running: read it to its end or cancel it, "
                 "then call ExportUser again",
                 reason="OVERLOADED",
                 retry_after=PATIENCE_SECONDS,

@@ -51,7 +51,7 @@ async def update_profile(
         permit(current)
     if version and version != current.version:
         raise Conflict(
-            "somebody else changed the profile: read it again and apply the change to that",
+            "the profile has changed since that version: read it again and reapply the change",
             reason="VERSION_MISMATCH",
             metadata={"expected": str(version), "actual": str(current.version)},
         )

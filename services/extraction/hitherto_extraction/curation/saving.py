@@ -259,8 +259,8 @@ def _joined(
     if known and given and not fits_struct(joined):
         raise invalid(
             f"{statement.path}{name}",
-            f"would have more than {MAX_STRUCT_BYTES} bytes with what the memory has: clear some "
-            "of that with UpdateMemory",
+            f"would exceed {MAX_STRUCT_BYTES} bytes together with the memory's existing "
+            "values: clear some of these with UpdateMemory",
         )
     return joined
 

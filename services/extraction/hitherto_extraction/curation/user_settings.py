@@ -144,7 +144,7 @@ async def change_settings(
         await users.lock_alone(connection, scope)
         if not await sealing.keys.stands(sealing.key):
             raise Conflict(
-                "the user's key was erased while encryption was turned on: send the call again",
+                "the user's key was erased while encryption was being turned on: retry the call",
                 reason="WRITE_CONFLICT",
                 retry_after=1.0,
             )

@@ -271,7 +271,7 @@ class ExtractionHandlers(DocumentCalls, extraction_service_pb2_grpc.ExtractionSe
                     return
                 if self._signals.ending:
                     raise Unavailable(
-                        "the service is stopping; watch the job at another one",
+                        "the service is shutting down; watch the job at another instance",
                         reason="SHUTTING_DOWN",
                         retry_after=1.0,
                     )

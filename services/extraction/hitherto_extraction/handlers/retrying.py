@@ -100,7 +100,7 @@ async def _check_reach(
     user_id = wanted.user_id
     if user_id is None:
         raise user_not_allowed(
-            "this credential is bound to some users: name one of them", _USER_FIELD
+            "this credential is bound to certain users: name one of them", _USER_FIELD
         )
     principal.scope(user_id)
 

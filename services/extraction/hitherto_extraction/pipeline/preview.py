@@ -185,20 +185,20 @@ class Preview:
         except TimeoutError:
             if not run.outcomes:
                 raise TooLate(
-                    "the model did not answer in time; allow a longer deadline, at most "
+                    "the model did not answer in time; set a longer deadline, at most "
                     f"{SECONDS:.0f} seconds, or preview a shorter transcript",
                     reason="DEADLINE_EXCEEDED",
                 ) from None
             logger.info("time is up after %d calls of a preview", len(run.outcomes))
         except (ModelRefused, ModelMisconfigured) as error:
             raise WrongState(
-                f"the language model refuses the request: {error}; see the service's settings",
+                f"the language model rejects the request: {error}; check the service's settings",
                 reason="MODEL_REFUSED",
                 metadata={"model": self._extraction.model, "status": str(error.status)},
             ) from error
         except ModelUnavailable as error:
             raise Unavailable(
-                "the language model is out of reach; try again shortly",
+                "the language model cannot be reached; try again shortly",
                 reason="MODEL_UNAVAILABLE",
                 metadata={"model": self._extraction.model},
                 retry_after=error.retry_after or 5.0,

@@ -50,7 +50,7 @@ class QueueLimit:
         counted = await self._count(connection, tenant_id)
         if counted.waiting >= self._limit:
             raise Exhausted(
-                f"{counted.waiting} jobs wait, as many as HITHERTO_QUEUE_LIMIT allows; "
+                f"{counted.waiting} jobs are queued, as many as HITHERTO_QUEUE_LIMIT allows; "
                 "nothing was stored, try again later",
                 reason="QUEUE_FULL",
                 metadata={"queued": str(counted.waiting)},

@@ -67,7 +67,7 @@ class Fill:
         model, dimensions = str(held.params["model"]), int(held.params["dimensions"])
         embedder = self._embedders.find(model, dimensions)
         if embedder is None:
-            raise ModelUnavailable(f"this service has no way to the model {model}")
+            raise ModelUnavailable(f"this service is not configured for the model {model}")
         result = Result.of(held.result)
         result = result.with_counts({"embedded": 0, "refused": 0})
         kinds: list[tuple[Find, Write, tuple[Any, ...]]] = [

@@ -64,11 +64,11 @@ async def start(
     """
     known = {found.name: found for found in await reembedding.models(connection, lock=True)}
     if model in known and known[model].active:
-        raise invalid("model", "is the active model already: there is nothing to move to")
+        raise invalid("model", "is already the active model: there is nothing to change")
     registered = await reembedding.register(connection, model, dimensions)
     if registered != dimensions:
         raise invalid(
-            "dimensions", f"vectors of this model are held with {registered} dimensions here"
+            "dimensions", f"vectors of this model are stored with {registered} dimensions here"
         )
     await reembedding.set_target(connection, model)
     job = await jobs.latest_backfill(connection, model)
@@ -114,7 +114,7 @@ async def go_back(connection: Connection) -> None:
     known = await reembedding.models(connection, lock=True)
     previous = next((model for model in known if model.previous), None)
     if previous is None:
-        raise _not_ready("there is no earlier model to go back to", 0)
+        raise _not_ready("there is no earlier model to return to", 0)
     await reembedding.activate(connection, previous.name, keep_previous=False)
 
 

@@ -73,7 +73,7 @@ async def add_action(
         if added is not None:
             return added
     raise Conflict(
-        "no free id was found for the action; call again",
+        "no free id was found for the action; retry the call",
         reason="WRITE_CONFLICT",
         retry_after=1.0,
     )

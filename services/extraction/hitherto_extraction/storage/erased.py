@@ -58,9 +58,9 @@ async def check_hash_key(connection: Connection, key: bytes) -> None:
     row = await cursor.fetchone()
     if row is not None and row[0]:
         raise ValueError(
-            "users were erased under another hash key than this service has, and would not be "
-            "recognised: set HITHERTO_HASH_KEY_FILE to the file that was in use then (unset: "
-            "`hash_key` in HITHERTO_DATA_DIR)"
+            "users were erased under a different hash key than this service has, and would "
+            "not be recognised: set HITHERTO_HASH_KEY_FILE to the file that was in use then"
+            " (unset: `hash_key` in HITHERTO_DATA_DIR)"
         )
 
 
@@ -86,8 +86,9 @@ async def refuse_erased(connection: Connection, scope: Scope) -> None:
         raise was_erased(scope)
     if in_doubt:
         raise WrongState(
-            "whether this user was erased cannot be told, because users were erased under another "
-            "hash key: an administrator must give all services the same HITHERTO_HASH_KEY_FILE",
+            "the service cannot determine whether this user was erased, because users were "
+            "erased under a different hash key: an administrator must give all services the"
+            " same HITHERTO_HASH_KEY_FILE",
             reason="USER_ERASED",
             metadata={"user_id": scope.user_id},
         )

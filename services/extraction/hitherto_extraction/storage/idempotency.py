@@ -51,7 +51,7 @@ async def replayed(
         return None
     if bytes(row[0]) != body_hash:
         raise AlreadyExists(
-            "this idempotency key was used for a request with another body: use a new key",
+            "this idempotency key was used with a different request body: use a new key",
             reason="IDEMPOTENCY_KEY_REUSED",
             metadata={"idempotency_key": key},
         )

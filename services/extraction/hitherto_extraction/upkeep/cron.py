@@ -34,8 +34,8 @@ class Cron:
         fields = line.lower().split()
         if len(fields) != 5:
             raise ValueError(
-                f"{line!r} is no cron line: it needs five fields (minute, hour, day of the month, "
-                f"month, day of the week), such as '0 3 * * *', or {OFF!r}"
+                f"{line!r} is not a cron expression: it needs five fields (minute, hour, day of "
+                f"the month, month, day of the week), such as '0 3 * * *', or {OFF!r}"
             )
         minute, hour, day, month, weekday = fields
         try:

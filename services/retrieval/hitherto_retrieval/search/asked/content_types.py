@@ -101,7 +101,7 @@ class ContentTypes:
                         f"{name[:_MAX_WORD]!r} is no word of up to {_MAX_WORD} characters"
                     )
                 if name in given:
-                    raise ValueError(f"{name!r} stands in it twice: name all its sources at once")
+                    raise ValueError(f"{name!r} appears twice: name all its sources at once")
                 given.add(name)
                 if sources:
                     sources_of[name] = sources
