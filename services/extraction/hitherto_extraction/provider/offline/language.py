@@ -10,6 +10,8 @@ from importlib.resources import files
 from typing import Any
 
 from hitherto_extraction.provider.offline.meanings import MEANINGS, Meaning
+from hitherto_shared.text.normalise import fold
+from hitherto_shared.text.terms import content_terms
 
 _STANDS_FOR = re.compile(r"(?<!\?P)<(\w+)>")
 _LONGEST_NAME = 7
@@ -36,6 +38,7 @@ class LanguageTable:
         known_by: Frequent words by which the language is recognised.
         unaccented: The same, as typed without accents.
         stop_words: Words that say nothing of what a sentence is about.
+        stop_terms: The same as terms of the index, with those of the subject.
         grammar: Patterns by name.
         replace: Replacements by name, each list to be made in its order.
         style: Patterns that read an answer style.
@@ -51,6 +54,7 @@ class LanguageTable:
     known_by: frozenset[str]
     unaccented: frozenset[str]
     stop_words: frozenset[str]
+    stop_terms: frozenset[str]
     grammar: Mapping[str, re.Pattern[str]]
     replace: Mapping[str, Sequence[tuple[re.Pattern[str], str]]]
     style: Mapping[str, re.Pattern[str]]
@@ -75,8 +79,8 @@ class LanguageTable:
 
 def load(name: str) -> LanguageTable:
     """Read a language from `<name>.toml` in this folder."""
-    told = tomllib.loads(files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
-    words = told["words"] | _parts(told["parts"])
+    table = tomllib.loads(files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    words = table["words"] | _parts(table["parts"])
 
     def compiled(text: str) -> re.Pattern[str]:
         text = text.replace("\n", "")
@@ -84,42 +88,43 @@ def load(name: str) -> LanguageTable:
             text = _STANDS_FOR.sub(lambda match: words[match.group(1)].replace("\n", ""), text)
         return re.compile(text, re.IGNORECASE)
 
-    grammar = {key: compiled(text) for key, text in (told["grammar"] | told["parts"]).items()}
+    grammar = {key: compiled(text) for key, text in (table["grammar"] | table["parts"]).items()}
     return LanguageTable(
-        code=told["code"],
-        subject=told["subject"],
+        code=table["code"],
+        subject=table["subject"],
         rules=[
             ClauseRule(MEANINGS[meaning], says, compiled(pattern))
-            for meaning, says, *patterns in told["rules"]["table"]
+            for meaning, says, *patterns in table["rules"]["table"]
             for pattern in patterns
         ],
-        known_by=frozenset(told["known_by"].split()),
-        unaccented=frozenset(told.get("unaccented", "").split()),
-        stop_words=frozenset(told["stop_words"].split()),
+        known_by=frozenset(table["known_by"].split()),
+        unaccented=frozenset(table.get("unaccented", "").split()),
+        stop_words=frozenset(table["stop_words"].split()),
+        stop_terms=frozenset(content_terms(fold(f"{table['subject']} {table['stop_words']}"))),
         grammar=grammar,
         replace={
             key: [(compiled(text), other) for text, other in rows]
-            for key, rows in told["replace"].items()
+            for key, rows in table["replace"].items()
         },
-        style={key: compiled(text) for key, text in told["style"].items()},
-        phrases=told["phrases"],
-        topics=told["topics"],
-        who=told["who"],
-        shared_words=told["shared_words"],
+        style={key: compiled(text) for key, text in table["style"].items()},
+        phrases=table["phrases"],
+        topics=table["topics"],
+        who=table["who"],
+        shared_words=table["shared_words"],
     )
 
 
-def _parts(told: Mapping[str, Any]) -> dict[str, str]:
+def _parts(parts: Mapping[str, Any]) -> dict[str, str]:
     """The groups of a pattern: a name of a few words that ends where a word of `stops` begins."""
     # Lower case only: a stop word with a capital is part of a name.
-    word = rf"(?!(?-i:{told['stops']})(?![\w'’-]))[^\s,;:()]+"
+    word = rf"(?!(?-i:{parts['stops']})(?![\w'’-]))[^\s,;:()]+"
     names = {
         part: rf"(?P<{part}>{word}(?: {word}){{0,{_LONGEST_NAME - 1}}})"
         for part in ("place", "origin", "name", "job", "trade", "company")
     }
     return names | {
-        "company": told["of_company"] + names["company"],
-        "x": rf"(?!{told['not_x']})(?P<x>.+)$",
+        "company": parts["of_company"] + names["company"],
+        "x": rf"(?!{parts['not_x']})(?P<x>.+)$",
         "tech": "(?P<tech>.+)$",
         "rest": "(?P<rest>.*)$",
     }

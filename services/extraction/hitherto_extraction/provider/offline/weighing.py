@@ -24,10 +24,12 @@ _NUMBER = re.compile(r"(?<![\d-])\d+(?![\d-])")
 
 @dataclass(frozen=True, slots=True)
 class RecognisedMemory:
-    """An existing memory, and the slots that the same rules read in it."""
+    """An existing memory, the slots that the same rules read in it, and its content words."""
 
     memory: PromptMemory
     slots: dict[str, str]
+    folded: str
+    words: set[str]
 
 
 @dataclass(slots=True)
@@ -62,7 +64,8 @@ def recognise(memory: PromptMemory, names: Sequence[str]) -> RecognisedMemory:
         speaker = Speaker(language.subject, memory.local_id, memory.date)
         for statement in read(said, language, speaker).statements:
             slots |= statement.slots
-    return RecognisedMemory(memory, slots)
+    words = _words(memory.content, language)
+    return RecognisedMemory(memory, slots, fold(memory.content), words)
 
 
 def settle(readings: Sequence[MessageReading], known: Sequence[RecognisedMemory]) -> Weighing:
@@ -83,8 +86,9 @@ def settle(readings: Sequence[MessageReading], known: Sequence[RecognisedMemory]
             outcome.contradicted.append((item.memory.local_id, by, reason, messages))
 
     for statement in _latest([each for reading in readings for each in reading.statements]):
-        same = [item for item in known if _repeats(statement, item)]
-        reached = [item for item in known if _reaches(statement, item)]
+        content = fold(statement.content)
+        same = [item for item in known if item.folded == content or _repeats(statement, item)]
+        reached = _reached(statement, known)
         if statement.meaning.only and not (same if statement.meaning.only == "known" else reached):
             continue
         new = bool(reached) or not same
@@ -149,32 +153,33 @@ def _conflict(one: dict[str, str], other: dict[str, str]) -> str | None:
 
 
 def _repeats(statement: UserStatement, item: RecognisedMemory) -> bool:
-    if fold(item.memory.content) == fold(statement.content):
-        return True
     return bool(statement.slots) and all(
         key in item.slots and _equal(key, item.slots[key], value)
         for key, value in statement.slots.items()
     )
 
 
-def _reaches(statement: UserStatement, goal: RecognisedMemory) -> bool:
-    """Whether a deed shares enough content words with a goal, and its number if it names one."""
-    if not statement.meaning.achieves or goal.memory.type != "goal":
-        return False
+def _reached(statement: UserStatement, known: Sequence[RecognisedMemory]) -> list[RecognisedMemory]:
+    """Goals that share enough content words with a deed, and a number if both name one."""
+    if not statement.meaning.achieves:
+        return []
     language = detect(statement.content, LANGUAGES) or LANGUAGES[0]
-    done, wanted = _words(statement.topic, language), _words(goal.memory.content, language)
-    numbers, asked = (set(_NUMBER.findall(x)) for x in (statement.topic, goal.memory.content))
-    if numbers and asked and not numbers & asked:
-        return False
-    shared = {word for word in done & wanted if not word.isdecimal()}
+    done, numbers = _words(statement.topic, language), set(_NUMBER.findall(statement.topic))
     verb = set(content_terms(fold(statement.topic))[:1])
-    if shared <= verb < wanted:
+    found = []
+    for goal in known:
+        if goal.memory.type != "goal":
+            continue
+        asked = set(_NUMBER.findall(goal.memory.content))
+        shared = {word for word in done & goal.words if not word.isdecimal()}
+        enough = len(shared) * 2 >= min(len(done), len(goal.words)) or bool(numbers & asked)
+        another = bool(numbers and asked) and not numbers & asked
         # Baking bricks is not baking bread.
-        return False
-    enough = len(shared) * 2 >= min(len(done), len(wanted)) or bool(numbers & asked)
-    return len(shared) >= language.shared_words and enough
+        only_the_verb = shared <= verb < goal.words
+        if len(shared) >= language.shared_words and enough and not (another or only_the_verb):
+            found.append(goal)
+    return found
 
 
 def _words(text: str, language: LanguageTable) -> set[str]:
-    ignored = content_terms(fold(" ".join(language.stop_words)))
-    return set(content_terms(fold(text))).difference(ignored, content_terms(fold(language.subject)))
+    return set(content_terms(fold(text))) - language.stop_terms
