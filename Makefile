@@ -13,7 +13,7 @@ include proto.mk
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/hitherto-installed
 
-# Two workers for each core (tests/conftest.py); one that has done its own takes from the others.
+# Two workers for each core, six at most (tests/conftest.py); who has done its own takes from others.
 PYTEST_ARGS ?= -n auto --dist worksteal
 # Which tests `make test` runs; what starts processes of its own is for `make faults`.
 MARKED ?= not faults and not chaos

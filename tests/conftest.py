@@ -115,12 +115,18 @@ _LONG = (
 """What would keep one worker busy at the end, when the others have nothing left to take over."""
 
 
+_MOST_WORKERS = 6
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Two for each core: tests wait for a service, a model or a moment most of their time."""
+    """Two for each core: tests wait for a service, a model or a moment most of their time.
+
+    The services of each hold a dozen connections and more, and the server has a hundred.
+    """
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None
-    return 2 * (os.cpu_count() or 1)
+    return min(2 * (os.cpu_count() or 1), _MOST_WORKERS)
 
 
 @pytest.hookimpl(tryfirst=True)
