@@ -300,7 +300,7 @@ Global___EndConversationResponse: _TypeAlias = EndConversationResponse  # noqa: 
 
 @_typing.final
 class PreviewExtractionRequest(_message.Message):
-    """PreviewExtractionRequest names the transcript to preview."""
+    """PreviewExtractionRequest contains the transcript to preview."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -354,7 +354,7 @@ class PreviewExtractionResponse(_message.Message):
 
     @_builtins.property
     def memories_contradicted(self) -> _containers.RepeatedCompositeFieldContainer[_memory_pb2.Memory]:
-        """memories_contradicted, known memories that would be closed."""
+        """memories_contradicted, known memories that would become CONTRADICTED."""
 
     @_builtins.property
     def goals_achieved(self) -> _containers.RepeatedCompositeFieldContainer[_memory_pb2.Memory]:
