@@ -1,4 +1,4 @@
-"""Cutting transcripts into requests that the service takes."""
+"""Splits transcripts into requests that the service accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every call gets on its way: deadline, credential, ids, and retries where they are safe."""
+"""Adds to every call a deadline, the credential, ids, and retries where they are safe."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Credential = Callable[[], str]
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How failed calls are repeated, always within the deadline of the call.
+    """When failed calls are retried, always within the deadline of the call.
 
     An error with RetryInfo is repeated until the deadline, after the time that the service names.
     One without, as when a connection breaks, is repeated `attempts` times at most, and only if the
@@ -80,7 +80,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a channel leads: the service's name for messages, and its address."""
+    """The target of a channel: the service's name for messages, and its address."""
 
     service: str
     address: str
@@ -112,7 +112,7 @@ class Calls:
         metadata: Metadata | None,
         **others: Any,
     ) -> Result:
-        """Make the call, again where that is safe, until it succeeds or its deadline nears.
+        """Make the call, with safe retries, until it succeeds or its deadline nears.
 
         Args:
             method: Path of the RPC.
@@ -170,7 +170,7 @@ class Calls:
 
 @lru_cache(maxsize=256)
 def changes_nothing(method: str) -> bool:
-    """True if the contract says of the RPC at this path that it has no side effects."""
+    """True if the contract declares the RPC at this path free of side effects."""
     name = method.lstrip("/").replace("/", ".")
     try:
         found: Any = descriptor_pool.Default().FindMethodByName(name)

@@ -1,4 +1,4 @@
-"""The client: both services behind one object, with helpers for the calls that matter most."""
+"""The client: both services behind one object, with helpers for the most common calls."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class EnhancedPrompt:
-    """A prompt with, or for want of an answer without, what is known about the user."""
+    """A prompt with the user's context, or without it if the service did not answer."""
 
     text: str
     enhanced: bool
@@ -79,9 +79,9 @@ class HithertoClient(
     Upkeep,
     UserControl,
 ):
-    """Calls both services; safe to share between threads, to be closed or used as a context.
+    """Calls both services; thread-safe. Close it, or use it as a context manager.
 
-    What is not given comes from the environment: HITHERTO_RETRIEVAL_ADDRESS (127.0.0.1:50051),
+    Unset arguments come from the environment: HITHERTO_RETRIEVAL_ADDRESS (127.0.0.1:50051),
     HITHERTO_EXTRACTION_ADDRESS (127.0.0.1:50052), HITHERTO_API_KEY or
     HITHERTO_TOKEN (none), HITHERTO_TLS_CA_FILE (none: no TLS), and
     HITHERTO_TLS_CLIENT_CERTIFICATE_FILE with HITHERTO_TLS_CLIENT_KEY_FILE (none).
@@ -112,14 +112,14 @@ class HithertoClient(
             retrieval: `host:port` of the retrieval service.
             extraction: `host:port` of the extraction service.
             api_key: The key that `hitherto keys create` printed.
-            token: A JWT where the services take these, or what returns one: it is called for every
-                call, from any thread, so that it can hand out a new one before the old one ends.
+            token: A JWT if the services accept tokens, or a function that returns one. It is called
+                for every call, from any thread, so it can return a new one before the old one ends.
             tls_ca_file: PEM file with the authority that signed the services' certificates.
-            tls_certificate_file: PEM file with a certificate of one's own, where the services ask
+            tls_certificate_file: PEM file with a client certificate, if the services ask
                 callers for one.
             tls_key_file: PEM file with its private key.
             timeout: Seconds for every call, retries included. Unset: 10 for reads, 30 for writes.
-            retry: How failed calls are repeated.
+            retry: When failed calls are retried.
 
         Raises:
             ValueError: The key, the token or a file for TLS is unusable, or there are both key and
@@ -164,7 +164,7 @@ class HithertoClient(
         self.privacy = PrivacyServiceStub(writes)
 
     def close(self) -> None:
-        """Close the channels; calls in flight, also those of other threads, end as cancelled."""
+        """Close the channels; calls in flight, including those of other threads, are cancelled."""
         for channel in self._channels:
             channel.close()
 
@@ -186,7 +186,7 @@ class HithertoClient(
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> extraction_pb2.SubmitTranscriptsResponse:
-        """Hand over 1 to 100 transcripts; the reply names one job for each, in their order."""
+        """Submit 1 to 100 transcripts; the reply names one job for each, in order."""
         request = extraction_pb2.SubmitTranscriptsRequest(
             transcripts=transcripts, idempotency_key=idempotency_key
         )
@@ -201,7 +201,7 @@ class HithertoClient(
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> extraction_pb2.AppendMessagesResponse:
-        """Add messages as a chat goes on."""
+        """Add messages to a running chat."""
         request = extraction_pb2.AppendMessagesRequest(
             user_id=user_id,
             conversation_id=conversation_id,
@@ -218,14 +218,14 @@ class HithertoClient(
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> extraction_pb2.EndConversationResponse:
-        """Say that a conversation is over; the reply names the job that reads its last messages."""
+        """Mark a conversation as ended; the reply names the job that reads its last messages."""
         request = extraction_pb2.EndConversationRequest(
             user_id=user_id, conversation_id=conversation_id, idempotency_key=idempotency_key
         )
         return self.extraction.EndConversation(request, timeout=timeout)
 
     def get_job(self, job_id: str, *, timeout: float | None = None) -> job_pb2.Job:
-        """The job as it is now."""
+        """The job in its current state."""
         request = extraction_pb2.GetJobRequest(job_id=job_id)
         return self.extraction.GetJob(request, timeout=timeout).job
 
@@ -238,14 +238,14 @@ class HithertoClient(
     def watch_job(self, job_id: str, *, timeout: float | None = None) -> Iterator[job_pb2.Job]:
         """The job now and after every change, the final one last.
 
-        A stream that breaks off, as when the service restarts, is opened again.
+        An interrupted stream is reopened, for example after a restart of the service.
 
         Args:
             job_id: The job.
-            timeout: Seconds until it must be final. Unset: however long it takes.
+            timeout: Seconds until it must be final. Unset: no limit.
 
         Raises:
-            HithertoCallError: The job is unknown, the service stays away, or time is up.
+            HithertoCallError: The job is unknown, the service stays unreachable, or time is up.
         """
         return watch_job(self.extraction, self._writes_at(), self._retry, job_id, timeout=timeout)
 
@@ -257,7 +257,7 @@ class HithertoClient(
     def retry_jobs(
         self, *, timeout: float | None = None, **options: Any
     ) -> extraction_pb2.RetryJobResponse:
-        """Queue up to 1,000 jobs again that match; the reply tells how many and whether `more`.
+        """Queue up to 1,000 matching jobs again; the reply has their number and `more`.
 
         `options` are fields of RetryFilter: `states`, `reasons`, `user_id`, `kinds`,
         `created_after`, `created_before`.
@@ -266,7 +266,7 @@ class HithertoClient(
         return self.extraction.RetryJob(request, timeout=timeout)
 
     def cancel_job(self, job_id: str, *, timeout: float | None = None) -> job_pb2.Job:
-        """Give up a job that is not final."""
+        """Cancel a job that is not final."""
         request = extraction_pb2.CancelJobRequest(job_id=job_id)
         return self.extraction.CancelJob(request, timeout=timeout).job
 
@@ -284,9 +284,9 @@ class HithertoClient(
     def enhance_prompt(
         self, base: str, user_id: str, query: str = "", *, timeout: float = 2.0, **options: Any
     ) -> EnhancedPrompt:
-        """The prompt `base` followed by what is known about the user.
+        """The prompt `base`, followed by the user's context.
 
-        Never fails: on any error, or when `timeout` seconds are over, `base` comes back as it is
+        Never fails: on any error, or after `timeout` seconds, it returns `base` unchanged
         and the result says so.
         """
         try:
@@ -301,7 +301,7 @@ class HithertoClient(
     def search_memories(
         self, user_id: str, query: str = "", *, timeout: float | None = None, **options: Any
     ) -> retrieval_pb2.SearchMemoriesResponse:
-        """What fits `query`, best first; without one the most important memories.
+        """The results for `query`, best first; without a query, the most important memories.
 
         `options` are fields of SearchMemoriesRequest: `scopes`, `ranking`, `weights` and
         `metadata_filter` as dicts, `explain`, `excerpt_messages`, `as_of` and so on. Times may be
@@ -355,7 +355,7 @@ class HithertoClient(
         return self.retrieval.ListConversations(request, timeout=timeout)
 
     def health(self, *, timeout: float | None = None) -> Mapping[str, Health]:
-        """How both services answer the standard health check, by name; never fails for them."""
+        """The answer of each service to the standard health check; an outage is an answer too."""
         seconds = timeout if timeout is not None else (self._timeout or 5.0)
         addresses = {"retrieval": self.retrieval_address, "extraction": self.extraction_address}
         return {

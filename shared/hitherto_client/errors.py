@@ -1,4 +1,4 @@
-"""The one error that a call can end with, read from the `google.rpc` details of its status."""
+"""The error that a failed call raises, read from the `google.rpc` details of its status."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DOMAIN = "hitherto"
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One bad field of a request."""
+    """One invalid field of a request."""
 
     field: str
     """Its path in the request, such as `transcripts[3].messages[0].content`."""
@@ -26,7 +26,7 @@ class Violation:
 
 @dataclass(eq=False)
 class HithertoCallError(Exception):
-    """A call failed for good: it was retried already where that could help."""
+    """A call failed for good, after retries where these could help."""
 
     code: grpc.StatusCode
     message: str

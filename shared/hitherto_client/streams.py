@@ -1,4 +1,4 @@
-"""Bulk imports: any number of items in bounded memory, with retries that double nothing.
+"""Bulk imports: any number of items in bounded memory, with retries that duplicate nothing.
 
 An import is cut into windows of a few items, each a stream of its own. Only a window is held, and
 one that breaks off is sent again with the idempotency keys it had: what was taken already answers
@@ -40,7 +40,7 @@ Request = TypeVar(
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an import is."""
+    """The progress of an import."""
 
     handled: int
     """Items that were accepted or refused."""
@@ -64,7 +64,7 @@ def stream_transcripts(
         transcripts: What to import.
         endpoint: Where the service is, for errors.
         retry: How windows that broke off are repeated.
-        progress: Told how far it is after every window.
+        progress: Called with the progress after every window.
         timeout: Seconds for each window.
     """
     total = extraction_pb2.StreamTranscriptsResponse()

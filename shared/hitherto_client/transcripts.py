@@ -23,7 +23,7 @@ _MAX_NAME = 200
 
 
 class TranscriptError(ValueError):
-    """A file cannot be read as conversations; the message names file, line and the way out."""
+    """A file cannot be read as conversations; the message names file, line and remedy."""
 
     def __init__(self, source: str, line: int | None, problem: str) -> None:
         place = source if line is None else f"{source}, line {line}"
@@ -43,7 +43,7 @@ class FileTranscript:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What is used where a file does not say it."""
+    """Values to use if a file has none."""
 
     user_id: str = ""
     conversation_id: str = ""
@@ -61,7 +61,7 @@ def read_transcripts(
 
     Args:
         name: Path of the file, or `-` for standard input.
-        defaults: What counts where the file does not say it.
+        defaults: Values to use if the file has none.
         stdin: Where `-` is read from.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Watching a job to its end, over breaks of the connection and restarts of the service."""
+"""Watches a job to its end, across broken connections and restarts of the service."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ async def test_a_memory_from_save_to_restore(at: Typed) -> None:
     assert saved["memory"]["source"] == "MEMORY_SOURCE_EXPLICIT"
     again = await at("save", "ana", "Ana sống ở Huế.", "--type", "personal")
     assert memory_id in again
-    assert "says the same" in at.err
+    assert "already has this memory" in at.err
     version = (await at.json("memory", "ana", memory_id))["memory"]["version"]
     corrected = await at.json(
         *("correct", "ana", memory_id, "Ana sống ở Đà Nẵng.", "--importance", "0.9"),
@@ -272,7 +272,7 @@ async def test_rollback_takes_a_source_back(at_model: Typed, tmp_path: Path) -> 
     would = await at_model("rollback", "ana", "--conversation", "bad", "--dry-run")
     assert "would undo: 1 memories forgotten" in would
     assert len(await contents(at_model)) == 2
-    assert "taken back:" in await at_model("rollback", "ana", "--conversation", "bad", "--yes")
+    assert "undone:" in await at_model("rollback", "ana", "--conversation", "bad", "--yes")
     assert await contents(at_model) == {"Likes green tea."}
     await at_model("rollback", "ana", "--conversation", "nothing", "--yes", code=1)
     assert "CONVERSATION_NOT_FOUND" in at_model.err

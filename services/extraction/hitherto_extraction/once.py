@@ -46,7 +46,7 @@ class Outcome(Generic[Made]):
 
 @dataclass(frozen=True, slots=True)
 class Work(Generic[Made]):
-    """A change, and how its outcome is remembered and told again.
+    """An idempotent operation: the change, what its key stores, how a replay rebuilds the reply.
 
     Attributes:
         change: Makes the change, in the transaction that also remembers the key.

@@ -39,13 +39,13 @@ def _run(options: argparse.Namespace, output: Output) -> int:
         if not options.dry_run and not options.yes:
             would = client.rollback_source(options.user, dry_run=True, **source)
             output.note(f"would undo: {counted(would.counts) or 'nothing'}")
-            if not confirmed(options, output, "Take it back?"):
+            if not confirmed(options, output, "Undo it?"):
                 return FAILED
         reply = client.rollback_source(options.user, dry_run=options.dry_run, **source)
     if output.as_json:
         output.document(reply)
         return OK
-    said = "it would be" if options.dry_run else "taken back"
+    said = "would undo" if options.dry_run else "undone"
     output.line(f"{said}: {counted(reply.counts) or 'nothing'}")
     if options.dry_run:
         output.note("nothing was changed")

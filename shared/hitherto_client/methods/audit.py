@@ -1,4 +1,4 @@
-"""The audit log: who did what, and who read of whom."""
+"""The audit log: who changed what, and who read whose data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hitherto_client.methods.stubs import Stubs
 
 
 class AuditLog(Stubs):
-    """The call of PrivacyService on it; it needs a credential with the scope `admin`."""
+    """Calls about the audit log; they need a credential with the scope `admin`."""
 
     def list_audit_events(
         self, *, timeout: float | None = None, **options: Any

@@ -1,4 +1,4 @@
-"""Conversations in bulk, on trial, whole, and removed."""
+"""Conversations: bulk import, preview, reading and deletion."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hitherto_client.streams import WINDOW_SECONDS, Progress, stream_transcripts
 
 
 class Conversations(Stubs):
-    """Calls about conversations beside those of a running chat."""
+    """Calls about conversations other than a running chat."""
 
     def stream_transcripts(
         self,
@@ -22,11 +22,11 @@ class Conversations(Stubs):
         progress: Callable[[Progress], None] | None = None,
         timeout: float = WINDOW_SECONDS,
     ) -> extraction_pb2.StreamTranscriptsResponse:
-        """Hand over any number of transcripts, each accepted or refused by itself.
+        """Submit any number of transcripts, each accepted or refused on its own.
 
         Args:
             transcripts: Read as the import goes on and never held whole.
-            progress: Told how far it is after every 100 transcripts.
+            progress: Called with the progress after every 100 transcripts.
             timeout: Seconds until 100 transcripts must be taken, retries included: the wait for
                 room in a full queue counts.
 
@@ -50,7 +50,7 @@ class Conversations(Stubs):
     def preview_extraction(
         self, transcript: conversation_pb2.Transcript, *, timeout: float | None = None
     ) -> extraction_pb2.PreviewExtractionResponse:
-        """What a transcript would teach; nothing is stored, and the model's call is paid for."""
+        """What would be learnt from a transcript; nothing is stored, but the model is paid."""
         request = extraction_pb2.PreviewExtractionRequest(transcript=transcript)
         return self.extraction.PreviewExtraction(request, timeout=timeout)
 
@@ -63,7 +63,7 @@ class Conversations(Stubs):
         consistency_token: str = "",
         timeout: float | None = None,
     ) -> retrieval_pb2.GetConversationResponse:
-        """The summary of a conversation and its last messages, 10 unless asked otherwise."""
+        """The summary of a conversation and its last messages (10 by default)."""
         request = retrieval_pb2.GetConversationRequest(
             user_id=user_id,
             conversation_id=conversation_id,

@@ -25,7 +25,7 @@ class Curation(Stubs):
         timeout: float | None = None,
         **options: Any,
     ) -> pb.SaveMemoryResponse:
-        """Remember one statement at once; `options` are fields of SaveMemoryRequest."""
+        """Save one statement at once; `options` are fields of SaveMemoryRequest."""
         request = pb.SaveMemoryRequest(
             user_id=user_id, content=content, idempotency_key=idempotency_key, **options
         )
@@ -38,11 +38,11 @@ class Curation(Stubs):
         progress: Callable[[Progress], None] | None = None,
         timeout: float = WINDOW_SECONDS,
     ) -> pb.StreamMemoriesResponse:
-        """Save any number of memories, each accepted or refused by itself.
+        """Save any number of memories, each accepted or refused on its own.
 
         Args:
             items: One request for each memory, read as the import goes on and never held whole.
-            progress: Told how far it is after every 100 items.
+            progress: Called with the progress after every 100 items.
             timeout: Seconds until 100 items must be taken, retries included.
 
         Returns:
@@ -76,12 +76,12 @@ class Curation(Stubs):
         """Correct a memory; it keeps its id and gets a new version.
 
         Args:
-            user_id: Whose memory it is.
+            user_id: The user whose memory it is.
             memory_id: The memory.
             memory: The new values.
             paths: What to change, such as `content` or `metadata.project`; what has no value in
                 `memory` is cleared. Unset: every field that has a value.
-            version: The version that the correction was made from. 0: no check.
+            version: The version on which the correction is based. 0: no check.
             idempotency_key: Unset: a new one.
             timeout: Seconds, retries included.
         """
@@ -104,7 +104,7 @@ class Curation(Stubs):
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> pb.ForgetMemoryResponse:
-        """Make a memory FORGOTTEN; messages older than this never bring it back."""
+        """Make a memory FORGOTTEN; earlier messages never bring it back."""
         request = pb.ForgetMemoryRequest(
             user_id=user_id, memory_id=memory_id, reason=reason, idempotency_key=idempotency_key
         )
@@ -135,7 +135,7 @@ class Curation(Stubs):
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> pb.ReviewMemoryResponse:
-        """Let a QUARANTINED memory through, or refuse it."""
+        """Approve or reject a QUARANTINED memory."""
         request = pb.ReviewMemoryRequest(
             user_id=user_id,
             memory_id=memory_id,
@@ -155,14 +155,14 @@ class Curation(Stubs):
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> pb.UpdateProfileResponse:
-        """Change a profile by hand, or make one.
+        """Change or create a profile by hand.
 
         Args:
-            user_id: Whose profile it is.
+            user_id: The user whose profile it is.
             profile: The new values.
             paths: What to change, such as `summary` or `facts.personal.location`; what has no
                 value in `profile` is removed. Unset: every field that has a value.
-            version: The version that the change was made from. 0: no check.
+            version: The version on which the change is based. 0: no check.
             idempotency_key: Unset: a new one.
             timeout: Seconds, retries included.
         """
@@ -185,7 +185,7 @@ class Curation(Stubs):
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> pb.RecordFeedbackResponse:
-        """Tell what the user made of an answer: a rating from 1 to 5, or how it was edited."""
+        """Record the user's reaction to an answer: a rating from 1 to 5, or an edit."""
         request = pb.RecordFeedbackRequest(
             user_id=user_id,
             conversation_id=conversation_id,

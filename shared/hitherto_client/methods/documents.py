@@ -1,4 +1,4 @@
-"""Emails, files, tasks and calendar events as knowledge."""
+"""Documents: emails, files, tasks and calendar events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Documents(Stubs):
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> extraction_pb2.IngestDocumentsResponse:
-        """Hand over 1 to 100 documents; known ones are replaced, unchanged ones cost nothing."""
+        """Ingest 1 to 100 documents; known ones are replaced, unchanged ones cost nothing."""
         request = extraction_pb2.IngestDocumentsRequest(
             user_id=user_id, documents=documents, idempotency_key=idempotency_key
         )

@@ -1,4 +1,4 @@
-"""What a person takes along or away for good: export, erasure, and coming back."""
+"""Export, erasure and reinstatement of a user."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _TABLE = b'{"table":"'
 
 
 class ExportBroken(Exception):
-    """What came is not what was sent: it is to be thrown away, and asked for again."""
+    """The received export does not match its manifest: discard it and request it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """How far an export is."""
+    """The progress of an export."""
 
     lines: int
     total_bytes: int
 
 
 class Leaving(Stubs):
-    """Calls of PrivacyService on everything that is held of a user."""
+    """Calls of PrivacyService about all data of a user."""
 
     def export_user(
         self,
@@ -47,20 +47,20 @@ class Leaving(Stubs):
         consistency_token: str = "",
         timeout: float = EXPORT_SECONDS,
     ) -> privacy_pb2.ExportManifest:
-        """Write everything that is held of a user into `into`, as JSON lines; the manifest.
+        """Write all data of a user to `into`, as JSON lines, and return the manifest.
 
-        What came is checked against the manifest: its size, its digest and the lines of each table.
+        The data are checked against the manifest: size, digest and the lines of each table.
 
         Args:
             user_id: Whose data.
             into: A binary file or stream; a few hundred KiB are in memory at a time.
-            progress: Told how far it is after every piece.
+            progress: Called with the progress after every piece.
             consistency_token: From an earlier write, which the export then includes.
             timeout: Seconds for all of it.
 
         Raises:
-            HithertoCallError: The call failed; what was written by then is not complete.
-            ExportBroken: What came is not what the manifest tells of.
+            HithertoCallError: The call failed; what was written so far is incomplete.
+            ExportBroken: The data do not match the manifest.
         """
         request = pb.ExportUserRequest(user_id=user_id, consistency_token=consistency_token)
         received = _Received()
@@ -84,9 +84,9 @@ class Leaving(Stubs):
     def erase_user(
         self, user_id: str, *, idempotency_key: str = "", timeout: float | None = ERASE_SECONDS
     ) -> pb.EraseUserResponse:
-        """Remove everything that is held of a user, for good.
+        """Remove everything that is stored about a user, for good.
 
-        A call that is cut off leaves what it has done; the next one goes on with the rest, and its
+        An interrupted call keeps what it has done; the next call does the rest, and its
         receipt covers all of it.
         """
         request = pb.EraseUserRequest(user_id=user_id, idempotency_key=idempotency_key)
@@ -95,7 +95,7 @@ class Leaving(Stubs):
     def reinstate_user(
         self, user_id: str, *, idempotency_key: str = "", timeout: float | None = None
     ) -> pb.ReinstateUserResponse:
-        """Let a user who was erased be written again; nothing that was erased comes back."""
+        """Allow writes for an erased user again; nothing that was erased comes back."""
         request = pb.ReinstateUserRequest(user_id=user_id, idempotency_key=idempotency_key)
         return self.privacy.ReinstateUser(request, timeout=timeout)
 

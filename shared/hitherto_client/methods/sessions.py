@@ -17,7 +17,7 @@ FreeJson = Struct | Mapping[str, Any]
 
 
 class Sessions(Stubs):
-    """Calls about what lives for minutes or hours."""
+    """Calls about working memory."""
 
     def get_session(
         self,
@@ -27,7 +27,7 @@ class Sessions(Stubs):
         consistency_token: str = "",
         timeout: float | None = None,
     ) -> retrieval_pb2.GetSessionResponse:
-        """The working memory of a session; one that is unknown or over reads as empty."""
+        """The working memory of a session; an unknown or expired session reads as empty."""
         request = retrieval_pb2.GetSessionRequest(
             user_id=user_id, session_id=session_id, consistency_token=consistency_token
         )
@@ -43,13 +43,13 @@ class Sessions(Stubs):
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> pb.UpdateSessionResponse:
-        """Replace the context of a session or what was used last, and let the session live on.
+        """Replace the context or the recent items of a session, and renew its lifetime.
 
         Args:
-            user_id: Whose session it is.
+            user_id: The user whose session it is.
             session_id: The session. Unset: the reply names a new one.
             context: The new context; an empty one clears it. None: it stays as it is.
-            recent_items: What was used last for the user. Empty: the list stays as it is.
+            recent_items: The user's recent items. Empty: the list stays as it is.
             idempotency_key: Unset: a new one.
             timeout: Seconds, retries included.
         """
@@ -73,7 +73,7 @@ class Sessions(Stubs):
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> pb.AddPendingActionResponse:
-        """Add an action that waits for the user's word; without a session it begins one."""
+        """Add an action that waits for the user's confirmation; without a session, create one."""
         request = pb.AddPendingActionRequest(
             user_id=user_id,
             session_id=session_id,
@@ -95,7 +95,7 @@ class Sessions(Stubs):
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> pb.ResolvePendingActionResponse:
-        """Make an action CONFIRMED, COMPLETED or REJECTED; each of that happens once."""
+        """Make an action CONFIRMED, COMPLETED or REJECTED; each transition happens once."""
         request = pb.ResolvePendingActionRequest(
             user_id=user_id,
             session_id=session_id,

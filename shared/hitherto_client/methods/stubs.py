@@ -1,4 +1,4 @@
-"""What every topic of the client calls through."""
+"""The stubs that all parts of the client use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upkeep: merging, archiving, expiring, re-embedding, cost, and taking back a bad source."""
+"""Upkeep: consolidation, decay, retention, re-embedding, cost, and roll-back of a source."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Upkeep(Stubs):
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> pb.UndoConsolidationResponse:
-        """Bring back the originals of a merged memory and take the merged one back."""
+        """Restore the originals of a merged memory and archive the merged one."""
         request = pb.UndoConsolidationRequest(
             user_id=user_id, memory_id=memory_id, idempotency_key=idempotency_key
         )
@@ -48,7 +48,7 @@ class Upkeep(Stubs):
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> pb.RunDecayResponse:
-        """Archive what fades, of one user or of all; `dry_run` only counts."""
+        """Archive unimportant, unused memories of one user or of all; `dry_run` only counts."""
         request = pb.RunDecayRequest(
             user_id=user_id, dry_run=dry_run, idempotency_key=idempotency_key
         )
@@ -62,7 +62,7 @@ class Upkeep(Stubs):
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> pb.RunRetentionResponse:
-        """Remove the content of what has outlived its retention, for good; or only count it."""
+        """Remove the content of data that is past its retention, for good; or only count it."""
         request = pb.RunRetentionRequest(
             user_id=user_id, dry_run=dry_run, idempotency_key=idempotency_key
         )
@@ -77,7 +77,7 @@ class Upkeep(Stubs):
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> pb.ReembedResponse:
-        """Take a step of a change of embedding model.
+        """Carry out one step of a change of embedding model.
 
         Args:
             phase: START, STATUS, SWITCH or ROLLBACK.
@@ -94,12 +94,12 @@ class Upkeep(Stubs):
     def list_schedules(
         self, *, page_size: int = 0, page_token: str = "", timeout: float | None = None
     ) -> pb.ListSchedulesResponse:
-        """One page of the upkeep that runs by itself, by name."""
+        """One page of the upkeep schedules, by name."""
         request = pb.ListSchedulesRequest(page_size=page_size, page_token=page_token)
         return self.maintenance.ListSchedules(request, timeout=timeout)
 
     def get_usage(self, *, timeout: float | None = None, **options: Any) -> pb.GetUsageResponse:
-        """What work cost; `options` are fields of GetUsageRequest."""
+        """The cost of work; `options` are fields of GetUsageRequest."""
         return self.maintenance.GetUsage(pb.GetUsageRequest(**options), timeout=timeout)
 
     def rollback_source(
@@ -113,7 +113,7 @@ class Upkeep(Stubs):
         idempotency_key: str = "",
         timeout: float | None = None,
     ) -> pb.RollbackSourceResponse:
-        """Take back what one conversation, document or job taught; `dry_run` only counts.
+        """Undo what was learnt from one conversation, document or job; `dry_run` only counts.
 
         Raises:
             ValueError: Not exactly one of the three is named.

@@ -1,4 +1,4 @@
-"""What a person decides about being remembered: settings, and clearing everything."""
+"""A user's settings, and clearing all memories."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class UserControl(Stubs):
     def get_user_settings(
         self, user_id: str, *, consistency_token: str = "", timeout: float | None = None
     ) -> pb.GetUserSettingsResponse:
-        """The settings in force for a user."""
+        """The effective settings of a user."""
         request = pb.GetUserSettingsRequest(user_id=user_id, consistency_token=consistency_token)
         return self.privacy.GetUserSettings(request, timeout=timeout)
 
@@ -35,7 +35,7 @@ class UserControl(Stubs):
     ) -> pb.UpdateUserSettingsResponse:
         """Change the settings that have a value, or `paths`.
 
-        One of the paths that has no value in `settings` goes back to that of the installation.
+        A path without a value in `settings` is reset to the installation's value.
         """
         request = pb.UpdateUserSettingsRequest(
             user_id=user_id,
@@ -56,7 +56,7 @@ class UserControl(Stubs):
     ) -> pb.ClearMemoriesResponse:
         """Forget all memories of a user; conversations, if included, are gone for good.
 
-        A call that is cut off leaves what it has done; the next one goes on with the rest.
+        An interrupted call keeps what it has done; the next call does the rest.
         """
         request = pb.ClearMemoriesRequest(
             user_id=user_id,

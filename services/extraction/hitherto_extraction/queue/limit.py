@@ -1,4 +1,4 @@
-"""How many jobs of a tenant may wait: beyond that, callers who bring more are sent away for now.
+"""The limit of queued jobs per tenant: submissions beyond it fail with RESOURCE_EXHAUSTED.
 
 Counting stops at the limit, and above a thousand it is done once a second in each process, what
 this process accepted meanwhile being added. So the limit is kept roughly: a call that comes while
