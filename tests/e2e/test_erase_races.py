@@ -101,8 +101,11 @@ class TestRow55:
     ) -> None:
         """The worker stands first in line: what it writes is removed with the rest."""
         await save(modelled, "The user plays the cello.")
+        model.queue(SlowDrip(seconds=0.02, size=64))
+        await submit(modelled, talk("canary:late"))
+        async with asyncio.timeout(30):
+            await model.called(1)
         async with holding(superuser_conninfo):
-            await submit(modelled, talk("canary:late"))
             await waiting(superuser_conninfo, 1)
             erasing_ = asyncio.ensure_future(erase(modelled))
             await waiting(superuser_conninfo, 2)
