@@ -142,7 +142,9 @@ class Stage:
         await self.pair.snapshots.loaded()
         held = await holding(request)
         plain = await getattr(self.pair.reading, method)(request, metadata=credential)
-        return _comparable(held), _comparable(plain)
+        stripped, scores = _comparable(plain)
+        near = [pytest.approx(each, abs=1e-6) for each in scores]
+        return _comparable(held), (stripped, near)
 
 
 @pytest.fixture
@@ -151,21 +153,30 @@ def stage(pair: Pair) -> Stage:
     return Stage(pair, Tenant())
 
 
-def _comparable(reply: Any) -> Any:
-    """A reply without what two calls differ in: times, counts of use, and what these decide."""
+def _comparable(reply: Any) -> tuple[Any, Any]:
+    """A reply without what two calls differ in: times, counts of use, and what these decide.
+
+    Its scores with their parts stand apart, as near as two ways to add up cosines come.
+    """
     for leg in reply.legs:
         leg.ClearField("duration")
-    items: list[Any] = []
     if isinstance(reply, retrieval_service_pb2.SearchMemoriesResponse):
-        items = [result.memory for result in reply.results if result.HasField("memory")]
+        results = reply.results
     else:
         for name in ("memories", "prompt_block", "prompt_tokens"):
             reply.ClearField(name)
-        items = [result.memory for result in reply.relevant if result.HasField("memory")]
-    for memory in items:
-        memory.ClearField("access_count")
-        memory.ClearField("last_accessed_at")
-    return reply
+        results = reply.relevant
+    scores = []
+    for result in results:
+        if result.HasField("memory"):
+            result.memory.ClearField("access_count")
+            result.memory.ClearField("last_accessed_at")
+        parts = [result.breakdown[name] for name in sorted(result.breakdown)]
+        scores.append([result.score, *parts])
+        result.ClearField("score")
+        for name in result.breakdown:
+            result.breakdown[name] = 0.0
+    return reply, scores
 
 
 def _question(chance: random.Random) -> retrieval_service_pb2.SearchMemoriesRequest:
@@ -234,7 +245,7 @@ async def test_both_answer_alike_while_everything_changes(stage: Stage) -> None:
         for _ in range(4):
             held, plain = await stage.both("SearchMemories", _question(chance))
             assert held == plain
-            compared += len(held.results)
+            compared += len(held[0].results)
         told = retrieval_service_pb2.GetContextRequest(
             user_id="ana", query=chance.choice(QUESTIONS)
         )
@@ -289,7 +300,7 @@ async def test_tenants_and_users_of_one_name_are_held_apart(pair: Pair) -> None:
         await save(stage.services, f"The favourite drink is number {number}")
     for _ in range(3):
         for number, stage in enumerate(stages):
-            held, _ = await stage.both("SearchMemories", asked)
+            (held, _), _ = await stage.both("SearchMemories", asked)
             assert [result.memory.content for result in held.results] == [
                 f"The favourite drink is number {number}"
             ]
@@ -320,7 +331,7 @@ async def test_who_is_erased_or_changed_is_let_go(stage: Stage) -> None:
     await save(stage.services, "ana likes coffee")
     held, plain = await stage.both("SearchMemories", asked(user_id="ana"))
     assert held == plain
-    assert [result.memory.content for result in held.results] == ["ana likes coffee"]
+    assert [result.memory.content for result in held[0].results] == ["ana likes coffee"]
 
 
 async def test_counting_what_was_told_changes_no_revision(stage: Stage) -> None:

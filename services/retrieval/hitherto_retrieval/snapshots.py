@@ -19,7 +19,7 @@ import logging
 from collections import OrderedDict, defaultdict
 from dataclasses import dataclass
 
-from hitherto_retrieval.storage import held_memories, people
+from hitherto_retrieval.storage import held_memories, memories, people
 from hitherto_retrieval.storage.held_memories import HeldMemories
 from hitherto_retrieval.storage.memory_candidates import CODES_ABOVE
 from hitherto_retrieval.storage.people import UserState
@@ -188,12 +188,13 @@ class Snapshots:
     async def _load(self, scope: Scope, model: tuple[str, int], database: Reads) -> None:
         user = people.user(scope)
         current = held_memories.current(scope, model[0])
+        whole = memories.current(scope)
         mentioned = held_memories.mentioned(scope)
 
         async def read(connection: Connection) -> None:
             async with connection.transaction():
                 await connection.execute(_ONE_STATE, {})
-                await ask(connection, user, current, mentioned)
+                await ask(connection, user, current, whole, mentioned)
 
         try:
             with acting_for(scope.tenant_id):
@@ -207,10 +208,10 @@ class Snapshots:
                 or len(current.answer) > MOST_MEMORIES
             ):
                 return
-            memories = await asyncio.to_thread(
-                HeldMemories, current.answer, mentioned.answer, model[1]
+            held = await asyncio.to_thread(
+                HeldMemories, current.answer, whole.answer, mentioned.answer, model[1]
             )
-            self._keep(scope, Snapshot((state.revision, model), memories))
+            self._keep(scope, Snapshot((state.revision, model), held))
         except Exception as error:
             # The next read goes to the database as this one did.
             logger.info("a snapshot was not loaded: %s", error)

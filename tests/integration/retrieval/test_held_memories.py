@@ -19,7 +19,7 @@ from hitherto_retrieval.search.corpora.looking import Looking
 from hitherto_retrieval.search.corpora.memories import Memories
 from hitherto_retrieval.search.dates.window import Window
 from hitherto_retrieval.search.ranking.light import Light
-from hitherto_retrieval.storage import held_memories, people
+from hitherto_retrieval.storage import held_memories, memories, people
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.held_memories import HeldMemories
@@ -104,7 +104,8 @@ class Person:
         """What a process would hold of them."""
         current = await answer(reader, held_memories.current(self.scope, self.model[0]))
         mentioned = await answer(reader, held_memories.mentioned(self.scope))
-        return HeldMemories(current, mentioned, self.model[1])
+        whole = await answer(reader, memories.current(self.scope))
+        return HeldMemories(current, whole, mentioned, self.model[1])
 
 
 def random_filters(chance: random.Random) -> Filters:
@@ -252,15 +253,33 @@ async def test_what_expires_while_it_is_held_is_not_found(
 ) -> None:
     facts = [Fact("short", expires_at=NOW + timedelta(hours=1)), Fact("long")]
     short, long = await remember(superuser_conninfo, "ana", facts, model=("test-model", 8))
-    held = HeldMemories(
-        await answer(reader, held_memories.current(Scope(TENANT, "ana"), "test-model")), [], 8
-    )
+    current = await answer(reader, held_memories.current(Scope(TENANT, "ana"), "test-model"))
+    held = HeldMemories(current, [], [], 8)
     sought = Sought(None, "test-model", Scores.of({}))
     found = [
         {each.key for each in held.candidates(sought, Filters(), NOW + timedelta(minutes=minutes))}
         for minutes in (59, 60)
     ]
     assert found == [{short, long}, {long}]
+
+
+async def test_what_is_told_is_what_the_database_has(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    """Whole, with every field, and with the use that was counted since it is held."""
+    person = await Person.make(superuser_conninfo, "ana", 5, 16, 40)
+    held = await person.held(reader)
+    with psycopg.connect(superuser_conninfo) as connection:
+        connection.execute(
+            "INSERT INTO memory_access (tenant_id, user_id, memory_id, access_count,"
+            " last_accessed_at) SELECT tenant_id, user_id, memory_id, 3, now() FROM memories"
+            " WHERE lexical_no < 20"
+        )
+    current = [each.memory_id for each in await answer(reader, memories.current(person.scope))]
+    theirs = await answer(reader, memories.by_ids(person.scope, current))
+    ours = await answer(reader, held.whole(person.scope, person.ids))
+    assert ours == {memory.memory_id: memory for memory in theirs}
+    assert {memory.access_count for memory in ours.values()} == {0, 3}
 
 
 @pytest.mark.parametrize(

@@ -42,9 +42,10 @@ from hitherto_retrieval.search.sealed import (
     report_sealed,
 )
 from hitherto_retrieval.search.telling import tell
-from hitherto_retrieval.snapshots import Snapshot, Snapshots
+from hitherto_retrieval.snapshots import Snapshots
 from hitherto_retrieval.storage import passages, people
 from hitherto_retrieval.storage.candidate import Kind
+from hitherto_retrieval.storage.held_memories import HeldMemories
 from hitherto_retrieval.storage.pairs import Index as AnyIndex
 from hitherto_retrieval.storage.passages import Corpus as Index
 from hitherto_retrieval.storage.people import UserState
@@ -231,9 +232,12 @@ class Searching:
         held = None
         if self._question.of_the_present and self._sealed is None:
             held = self._search.snapshots.of(self._scope, user, database)
-        corpora = self._corpora(user, light, legs, held)
+        at_hand = None
+        if held is not None and held.memories.can_filter(self._question.filters):
+            at_hand = held.memories
+        corpora = self._corpora(user, light, legs, at_hand)
         return await self._run(
-            database, legs, lambda c: self._answer(c, corpora, scores, looking, legs)
+            database, legs, lambda c: self._answer(c, corpora, scores, looking, legs, at_hand)
         )
 
     def _counted(self, postings: Sequence[TermPostings], index: AnyIndex) -> list[TermPostings]:
@@ -308,7 +312,7 @@ class Searching:
         return found
 
     def _corpora(
-        self, user: UserState, light: Light, legs: Legs, held: Snapshot | None
+        self, user: UserState, light: Light, legs: Legs, at_hand: HeldMemories | None
     ) -> list[Corpus]:
         """What is searched: not what was said, where documents are meant and there are some."""
         question = self._question
@@ -319,8 +323,8 @@ class Searching:
             if kind == "memory" and question.moment is not None:
                 indexed = self._indexed(kind, user)
                 made.append(PastMemories(filters, question.moment, indexed))
-            elif kind == "memory" and held is not None and held.memories.can_filter(filters):
-                made.append(MemoriesAtHand(held.memories, filters, user.at))
+            elif kind == "memory" and at_hand is not None:
+                made.append(MemoriesAtHand(at_hand, filters, user.at))
             elif kind == "memory":
                 made.append(Memories(filters, user.statistics.documents))
             elif kind in EPISODIC and without_episodes:
@@ -360,6 +364,7 @@ class Searching:
         scores: Mapping[Kind, Scores],
         looking: Looking,
         legs: Legs,
+        at_hand: HeldMemories | None,
     ) -> Found:
         """Fetch candidates with their features, rank them, and read the best ones whole."""
         question = self._question
@@ -388,6 +393,7 @@ class Searching:
             moment=question.moment,
             passages=question.passages,
             for_a_prompt=question.for_a_prompt,
+            held=at_hand,
         )
         if repeats(question.kinds):
             hits = each_once(hits)

@@ -13,6 +13,7 @@ from hitherto_retrieval.search.ranking.light import Ranked
 from hitherto_retrieval.search.reporting import legs_of
 from hitherto_retrieval.storage import messages, neighbours
 from hitherto_retrieval.storage.candidate import Key, Kind
+from hitherto_retrieval.storage.held_memories import HeldMemories
 from hitherto_retrieval.storage.moment import Moment
 from hitherto_retrieval.storage.neighbours import MessageKey
 from hitherto_retrieval.storage.passage_filters import PassageFilters
@@ -34,6 +35,7 @@ async def tell(
     moment: Moment | None,
     passages: PassageFilters,
     for_a_prompt: bool = False,
+    held: HeldMemories | None = None,
 ) -> list[Hit]:
     """The items behind `best`, in the same order; those that vanished in between are left out.
 
@@ -46,6 +48,7 @@ async def tell(
         moment: Another time, whose memories are told.
         passages: How late what is told may have been said and stored.
         for_a_prompt: Whether messages are left out of which a memory was made that is held back.
+        held: Memories at hand, from which they are told.
     """
     memory_ids = [
         cast(UUID, item.candidate.key) for item in best if item.candidate.kind == "memory"
@@ -69,6 +72,7 @@ async def tell(
         [(item.candidate.kind, item.candidate.key) for item in best],
         also=asked,
         moment=moment,
+        held=held,
     )
     for key in held_back.answer if held_back is not None else ():
         found.pop(("message", key), None)
@@ -98,12 +102,13 @@ async def read_whole(
     *,
     also: Sequence[Statement[Any]] = (),
     moment: Moment | None = None,
+    held: HeldMemories | None = None,
 ) -> dict[tuple[Kind, Key], Item]:
-    """Items of any kind; `also` are statements that go along; memories are those of `moment`."""
+    """Items of any kind, memories as of `moment` or as at hand; `also` are asked along."""
     keys: dict[Kind, list[Key]] = {}
     for kind, key in wanted:
         keys.setdefault(kind, []).append(key)
-    reads = {kind: whole(scope, kind, of_kind, moment) for kind, of_kind in keys.items()}
+    reads = {kind: whole(scope, kind, of_kind, moment, held) for kind, of_kind in keys.items()}
     await ask(connection, *reads.values(), *also)
     return {(kind, key): item for kind, read in reads.items() for key, item in read.answer.items()}
 

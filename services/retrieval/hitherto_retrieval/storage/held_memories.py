@@ -1,14 +1,15 @@
 """The current memories of one user as arrays in this process, and a search's candidates from them.
 
-What is found is what `memory_candidates.among_filtered` finds in the same state of the database, to
-the last bit of a cosine where Postgres and numpy add alike: products of half floats are exact, and
-they are added in the order in which pgvector adds them.
+What is found is what `memory_candidates.among_filtered` finds in the same state of the database;
+cosines may differ by 1e-7, since numpy adds up the same products in another order. Equal vectors
+have equal cosines: `einsum` compares, since BLAS adds up rows of one matrix in more than one way,
+and its threads cost more than they gain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -18,21 +19,27 @@ from numpy.typing import NDArray
 
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
+from hitherto_retrieval.storage.memories import accesses as accesses_of
 from hitherto_retrieval.storage.memory_candidates import Sought, candidates_of
 from hitherto_retrieval.storage.statement import Rows, Statement
-from hitherto_shared.models import CURRENT_STATUSES, Scope
+from hitherto_shared.models import CURRENT_STATUSES, Memory, Scope
 
-# The vectors are those of the present words; a memory without one has null. In the order of the
-# keys, so that a place in the arrays is a place in that order.
+# The vectors are those of the present words; a memory without one has null. Each is looked up by
+# its whole key, however many the planner thinks there are. In the order of the keys, so that a
+# place in the arrays is a place in that order.
 _CURRENT = """
 SELECT m.memory_id, m.importance, m.created_at, m.valid_from, m.conversation_id, m.lexical_no,
        m.expires_at, m.type, m.source, m.confidence, m.tags,
-       halfvec_send(e.embedding), halfvec_send(s.embedding)
+       octet_length(m.content) + octet_length(m.detail) + octet_length(m.context::text)
+           + octet_length(m.metadata::text),
+       (SELECT halfvec_send(e.embedding) FROM memory_embeddings AS e
+        WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s
+          AND e.memory_id = m.memory_id AND e.model = %(model)s
+          AND e.text_version = m.text_version),
+       (SELECT halfvec_send(s.embedding) FROM memory_source_embeddings AS s
+        WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s
+          AND s.memory_id = m.memory_id AND s.model = %(model)s)
 FROM memories AS m
-LEFT JOIN memory_embeddings AS e ON e.tenant_id = m.tenant_id AND e.user_id = m.user_id
-     AND e.memory_id = m.memory_id AND e.model = %(model)s AND e.text_version = m.text_version
-LEFT JOIN memory_source_embeddings AS s ON s.tenant_id = m.tenant_id AND s.user_id = m.user_id
-     AND s.memory_id = m.memory_id AND s.model = %(model)s
 WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
   AND m.status IN ('active', 'achieved')
 ORDER BY m.memory_id
@@ -47,12 +54,13 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _NEVER = np.iinfo(np.int64).max
-_LANES = 8
-"""How many products pgvector adds side by side."""
-_DOUBT = 1e-4
-"""By more than this no two ways to add up a cosine differ."""
-_BYTES_OF_A_MEMORY = 1_000
+_BYTES_OF_A_MEMORY = 4_000
 """What a memory takes beside its vectors, about: its objects, and what it is looked up by."""
+_BYTES_OF_A_BYTE = 4
+"""What a byte of text may take; free JSON becomes many small objects."""
+_NEVER_USED: tuple[int, datetime | None] = (0, None)
+_USE = [each.name for each in fields(Memory)].index("access_count")
+"""The place of the first of the two fields of a memory that tell how it was used."""
 
 Vectors = NDArray[np.float32]
 Places = NDArray[np.int64]
@@ -91,11 +99,16 @@ class HeldMemories:
 
     Args:
         memories: The answer of `current`.
+        whole: The answer of `memories.current`.
         mentions: The answer of `mentioned`.
         dimensions: Of the model's vectors.
     """
 
-    def __init__(self, memories: Rows, mentions: Rows, dimensions: int) -> None:
+    def __init__(
+        self, memories: Rows, whole: Sequence[Memory], mentions: Rows, dimensions: int
+    ) -> None:
+        self._whole = {memory.memory_id: _without_use(memory) for memory in whole}
+        self._free: int = sum(row[11] for row in memories)
         self._facts: list[tuple[Any, ...]] = [row[:6] for row in memories]
         self._places: Mapping[UUID, int] = {row[0]: n for n, row in enumerate(memories)}
         self._by_number: Mapping[int, int] = {row[5]: n for n, row in enumerate(memories)}
@@ -109,10 +122,8 @@ class HeldMemories:
             np.asarray([row[9] for row in memories], dtype=np.str_),
             [frozenset(row[10]) for row in memories],
         )
-        self._vectors, self._has_vector = _stacked([row[11] for row in memories], dimensions)
-        sources, self._has_source = _stacked([row[12] for row in memories], dimensions)
-        # Only those of what was found are looked at.
-        self._sources = sources.astype(np.float16)
+        self._vectors, self._has_vector = _stacked([row[12] for row in memories], dimensions)
+        self._sources, self._has_source = _stacked([row[13] for row in memories], dimensions)
         self._mentions: dict[UUID, list[int]] = {}
         for entity_id, memory_id in mentions:
             place = self._places.get(memory_id)
@@ -125,7 +136,30 @@ class HeldMemories:
     @property
     def size(self) -> int:
         """About how many bytes it takes."""
-        return self._vectors.nbytes + self._sources.nbytes + _BYTES_OF_A_MEMORY * len(self._facts)
+        return (
+            self._vectors.nbytes
+            + self._sources.nbytes
+            + _BYTES_OF_A_MEMORY * len(self._facts)
+            + _BYTES_OF_A_BYTE * self._free
+        )
+
+    def whole(self, scope: Scope, memory_ids: Sequence[UUID]) -> Statement[dict[UUID, Memory]]:
+        """Whole memories by id, of which only how they were used is asked for.
+
+        Ids that are not held are left out, and all of a user who was erased meanwhile.
+        """
+        found = {each: self._whole[each] for each in memory_ids if each in self._whole}
+
+        def used(accesses: Mapping[UUID, tuple[int, datetime]] | None) -> dict[UUID, Memory]:
+            if accesses is None:
+                return {}
+            made: dict[UUID, Memory] = {}
+            for each, (before, behind) in found.items():
+                values: list[Any] = [*before, *accesses.get(each, _NEVER_USED), *behind]
+                made[each] = Memory(*values)
+            return made
+
+        return accesses_of(scope, list(found)).meaning(used)
 
     @staticmethod
     def can_filter(filters: Filters) -> bool:
@@ -143,23 +177,31 @@ class HeldMemories:
         """As `memory_candidates.among_filtered`, by the database's clock `at`."""
         allowed = self._allowed(filters, at)
         entities = self._entities(sought.entity_ids)
-        vector = None if sought.vector is None else _as_kept(sought.vector)
+        cosines: Vectors | None = None
+        vector = None
+        if sought.vector is not None:
+            vector = _as_kept(sought.vector)
+            cosines = np.einsum("ij,j->i", self._vectors, vector)
         pool = {
-            *self._nearest(allowed, vector, sought.wanted),
+            *self._nearest(allowed, cosines, sought.wanted),
             *self._worded(allowed, sought),
             *self._naming(allowed, entities, sought.wanted),
             *self._of_the_time(allowed, sought),
             *self._newest(allowed, sought.newest),
         }
         found = np.asarray(sorted(pool), dtype=np.int64)
-        cosines = _cosines(self._vectors, self._has_vector, found, vector)
-        sources = _cosines(
-            self._sources, self._has_source, found, vector if sought.with_source else None
-        )
+        sources: Vectors | None = None
+        if vector is not None and sought.with_source:
+            sources = np.einsum("ij,j->i", self._sources[found], vector)
         return candidates_of(
             [
                 (*self._facts[n], cosine, source, entities.get(n, 0))
-                for n, cosine, source in zip(found.tolist(), cosines, sources, strict=True)
+                for n, cosine, source in zip(
+                    found.tolist(),
+                    _known(None if cosines is None else cosines[found], self._has_vector[found]),
+                    _known(sources, self._has_source[found]),
+                    strict=True,
+                )
             ],
             sought,
         )
@@ -184,21 +226,16 @@ class HeldMemories:
         return allowed
 
     def _nearest(
-        self, allowed: NDArray[np.bool_], vector: Vectors | None, wanted: int
+        self, allowed: NDArray[np.bool_], cosines: Vectors | None, wanted: int
     ) -> list[int]:
         """The nearest by vector, then, where there are too few, the most important without one."""
-        compared = np.flatnonzero(allowed & self._has_vector) if vector is not None else _NONE
         found: list[int] = []
-        if vector is not None and len(compared):
-            near = np.einsum("ij,j->i", self._vectors, vector)[compared]
-            if len(compared) > wanted:
-                # Once more and to the last bit, of those of which it may depend.
-                least = np.partition(near, -wanted)[-wanted]
-                compared = compared[near >= least - _DOUBT]
-            exact = _added_as_pgvector_adds(self._vectors[compared], vector)
-            found = compared[np.lexsort((-compared, -exact))][:wanted].tolist()
+        others = allowed
+        if cosines is not None:
+            near = np.flatnonzero(allowed & self._has_vector)
+            found = near[np.lexsort((-near, -cosines[near]))][:wanted].tolist()
+            others = allowed & ~self._has_vector
         if len(found) < wanted:
-            others = allowed if vector is None else allowed & ~self._has_vector
             rest = np.flatnonzero(others)
             order = np.lexsort((-rest, -self._created[rest], -self._importance[rest]))
             found += rest[order][: wanted - len(found)].tolist()
@@ -249,7 +286,10 @@ class HeldMemories:
         return found
 
 
-_NONE: Places = np.zeros(0, dtype=np.int64)
+def _without_use(memory: Memory) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The fields before and behind those that tell how a memory was used."""
+    values = tuple(getattr(memory, each.name) for each in fields(Memory))
+    return values[:_USE], values[_USE + len(_NEVER_USED) :]
 
 
 def _microseconds(moments: Sequence[datetime | None]) -> NDArray[np.int64]:
@@ -274,28 +314,10 @@ def _as_kept(vector: Sequence[float] | NDArray[Any]) -> Vectors:
     return np.asarray(vector).astype(np.float16).astype(np.float32)
 
 
-def _cosines(
-    vectors: NDArray[Any], has: NDArray[np.bool_], rows: Places, vector: Vectors | None
-) -> list[float | None]:
-    if vector is None or not len(rows):
-        return [None] * len(rows)
-    exact = _added_as_pgvector_adds(vectors[rows].astype(np.float32, copy=False), vector).tolist()
+def _known(values: Vectors | None, has: NDArray[np.bool_]) -> list[float | None]:
+    """Values, None for those that are not known."""
+    if values is None:
+        return [None] * len(has)
     return [
-        cosine if known else None for cosine, known in zip(exact, has[rows].tolist(), strict=True)
+        value if known else None for value, known in zip(values.tolist(), has.tolist(), strict=True)
     ]
-
-
-def _added_as_pgvector_adds(rows: Vectors, vector: Vectors) -> Vectors:
-    """Inner products: summed in eight lanes, these by halves, then what is left over."""
-    count, dimensions = rows.shape
-    blocks = dimensions // _LANES
-    whole = blocks * _LANES
-    lanes = rows[:, :whole].reshape(count, blocks, _LANES).transpose(1, 0, 2)
-    products = np.multiply(lanes, vector[:whole].reshape(blocks, 1, _LANES), order="C")
-    sums: Vectors = products.sum(axis=0, dtype=np.float32)
-    sums = sums[:, :4] + sums[:, 4:]
-    sums = sums[:, :2] + sums[:, 2:]
-    found: Vectors = sums[:, 0] + sums[:, 1]
-    for place in range(whole, dimensions):
-        found += rows[:, place] * vector[place]
-    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -64,6 +65,25 @@ WITH wanted AS (
 """
     + _WANTED
 )
+
+# All that are current, whether or not they have expired; how they were used is not looked up.
+_CURRENT = (
+    _WHOLE
+    + """FROM memories AS m
+CROSS JOIN (SELECT NULL::bigint AS access_count, NULL::timestamptz AS last_accessed_at) AS a
+WHERE m.tenant_id = %(tenant_id)s AND m.user_id = %(user_id)s
+  AND m.status IN ('active', 'achieved')
+"""
+)
+
+# A row at least, unless the user was erased.
+_ACCESSES = """
+SELECT a.memory_id, a.access_count, a.last_accessed_at
+FROM users AS u
+LEFT JOIN memory_access AS a ON a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s
+     AND a.memory_id = ANY(%(memory_ids)s::uuid[])
+WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s AND u.erased_at IS NULL
+"""
 
 _EXISTS = """
 SELECT EXISTS (
@@ -169,6 +189,25 @@ LIMIT %(limit)s
 def by_ids(scope: Scope, memory_ids: Sequence[UUID]) -> Statement[list[Memory]]:
     """Whole memories in the order of their ids; ids that are not the user's are left out."""
     return Statement(_BY_IDS, {**_of(scope), "memory_ids": Uuids(memory_ids)}, whole_memories)
+
+
+def current(scope: Scope) -> Statement[list[Memory]]:
+    """All current memories whole but for their use, in no order; also those that have expired."""
+    return Statement(_CURRENT, _of(scope), whole_memories)
+
+
+def accesses(
+    scope: Scope, memory_ids: Sequence[UUID]
+) -> Statement[dict[UUID, tuple[int, datetime]] | None]:
+    """How often memories were told, and when last; None for a user who is gone.
+
+    Those that never were told are left out.
+    """
+    return Statement(
+        _ACCESSES,
+        {**_of(scope), "memory_ids": Uuids(memory_ids)},
+        lambda rows: {row[0]: (row[1], row[2]) for row in rows} if rows else None,
+    )
 
 
 def exists(scope: Scope, memory_id: UUID) -> Statement[bool]:

@@ -9,20 +9,27 @@ from uuid import UUID
 from hitherto_retrieval.search.corpora.looking import Item
 from hitherto_retrieval.storage import chunks, memories, messages, past, summaries
 from hitherto_retrieval.storage.candidate import Key, Kind
+from hitherto_retrieval.storage.held_memories import HeldMemories
 from hitherto_retrieval.storage.moment import Moment
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.models import Scope
 
 
 def whole(
-    scope: Scope, kind: Kind, keys: Sequence[Key], moment: Moment | None = None
+    scope: Scope,
+    kind: Kind,
+    keys: Sequence[Key],
+    moment: Moment | None = None,
+    held: HeldMemories | None = None,
 ) -> Statement[Mapping[Key, Item]]:
     """The items of one kind behind keys; what vanished in between is left out.
 
-    With `moment` memories are as they stood then.
+    With `moment` memories are as they stood then, with `held` as they are at hand.
     """
     if kind == "memory":
         ids = cast(Sequence[UUID], keys)
+        if held is not None:
+            return held.whole(scope, ids).meaning(lambda found: dict[Key, Item](found.items()))
         read = past.whole(scope, moment, ids) if moment else memories.by_ids(scope, ids)
         return read.meaning(lambda found: {memory.memory_id: memory for memory in found})
     if kind == "message":
