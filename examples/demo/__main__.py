@@ -108,10 +108,10 @@ def _run(
         dead = [item for item in work.learnt if not item.succeeded]
         if dead:
             raise ServiceFailed(
-                f"{len(dead)} of {len(work.learnt)} conversations could not be learnt from, the "
+                f"{len(dead)} of {len(work.learnt)} conversations could not be processed, the "
                 f"first because: {dead[0].job.error or 'its job was cancelled'}"
             )
-    page.chapter("Go on")
+    page.chapter("Next steps")
     page.item("make run: both services in the foreground")
     page.item('hitherto submit FILE, hitherto context USER "a question": the same by hand')
     page.item("make demo TRANSCRIPTS=path: this demo on conversations of your own")

@@ -40,7 +40,7 @@ def tell_use_cases(story: Story, asked: Sequence[Mapping[str, Any]]) -> None:
     page.item(f"{latest.title}")
     page.item(latest.summary)
 
-    page.say("\nUse case 3: what to go on with, in a new chat", "bold")
+    page.say("\nUse case 3: suggestions for a new chat", "bold")
     page.say("From the follow-ups in the summaries of the last conversations, open matters first:")
     for user in ("diem", "maren"):
         page.say(f"{user}:")
@@ -62,7 +62,7 @@ def tell_answers(story: Story, asked: Sequence[Mapping[str, Any]]) -> None:
     page.chapter("6. Search, explained")
     others = [item for item in asked if not item["about"].startswith(_USE_CASE)]
     _explain(story, others[1])
-    page.say("\nMore questions, and what the context for each of them holds first:", "bold")
+    page.say("\nMore questions, each with its best results:", "bold")
     for number, item in enumerate(others):
         if number:
             page.say("")

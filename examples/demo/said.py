@@ -51,7 +51,7 @@ def _tell_previous(story: Story) -> None:
     page, client, user = story.page, story.running.client, story.run.user("maren")
     found = client.search_memories(user, QUESTION, limit=2).results
     page.say(f"\nmaren asks: {QUESTION}", "bold")
-    page.say("The assistant answers, and hands over with its answer what that rested on:")
+    page.say("The assistant answers, and stores the items on which its answer is based:")
     for result in found:
         page.item(f"{result.score:.2f}  {result.memory.content}")
     written = client.append_messages(
@@ -79,7 +79,7 @@ def _tell_previous(story: Story) -> None:
         ),
     )
     page.say(f"Then: {FOLLOW_UP}", "bold")
-    page.say("The question names nothing. The context brings back what the last answer rested on:")
+    page.say("The question names nothing. The context returns the items behind the last answer:")
     for result in reply.previous_items:
         page.item(f"{result.score:.2f}  {result.memory.content}", "green")
     if not reply.previous_items:

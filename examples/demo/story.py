@@ -162,7 +162,7 @@ def tell_what_runs(page: Page, running: Running) -> None:
             for figures in measure()
         ],
     )
-    page.say("Set OPENAI_API_KEY or OPENAI_BASE_URL, and the same story is told by a real model.")
+    page.say("Set OPENAI_API_KEY or OPENAI_BASE_URL to run the same demo with a real model.")
 
 
 def _people(story: Story) -> Iterable[str]:
@@ -175,8 +175,8 @@ def _tell_what_was_learnt(story: Story) -> None:
     page.chapter("2. What was learnt")
     page.say(
         f"{len(story.work.learnt)} conversations with {story.work.messages} messages. In this run "
-        f"the people are called {story.run.user('maren')} and so on: what earlier runs learnt "
-        f"stays in the same database, under other names."
+        f"the users are called {story.run.user('maren')} and so on; the memories of earlier "
+        f"runs stay in the same database, under other names."
     )
     for user in _people(story):
         memories = story.memories(
@@ -187,7 +187,7 @@ def _tell_what_was_learnt(story: Story) -> None:
             page.table(LEARNT_COLUMNS, learnt(memories, story.zone(user)))
         profile = story.profile(user)
         if profile is None:
-            page.say("No profile: nothing was understood that belongs in one.")
+            page.say("No profile: nothing was extracted for one.")
             continue
         page.say(f"The profile, version {profile.version}:")
         for line in profile_lines(profile):
@@ -232,7 +232,7 @@ def _tell_what_was_planted(story: Story) -> None:
     page.chapter("5. The planted instructions")
     page.say(
         "On 24 September Maren pastes a supplier's mail, and on 23 October a tool reads a page for "
-        "her. Both hold lines for an assistant to obey:"
+        "her. Both contain instructions to an assistant:"
     )
     for item in story.work.learnt:
         for message in item.transcript.messages:
@@ -253,8 +253,8 @@ def _tell_what_was_planted(story: Story) -> None:
         for text in hits:
             page.quote(text)
     page.say(
-        "\nA visitor says one thing that is worth keeping, and one that is written to break out of "
-        "the block in which an assistant is told of it:"
+        "\nA visitor says one thing worth remembering, and one that is designed to break out of "
+        "the prompt block:"
     )
     said = next(
         item.transcript.messages[0].content
@@ -265,9 +265,9 @@ def _tell_what_was_planted(story: Story) -> None:
     held_back = story.memories("visitor", memory_pb2.MEMORY_STATUS_QUARANTINED)
     page.say(
         f"The first is learnt. The other reads as an instruction: {len(held_back)} memory is held "
-        "in quarantine, out of every read, until ReviewMemory decides. And what an assistant is "
-        "told stays between two fence lines with an id that nobody can guess; inside, each memory "
-        "is one line, and tags, headings and role names are made harmless:"
+        "in quarantine, out of every read, until ReviewMemory decides. The prompt block itself is "
+        "enclosed in two fence lines with an unguessable id; inside, each memory is one line, and "
+        "tags, headings and role names are neutralised:"
     )
     reply = story.timed(
         "context", lambda: story.running.client.get_context(story.run.user("visitor"))

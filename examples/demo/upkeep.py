@@ -47,7 +47,7 @@ def tell_upkeep(story: Story) -> None:
 def _tell_merge(story: Story) -> None:
     page, client = story.page, story.running.client
     user = story.run.user("maren")
-    page.say("An assistant saves five remarks of Maren's about one thing, one call each:")
+    page.say("An assistant saves five remarks by Maren about the same thing, one call each:")
     ids = []
     for content in SAVED:
         saved = story.timed("save", partial(_save, story, content))
@@ -63,13 +63,13 @@ def _tell_merge(story: Story) -> None:
     if not merged:
         page.say(
             f"Consolidation found nothing to merge ({dict(job.result.counts)}): the model answered "
-            "nothing that keeps to what was said."
+            "nothing that its originals support."
         )
         return
-    page.say("Consolidation makes this of them:")
+    page.say("Consolidation merges them:")
     for memory in merged:
-        page.item(f"“{memory.content}” in the place of {len(memory.supersedes)}", "green")
-    page.say("They are kept, superseded. Undone, they are back and the merged one is put away:")
+        page.item(f"“{memory.content}” replaces {len(memory.supersedes)} memories", "green")
+    page.say("The originals are kept as superseded. Undoing it restores them:")
     for memory in merged:
         for original in client.undo_consolidation(user, memory.id).memories:
             page.item(f"{original.content} (version {original.version})")

@@ -34,7 +34,7 @@ CHAPTERS = [
     "10. What the assistant is told",
     "11. Upkeep",
     "12. Time and cost",
-    "Go on",
+    "Next steps",
 ]
 
 
@@ -211,7 +211,7 @@ def _check_past(told: str) -> None:
 
 
 def _check_said(told: str) -> None:
-    words, previous = told.split("The assistant answers, and hands over")
+    words, previous = told.split("The assistant answers, and stores")
     quoted = _squeezed("\n".join(re.findall(r"^  > (.*)$", words, re.M)))
     assert "user: Not for me, I'm allergic to hazelnuts" in quoted
     assert quoted.count("← found") == 1
