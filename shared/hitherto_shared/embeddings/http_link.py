@@ -70,6 +70,10 @@ class Link(asyncio.Protocol):
             else:
                 await self._send_in_pieces(self._transport, request, waiting)
             await waiting
+        except BaseException:
+            # Also where the whole reply came at the moment at which its asker was cut off.
+            reply.reusable = False
+            raise
         finally:
             self._reply = self._waiting = None
             self.heard = reply.begun
