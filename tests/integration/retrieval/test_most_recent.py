@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import psycopg
 import pytest
 
 from hitherto_retrieval.storage import chunks, most_recent
 from hitherto_retrieval.storage.passage_filters import PassageFilters
-from hitherto_shared.database.pool import Database
+from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Scores
+from tests.integration.retrieval import seed_passages
 from tests.integration.retrieval.questions import answer, unit_vectors
 from tests.integration.retrieval.seed import TENANT
 from tests.integration.retrieval.seed_passages import MODEL, Paper, Turn, converse, hand_over
@@ -123,3 +128,28 @@ async def test_the_users_last_messages(reader: Database, superuser_conninfo: str
         assert await last(PassageFilters(conversation_id="b"), 3) == ["b 4", "b 5"]
         before = PassageFilters(created_before=NOW - timedelta(days=4))
         assert await last(before, 9) == ["b 5", "a 5"]
+
+
+def _rankings(node: Mapping[str, Any]) -> list[int]:
+    """How often each part of a plan ran that ranks rows."""
+    own = [int(node["Actual Loops"])] if node["Node Type"] == "WindowAgg" else []
+    return own + [runs for part in node.get("Plans", ()) for runs in _rankings(part)]
+
+
+async def test_row_23_documents_are_ranked_once_on_a_database_without_statistics(
+    reader: Database, superuser_conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seed_passages, "GROWN", sys.maxsize)
+    await hand_over(superuser_conninfo, "ana", _papers())
+    statement = most_recent.documents(ANA, PassageFilters(), per_source=2)
+
+    async def planned(connection: Connection) -> list[Any]:
+        # The connection's own `execute` knows no parameters of psycopg's kinds.
+        cursor = await psycopg.AsyncCursor(connection).execute(
+            f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.sql}", dict(statement.parameters)
+        )
+        (row,) = await cursor.fetchall()
+        return list(row[0])
+
+    (plan,) = await reader.run(planned, timeout=60)
+    assert _rankings(plan["Plan"]) == [1]

@@ -16,12 +16,13 @@ from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import NO_SCORES, Scores
 
-# A document that has no chunk yet cannot be shown, and takes no place from one that can.
+# A document that has no chunk yet cannot be shown, and takes no place from one that can. The pool
+# is made once: a database without statistics would make it anew for every chunk.
 _DOCUMENTS = (
     "WITH"
     + chunk_candidates.MENTIONS
     + """,
-pool AS (
+pool AS MATERIALIZED (
     SELECT chunk_id
     FROM (SELECT c.chunk_id, row_number() OVER (PARTITION BY d.source_type
                  ORDER BY d.source_created_at DESC, d.document_id DESC) AS place
