@@ -1,1 +1,1 @@
-"""Measurements: what the figures in the documentation come from, and how to repeat them."""
+"""Benchmarks: the source of the figures in the documentation."""

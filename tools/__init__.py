@@ -1,1 +1,1 @@
-"""Programs for people who work on this repository; none of them is part of the distribution."""
+"""Development tools; not part of the distribution."""

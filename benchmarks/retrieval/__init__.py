@@ -1,4 +1,4 @@
-"""What reading costs: bars P1, P2, P3, P4, P6 and Q2, measured on the whole service.
+"""The cost of reads: bars P1, P2, P3, P4, P6 and Q2, measured on the whole service.
 
     python -m benchmarks.retrieval [--quick] [--full] [--json FILE] [--plot FILE] [--profile FILE]
 

@@ -1,4 +1,4 @@
-"""What an extraction costs: bar P5, measured on the whole service with a model that takes no time.
+"""The cost of an extraction: bar P5, measured on the whole service with an instant model.
 
     python -m benchmarks.throughput [--transcripts N] [--services N] [--json FILE] [--profile FILE]
 

@@ -1,4 +1,4 @@
-"""Runs the demo: both services, conversations in, and what an assistant would be told out.
+"""Runs the demo: starts both services, submits conversations and shows the context.
 
     python -m examples.demo [--transcripts FILE] [--data-dir DIR]
 

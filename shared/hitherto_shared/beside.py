@@ -1,4 +1,4 @@
-"""Work on texts that would hold the event loop is done in a thread, and short work on the spot.
+"""Runs long work on texts in a thread, off the event loop, and short work directly.
 
 A thread shares the interpreter with the loop, which has its turn every few milliseconds all the
 same. A hop to it costs a tenth of a millisecond, too much for what is short.

@@ -1,4 +1,4 @@
-"""Reading an HTTP reply without trusting its size: plain bytes are counted while they arrive."""
+"""Reads an HTTP reply of bounded size; bytes are counted as they arrive."""
 
 from __future__ import annotations
 

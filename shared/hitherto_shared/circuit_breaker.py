@@ -1,4 +1,4 @@
-"""Leaves a model alone that has been out of reach again and again, and finds out when it is back.
+"""A circuit breaker: stops calling a model that keeps failing, and detects when it is back.
 
 Closed: every call goes through. After `OUTAGES` outages in a row it opens: calls fail at once,
 without asking, for a time that doubles with every further outage and is never shorter than what

@@ -1,4 +1,4 @@
-"""What both services read from the environment. Each service extends this with its own settings.
+"""Settings of both services, read from the environment. Each service adds its own.
 
 Names without the `HITHERTO_` prefix (`DATABASE_URL`, `OPENAI_API_KEY`, `EMBEDDING_MODEL`…) are
 those that other software uses for the same thing.

@@ -1,4 +1,4 @@
-"""Consistency tokens: what a write tells its caller so that a later read can prove it saw it.
+"""Consistency tokens: returned by a write, so that a later read can be sure to include it.
 
 A token names a position in the write-ahead log of one database and timeline, sealed and bound to
 the tenant. A primary has always seen it; a replica has once it replayed that far.

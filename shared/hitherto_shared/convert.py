@@ -1,4 +1,4 @@
-"""Between the wire's nouns and ours. The only module that knows enum prefixes.
+"""Converts between protobuf messages and our models. The only module that knows enum prefixes.
 
 `memory_message` makes a message, `memory_fields` what it would be made of. The replies of searches,
 contexts and lists of memories are put together of fields and made once: a message that is put into

@@ -1,4 +1,4 @@
-"""Every error a caller can be told, each knowing its own gRPC status and reason.
+"""Every error that a caller can get; each knows its own gRPC status and reason.
 
 The tree:
 

@@ -1,4 +1,4 @@
-"""JSON from outside that may have megabytes, read in a thread without holding the interpreter.
+"""Decodes large untrusted JSON in a thread, without holding the interpreter.
 
 The decoder in C reads a text in one piece, in which no other thread has a turn: eight megabytes of
 small values take it up to a second. The one in Python is slower by far and lets others run. A text

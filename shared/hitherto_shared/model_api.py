@@ -1,4 +1,4 @@
-"""What can go wrong between us and a paid model, said once for chat and embeddings alike.
+"""Errors of paid model APIs, shared by chat and embeddings.
 
 The tree:
 

@@ -1,4 +1,4 @@
-"""What every way out to an OpenAI-compatible server has in common: its settings and its errors.
+"""Settings and errors shared by all clients of OpenAI-compatible servers.
 
 Chat goes through the openai client (`openai_client`), embeddings through a leaner one
 (`embeddings.embedding_server`). An outage, a refusal and a broken answer mean the same for both

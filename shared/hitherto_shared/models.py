@@ -1,4 +1,4 @@
-"""The nouns both services speak of, as plain data that nobody changes.
+"""The models of both services: immutable data classes.
 
 Enumerations are the lower-case words the schema stores (`preference`, `active`); the wire names
 (`MEMORY_TYPE_PREFERENCE`) exist only in `hitherto_shared.convert`.

@@ -1,4 +1,4 @@
-"""The way out to an OpenAI-compatible server through the openai client: bounded in time and size.
+"""Calls an OpenAI-compatible server through the openai client, bounded in time and size.
 
 Nothing is retried here: the caller's queue knows when to try again.
 """

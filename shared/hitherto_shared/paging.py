@@ -1,4 +1,4 @@
-"""Page tokens: opaque, sealed, and good only for the same question by the same tenant."""
+"""Page tokens: opaque, sealed, and valid only for the same request by the same tenant."""
 
 from __future__ import annotations
 

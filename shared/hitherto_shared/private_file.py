@@ -1,4 +1,4 @@
-"""Files with a key or a secret: nobody but the service may read them."""
+"""Checks that only the service can read a file with a key or a secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opaque tokens: what a caller carries for us and can neither read, change nor pass to another.
+"""Opaque tokens that a caller can neither read, change nor pass to another.
 
 AES-256-GCM under a key derived per purpose from the service's secret; what the token is bound to
 (tenant, user, request) is authenticated data, so that a token presented elsewhere does not open.

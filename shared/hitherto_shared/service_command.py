@@ -1,4 +1,4 @@
-"""The command line of a service, and what its environment says that nobody reads."""
+"""The command line of a service, and warnings about unknown environment variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signatures that outsiders can check: Ed25519 under the installation's own key.
+"""Publicly verifiable signatures: Ed25519 under the installation's key.
 
 The key lies in a PEM file (PKCS 8, not encrypted) that only the service may read. Where none is
 named, one is made once beside the embedded database; replicas must share it. The public half is

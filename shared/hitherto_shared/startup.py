@@ -1,4 +1,4 @@
-"""What both services do before they serve: find the database, bring it up to date, load secrets."""
+"""Start-up of both services: find the database, migrate it, load secrets."""
 
 from __future__ import annotations
 

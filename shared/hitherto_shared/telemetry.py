@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line, with the ids of the call or job at hand, never with contents."""
+"""Logs: one JSON object per line, with the ids of the current call or job, never with contents."""
 
 from __future__ import annotations
 

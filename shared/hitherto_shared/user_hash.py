@@ -1,4 +1,4 @@
-"""The keyed hash that stands for a user where the id itself must not be kept.
+"""The keyed hash that replaces a user id where the id itself must not be stored.
 
 An id such as an e-mail address is guessed easily; without the key a guess cannot be tried. The key
 never lies in the database, so that a dump alone tells nothing.

@@ -1,4 +1,4 @@
-"""Checks of requests at the border: every violation is collected and told at once.
+"""Validation of requests: collects every violation and reports them together.
 
 Limits are the contract's. Text comes out in normal form C.
 """

@@ -1,4 +1,4 @@
-"""A tenant's budget for one day (B14): what may still be spent, and what has to wait.
+"""A tenant's daily budget (B14): what is left, and which work has to wait.
 
 A day is a UTC day of the database's clock. Upkeep stops first: consolidation, a change of embedding
 model and previews once `UPKEEP_SHARE` of the budget is spent, so that what is left is there for

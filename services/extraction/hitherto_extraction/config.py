@@ -1,4 +1,4 @@
-"""What the extraction service reads from the environment."""
+"""Settings of the extraction service, read from the environment."""
 
 from __future__ import annotations
 

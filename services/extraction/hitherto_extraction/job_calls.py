@@ -1,4 +1,4 @@
-"""Calls that answer with jobs: each done once, and a job retried or cancelled."""
+"""Idempotent calls that return jobs, and retrying or cancelling a job."""
 
 from __future__ import annotations
 

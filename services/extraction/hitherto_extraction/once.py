@@ -1,4 +1,4 @@
-"""One transaction per call of a mutating RPC, and the first outcome again for a repeated key.
+"""Idempotency: one transaction per mutating call; a repeated key returns the first outcome.
 
 What is kept of a call are the ids of the resources it made or changed. A repeated call reads these
 resources as they are now, so that nothing a person forgot in the meantime comes back in a reply.

@@ -1,4 +1,4 @@
-"""What tokens cost: a table of models, shipped with the service and replaceable by a file."""
+"""The price of tokens: a table of models, shipped with the service and replaceable by a file."""
 
 from __future__ import annotations
 

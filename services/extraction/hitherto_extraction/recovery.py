@@ -1,4 +1,4 @@
-"""Gets work going again once a model that was out of reach, or refused everything, answers.
+"""Resumes waiting jobs once a model that was unreachable or misconfigured answers again.
 
 While a model is left alone, one waiting job at a time goes ahead as a probe, whenever the circuit
 breaker lets one through. When the breaker closes, all that wait for the model go on at once. Jobs

@@ -1,4 +1,4 @@
-"""The clock of the background: APScheduler wakes what has to be done, and nothing is decided here.
+"""The scheduler: APScheduler starts background duties at their time; it decides nothing else.
 
 Each cron line wakes all replicas at its moments; so does a short interval, because the moments are
 those of the database's clock and this machine's may be wrong, and because a slot may have been

@@ -1,4 +1,4 @@
-"""The messages of a transcript: what came, and how it is numbered, stored and indexed by words."""
+"""The messages of a transcript: how they are numbered, stored and indexed by words."""
 
 from __future__ import annotations
 

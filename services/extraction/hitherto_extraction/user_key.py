@@ -1,4 +1,4 @@
-"""The key of a user at hand: opened before the transaction that reads or writes what is sealed."""
+"""A user's encryption key, opened before the transaction that reads or writes sealed rows."""
 
 from __future__ import annotations
 

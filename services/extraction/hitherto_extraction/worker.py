@@ -1,4 +1,4 @@
-"""Runs jobs: claims as many as there is room for, renews their leases, reports how they ended.
+"""Runs jobs: claims as many as there are free slots, renews their leases, records the outcome.
 
 One job of a user at a time and in order is the queue's doing; this module decides only what an
 outcome means: an outage waits, of the model as of the database, and so does a job without budget; a

@@ -1,4 +1,4 @@
-"""Counts which memories were told (D11), off the request path."""
+"""Counts which memories were returned (D11), off the request path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the retrieval service reads from the environment."""
+"""Settings of the retrieval service, read from the environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GetContext: everything an assistant should be told before it answers, gathered and rendered."""
+"""GetContext: gathers and renders what an assistant should know before it answers."""
 
 from __future__ import annotations
 

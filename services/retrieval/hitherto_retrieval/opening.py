@@ -1,4 +1,4 @@
-"""Opening what is sealed for one user, in one call: the key is fetched once, and only if needed.
+"""Opens sealed rows of one user within a call: fetches the key once, and only if needed.
 
 Rows carry what is sealed along (`Memory.sealed` and the like). Statements and connections are done
 with by the time it is opened, except in a search, which has to compare what it opens.

@@ -1,4 +1,4 @@
-"""Counts what the embedding of questions uses, off the path of an answer (B14).
+"""Counts the tokens of embedded queries, off the request path (B14).
 
 Reading never stops for want of budget: what it costs is charged like everything else and leaves
 less for the work that can wait.

@@ -1,4 +1,4 @@
-"""Which database a read goes to: the replica where it will do, else the primary.
+"""Chooses the database of a read: the replica if it is suitable, else the primary.
 
 The rule for a call, with its share of the time that is left:
 

@@ -1,4 +1,4 @@
-"""Whether one of two databases that stand in for each other is worth asking.
+"""Health of the replica and the primary: whether a database is worth asking.
 
 A call that meets a database out of reach tells it here and goes to the other one. From then on
 calls go around it at once, and a task of this process's own asks it again and again until it

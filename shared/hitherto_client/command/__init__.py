@@ -1,4 +1,4 @@
-"""The `hitherto` command: what a person or a script does with the two services."""
+"""The `hitherto` command."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The audit log: what enters it, what was read of whom, and signed digests that prove it whole."""
+"""The audit log: its entries, recorded reads, and the signed digests that prove its integrity."""

@@ -1,4 +1,4 @@
-"""Who is calling and what may they do: a frozen principal from a credential, rules from the protos.
+"""Authentication and authorisation: an immutable principal, and rules from the protos.
 
 The tenant comes from the credential and never from a request.
 """

@@ -1,1 +1,1 @@
-"""The way to Postgres: embedded server, roles, migrations, connections. No query lives here."""
+"""Access to Postgres: embedded server, roles, migrations, connections. It has no queries."""

@@ -1,1 +1,1 @@
-"""Text in any language: normal form at the border, terms for the keyword index."""
+"""Text in any language: normalisation of input, terms for the keyword index."""

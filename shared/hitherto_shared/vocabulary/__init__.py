@@ -1,1 +1,1 @@
-"""Words that several parts of the product read alike: of time, of number, of opposites."""
+"""Shared vocabulary: words of time, of number, and opposites."""

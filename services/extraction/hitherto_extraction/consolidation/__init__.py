@@ -1,4 +1,4 @@
-"""Merges memories of one user that say much the same into one each (C1).
+"""Consolidation (C1): merges memories of one user about the same subject.
 
 When: by itself as soon as more than `HITHERTO_CONSOLIDATE_ABOVE` active memories of a user share a
 tag (`pipeline.crowding`, in the transaction that makes them so many), every night over all users,

@@ -1,4 +1,4 @@
-"""Documents: emails, files, tasks and events that a backend hands over as knowledge (B16).
+"""Documents (B16): emails, files, tasks and events that a backend supplies as knowledge.
 
 A document is stored whole at once, and a job makes it findable: it is cut into chunks at sentence
 borders, the chunks are indexed by their words and embedded, and the people, projects and places its

@@ -1,4 +1,4 @@
-"""What the handlers of every service here share: keys, tokens, reads within the deadline."""
+"""Shared by all handlers of this service: keys, tokens, reads within the deadline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The call of PrivacyService that shows the audit log: ListAuditEvents."""
+"""ListAuditEvents of PrivacyService."""
 
 from __future__ import annotations
 

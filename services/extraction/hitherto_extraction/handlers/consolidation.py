@@ -1,4 +1,4 @@
-"""The calls of MaintenanceService that merge memories and take a merge apart."""
+"""Consolidate and UndoConsolidation of MaintenanceService."""
 
 from __future__ import annotations
 

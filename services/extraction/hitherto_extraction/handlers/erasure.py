@@ -1,4 +1,4 @@
-"""The calls of PrivacyService by which a person takes the own data along, or away for good."""
+"""ExportUser, EraseUser and ReinstateUser of PrivacyService."""
 
 from __future__ import annotations
 

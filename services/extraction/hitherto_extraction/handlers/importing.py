@@ -1,4 +1,4 @@
-"""Bulk import: a stream of items, each accepted or refused by itself, in bounded memory."""
+"""Bulk import: a stream of items, each accepted or refused on its own, in bounded memory."""
 
 from __future__ import annotations
 

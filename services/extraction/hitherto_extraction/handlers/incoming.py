@@ -1,4 +1,4 @@
-"""Transcripts and messages as they come in: checked whole, every violation at once."""
+"""Validates incoming transcripts and messages; reports every violation at once."""
 
 from __future__ import annotations
 

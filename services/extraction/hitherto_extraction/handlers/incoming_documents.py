@@ -1,4 +1,4 @@
-"""Documents as they come in: checked whole, every violation at once."""
+"""Validates incoming documents; reports every violation at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memories as callers send them: checked whole, every violation at once."""
+"""Validates incoming memories; reports every violation at once."""
 
 from __future__ import annotations
 

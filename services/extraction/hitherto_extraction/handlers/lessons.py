@@ -1,4 +1,4 @@
-"""What a preview found, on the wire: without the ids of what was taken back."""
+"""Converts the result of a preview, without the ids of the rolled-back rows."""
 
 from __future__ import annotations
 

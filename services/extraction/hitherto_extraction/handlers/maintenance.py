@@ -1,4 +1,4 @@
-"""MaintenanceService: upkeep across users, cost, and taking back what a bad source taught."""
+"""MaintenanceService: upkeep across users, cost, and roll-back of a source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MemoryService: memories, profiles and feedback, by hand."""
+"""MemoryService: changes of memories and profiles by hand, and feedback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PrivacyService: what a person may demand about the own data."""
+"""PrivacyService: a person's control of their own data."""
 
 from __future__ import annotations
 

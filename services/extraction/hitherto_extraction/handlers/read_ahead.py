@@ -1,4 +1,4 @@
-"""Reads a stream ahead while its items are being written, so that they are prepared many at a time.
+"""Reads a stream ahead while earlier items are being written, to prepare items in groups.
 
 What is held is bounded by number: once so many items wait, the caller has to.
 """

@@ -1,4 +1,4 @@
-"""The call of MaintenanceService that moves the installation to another embedding model."""
+"""Reembed of MaintenanceService: a change of embedding model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RetryJob with a filter: who may mean whom, and which jobs are meant."""
+"""RetryJob with a filter: access checks, and the selection of jobs."""
 
 from __future__ import annotations
 

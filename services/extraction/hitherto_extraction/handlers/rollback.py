@@ -1,4 +1,4 @@
-"""The call of MaintenanceService that takes back what a source taught."""
+"""RollbackSource of MaintenanceService."""
 
 from __future__ import annotations
 

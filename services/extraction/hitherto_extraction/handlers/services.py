@@ -1,4 +1,4 @@
-"""Every gRPC service of this process and the object that answers it."""
+"""The gRPC services of this process and their handlers."""
 
 from __future__ import annotations
 

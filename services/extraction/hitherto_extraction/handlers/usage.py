@@ -1,4 +1,4 @@
-"""The call of MaintenanceService that sums up what work cost: GetUsage."""
+"""GetUsage of MaintenanceService: the cost of work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls of PrivacyService with which people decide: their settings, and clearing."""
+"""Calls of PrivacyService about user settings and clearing."""
 
 from __future__ import annotations
 

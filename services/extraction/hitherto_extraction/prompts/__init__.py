@@ -1,4 +1,4 @@
-"""Prompts as files of their own, versioned by name: `extraction_3.md` with `extraction_3.json`.
+"""Prompts and schemas, versioned by file name: `extraction_3.md` with `extraction_3.json`.
 
 A prompt that was used is never edited: a better one gets the next number, so that the version kept
 with every job says which words the model was given.

@@ -1,4 +1,4 @@
-"""Sealing what stood in clear before a user's sensitive text was to be encrypted (H3).
+"""Seals the existing clear text of a user who has turned encryption on (H3).
 
 `steps` are small changes that each find nothing to do once all is done, `vectors` embeds sealed
 memories that have no vector, and `sweep` goes through users and repeats the steps.

@@ -1,4 +1,4 @@
-"""Upkeep without a model: what fades, what has outlived its retention, and when that is looked at.
+"""Upkeep without a model: decay, retention, and their schedules.
 
 Decay (`decay`) archives; nothing it does loses anything. What is of little importance (below 0.3)
 and was not told for 30 days, context whose current version is older than 90 days, and, where

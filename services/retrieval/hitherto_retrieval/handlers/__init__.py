@@ -1,1 +1,1 @@
-"""The edge of the service: check a request, call one thing, convert the answer."""
+"""RPC handlers: validate a request, call one function, convert the result."""

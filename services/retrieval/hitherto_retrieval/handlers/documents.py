@@ -1,4 +1,4 @@
-"""The calls that show documents: ListDocuments and GetDocument."""
+"""ListDocuments and GetDocument."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls that tell what changed: GetMemoryHistory and GetProfileHistory."""
+"""GetMemoryHistory and GetProfileHistory."""
 
 from __future__ import annotations
 

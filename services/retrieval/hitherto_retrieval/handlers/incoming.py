@@ -1,4 +1,4 @@
-"""Questions as they come in: checked whole, every violation at once."""
+"""Validates incoming searches; reports every violation at once."""
 
 from __future__ import annotations
 

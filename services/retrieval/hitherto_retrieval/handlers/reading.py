@@ -1,4 +1,4 @@
-"""How every read begins: which database, whose data, until when, and whether there is anything."""
+"""The start of every read: database, user, deadline, and whether there is anything to read."""
 
 from __future__ import annotations
 

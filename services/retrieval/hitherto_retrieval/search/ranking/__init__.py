@@ -1,1 +1,1 @@
-"""Formulas by which candidates are put in order. `light.py` says what each of them is given."""
+"""The ranking formulas. `light.py` says what each of them is given."""
