@@ -103,10 +103,12 @@ _STARTS_PROCESSES = (
 _LONG = (
     "tests/e2e/test_budget_by_hand.py",
     "tests/e2e/test_erase_races.py",
+    "tests/e2e/test_fuzz.py",
     "tests/e2e/test_garbage.py",
     "tests/e2e/test_model_faults.py",
     "tests/e2e/test_model_installation_faults.py",
     "tests/e2e/test_selection.py",
+    "tests/e2e/test_stream_memories.py",
     "tests/e2e/test_trust.py",
     "tests/e2e/test_twins.py",
     "tests/integration/queue/",
