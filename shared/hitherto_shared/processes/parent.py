@@ -89,13 +89,10 @@ class Parent:
             if end.is_set():
                 # Told to end while it was being loaded, it had no call to answer.
                 if code not in (0, -signal.SIGTERM):
-                    raise ProcessFailed(f"process {number} ended with exit code {code}")
+                    raise self._failed(number, code)
                 return
             if not self._all_served:
-                raise ProcessFailed(
-                    f"process {number} ended with exit code {code} during start-up; see its "
-                    "messages above for the reason"
-                )
+                raise self._failed(number, code)
             if clock() - began > _STEADY_SECONDS:
                 pause = _FIRST_PAUSE_SECONDS
             logger.error(
@@ -108,6 +105,12 @@ class Parent:
                 async with asyncio.timeout(pause):
                     await end.wait()
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    def _failed(self, number: int, code: int) -> ProcessFailed:
+        told = f"process {number} ended with exit code {code}"
+        if not self._all_served:
+            told += " during start-up; see its messages above for the reason"
+        return ProcessFailed(told)
 
     async def _run_once(self, number: int, end: asyncio.Event) -> int:
         """Start a process and wait for its end; its exit code."""
