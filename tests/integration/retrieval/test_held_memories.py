@@ -26,6 +26,7 @@ from hitherto_retrieval.storage.held_memories import HeldMemories
 from hitherto_retrieval.storage.memory_candidates import Sought, among_filtered
 from hitherto_retrieval.storage.statement import ask
 from hitherto_shared.database.pool import Connection, Database
+from hitherto_shared.embeddings.offline import OfflineEmbedder
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import Scores
 from tests.integration.retrieval.questions import answer
@@ -246,6 +247,25 @@ async def test_cosines_are_the_databases_own(reader: Database, superuser_conninf
     assert [each.cosine for each in theirs] == pytest.approx(
         [ours[each.key] for each in theirs], abs=1e-6
     )
+
+
+async def test_what_is_not_near_at_all_is_so_both_ways(
+    reader: Database, superuser_conninfo: str
+) -> None:
+    """Vectors of spellings share few numbers: many a sum is 0, and many are equal."""
+    embedder = OfflineEmbedder()
+    facts = [Fact(f"{'tea oslo trips work'.split()[n % 4]} number {n}") for n in range(120)]
+    await remember(superuser_conninfo, "ana", facts, embedder=embedder)
+    model = (embedder.name, embedder.dimensions)
+    held = await Person(Scope(TENANT, "ana"), [], [], model).held(reader)
+    at = (await answer(reader, people.user(Scope(TENANT, "ana")))).at
+    for question in ("tea", "where was it?", "tripping", "日本", "work in oslo"):
+        (vector,) = (await embedder.embed([question])).vectors
+        sought = Sought(vector, model[0], Scores.of({}), wanted=30)
+        theirs = await answer(reader, among_filtered(Scope(TENANT, "ana"), sought, Filters()))
+        near = {each.key: (each.cosine or 0.0) > 0 for each in theirs}
+        ours = held.candidates(sought, Filters(), at)
+        assert {each.key: (each.cosine or 0.0) > 0 for each in ours} == near
 
 
 async def test_what_expires_while_it_is_held_is_not_found(
