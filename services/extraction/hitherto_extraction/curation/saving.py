@@ -215,7 +215,9 @@ class Saving:
         known, neighbours = await look_around(
             connection, scope, [item], vectors, also=(), threshold=self._threshold(), key=key
         )
-        said = StoredMessage(1, "", statement.origin, "", statement.content, at)
+        # Whoever saves a statement says all of it, whatever is known already.
+        words = "\n".join(filter(None, (statement.content, statement.detail)))
+        said = StoredMessage(1, "", statement.origin, "", words, at)
         # Reads the statement for what it says: in a thread it leaves the event loop to others.
         plan = await asyncio.to_thread(
             make_plan,
