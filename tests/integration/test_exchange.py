@@ -10,7 +10,7 @@ import pytest
 from psycopg import AsyncConnection, pq
 from psycopg.rows import TupleRow
 
-from hitherto_shared.database.exchange import Asked, exchange
+from hitherto_shared.database.exchange import _MOST_PREPARED, Asked, exchange
 from hitherto_shared.database.pool import Database
 from hitherto_shared.errors import TooLate
 
@@ -137,3 +137,39 @@ async def test_a_batch_that_is_cut_off_is_ended_by_postgres(conninfo: str) -> No
         assert await database.run(pid, timeout=30) == before
     finally:
         await database.close()
+
+
+async def few_are_prepared(connection: Connection) -> None:
+    """As many as are kept, and those that the last batches have put beyond that."""
+    ((held,),) = await rows_of(connection, "SELECT count(*)::int FROM pg_prepared_statements")
+    assert isinstance(held, int)
+    assert _MOST_PREPARED <= held <= _MOST_PREPARED + 2
+
+
+async def test_what_is_kept_no_longer_is_dropped_behind_the_statements(
+    connection: Connection,
+) -> None:
+    """Before them it would have begun their transaction, whose isolation is settled then."""
+    for number in range(150):
+        await rows_of(connection, f"SELECT {number} + %s::int", 1)
+        await exchange(
+            connection,
+            [
+                Asked("BEGIN"),
+                Asked("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"),
+                Asked("SELECT 1"),
+                Asked("COMMIT"),
+            ],
+        )
+    await few_are_prepared(connection)
+
+
+async def test_what_is_to_be_dropped_is_kept_in_mind_when_a_batch_fails(
+    connection: Connection,
+) -> None:
+    for number in range(150):
+        await rows_of(connection, f"SELECT {number} + %s::int", 1)
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            await rows_of(connection, "SELECT 1 / %s::int", 0)
+    await rows_of(connection, "SELECT 1")
+    await few_are_prepared(connection)

@@ -121,6 +121,10 @@ class _Prepared:
         if len(self.names) > _MOST_PREPARED:
             self.superfluous.append(self.names.popitem(last=False)[1])
 
+    def dropped(self, names: Sequence[bytes]) -> None:
+        """Note what Postgres has dropped, the first of `superfluous`."""
+        del self.superfluous[: len(names)]
+
     def forget(self) -> None:
         """Take nothing for prepared any more; what may be left of it in Postgres stays there."""
         self.names.clear()
@@ -146,9 +150,6 @@ class _Batch:
         # What each result is about: the making of a statement, its rows, or nothing of interest.
         self._meanings: list[tuple[_Key, bytes] | Transformer | None] = []
         pgconn = connection.pgconn
-        for name in prepared.superfluous:
-            self._add(None, partial(pgconn.send_query_params, b"DEALLOCATE " + name, None))
-        prepared.superfluous = []
         names = prepared.names
         new: dict[_Key, bytes] = {}
         for each in asked:
@@ -174,6 +175,10 @@ class _Batch:
                     pq.Format.BINARY if each.binary else pq.Format.TEXT,
                 ),
             )
+        # Behind the statements: before them, it would begin the transaction that they begin.
+        self._dropped = list(prepared.superfluous)
+        for name in self._dropped:
+            self._add(None, partial(pgconn.send_query_params, b"DEALLOCATE " + name, None))
 
     def _add(self, meaning: tuple[_Key, bytes] | Transformer | None, call: partial[None]) -> None:
         self.calls.append(call)
@@ -193,6 +198,7 @@ class _Batch:
                 self._prepared.keep(*meaning)
             elif meaning is not None:
                 answers.append(_answer(meaning, result))
+        self._prepared.dropped(self._dropped)
         return answers
 
 
