@@ -30,6 +30,7 @@ from tests.e2e.learning import rows
 from tests.e2e.leaving import until
 from tests.e2e.methods import METHODS, OFFERED, Method, call, refused
 from tests.e2e.requests import message, places, submit, transcript, valid
+from tests.faults.processes import eventually
 
 EMPTY = "empty"
 """A read: it answers as for somebody nobody has heard of."""
@@ -364,14 +365,22 @@ async def test_row_60_their_user_is_somebody_nobody_has_heard_of(houses: Houses)
         ):
             continue
         tried += 1
-        replies = []
-        for user in ("ana", "zoe"):
-            request = valid(method)
-            request.user_id = user  # type: ignore[attr-defined]
-            told = await houses.answer(houses.ours, method, request)
-            assert isinstance(told, Message), (method.name, told)
-            replies.append(str(told.DESCRIPTOR.full_name) + shape(told))
-        assert replies[0] == replies[1], method.name
+
+        async def alike(method: Method = method) -> bool:
+            replies = []
+            for user in ("ana", "zoe"):
+                request: Any = valid(method)
+                request.user_id = user
+                told = await houses.answer(houses.ours, method, request)
+                assert isinstance(told, Message), (method.name, told)
+                replies.append(str(told.DESCRIPTOR.full_name) + shape(told))
+            return replies[0] == replies[1]
+
+        if method.name == "PrivacyService/ListAuditEvents":
+            # Reads are counted every second: of the last call perhaps for one of the two so far.
+            await eventually(alike, "the same of both in the audit log")
+        else:
+            assert await alike(), method.name
     assert tried > 10
 
 

@@ -163,7 +163,9 @@ async def survives(private: Processes, seconds: float, patience: float, **caller
         assert "destroyed but it is pending" not in each.said
     assert [await each.end() for each in services] == [0, 0]
     faults = {told: number for told, number in answers.items() if "INTERNAL" in told}
-    assert not faults
+    lines = [line for each in services for line in each.said.splitlines()]
+    errors = [line for line in lines if '"ERROR"' in line and '"hitherto.' in line]
+    assert not faults, (faults, errors[:5])
     assert not observer.complaints, (observer.complaints[:20], observer.longest)
     assert sum(answers.values()) > 20 * seconds, answers
     return f"{dict(answers)}; beside them {dict(observer.answers)}, at most {observer.longest}"

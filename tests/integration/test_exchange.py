@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 
 import psycopg
@@ -11,8 +12,9 @@ from psycopg import AsyncConnection, pq
 from psycopg.rows import TupleRow
 
 from hitherto_shared.database.exchange import _MOST_PREPARED, Asked, exchange
+from hitherto_shared.database.faults import translate
 from hitherto_shared.database.pool import Database
-from hitherto_shared.errors import TooLate
+from hitherto_shared.errors import Conflict, TooLate
 
 Connection = AsyncConnection[TupleRow]
 
@@ -106,6 +108,18 @@ async def test_a_table_may_be_altered_behind_what_is_prepared(connection: Connec
     assert await rows_of(connection, "SELECT * FROM things") == [("1", "x")]
 
 
+async def test_a_table_altered_beside_a_transaction_is_a_conflict(connection: Connection) -> None:
+    """The transaction cannot go on; the same call succeeds when it is made again."""
+    await rows_of(connection, "SELECT * FROM things")
+    await connection.execute("ALTER TABLE things ADD more int")
+    with pytest.raises(psycopg.errors.FeatureNotSupported) as altered:
+        async with connection.transaction():
+            await rows_of(connection, "SELECT * FROM things")
+    assert isinstance(translate(altered.value), Conflict)
+    async with connection.transaction():
+        assert await rows_of(connection, "SELECT * FROM things") == []
+
+
 async def test_only_so_many_statements_stay_prepared(connection: Connection) -> None:
     for number in range(250):
         assert await rows_of(connection, f"SELECT {number} + %s::int", 1) == [(number + 1,)]
@@ -172,4 +186,22 @@ async def test_what_is_to_be_dropped_is_kept_in_mind_when_a_batch_fails(
         with pytest.raises(psycopg.errors.DivisionByZero):
             await rows_of(connection, "SELECT 1 / %s::int", 0)
     await rows_of(connection, "SELECT 1")
+    await few_are_prepared(connection)
+
+
+async def test_what_postgres_dropped_for_a_caller_who_left_is_not_dropped_again(
+    connection: Connection,
+) -> None:
+    """The whole batch was done when its caller was cut off: nobody read that it was."""
+    for number in range(_MOST_PREPARED + 1):
+        await rows_of(connection, f"SELECT {number} + %s::int", 1)
+    late = asyncio.create_task(rows_of(connection, "SELECT %s::text", "late"))
+    await asyncio.sleep(0)
+    time.sleep(0.5)  # noqa: ASYNC251 - the loop sees the answers only after the cancellation
+    late.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await late
+    assert not connection.closed
+    async with connection.transaction():
+        assert await rows_of(connection, "SELECT %s::int", 5) == [(5,)]
     await few_are_prepared(connection)

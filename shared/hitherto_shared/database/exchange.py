@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -93,7 +94,7 @@ async def _once(
     # What cannot be put into a form for Postgres shows before anything is sent.
     batch = _Batch(connection, prepared, asked)
     try:
-        results = await connection.wait(_talk(connection.pgconn, batch.calls))
+        results = await connection.wait(_talk(connection.pgconn, batch))
     except BaseException:
         # Cut off in between: nobody knows what would be answered next.
         if connection.pgconn.pipeline_status != pq.PipelineStatus.OFF:
@@ -121,9 +122,10 @@ class _Prepared:
         if len(self.names) > _MOST_PREPARED:
             self.superfluous.append(self.names.popitem(last=False)[1])
 
-    def dropped(self, names: Sequence[bytes]) -> None:
-        """Note what Postgres has dropped, the first of `superfluous`."""
-        del self.superfluous[: len(names)]
+    def dropped(self, name: bytes) -> None:
+        """Note what Postgres has dropped."""
+        with suppress(ValueError):
+            self.superfluous.remove(name)
 
     def forget(self) -> None:
         """Take nothing for prepared any more; what may be left of it in Postgres stays there."""
@@ -147,8 +149,8 @@ class _Batch:
         self.calls: list[partial[None]] = []
         self._connection = connection
         self._prepared = prepared
-        # What each result is about: the making of a statement, its rows, or nothing of interest.
-        self._meanings: list[tuple[_Key, bytes] | Transformer | None] = []
+        # What each result is about: a statement that is prepared, its rows, or a name that goes.
+        self._meanings: list[tuple[_Key, bytes] | Transformer | bytes] = []
         pgconn = connection.pgconn
         names = prepared.names
         new: dict[_Key, bytes] = {}
@@ -176,13 +178,22 @@ class _Batch:
                 ),
             )
         # Behind the statements: before them, it would begin the transaction that they begin.
-        self._dropped = list(prepared.superfluous)
-        for name in self._dropped:
-            self._add(None, partial(pgconn.send_query_params, b"DEALLOCATE " + name, None))
+        for name in prepared.superfluous:
+            self._add(name, partial(pgconn.send_query_params, b"DEALLOCATE " + name, None))
 
-    def _add(self, meaning: tuple[_Key, bytes] | Transformer | None, call: partial[None]) -> None:
+    def _add(self, meaning: tuple[_Key, bytes] | Transformer | bytes, call: partial[None]) -> None:
         self.calls.append(call)
         self._meanings.append(meaning)
+
+    def note(self, results: Sequence[pq.abc.PGresult]) -> None:
+        """Note what Postgres has prepared and dropped, whether or not anybody reads the answers."""
+        for meaning, result in zip(self._meanings, results, strict=True):
+            if result.status not in _ANSWERED:
+                continue
+            if isinstance(meaning, tuple):
+                self._prepared.keep(*meaning)
+            elif isinstance(meaning, bytes):
+                self._prepared.dropped(meaning)
 
     def read(self, results: Sequence[pq.abc.PGresult]) -> list[Answer]:
         """The answers, in the order of the statements.
@@ -194,11 +205,8 @@ class _Batch:
         for meaning, result in zip(self._meanings, results, strict=True):
             if result.status not in _ANSWERED:
                 raise errors.error_from_result(result, encoding=self._connection.info.encoding)
-            if isinstance(meaning, tuple):
-                self._prepared.keep(*meaning)
-            elif meaning is not None:
+            if not isinstance(meaning, tuple | bytes):
                 answers.append(_answer(meaning, result))
-        self._prepared.dropped(self._dropped)
         return answers
 
 
@@ -211,10 +219,13 @@ def _answer(transformer: Transformer, result: pq.abc.PGresult) -> Answer:
     return Answer(transformer.load_rows(0, count, tuple), count)
 
 
-def _talk(pgconn: pq.abc.PGconn, calls: Sequence[partial[None]]) -> PQGen[list[pq.abc.PGresult]]:
-    """Make all calls, send them together, and yield until all results are there."""
+def _talk(pgconn: pq.abc.PGconn, batch: _Batch) -> PQGen[list[pq.abc.PGresult]]:
+    """Make all calls, send them together, and yield until all results are there.
+
+    psycopg lets this run to its end after a cancellation as well, and then drops what it returns.
+    """
     pgconn.enter_pipeline_mode()
-    for call in calls:
+    for call in batch.calls:
         call()
     pgconn.pipeline_sync()
     while pgconn.flush():
@@ -234,6 +245,7 @@ def _talk(pgconn: pq.abc.PGconn, calls: Sequence[partial[None]]) -> PQGen[list[p
             break
         results.append(result)
     pgconn.exit_pipeline_mode()
+    batch.note(results)
     return results
 
 

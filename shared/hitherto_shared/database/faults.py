@@ -43,6 +43,11 @@ def _is_away(error: BaseException) -> bool:
     return error.sqlstate[:2] in ("08", "53", "57", "58") or error.sqlstate == "25006"
 
 
+def _is_outdated(error: errors.FeatureNotSupported) -> bool:
+    """True when a migration altered what a statement returns after the statement was prepared."""
+    return error.diag.source_function == "RevalidateCachedQuery"
+
+
 def translate(error: BaseException) -> HithertoError | None:
     """The error a caller is told, or None when `error` is not the database's doing."""
     if isinstance(error, PoolTimeout | TooManyRequests):
@@ -66,6 +71,12 @@ def translate(error: BaseException) -> HithertoError | None:
     ):
         return Conflict(
             "another call changed the same data at the same moment; try again",
+            reason="WRITE_CONFLICT",
+            retry_after=0.1,
+        )
+    if isinstance(error, errors.FeatureNotSupported) and _is_outdated(error):
+        return Conflict(
+            "a table was altered while this call ran; try again",
             reason="WRITE_CONFLICT",
             retry_after=0.1,
         )
