@@ -10,7 +10,7 @@ from pathlib import Path
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.database.embedded import default_data_dir
 from hitherto_shared.database.embedded.account import account_for
-from hitherto_shared.database.embedded.layout import Layout
+from hitherto_shared.database.embedded.layout import DataFolderLayout
 
 _OURS = ("HITHERTO_", "MAX_CONTEXT_", "DATABASE_URL")
 _HEARD = frozenset(
@@ -61,9 +61,9 @@ def _slug(settings: SharedSettings) -> str:
 def _suits(folder: Path) -> bool:
     """True when we can write there and Postgres, for root another user, can reach it."""
     existing = next(path for path in (folder, *folder.parents) if path.exists())
-    return os.access(existing, os.W_OK | os.X_OK) and account_for(Layout(folder)).can_enter(
-        existing
-    )
+    return os.access(existing, os.W_OK | os.X_OK) and account_for(
+        DataFolderLayout(folder)
+    ).can_enter(existing)
 
 
 def shown(folder: Path) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from hitherto_client import HithertoCallError, HithertoClient
 from hitherto_shared.database.embedded import EmbeddedPostgres, EmbeddedPostgresError
-from hitherto_shared.database.embedded.layout import Layout
+from hitherto_shared.database.embedded.layout import DataFolderLayout
 from hitherto_shared.processes.held_signals import signals_held
 
 _START_SECONDS = 120.0
@@ -99,7 +99,7 @@ def running(data_dir: Path, environment: Mapping[str, str]) -> Iterator[Running]
         EmbeddedPostgresError: There can be no data folder here.
     """
     started = time.monotonic()
-    folder = Layout.prepare(data_dir).folder
+    folder = DataFolderLayout.prepare(data_dir).folder
     services: list[_Service] = []
     try:
         for name in ("retrieval", "extraction"):

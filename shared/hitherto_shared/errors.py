@@ -32,7 +32,7 @@ DOMAIN = "hitherto"
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
+class FieldViolation:
     """One thing wrong with a request, in the caller's field names (`transcripts[3].user_id`).
 
     Attributes:
@@ -81,7 +81,7 @@ class InvalidRequest(HithertoError):
 
     code = grpc.StatusCode.INVALID_ARGUMENT
 
-    def __init__(self, violations: Sequence[Violation], *, uncounted: int = 0) -> None:
+    def __init__(self, violations: Sequence[FieldViolation], *, uncounted: int = 0) -> None:
         """All that is wrong.
 
         Args:
@@ -195,4 +195,4 @@ def invalid(
     metadata: Mapping[str, str] | None = None,
 ) -> InvalidRequest:
     """One violation as an error, for checks that stand alone."""
-    return InvalidRequest([Violation(field, description, reason, metadata or {})])
+    return InvalidRequest([FieldViolation(field, description, reason, metadata or {})])

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 
-class Spent(Protocol):
+class ModelUsage(Protocol):
     """What calls of a model used."""
 
     @property
@@ -48,7 +48,7 @@ class ModelError(Exception):
         doubtful: Whether every other request may meet the same error. A harmless request tells.
     """
 
-    spent: Sequence[Spent] = ()
+    spent: Sequence[ModelUsage] = ()
     doubtful: bool = False
 
 

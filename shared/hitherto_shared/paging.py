@@ -19,17 +19,17 @@ class PageTokens:
     def __init__(self, secret: bytes) -> None:
         self._sealer = Sealer(secret, "page")
 
-    def bind(self, tenant_id: str, request: Message) -> Page:
+    def bind(self, tenant_id: str, request: Message) -> PageCursor:
         """The pages of one question."""
         question = type(request)()
         question.CopyFrom(request)
         for name in _NOT_PART_OF_THE_QUESTION:
             question.ClearField(name)
         digest = hashlib.sha256(question.SerializeToString(deterministic=True)).hexdigest()
-        return Page(self._sealer, [tenant_id, request.DESCRIPTOR.full_name, digest])
+        return PageCursor(self._sealer, [tenant_id, request.DESCRIPTOR.full_name, digest])
 
 
-class Page:
+class PageCursor:
     """Where a list goes on, for one question of one tenant."""
 
     def __init__(self, sealer: Sealer, bound_to: list[str]) -> None:

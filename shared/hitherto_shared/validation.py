@@ -16,7 +16,7 @@ from zoneinfo import available_timezones
 from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from hitherto_shared.errors import InvalidRequest, Violation
+from hitherto_shared.errors import FieldViolation, InvalidRequest
 from hitherto_shared.identifiers import parse_uuid
 from hitherto_shared.text.normalise import has_visible, nfc, unusable_characters
 
@@ -37,7 +37,7 @@ class Checks:
     """Collects violations; `done` raises them together."""
 
     def __init__(self) -> None:
-        self._violations: list[Violation] = []
+        self._violations: list[FieldViolation] = []
         self._uncounted = 0
 
     def add(
@@ -50,7 +50,7 @@ class Checks:
     ) -> None:
         """Note a violation."""
         if len(self._violations) < _MAX_VIOLATIONS:
-            self._violations.append(Violation(field, description, reason, metadata or {}))
+            self._violations.append(FieldViolation(field, description, reason, metadata or {}))
         else:
             self._uncounted += 1
 

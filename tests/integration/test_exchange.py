@@ -11,7 +11,7 @@ import pytest
 from psycopg import AsyncConnection, pq
 from psycopg.rows import TupleRow
 
-from hitherto_shared.database.exchange import _MOST_PREPARED, Asked, exchange
+from hitherto_shared.database.exchange import _MOST_PREPARED, BoundStatement, exchange
 from hitherto_shared.database.faults import translate
 from hitherto_shared.database.pool import Database
 from hitherto_shared.errors import Conflict, TooLate
@@ -30,7 +30,7 @@ async def connection(superuser_conninfo: str) -> AsyncIterator[Connection]:
 
 
 async def rows_of(connection: Connection, sql: str, *values: object) -> list[tuple[object, ...]]:
-    (answer,) = await exchange(connection, [Asked(sql, values)])
+    (answer,) = await exchange(connection, [BoundStatement(sql, values)])
     return answer.rows
 
 
@@ -38,13 +38,13 @@ async def test_every_statement_has_its_own_answer(connection: Connection) -> Non
     inserted, updated, read, nothing = await exchange(
         connection,
         [
-            Asked(
+            BoundStatement(
                 "INSERT INTO things VALUES (%(a)s, %(b)s), (%(c)s, %(b)s)",
                 {"a": 1, "b": "x", "c": 2},
             ),
-            Asked("UPDATE things SET name = %s WHERE id = %s", ["50 %", 2]),
-            Asked("SELECT id, name FROM things WHERE name LIKE '%%' ORDER BY id"),
-            Asked(b"SELECT FROM things WHERE false", binary=False),
+            BoundStatement("UPDATE things SET name = %s WHERE id = %s", ["50 %", 2]),
+            BoundStatement("SELECT id, name FROM things WHERE name LIKE '%%' ORDER BY id"),
+            BoundStatement(b"SELECT FROM things WHERE false", binary=False),
         ],
     )
     assert (inserted.count, updated.count) == (2, 1)
@@ -58,9 +58,9 @@ async def test_the_statements_of_a_batch_stand_or_fall_together(connection: Conn
             await exchange(
                 connection,
                 [
-                    Asked("INSERT INTO things VALUES (7, NULL)"),
-                    Asked("SELECT 1 / %s::int", [0]),
-                    Asked("SELECT name, %s::text FROM things", ["never came this far"]),
+                    BoundStatement("INSERT INTO things VALUES (7, NULL)"),
+                    BoundStatement("SELECT 1 / %s::int", [0]),
+                    BoundStatement("SELECT name, %s::text FROM things", ["never came this far"]),
                 ],
             )
     assert await rows_of(connection, "SELECT count(*) FROM things WHERE id = 7") == [(0,)]
@@ -69,7 +69,7 @@ async def test_the_statements_of_a_batch_stand_or_fall_together(connection: Conn
 
 async def test_a_transaction_holds_over_several_batches(connection: Connection) -> None:
     async with connection.transaction(force_rollback=True):
-        await exchange(connection, [Asked("INSERT INTO things VALUES (8, NULL)")])
+        await exchange(connection, [BoundStatement("INSERT INTO things VALUES (8, NULL)")])
         assert await rows_of(connection, "SELECT count(*) FROM things") == [(1,)]
     # What was prepared in it is prepared still.
     assert await rows_of(connection, "SELECT count(*) FROM things") == [(0,)]
@@ -90,7 +90,7 @@ async def test_more_than_either_side_can_hold_goes_both_ways_at_once(
     """Neither waits for the other to take what it sends before it takes what is sent to it."""
     large = "x" * (8 << 20)
     async with asyncio.timeout(60):
-        answers = await exchange(connection, [Asked("SELECT %s::text", [large])] * 4)
+        answers = await exchange(connection, [BoundStatement("SELECT %s::text", [large])] * 4)
     assert [answer.rows == [(large,)] for answer in answers] == [True] * 4
 
 
@@ -138,11 +138,16 @@ async def test_a_batch_that_is_cut_off_is_ended_by_postgres(conninfo: str) -> No
 
         async def slow(connection: Connection) -> None:
             await exchange(
-                connection, [Asked("SELECT 1"), Asked("SELECT pg_sleep(60)"), Asked("SELECT 2")]
+                connection,
+                [
+                    BoundStatement("SELECT 1"),
+                    BoundStatement("SELECT pg_sleep(60)"),
+                    BoundStatement("SELECT 2"),
+                ],
             )
 
         async def pid(connection: Connection) -> int:
-            (answer,) = await exchange(connection, [Asked("SELECT pg_backend_pid()")])
+            (answer,) = await exchange(connection, [BoundStatement("SELECT pg_backend_pid()")])
             return int(answer.rows[0][0])
 
         before = await database.run(pid, timeout=30)
@@ -169,10 +174,10 @@ async def test_what_is_kept_no_longer_is_dropped_behind_the_statements(
         await exchange(
             connection,
             [
-                Asked("BEGIN"),
-                Asked("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"),
-                Asked("SELECT 1"),
-                Asked("COMMIT"),
+                BoundStatement("BEGIN"),
+                BoundStatement("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"),
+                BoundStatement("SELECT 1"),
+                BoundStatement("COMMIT"),
             ],
         )
     await few_are_prepared(connection)

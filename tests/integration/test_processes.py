@@ -21,9 +21,9 @@ import pytest
 from hitherto.v1 import extraction_service_pb2, extraction_service_pb2_grpc
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import retrieval_service_pb2_grpc as rpc
-from hitherto_shared.processes import Spread, parent
-from hitherto_shared.processes.child import Link, Place
-from hitherto_shared.processes.parent import Parent, ProcessFailed
+from hitherto_shared.processes import ProcessSpread, parent
+from hitherto_shared.processes.child import ParentLink, ServingPlan
+from hitherto_shared.processes.parent import Parent, ServiceProcessFailed
 from hitherto_shared.processes.port import SharedPort, require_sharing, usable_cores
 from hitherto_shared.rpc.server import ServerFailed
 from tests.faults.processes import CHANNEL_OPTIONS, Processes, Service, eventually
@@ -299,13 +299,13 @@ async def test_a_process_that_dies_again_and_again_is_restarted_ever_more_slowly
     monkeypatch.setattr(parent.logger, "error", lambda text, *told: pauses.append(told[-1]))
     book = tmp_path / "book"
     family = Parent(
-        "hitherto_test_mayfly", Place(str(book), "127.0.0.1:1", processes=1), patience=10
+        "hitherto_test_mayfly", ServingPlan(str(book), "127.0.0.1:1", processes=1), patience=10
     )
     end = asyncio.Event()
     running = asyncio.create_task(family.run(end))
     await eventually(lambda: len(pauses) >= 3, "three deaths")
     end.set()
-    with suppress(ProcessFailed):  # it may have been told to end while it was dying
+    with suppress(ServiceProcessFailed):  # it may have been told to end while it was dying
         await running
     assert pauses[:3] == [0.1, 0.2, 0.4]
     assert len(book.read_text().split()) >= 3
@@ -340,10 +340,10 @@ def test_elsewhere_one_process_is_all(monkeypatch: pytest.MonkeyPatch, platform:
 
 
 def test_how_many() -> None:
-    assert Spread("m", "V", 3).processes == 3
-    assert Spread("m", "V", 0).processes == usable_cores() >= 1
+    assert ProcessSpread("m", "V", 3).processes == 3
+    assert ProcessSpread("m", "V", 0).processes == usable_cores() >= 1
 
 
 def test_who_was_started_by_somebody_else_has_no_parent() -> None:
-    assert Link.inherited([]) is None
-    assert Link.inherited(["--other"]) is None
+    assert ParentLink.inherited([]) is None
+    assert ParentLink.inherited(["--other"]) is None

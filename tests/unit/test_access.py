@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from hitherto.v1 import access_pb2, conversation_pb2, retrieval_service_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
-from hitherto_shared.auth.access import Rule, rules_of
+from hitherto_shared.auth.access import AccessRule, rules_of
 from hitherto_shared.auth.api_keys import split_key
 from hitherto_shared.auth.principal import (
     ANONYMOUS,
@@ -32,7 +32,7 @@ DECOMPOSED = "Ho\u0302\u0300ng"
 
 
 def test_a_bound_caller_names_itself_in_any_normal_form() -> None:
-    rule = Rule("read", ("user_id",))
+    rule = AccessRule("read", ("user_id",))
     for user in (USER, DECOMPOSED):
         rule.check_request(BOUND, retrieval_service_pb2.GetContextRequest(user_id=user), "/m")
     for user in ("", "bo", "hồng", "H\u1ed3ng "):
@@ -43,7 +43,7 @@ def test_a_bound_caller_names_itself_in_any_normal_form() -> None:
 
 
 def test_every_element_of_a_list_counts() -> None:
-    rule = Rule("write", ("transcripts", "user_id"))
+    rule = AccessRule("write", ("transcripts", "user_id"))
     own = conversation_pb2.Transcript(user_id=USER)
     rule.check_request(BOUND, pb.SubmitTranscriptsRequest(transcripts=[own, own]), "/m")
     for other in ("bo", ""):
@@ -53,7 +53,7 @@ def test_every_element_of_a_list_counts() -> None:
 
 
 def test_a_user_left_out_is_the_bound_callers_own() -> None:
-    rule = Rule("read", ("user_id",), user_optional=True)
+    rule = AccessRule("read", ("user_id",), user_optional=True)
     request = pb.ListJobsRequest()
     rule.check_request(BOUND, request, "/m")
     assert request.user_id == USER
@@ -73,7 +73,7 @@ def caller(**given: Any) -> Principal:
     )
 
 
-def refusal(rule: Rule, principal: Principal, request: Message) -> str:
+def refusal(rule: AccessRule, principal: Principal, request: Message) -> str:
     """The reason of a refusal."""
     with pytest.raises(NotPermitted) as caught:
         rule.check_request(principal, request, "/m")
@@ -104,7 +104,7 @@ def test_no_department_is_in_no_department() -> None:
 
 
 def test_whom_a_bound_caller_names_is_looked_up() -> None:
-    rule = Rule("write", ("transcripts", "user_id"))
+    rule = AccessRule("write", ("transcripts", "user_id"))
     sales = caller(departments=frozenset({"sales"}))
     own, other = (conversation_pb2.Transcript(user_id=user) for user in (DECOMPOSED, "bo"))
     request = pb.SubmitTranscriptsRequest(transcripts=[own, other, own])
@@ -116,7 +116,7 @@ def test_whom_a_bound_caller_names_is_looked_up() -> None:
 
 
 def test_a_person_may_name_members_where_the_rule_says_so() -> None:
-    rule = Rule("read", ("user_id",), department_members=True)
+    rule = AccessRule("read", ("user_id",), department_members=True)
     person = caller(user_id=USER, departments=frozenset({"sales"}))
     named = retrieval_service_pb2.GetProfileRequest(user_id="bo")
     own = retrieval_service_pb2.GetProfileRequest(user_id=DECOMPOSED)
@@ -125,7 +125,7 @@ def test_a_person_may_name_members_where_the_rule_says_so() -> None:
 
 
 def test_leaving_the_user_out_is_everybody_and_not_for_departments() -> None:
-    rule = Rule("read", ("user_id",), user_optional=True)
+    rule = AccessRule("read", ("user_id",), user_optional=True)
     sales = caller(departments=frozenset({"sales"}))
     request = pb.ListJobsRequest()
     assert refusal(rule, sales, request) == "USER_NOT_ALLOWED"
@@ -165,7 +165,7 @@ def test_a_list_binds_and_adds_to_departments() -> None:
 
 
 def test_users_of_a_list_need_no_look_up() -> None:
-    rule = Rule("write", ("transcripts", "user_id"))
+    rule = AccessRule("write", ("transcripts", "user_id"))
     listed = [conversation_pb2.Transcript(user_id=user) for user in (DECOMPOSED, "bo", USER)]
     request = pb.SubmitTranscriptsRequest(transcripts=listed)
     assert rule.check_request(LISTED, request, "/m") == frozenset()
@@ -178,7 +178,7 @@ def test_users_of_a_list_need_no_look_up() -> None:
 
 
 def test_leaving_the_user_out_is_not_for_a_list() -> None:
-    rule = Rule("read", ("user_id",), user_optional=True)
+    rule = AccessRule("read", ("user_id",), user_optional=True)
     for departments in (frozenset[str](), frozenset({"sales"})):
         listed = replace(LISTED, departments=departments)
         request = pb.ListJobsRequest()
@@ -194,21 +194,21 @@ def test_leaving_the_user_out_is_not_for_a_list() -> None:
 def test_a_list_is_not_the_own_person() -> None:
     """No relief for oneself, no own profile; departments and the tenant are not its business."""
     named = retrieval_service_pb2.GetProfileRequest(user_id="bo")
-    manage = Rule("write", ("user_id",), capability=PROFILES_MANAGE, department_members=True)
+    manage = AccessRule("write", ("user_id",), capability=PROFILES_MANAGE, department_members=True)
     assert refusal(manage, LISTED, named) == "CAPABILITY_MISSING"
     able = replace(LISTED, capabilities=frozenset({PROFILES_MANAGE}))
     assert manage.check_request(able, named, "/m") == frozenset()
     with pytest.raises(NotPermitted) as caught:
-        Rule("admin", ("user_id",), own_scope="write").check(LISTED, "/m")
+        AccessRule("admin", ("user_id",), own_scope="write").check(LISTED, "/m")
     assert caught.value.reason == "SCOPE_MISSING"
-    listing = Rule("read", (), department_path=("department",))
+    listing = AccessRule("read", (), department_path=("department",))
     sales = retrieval_service_pb2.ListProfilesRequest(department="sales")
     assert refusal(listing, LISTED, sales) == "DEPARTMENT_NOT_ALLOWED"
 
 
 def test_calls_about_the_tenant_are_for_unbound_callers() -> None:
     for scope in ("maintenance", "admin"):
-        rule = Rule(scope, ())
+        rule = AccessRule(scope, ())
         rule.check(caller(scopes=frozenset({scope})), "/m")
         for bound in (
             {"user_id": USER},
@@ -219,11 +219,11 @@ def test_calls_about_the_tenant_are_for_unbound_callers() -> None:
                 rule.check(caller(scopes=frozenset({scope}), **bound), "/m")
             assert caught.value.reason == "USER_NOT_ALLOWED"
     # A job is checked when it is found.
-    Rule("read", ()).check(BOUND, "/m")
+    AccessRule("read", ()).check(BOUND, "/m")
 
 
 def test_a_department_is_named_by_those_who_belong_to_it() -> None:
-    rule = Rule("read", (), department_path=("department",))
+    rule = AccessRule("read", (), department_path=("department",))
     named = retrieval_service_pb2.ListProfilesRequest(department="Ke\u0302\u0301 toa\u0301n")
     for departments in (frozenset[str](), frozenset({"sales"})):
         assert refusal(rule, caller(departments=departments), named) == "DEPARTMENT_NOT_ALLOWED"
@@ -235,7 +235,7 @@ def test_a_department_is_named_by_those_who_belong_to_it() -> None:
 
 
 def test_a_capability_is_needed_for_others_only() -> None:
-    rule = Rule("write", ("user_id",), capability=PROFILES_MANAGE, department_members=True)
+    rule = AccessRule("write", ("user_id",), capability=PROFILES_MANAGE, department_members=True)
     named = retrieval_service_pb2.GetProfileRequest(user_id="bo")
     own = retrieval_service_pb2.GetProfileRequest(user_id=USER)
     for principal in (BOUND, caller(), caller(departments=frozenset({"sales"}))):
@@ -247,7 +247,7 @@ def test_a_capability_is_needed_for_others_only() -> None:
 
 
 def test_a_persons_own_scope_is_for_that_person() -> None:
-    rule = Rule("admin", ("user_id",), own_scope="write")
+    rule = AccessRule("admin", ("user_id",), own_scope="write")
     own = retrieval_service_pb2.GetProfileRequest(user_id=USER)
     named = retrieval_service_pb2.GetProfileRequest(user_id="bo")
     rule.check(BOUND, "/m")
@@ -307,7 +307,7 @@ def test_scopes_do_not_include_each_other() -> None:
     for scope in ("read", "write", "maintenance", "admin"):
         principal = Principal("t", "key", frozenset({scope}))
         for needed in ("read", "write", "maintenance", "admin"):
-            rule = Rule(needed, ())
+            rule = AccessRule(needed, ())
             if needed == scope:
                 rule.check(principal, "/m")
                 continue

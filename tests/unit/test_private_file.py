@@ -12,7 +12,7 @@ import pytest
 from hitherto_shared.auth.token_settings import _read_secret
 from hitherto_shared.database.embedded import EmbeddedPostgresError
 from hitherto_shared.database.embedded.credentials import credentials_of
-from hitherto_shared.database.embedded.layout import Layout
+from hitherto_shared.database.embedded.layout import DataFolderLayout
 from hitherto_shared.encryption.wrapping import read_kek_file
 from hitherto_shared.private_file import NotPrivate, require_private
 from hitherto_shared.sealing import load_secret
@@ -90,7 +90,7 @@ def test_a_mounted_secret_may_be_open_to_our_group(open_folder: Path) -> None:
 
 
 def test_the_passwords_of_the_embedded_database_are_private(tmp_path: Path) -> None:
-    layout = Layout.prepare(tmp_path / "data")
+    layout = DataFolderLayout.prepare(tmp_path / "data")
     made = credentials_of(layout)
     assert layout.credentials.stat().st_mode & 0o777 == 0o600
     layout.credentials.chmod(0o644)

@@ -13,7 +13,7 @@ from psycopg import errors as sql_errors
 from psycopg_pool import PoolTimeout, TooManyRequests
 
 from hitherto_shared import errors
-from hitherto_shared.errors import HithertoError, InvalidRequest, Violation
+from hitherto_shared.errors import FieldViolation, HithertoError, InvalidRequest
 from hitherto_shared.rpc.status import as_hitherto_error, to_status
 
 SECRET = "canary-of-a-user"
@@ -81,7 +81,7 @@ def _trailer(error: HithertoError) -> int:
 @pytest.mark.parametrize("length", [5, 200, 5_000])
 def test_a_status_fits_into_a_trailer(letter: str, count: int, length: int) -> None:
     error = InvalidRequest(
-        [Violation(f"f[{i}].{letter * length}", letter * length) for i in range(count)]
+        [FieldViolation(f"f[{i}].{letter * length}", letter * length) for i in range(count)]
     )
     # Clients take 8 KiB, and gRPC adds some of its own.
     assert _trailer(error) < 7_800
@@ -96,7 +96,7 @@ def test_a_status_fits_into_a_trailer(letter: str, count: int, length: int) -> N
 
 def test_a_bad_request_of_usual_size_is_told_whole() -> None:
     error = InvalidRequest(
-        [Violation(f"transcripts[{i}].user_id", "is required") for i in range(40)]
+        [FieldViolation(f"transcripts[{i}].user_id", "is required") for i in range(40)]
     )
     bad = error_details_pb2.BadRequest()
     assert to_status(error).details[1].Unpack(bad)

@@ -10,7 +10,7 @@ from hitherto_extraction.config import ExtractionSettings
 from hitherto_extraction.wiring.databases import NAME
 from hitherto_extraction.wiring.service import running
 from hitherto_shared.config import describe
-from hitherto_shared.processes import Spread, serve_in_processes
+from hitherto_shared.processes import ProcessSpread, serve_in_processes
 from hitherto_shared.service_command import read_arguments, warn_of_unknown_variables
 from hitherto_shared.startup import run_service
 from hitherto_shared.telemetry import configure_logging
@@ -34,7 +34,9 @@ def main() -> None:
         lambda: serve_in_processes(
             settings,
             settings.extraction_listen,
-            Spread("hitherto_extraction", "HITHERTO_WORKER_PROCESSES", settings.worker_processes),
+            ProcessSpread(
+                "hitherto_extraction", "HITHERTO_WORKER_PROCESSES", settings.worker_processes
+            ),
             lambda place: running(
                 settings.model_copy(update={"extraction_listen": place.listen}),
                 place.conninfo,

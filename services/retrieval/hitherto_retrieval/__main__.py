@@ -29,7 +29,7 @@ from hitherto_shared.consistency import ConsistencyTokens
 from hitherto_shared.database.installation import check_hash_key
 from hitherto_shared.database.pool import Database
 from hitherto_shared.paging import PageTokens
-from hitherto_shared.processes import Spread, serve_in_processes
+from hitherto_shared.processes import ProcessSpread, serve_in_processes
 from hitherto_shared.rpc.server import Server, Servicer
 from hitherto_shared.service_command import read_arguments, warn_of_unknown_variables
 from hitherto_shared.startup import (
@@ -196,7 +196,7 @@ def main() -> None:
         lambda: serve_in_processes(
             settings,
             settings.retrieval_listen,
-            Spread("hitherto_retrieval", "HITHERTO_READ_PROCESSES", settings.read_processes),
+            ProcessSpread("hitherto_retrieval", "HITHERTO_READ_PROCESSES", settings.read_processes),
             lambda place: running(
                 settings.model_copy(update={"retrieval_listen": place.listen}),
                 place.conninfo,

@@ -27,7 +27,7 @@ _SCOPE_NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AccessRule:
     """The need of one RPC.
 
     Attributes:
@@ -153,14 +153,14 @@ def _to_look_up(principal: Principal, others: set[str]) -> frozenset[str]:
     return unlisted
 
 
-def rules_of(services: Iterable[ServiceDescriptor]) -> dict[str, Rule]:
+def rules_of(services: Iterable[ServiceDescriptor]) -> dict[str, AccessRule]:
     """The rule of every declared method, by its full name `/package.Service/Method`."""
-    found: dict[str, Rule] = {}
+    found: dict[str, AccessRule] = {}
     for service in services:
         for method in service.methods:
             declared = method.GetOptions().Extensions[access_pb2.access]
             if declared.scope in _SCOPE_NAMES:
-                found[f"/{service.full_name}/{method.name}"] = Rule(
+                found[f"/{service.full_name}/{method.name}"] = AccessRule(
                     _SCOPE_NAMES[declared.scope],
                     _path(declared.user_field),
                     declared.user_optional,

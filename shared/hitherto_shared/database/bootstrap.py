@@ -30,7 +30,7 @@ class BootstrapError(PermissionError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _BootstrapStep:
     """One statement, and the same as an administrator may read it (without a password)."""
 
     statement: sql.Composed
@@ -100,7 +100,7 @@ def _missing(
     passwords: Mapping[Role, str | None],
     migrator: str | None,
     migrator_password: str | None,
-) -> list[_Step]:
+) -> list[_BootstrapStep]:
     """The statements that are still owed, in the order in which they must run."""
     _check_server(connection)
     steps = _missing_extension(connection)
@@ -145,7 +145,7 @@ def _check_server(connection: psycopg.Connection) -> None:
         )
 
 
-def _missing_extension(connection: psycopg.Connection) -> list[_Step]:
+def _missing_extension(connection: psycopg.Connection) -> list[_BootstrapStep]:
     found = connection.execute(
         "SELECT extversion, extnamespace::regnamespace::text"
         " FROM pg_extension WHERE extname = 'vector'"
@@ -176,7 +176,7 @@ def _missing_extension(connection: psycopg.Connection) -> list[_Step]:
 
 def _login(
     connection: psycopg.Connection, text: LiteralString, role: str, password: str | None
-) -> _Step:
+) -> _BootstrapStep:
     secret: sql.Composable = sql.SQL("NULL")
     if password is not None:
         # Hashed here, so that the password itself is in no statement and no log of the server.
@@ -185,7 +185,7 @@ def _login(
         )
         secret = sql.Literal(hashed.decode())
     name = sql.Identifier(role)
-    return _Step(
+    return _BootstrapStep(
         sql.SQL(text).format(name, secret),
         sql.SQL(text).format(name, sql.Literal("choose a password")),
     )
@@ -208,13 +208,13 @@ def _flag(connection: psycopg.Connection, query: str, values: Sequence[object] =
     return row is not None and bool(row[0])
 
 
-def _plain(text: LiteralString, *names: str) -> _Step:
+def _plain(text: LiteralString, *names: str) -> _BootstrapStep:
     statement = sql.SQL(text).format(*map(sql.Identifier, names))
-    return _Step(statement, statement)
+    return _BootstrapStep(statement, statement)
 
 
 def _refusal(
-    connection: psycopg.Connection, conninfo: str, steps: Sequence[_Step]
+    connection: psycopg.Connection, conninfo: str, steps: Sequence[_BootstrapStep]
 ) -> BootstrapError:
     database = conninfo_to_dict(conninfo).get("dbname") or connection.info.dbname
     script = "\n".join(f"    {step.shown.as_string(connection)};" for step in steps)

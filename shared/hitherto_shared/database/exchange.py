@@ -44,7 +44,7 @@ _Key = tuple[bytes, tuple[int, ...]]
 
 
 @dataclass(slots=True)
-class Asked:
+class BoundStatement:
     """A statement and its parameters: `%(name)s` of a mapping or `%s` of a sequence.
 
     As in psycopg, `b` in place of `s` sends a parameter in binary form and `t` as text.
@@ -61,14 +61,16 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Answer:
+class StatementResult:
     """What came of a statement: its rows, and how many it returned or changed."""
 
     rows: list[Row]
     count: int
 
 
-async def exchange(connection: AsyncConnection[Any], asked: Sequence[Asked]) -> list[Answer]:
+async def exchange(
+    connection: AsyncConnection[Any], asked: Sequence[BoundStatement]
+) -> list[StatementResult]:
     """The answers to statements, in their order.
 
     Raises:
@@ -89,8 +91,8 @@ async def exchange(connection: AsyncConnection[Any], asked: Sequence[Asked]) -> 
 
 
 async def _once(
-    connection: AsyncConnection[Any], prepared: _Prepared, asked: Sequence[Asked]
-) -> list[Answer]:
+    connection: AsyncConnection[Any], prepared: _Prepared, asked: Sequence[BoundStatement]
+) -> list[StatementResult]:
     # What cannot be put into a form for Postgres shows before anything is sent.
     batch = _Batch(connection, prepared, asked)
     try:
@@ -144,7 +146,7 @@ class _Batch:
     """
 
     def __init__(
-        self, connection: AsyncConnection[Any], prepared: _Prepared, asked: Sequence[Asked]
+        self, connection: AsyncConnection[Any], prepared: _Prepared, asked: Sequence[BoundStatement]
     ) -> None:
         self.calls: list[partial[None]] = []
         self._connection = connection
@@ -195,13 +197,13 @@ class _Batch:
             elif isinstance(meaning, bytes):
                 self._prepared.dropped(meaning)
 
-    def read(self, results: Sequence[pq.abc.PGresult]) -> list[Answer]:
+    def read(self, results: Sequence[pq.abc.PGresult]) -> list[StatementResult]:
         """The answers, in the order of the statements.
 
         Raises:
             psycopg.Error: As `exchange`.
         """
-        answers: list[Answer] = []
+        answers: list[StatementResult] = []
         for meaning, result in zip(self._meanings, results, strict=True):
             if result.status not in _ANSWERED:
                 raise errors.error_from_result(result, encoding=self._connection.info.encoding)
@@ -210,13 +212,13 @@ class _Batch:
         return answers
 
 
-def _answer(transformer: Transformer, result: pq.abc.PGresult) -> Answer:
+def _answer(transformer: Transformer, result: pq.abc.PGresult) -> StatementResult:
     if result.status != pq.ExecStatus.TUPLES_OK:
         changed = result.command_tuples
-        return Answer([], -1 if changed is None else changed)
+        return StatementResult([], -1 if changed is None else changed)
     transformer.set_pgresult(result)
     count = result.ntuples
-    return Answer(transformer.load_rows(0, count, tuple), count)
+    return StatementResult(transformer.load_rows(0, count, tuple), count)
 
 
 def _talk(pgconn: pq.abc.PGconn, batch: _Batch) -> PQGen[list[pq.abc.PGresult]]:

@@ -25,22 +25,28 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
 from hitherto_shared.database.connect import ReportingConnection
-from hitherto_shared.database.exchange import Answer, Asked, exchange
+from hitherto_shared.database.exchange import BoundStatement, StatementResult, exchange
 
 logger = logging.getLogger("hitherto.database")
 
-_BEGIN, _COMMIT, _ROLLBACK = Asked("BEGIN"), Asked("COMMIT"), Asked("ROLLBACK")
+_BEGIN, _COMMIT, _ROLLBACK = (
+    BoundStatement("BEGIN"),
+    BoundStatement("COMMIT"),
+    BoundStatement("ROLLBACK"),
+)
 _MOST_WAITING = 200
 """Statements that wait for the next one, at most: the memory they take is bounded."""
 
 
-class Wanted:
+class PendingStatements:
     """Statements that a read waits for; whoever runs it sends their answers in."""
 
-    def __init__(self, asked: list[Asked]) -> None:
+    def __init__(self, asked: list[BoundStatement]) -> None:
         self.asked = asked
 
-    def __await__(self) -> Generator[Wanted, list[Answer], list[Answer]]:
+    def __await__(
+        self,
+    ) -> Generator[PendingStatements, list[StatementResult], list[StatementResult]]:
         return (yield self)
 
 
@@ -65,7 +71,7 @@ class LeanConnection(ReportingConnection):
         self.cursor_factory = _Cursor
         self.server_cursor_factory = _NamedCursor
         self._in_transaction = False
-        self._waiting: list[Asked] = []
+        self._waiting: list[BoundStatement] = []
 
     async def execute(  # type: ignore[override]
         self,
@@ -79,18 +85,18 @@ class LeanConnection(ReportingConnection):
         if params is None or not isinstance(query, str | bytes):
             await self.flush()
             return await super().execute(query, params, binary=binary)
-        (answer,) = await self.answers([Asked(query, params, binary)])
+        (answer,) = await self.answers([BoundStatement(query, params, binary)])
         return _Answered(answer)
 
-    async def answers(self, asked: list[Asked]) -> list[Answer]:
+    async def answers(self, asked: list[BoundStatement]) -> list[StatementResult]:
         """The answers to statements, behind what waits for the next one."""
         if self.collecting:
-            return await Wanted(asked)
+            return await PendingStatements(asked)
         waiting, self._waiting = self._waiting, []
         found = await exchange(self, [*waiting, *asked])
         return found[len(waiting) :]
 
-    async def later(self, asked: list[Asked]) -> None:
+    async def later(self, asked: list[BoundStatement]) -> None:
         """Send statements with the next one; outside of a transaction at once."""
         self._waiting += asked
         if not self._in_transaction or len(self._waiting) > _MOST_WAITING:
@@ -143,7 +149,7 @@ class LeanConnection(ReportingConnection):
 async def later(connection: AsyncConnection[TupleRow], query: str | bytes, params: Params) -> None:
     """Run a statement that nobody waits for an answer to, if need be with the next one."""
     if isinstance(connection, LeanConnection):
-        await connection.later([Asked(query, params)])
+        await connection.later([BoundStatement(query, params)])
     else:
         await connection.execute(query, params)
 
@@ -165,7 +171,7 @@ class _Cursor(AsyncCursor[TupleRow]):
             await _flush(connection)
             await super().executemany(query, params_seq, returning=returning)
             return
-        await connection.later([Asked(query, params) for params in params_seq])
+        await connection.later([BoundStatement(query, params) for params in params_seq])
 
 
 class _NamedCursor(AsyncServerCursor[TupleRow]):
@@ -182,7 +188,7 @@ async def _flush(connection: AsyncConnection[Any]) -> None:
 class _Answered(AsyncCursor[TupleRow]):
     """What a statement was answered with: a cursor that has nothing left to ask."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: StatementResult) -> None:
         self._rows = iter(answer.rows)
         self._count = answer.count
 

@@ -15,8 +15,8 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from hitherto_shared.database.exchange import Answer
-from hitherto_shared.database.lean import LeanConnection, Wanted
+from hitherto_shared.database.exchange import StatementResult
+from hitherto_shared.database.lean import LeanConnection, PendingStatements
 
 Read = Coroutine[Any, Any, Any]
 
@@ -32,14 +32,14 @@ async def together(connection: AsyncConnection[TupleRow], *reads: Read) -> list[
     if not isinstance(connection, LeanConnection):
         return [await read for read in reads]
     returned: list[Any] = [None] * len(reads)
-    answers: dict[int, list[Answer] | None] = dict.fromkeys(range(len(reads)))
+    answers: dict[int, list[StatementResult] | None] = dict.fromkeys(range(len(reads)))
     try:
         while answers:
-            wanted: dict[int, Wanted] = {}
+            wanted: dict[int, PendingStatements] = {}
             for place, given in answers.items():
-                step = _Step(connection, reads[place], given)
+                step = _ReadStep(connection, reads[place], given)
                 came = await step
-                if isinstance(came, Wanted):
+                if isinstance(came, PendingStatements):
                     wanted[place] = came
                 else:
                     returned[place] = step.returned
@@ -56,19 +56,21 @@ async def together(connection: AsyncConnection[TupleRow], *reads: Read) -> list[
     return returned
 
 
-class _Step:
+class _ReadStep:
     """A read on its way to its next statement, or to its end; other waits are waited for."""
 
-    def __init__(self, connection: LeanConnection, read: Read, given: list[Answer] | None) -> None:
+    def __init__(
+        self, connection: LeanConnection, read: Read, given: list[StatementResult] | None
+    ) -> None:
         self._connection = connection
         self._read = read
         self._given = given
         self.returned: Any = None
 
-    def __await__(self) -> Generator[Any, Any, Wanted | None]:
+    def __await__(self) -> Generator[Any, Any, PendingStatements | None]:
         try:
             came = self._go_on(self._given)
-            while not isinstance(came, Wanted):
+            while not isinstance(came, PendingStatements):
                 try:
                     yield came
                 except BaseException as error:
@@ -80,7 +82,7 @@ class _Step:
             return None
         return came
 
-    def _go_on(self, given: list[Answer] | BaseException | None) -> Any:
+    def _go_on(self, given: list[StatementResult] | BaseException | None) -> Any:
         before, self._connection.collecting = self._connection.collecting, True
         try:
             if isinstance(given, BaseException):

@@ -17,7 +17,7 @@ from typing import Any
 from yarl import URL
 
 from hitherto_shared.beside import beside_loop
-from hitherto_shared.embeddings.http_link import Link, connected
+from hitherto_shared.embeddings.http_link import HttpConnection, connected
 from hitherto_shared.embeddings.http_reply import MostBytes, Reply
 from hitherto_shared.embeddings.proxies import proxy_for
 from hitherto_shared.model_api import ModelUnavailable
@@ -91,8 +91,8 @@ class EmbeddingServer:
         self._tls = _tls() if "https" in (self._root.scheme, self._hop.scheme) else None
         self._heads: dict[str, bytes] = {}
         self._places = asyncio.Semaphore(MAX_CONNECTIONS)
-        self._links: set[Link] = set()
-        self._free: list[Link] = []
+        self._links: set[HttpConnection] = set()
+        self._free: list[HttpConnection] = []
         self._sweeping: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -186,7 +186,7 @@ class EmbeddingServer:
                 self._keep(link)
             return reply
 
-    def _idle(self) -> Link | None:
+    def _idle(self) -> HttpConnection | None:
         """The connection used last that waits for a request."""
         while self._free:
             link = self._free.pop()
@@ -194,7 +194,7 @@ class EmbeddingServer:
                 return link
         return None
 
-    def _keep(self, link: Link) -> None:
+    def _keep(self, link: HttpConnection) -> None:
         loop = asyncio.get_running_loop()
         link.free_since = loop.time()
         self._free.append(link)
@@ -211,7 +211,7 @@ class EmbeddingServer:
             due = self._free[0].free_since + _KEEP_SECONDS
             self._sweeping = loop.call_at(due, self._sweep)
 
-    async def _new(self) -> Link:
+    async def _new(self) -> HttpConnection:
         """A new connection to the server, through the proxy if there is one.
 
         Raises:
@@ -239,7 +239,7 @@ class EmbeddingServer:
             raise not_reached_in_time() from None
         return link
 
-    async def _tunnel(self, link: Link, proxy: URL) -> None:
+    async def _tunnel(self, link: HttpConnection, proxy: URL) -> None:
         """Have the proxy connect `link` with the server, and speak TLS with that one."""
         assert self._tls is not None
         assert self._root.raw_host is not None

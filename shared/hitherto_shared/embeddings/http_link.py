@@ -26,7 +26,7 @@ class ServerDisconnectedError(ConnectionError):
     """The connection ended before the reply did."""
 
 
-class Link(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One connection, for one request at a time; see `connected`.
 
     Attributes:
@@ -175,7 +175,7 @@ class Link(asyncio.Protocol):
             self._waiting.set_exception(error)
 
 
-async def connected(url: URL, *, tls: ssl.SSLContext | None) -> Link:
+async def connected(url: URL, *, tls: ssl.SSLContext | None) -> HttpConnection:
     """A link to the server of `url`; `tls` where it is spoken with this very server.
 
     Raises:
@@ -191,7 +191,7 @@ async def connected(url: URL, *, tls: ssl.SSLContext | None) -> Link:
     )
     try:
         _, link = await loop.create_connection(
-            Link, sock=address, ssl=tls, server_hostname=url.raw_host if tls else None
+            HttpConnection, sock=address, ssl=tls, server_hostname=url.raw_host if tls else None
         )
     except BaseException:
         address.close()

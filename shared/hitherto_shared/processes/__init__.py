@@ -13,7 +13,7 @@ says that it serves, and its end tells either that the other one is gone, whatev
 service's `__main__` calls.
 """
 
-from hitherto_shared.processes.child import Place
-from hitherto_shared.processes.serving import Spread, serve_in_processes
+from hitherto_shared.processes.child import ServingPlan
+from hitherto_shared.processes.serving import ProcessSpread, serve_in_processes
 
-__all__ = ["Place", "Spread", "serve_in_processes"]
+__all__ = ["ProcessSpread", "ServingPlan", "serve_in_processes"]

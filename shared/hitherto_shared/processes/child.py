@@ -20,7 +20,7 @@ SERVING = b"s"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ServingPlan:
     """Where a service runs.
 
     Attributes:
@@ -39,7 +39,7 @@ def arguments(descriptor: int) -> list[str]:
     return [f"{_OPTION}{descriptor}"]
 
 
-def encoded(place: Place) -> bytes:
+def encoded(place: ServingPlan) -> bytes:
     """A place as the parent tells it."""
     return json.dumps(asdict(place)).encode() + b"\n"
 
@@ -49,15 +49,15 @@ def is_tie(word: str) -> bool:
     return word.startswith(_OPTION)
 
 
-class Link:
+class ParentLink:
     """The end of the socket pair that this process inherited."""
 
-    def __init__(self, end: socket.socket, place: Place) -> None:
+    def __init__(self, end: socket.socket, place: ServingPlan) -> None:
         self._end = end
         self.place = place
 
     @classmethod
-    def inherited(cls, given: Sequence[str]) -> Link | None:
+    def inherited(cls, given: Sequence[str]) -> ParentLink | None:
         """The tie to the parent, or None in a process that was started by somebody else.
 
         Args:
@@ -77,7 +77,7 @@ class Link:
             if not more:
                 raise RuntimeError("the process that started this one is gone")
             said += more
-        return cls(end, Place(**json.loads(said)))
+        return cls(end, ServingPlan(**json.loads(said)))
 
     def serving(self) -> None:
         """Tell the parent that calls are answered."""

@@ -9,7 +9,7 @@ import socket
 import sys
 from contextlib import suppress
 
-from hitherto_shared.processes.child import Place, arguments, encoded
+from hitherto_shared.processes.child import ServingPlan, arguments, encoded
 
 logger = logging.getLogger("hitherto.processes")
 
@@ -19,7 +19,7 @@ _STEADY_SECONDS = 30.0
 """A process that lived so long has its successor started without a longer pause."""
 
 
-class ProcessFailed(RuntimeError):
+class ServiceProcessFailed(RuntimeError):
     """A process did not start, or did not end as it should; the message says which."""
 
 
@@ -45,7 +45,7 @@ class Parent:
         patience: Seconds that they get to drain before they are killed.
     """
 
-    def __init__(self, module: str, place: Place, *, patience: float) -> None:
+    def __init__(self, module: str, place: ServingPlan, *, patience: float) -> None:
         self._module = module
         self._place = place
         self._patience = patience
@@ -106,11 +106,11 @@ class Parent:
                     await end.wait()
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
-    def _failed(self, number: int, code: int) -> ProcessFailed:
+    def _failed(self, number: int, code: int) -> ServiceProcessFailed:
         told = f"process {number} ended with exit code {code}"
         if not self._all_served:
             told += " during start-up; see its messages above for the reason"
-        return ProcessFailed(told)
+        return ServiceProcessFailed(told)
 
     async def _run_once(self, number: int, end: asyncio.Event) -> int:
         """Start a process and wait for its end; its exit code."""

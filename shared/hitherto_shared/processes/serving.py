@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 
 from hitherto_shared.config import SharedSettings
-from hitherto_shared.processes.child import Link, Place
+from hitherto_shared.processes.child import ParentLink, ServingPlan
 from hitherto_shared.processes.parent import Parent
 from hitherto_shared.processes.port import SharedPort, require_sharing, usable_cores
 from hitherto_shared.rpc.server import end_signal
@@ -18,11 +18,11 @@ from hitherto_shared.startup import keep_what_stands, locate_unless_ended, serve
 _AFTER_DRAIN_SECONDS = 10.0
 """What closing pools and caches may take after the calls have drained."""
 
-Running = Callable[[Place], AbstractAsyncContextManager[object]]
+Running = Callable[[ServingPlan], AbstractAsyncContextManager[object]]
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class ProcessSpread:
     """How a service is spread over processes.
 
     Attributes:
@@ -42,7 +42,7 @@ class Spread:
 
 
 async def serve_in_processes(
-    settings: SharedSettings, listen: str, spread: Spread, running: Running
+    settings: SharedSettings, listen: str, spread: ProcessSpread, running: Running
 ) -> None:
     """Run a service, in as many processes as asked for, until it is told to end.
 
@@ -57,16 +57,16 @@ async def serve_in_processes(
         ServerFailed: Somebody else listens there.
         ProcessFailed: A process did not start, or did not drain.
     """
-    link = Link.inherited(sys.argv[1:])
+    link = ParentLink.inherited(sys.argv[1:])
     if link is not None:
         await _serve_as_child(settings, link, running)
     elif spread.processes == 1:
-        await serve(settings, listen, lambda conninfo: running(Place(conninfo, listen)))
+        await serve(settings, listen, lambda conninfo: running(ServingPlan(conninfo, listen)))
     else:
-        await _serve_as_parent(settings, Place("", listen, spread.processes), spread)
+        await _serve_as_parent(settings, ServingPlan("", listen, spread.processes), spread)
 
 
-async def _serve_as_child(settings: SharedSettings, link: Link, running: Running) -> None:
+async def _serve_as_child(settings: SharedSettings, link: ParentLink, running: Running) -> None:
     end = end_signal()
     link.watch(end, settings.drain_seconds + _AFTER_DRAIN_SECONDS)
     async with running(link.place):
@@ -75,7 +75,9 @@ async def _serve_as_child(settings: SharedSettings, link: Link, running: Running
         await end.wait()
 
 
-async def _serve_as_parent(settings: SharedSettings, place: Place, spread: Spread) -> None:
+async def _serve_as_parent(
+    settings: SharedSettings, place: ServingPlan, spread: ProcessSpread
+) -> None:
     end = end_signal()
     require_sharing(place.listen, spread.variable)
     settings.auth_mode(place.listen)

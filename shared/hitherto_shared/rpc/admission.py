@@ -8,7 +8,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from hitherto_shared.auth.access import Rule
+from hitherto_shared.auth.access import AccessRule
 from hitherto_shared.auth.authenticate import Authenticator
 from hitherto_shared.auth.departments import Departments
 from hitherto_shared.beside import beside_loop
@@ -36,7 +36,7 @@ class Requirements:
     """
 
     method: str
-    rule: Rule | None
+    rule: AccessRule | None
     planned: str | None = None
     reads: bool = False
     reflection: bool = False

@@ -16,7 +16,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError
 
-from hitherto_shared.errors import Exhausted, HithertoError, InvalidRequest, Violation
+from hitherto_shared.errors import Exhausted, FieldViolation, HithertoError, InvalidRequest
 from hitherto_shared.rpc.undecodable import undecodable_field
 
 MAX_ELEMENTS = 250_000
@@ -76,11 +76,11 @@ class Decoder:
         found = (
             undecodable_field(self._declared, data)
             if self._declared is not None
-            else Violation("request", "is not the protobuf message this call takes")
+            else FieldViolation("request", "is not the protobuf message this call takes")
         )
         return InvalidRequest(
             [
-                Violation(
+                FieldViolation(
                     found.field,
                     found.description,
                     "UNDECODABLE_REQUEST",

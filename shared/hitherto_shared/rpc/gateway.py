@@ -30,11 +30,11 @@ from google.protobuf.descriptor import Descriptor
 from hitherto_shared.beside import beside_loop
 from hitherto_shared.errors import (
     Exhausted,
+    FieldViolation,
     HithertoError,
     InvalidRequest,
     NotAuthenticated,
     TooLate,
-    Violation,
     invalid,
 )
 from hitherto_shared.rpc.admission import Admission, Requirements, named, request_id
@@ -218,7 +218,7 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
                 reason="DEADLINE_EXCEEDED",
             ) from None
         if data is grpc.aio.EOF:
-            raise InvalidRequest([Violation("request", "is missing")])
+            raise InvalidRequest([FieldViolation("request", "is missing")])
         body.holds(len(data))
         request = await self._decoded(method, data)
         if meter is not None:

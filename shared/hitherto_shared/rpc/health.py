@@ -18,7 +18,7 @@ from hitherto_shared.rpc.call import Context
 SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
 
 
-class Health(health_pb2_grpc.HealthServicer):
+class HealthService(health_pb2_grpc.HealthServicer):
     """What the process says of itself and its services, to whoever asks."""
 
     def __init__(self, names: Iterable[str]) -> None:

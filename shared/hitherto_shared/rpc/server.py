@@ -30,7 +30,7 @@ from hitherto_shared.rpc.admission import Admission, Requirements
 from hitherto_shared.rpc.bodies import MAX_BODY_BYTES
 from hitherto_shared.rpc.edge_settings import EdgeSettings
 from hitherto_shared.rpc.gateway import Gateway
-from hitherto_shared.rpc.health import SERVICE, Health
+from hitherto_shared.rpc.health import SERVICE, HealthService
 from hitherto_shared.rpc.planned import planned_of
 
 logger = logging.getLogger("hitherto.server")
@@ -122,7 +122,7 @@ class Server:
         for servicer in servicers:
             servicer.add_to_server(servicer.handlers, self._server)
         names = [descriptor.full_name for descriptor in descriptors]
-        self.health = Health(["", *names])
+        self.health = HealthService(["", *names])
         health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)
         if settings.reflection:
             reflection.enable_server_reflection(

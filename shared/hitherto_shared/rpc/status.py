@@ -16,11 +16,11 @@ from grpc_status import rpc_status
 from hitherto_shared.database import faults
 from hitherto_shared.errors import (
     DOMAIN,
+    FieldViolation,
     HithertoError,
     InternalError,
     InvalidRequest,
     TooLate,
-    Violation,
 )
 from hitherto_shared.rpc.call import Context
 from hitherto_shared.telemetry import without_message
@@ -91,7 +91,7 @@ def to_status(error: HithertoError) -> status_pb2.Status:
     return status
 
 
-def _violation(violation: Violation) -> error_details_pb2.BadRequest.FieldViolation:
+def _violation(violation: FieldViolation) -> error_details_pb2.BadRequest.FieldViolation:
     return error_details_pb2.BadRequest.FieldViolation(
         field=_cut(violation.field, _MAX_FIELD_BYTES),
         description=_cut(violation.description, _MAX_TEXT_BYTES),

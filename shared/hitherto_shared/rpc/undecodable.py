@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from hitherto_shared.errors import Violation
+from hitherto_shared.errors import FieldViolation
 
 _MAX_NESTING = 100
 """Messages within messages that the protobuf runtime accepts."""
@@ -22,7 +22,7 @@ _FREE_JSON = "google.protobuf.Struct"
 class _Found(Exception):
     """The walk reached the fault."""
 
-    def __init__(self, violation: Violation) -> None:
+    def __init__(self, violation: FieldViolation) -> None:
         super().__init__()
         self.violation = violation
 
@@ -31,7 +31,7 @@ class _Malformed(Exception):
     """The bytes are not in the wire format, or there are too many fields to look at them all."""
 
 
-def undecodable_field(message: Descriptor, data: bytes) -> Violation:
+def undecodable_field(message: Descriptor, data: bytes) -> FieldViolation:
     """What is wrong with `data`, which could not be decoded as `message`."""
     try:
         _Walk(data).message(message, 0, len(data), path="", opaque=False, depth=0)
@@ -39,7 +39,7 @@ def undecodable_field(message: Descriptor, data: bytes) -> Violation:
         return found.violation
     except _Malformed:
         pass
-    return Violation("request", "is not the protobuf message this call takes")
+    return FieldViolation("request", "is not the protobuf message this call takes")
 
 
 class _Walk:
@@ -59,7 +59,7 @@ class _Walk:
             _Malformed: These bytes are no message.
         """
         if depth > _MAX_NESTING:
-            raise _Found(Violation(path, "is nested too deep"))
+            raise _Found(FieldViolation(path, "is nested too deep"))
         seen: dict[int, int] = {}
         at = start
         while at < end:
@@ -96,7 +96,7 @@ class _Walk:
             try:
                 self._data[start:end].decode()
             except UnicodeDecodeError:
-                raise _Found(Violation(path, "must be valid UTF-8")) from None
+                raise _Found(FieldViolation(path, "must be valid UTF-8")) from None
         elif field.type == FieldDescriptor.TYPE_MESSAGE:
             inner = field.message_type
             assert inner is not None

@@ -10,7 +10,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from hitherto_shared.embeddings.http_link import Link
+from hitherto_shared.embeddings.http_link import HttpConnection
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder
 from hitherto_shared.model_api import ModelUnavailable
 from tests.integration.embeddings.raw_server import (
@@ -207,7 +207,7 @@ async def test_a_call_cancelled_in_its_body_does_not_spoil_the_next() -> None:
 
 
 async def test_a_reply_that_comes_as_its_asker_is_cut_off_leaves_no_connection() -> None:
-    class CutOff(Link):
+    class CutOff(HttpConnection):
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             call.cancel()

@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from hitherto_shared.database.embedded import EmbeddedPostgres
 from hitherto_shared.database.embedded.account import account_for
 from hitherto_shared.database.embedded.binaries import programs
-from hitherto_shared.database.embedded.layout import Layout
+from hitherto_shared.database.embedded.layout import DataFolderLayout
 from hitherto_shared.database.migrate import migrate
 from tests.integration.embedded.processes import wait_until
 
@@ -37,7 +37,7 @@ class Servers:
         self._place = place
         self._standby: subprocess.Popen[bytes] | None = None
         self._frozen: list[int] = []
-        self._layout = Layout.prepare(place / "data")
+        self._layout = DataFolderLayout.prepare(place / "data")
         self._account = account_for(self._layout)
         self._programs = programs(self._layout, self._account)
         try:

@@ -19,7 +19,7 @@ from hitherto_extraction.prices import Prices
 from hitherto_extraction.provider.protocol import ChatModel, Completion
 from hitherto_extraction.storage.ledger import Charge
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch
-from hitherto_shared.model_api import ModelError, Spent
+from hitherto_shared.model_api import ModelError, ModelUsage
 
 logger = logging.getLogger("hitherto.consolidation")
 
@@ -116,7 +116,7 @@ class Asking:
             charges.append(Charge("embedding", model, embedding.calls, embedding.tokens, 0, cost))
         return Answered(merges, dropped, refused, charges, told.model, model)
 
-    def wasted(self, spent: Sequence[Spent]) -> list[Charge]:
+    def wasted(self, spent: Sequence[ModelUsage]) -> list[Charge]:
         """What calls cost whose replies could not be used."""
         return [self._charge(c.model, c.calls, c.input_tokens, c.output_tokens) for c in spent]
 

@@ -47,7 +47,7 @@ from hitherto_shared.database.together import together
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
-from hitherto_shared.model_api import ModelError, Spent
+from hitherto_shared.model_api import ModelError, ModelUsage
 from hitherto_shared.models import Scope
 
 logger = logging.getLogger("hitherto.extraction")
@@ -423,7 +423,7 @@ class Extraction:
             embedding,
         )
 
-    def wasted(self, spent: Sequence[Spent]) -> list[Charge]:
+    def wasted(self, spent: Sequence[ModelUsage]) -> list[Charge]:
         """What calls cost whose replies could not be used."""
         return [self._charge(c.model, c.calls, c.input_tokens, c.output_tokens) for c in spent]
 

@@ -18,7 +18,7 @@ from hitherto_shared.model_api import (
     ModelMisconfigured,
     ModelRefused,
     ModelUnavailable,
-    Spent,
+    ModelUsage,
 )
 
 Asked = TypeVar("Asked")
@@ -65,7 +65,7 @@ class GuardedChatModel(ChatModel):
             )
         )
 
-    async def _try_harmless(self) -> Sequence[Spent]:
+    async def _try_harmless(self) -> Sequence[ModelUsage]:
         return [await self._inner.complete(self._harmless)]
 
     async def close(self) -> None:
@@ -115,7 +115,7 @@ class GuardedEmbedder(Embedder):
             )
         )
 
-    async def _try_harmless(self, timeout: float | None) -> Sequence[Spent]:
+    async def _try_harmless(self, timeout: float | None) -> Sequence[ModelUsage]:
         await self._inner.embed([_HARMLESS_TEXT], timeout=timeout)
         return ()
 
@@ -126,7 +126,7 @@ class GuardedEmbedder(Embedder):
 
 async def _told_apart(
     ask: Callable[[], Awaitable[Asked]],
-    try_harmless: Callable[[], Awaitable[Sequence[Spent]]],
+    try_harmless: Callable[[], Awaitable[Sequence[ModelUsage]]],
     advice: str,
 ) -> Asked:
     """The answer of `ask`; where an error is doubtful, it is found out whose fault it is.

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from hitherto_shared.database.exchange import Asked, exchange
+from hitherto_shared.database.exchange import BoundStatement, exchange
 from hitherto_shared.database.pool import Connection
 
-_PLAN_ANEW = Asked("SELECT set_config('plan_cache_mode', 'force_custom_plan', true)")
+_PLAN_ANEW = BoundStatement("SELECT set_config('plan_cache_mode', 'force_custom_plan', true)")
 """Holds to the end of the round trip, which is a transaction."""
 
 Answer = TypeVar("Answer")
@@ -80,7 +80,7 @@ async def ask(connection: Connection, *statements: Statement[Any]) -> None:
     # What comes behind the setting is planned anew; the plans of the others are kept.
     anew = [statement for statement in statements if statement.planned_anew]
     kept = [statement for statement in statements if not statement.planned_anew]
-    asked = [Asked(statement.sql, statement.parameters) for statement in (*kept, *anew)]
+    asked = [BoundStatement(statement.sql, statement.parameters) for statement in (*kept, *anew)]
     if anew:
         asked.insert(len(kept), _PLAN_ANEW)
     answers = await exchange(connection, asked)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from hitherto_shared.database.embedded.failure import EmbeddedPostgresError
-from hitherto_shared.database.embedded.layout import Layout
+from hitherto_shared.database.embedded.layout import DataFolderLayout
 
 if sys.platform != "win32":
     import pwd
@@ -24,7 +24,7 @@ SYSTEM_USER = "hitherto-db"
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class SystemAccount:
     """Who the programs of Postgres run as.
 
     Attributes:
@@ -88,7 +88,7 @@ class Account:
         )
 
 
-def account_for(layout: Layout) -> Account:
+def account_for(layout: DataFolderLayout) -> SystemAccount:
     """The user for the server of this data folder.
 
     Root takes the owner of what is there already, so that a folder begun by an ordinary user stays
@@ -104,11 +104,11 @@ def account_for(layout: Layout) -> Account:
                 f"the database in {layout.folder} belongs to another user; start this program as"
                 " that user, or set HITHERTO_DATA_DIR to a folder of your own"
             )
-        return Account(_name(me), me, os.getegid(), switch=False)
+        return SystemAccount(_name(me), me, os.getegid(), switch=False)
     if owner != 0:
-        return Account(_name(owner), owner, _group(owner), switch=True)
+        return SystemAccount(_name(owner), owner, _group(owner), switch=True)
     entry = _system_user()
-    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid, switch=True)
+    return SystemAccount(entry.pw_name, entry.pw_uid, entry.pw_gid, switch=True)
 
 
 def _is_others(path: Path) -> bool:

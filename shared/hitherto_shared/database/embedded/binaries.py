@@ -10,9 +10,9 @@ import tempfile
 from importlib import metadata
 from pathlib import Path
 
-from hitherto_shared.database.embedded.account import Account
+from hitherto_shared.database.embedded.account import SystemAccount
 from hitherto_shared.database.embedded.failure import EmbeddedPostgresError
-from hitherto_shared.database.embedded.layout import Layout
+from hitherto_shared.database.embedded.layout import DataFolderLayout
 
 MAJOR = 18
 
@@ -32,7 +32,7 @@ def require_platform() -> None:
     _package()
 
 
-def programs(layout: Layout, account: Account) -> Path:
+def programs(layout: DataFolderLayout, account: SystemAccount) -> Path:
     """The folder with `initdb` and `postgres`, ready to be run by `account`.
 
     Raises:
@@ -70,7 +70,7 @@ def _package() -> Path:
     return Path(spec.submodule_search_locations[0]).absolute()
 
 
-def _runs(folder: Path, account: Account) -> bool:
+def _runs(folder: Path, account: SystemAccount) -> bool:
     if not account.switch:
         return True
     try:

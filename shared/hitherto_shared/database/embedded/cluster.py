@@ -13,11 +13,11 @@ import time
 from pathlib import Path
 
 from hitherto_shared.database.embedded import postmaster
-from hitherto_shared.database.embedded.account import Account
+from hitherto_shared.database.embedded.account import SystemAccount
 from hitherto_shared.database.embedded.binaries import MAJOR, programs
 from hitherto_shared.database.embedded.credentials import Credentials
 from hitherto_shared.database.embedded.failure import EmbeddedPostgresError, Interrupted
-from hitherto_shared.database.embedded.layout import SOCKET_NAME, Layout
+from hitherto_shared.database.embedded.layout import SOCKET_NAME, DataFolderLayout
 
 logger = logging.getLogger("hitherto.database.embedded")
 
@@ -52,7 +52,9 @@ _PASSING = ("still in use", "already exists", "Is another postmaster")
 class Cluster:
     """The server of one data folder."""
 
-    def __init__(self, layout: Layout, account: Account, credentials: Credentials) -> None:
+    def __init__(
+        self, layout: DataFolderLayout, account: SystemAccount, credentials: Credentials
+    ) -> None:
         self._layout = layout
         self._account = account
         self._credentials = credentials

@@ -8,7 +8,7 @@ import secrets
 from dataclasses import asdict, dataclass
 
 from hitherto_shared.database.embedded.failure import EmbeddedPostgresError
-from hitherto_shared.database.embedded.layout import Layout
+from hitherto_shared.database.embedded.layout import DataFolderLayout
 from hitherto_shared.private_file import NotPrivate, require_private
 
 _TOKEN_BYTES = 32
@@ -25,7 +25,7 @@ class Credentials:
         return "Credentials(...)"
 
 
-def credentials_of(layout: Layout) -> Credentials:
+def credentials_of(layout: DataFolderLayout) -> Credentials:
     """Read the passwords, or generate them before the cluster exists (under the startup lock).
 
     Raises:
@@ -47,7 +47,7 @@ def credentials_of(layout: Layout) -> Credentials:
     return credentials
 
 
-def _read(layout: Layout) -> Credentials:
+def _read(layout: DataFolderLayout) -> Credentials:
     try:
         require_private(layout.credentials)
         return Credentials(**json.loads(layout.credentials.read_text("utf-8")))
@@ -64,7 +64,7 @@ def _read(layout: Layout) -> Credentials:
         ) from error
 
 
-def _write(layout: Layout, credentials: Credentials) -> None:
+def _write(layout: DataFolderLayout, credentials: Credentials) -> None:
     draft = layout.credentials.with_suffix(".new")
     with os.fdopen(layout.open_private(draft, os.O_WRONLY | os.O_TRUNC), "w") as file:
         json.dump(asdict(credentials), file)

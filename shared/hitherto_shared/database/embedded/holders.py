@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 
 from hitherto_shared.database.embedded.failure import EmbeddedPostgresError, Interrupted
-from hitherto_shared.database.embedded.layout import Layout
+from hitherto_shared.database.embedded.layout import DataFolderLayout
 
 if sys.platform != "win32":
     import fcntl
@@ -23,7 +23,7 @@ _open_locks: set[int] = set()
 class Holders:
     """One process's part in the two locks of a data folder."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: DataFolderLayout) -> None:
         self._layout = layout
         self._shared: int | None = None
 
@@ -79,7 +79,7 @@ class Holders:
 _never = threading.Event()
 
 
-def _open(layout: Layout, path: os.PathLike[str]) -> int:
+def _open(layout: DataFolderLayout, path: os.PathLike[str]) -> int:
     try:
         descriptor = layout.open_private(layout.folder / path, os.O_RDWR)
     except OSError as error:

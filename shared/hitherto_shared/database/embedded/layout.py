@@ -28,7 +28,7 @@ def default_data_dir() -> Path:
     return Path.home() / ".local" / "share" / "hitherto"
 
 
-class Layout:
+class DataFolderLayout:
     """The paths of one data folder.
 
     Attributes:
@@ -44,7 +44,7 @@ class Layout:
         self.holders_lock = folder / "holders.lock"
 
     @classmethod
-    def prepare(cls, folder: Path) -> Layout:
+    def prepare(cls, folder: Path) -> DataFolderLayout:
         """Make the data folder if it is missing; a folder that exists keeps its mode."""
         folder = folder.expanduser().absolute()
         missing = [path for path in (folder, *folder.parents) if not path.exists()]

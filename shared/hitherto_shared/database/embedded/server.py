@@ -19,7 +19,7 @@ from hitherto_shared.database.embedded.cluster import Cluster
 from hitherto_shared.database.embedded.credentials import Credentials, credentials_of
 from hitherto_shared.database.embedded.failure import EmbeddedPostgresError
 from hitherto_shared.database.embedded.holders import Holders
-from hitherto_shared.database.embedded.layout import Layout
+from hitherto_shared.database.embedded.layout import DataFolderLayout
 from hitherto_shared.database.embedded.preparation import DATABASE, LOGIN_ROLE, prepare
 from hitherto_shared.database.embedded.supervisor import Supervisor
 
@@ -58,7 +58,7 @@ class EmbeddedPostgres:
             EmbeddedPostgresError: It cannot be had; the text says what to do.
         """
         require_platform()
-        layout = Layout.prepare(data_dir)
+        layout = DataFolderLayout.prepare(data_dir)
         holders = Holders(layout)
         with holders.startup():
             account = account_for(layout)
