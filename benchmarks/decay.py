@@ -91,7 +91,7 @@ Result = TypeVar("Result")
 
 
 @dataclass
-class Figures:
+class DecayFigures:
     """What a run printed; times in seconds."""
 
     memories: int
@@ -186,7 +186,9 @@ async def write_meanwhile(
     return times
 
 
-async def measure(conninfo: str, memories: int, user_count: int, load_seconds: float) -> Figures:
+async def measure(
+    conninfo: str, memories: int, user_count: int, load_seconds: float
+) -> DecayFigures:
     """Run decay once with a writer beside it."""
     async with AsyncExitStack() as stack:
         maintenance = TimedDatabase(
@@ -212,7 +214,7 @@ async def measure(conninfo: str, memories: int, user_count: int, load_seconds: f
         async with maintenance.connection() as connection:
             job = await jobs.get_job(connection, TENANT, held.job_id)
     archived = job.result["counts"]["archived"]
-    return Figures(
+    return DecayFigures(
         memories=memories,
         users=user_count,
         batch=BATCH,
@@ -229,7 +231,7 @@ async def measure(conninfo: str, memories: int, user_count: int, load_seconds: f
     )
 
 
-def show(figures: Figures, console: Console) -> None:
+def show(figures: DecayFigures, console: Console) -> None:
     """Print the figures."""
     table = Table(title="Decay", show_header=False)
     for name, value in asdict(figures).items():

@@ -27,7 +27,7 @@ import psycopg
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.serving import Place, Writing, reading, temporary_place, writing
+from benchmarks.serving import BenchmarkDatabase, Writing, reading, temporary_place, writing
 from benchmarks.words import sentence
 from hitherto.v1 import memory_pb2, memory_service_pb2, privacy_pb2, privacy_service_pb2
 from hitherto.v1 import retrieval_service_pb2 as reads
@@ -47,7 +47,7 @@ _LEFT = "SELECT count(*) FROM hitherto.users WHERE to_seal > 0"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class EncryptionFigures:
     """One size; times in milliseconds, medians."""
 
     sensitive: int
@@ -90,7 +90,7 @@ def save_request(
     )
 
 
-async def encrypt(services: Writing, users: Sequence[str], place: Place) -> None:
+async def encrypt(services: Writing, users: Sequence[str], place: BenchmarkDatabase) -> None:
     """Turn encryption on and wait until the sweep has sealed what is there.
 
     Raises:
@@ -130,7 +130,9 @@ async def alternate(
     return statistics.median(found[0]), statistics.median(found[1])
 
 
-async def measure(place: Place, searches: int, saves: int, console: Console) -> list[Row]:
+async def measure(
+    place: BenchmarkDatabase, searches: int, saves: int, console: Console
+) -> list[EncryptionFigures]:
     """Fill, encrypt, and ask of every size."""
     async with AsyncExitStack() as stack:
         writer = await stack.enter_async_context(writing(place, **_KEY))
@@ -164,7 +166,9 @@ async def measure(place: Place, searches: int, saves: int, console: Console) -> 
             clear, sealed = f"clear-{size}", f"sealed-{size}"
             read = await alternate(search(clear), search(sealed), searches)
             saved = await alternate(save(clear), save(sealed), saves)
-            rows.append(Row(size, *read, read[1] / read[0], *saved, saved[1] / saved[0]))
+            rows.append(
+                EncryptionFigures(size, *read, read[1] / read[0], *saved, saved[1] / saved[0])
+            )
             console.print(f"measured {size:,}")
         return rows
 
@@ -180,7 +184,7 @@ def _questions(size: int, number: int) -> list[str]:
     return made
 
 
-def show(rows: Sequence[Row], console: Console) -> None:
+def show(rows: Sequence[EncryptionFigures], console: Console) -> None:
     """Print the figures."""
     table = Table(title="Encryption: sealed by clear")
     for name in ("sensitive", "search, clear", "sealed", "ratio", "save, clear", "sealed", "ratio"):
@@ -198,7 +202,7 @@ def show(rows: Sequence[Row], console: Console) -> None:
     console.print(table)
 
 
-async def run(searches: int, saves: int, console: Console) -> list[Row]:
+async def run(searches: int, saves: int, console: Console) -> list[EncryptionFigures]:
     """All of it, on a database that is removed in the end."""
     async with temporary_place() as place:
         return await measure(place, searches, saves, console)

@@ -23,11 +23,11 @@ _WITHOUT_RATES = {f"{PREFIX}{name.upper()}": "0" for name in RATE_SETTINGS}
 """A benchmark asks for as much as it can, of few users."""
 
 
-class ProcessFailed(RuntimeError):
+class BenchmarkProcessFailed(RuntimeError):
     """A process of the benchmark did not come up; the message ends with its log."""
 
 
-class Started:
+class BenchmarkProcess:
     """A process of ours, listening on `port` of 127.0.0.1."""
 
     def __init__(self, name: str, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -55,7 +55,9 @@ class Started:
         give_up = time.monotonic() + PATIENCE_SECONDS
         while not (found := _PORT.search(self.said)):
             if self._process.poll() is not None or time.monotonic() > give_up:
-                raise ProcessFailed(f"{self.name} does not listen; its log ends: {self.said}")
+                raise BenchmarkProcessFailed(
+                    f"{self.name} does not listen; its log ends: {self.said}"
+                )
             await asyncio.sleep(0.02)
         self.port = int(found[1])
         return self
@@ -77,7 +79,7 @@ class Processes:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._started: list[Started] = []
+        self._started: list[BenchmarkProcess] = []
 
     def __enter__(self) -> Self:
         return self
@@ -86,7 +88,9 @@ class Processes:
         for started in reversed(self._started):
             started.end()
 
-    async def start(self, module: str, arguments: Sequence[str] = (), **settings: str) -> Started:
+    async def start(
+        self, module: str, arguments: Sequence[str] = (), **settings: str
+    ) -> BenchmarkProcess:
         """Run a module as a process with these environment variables and no others of ours.
 
         Raises:
@@ -102,7 +106,7 @@ class Processes:
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
-        started = Started(module, process, log)
+        started = BenchmarkProcess(module, process, log)
         self._started.append(started)
         return await started.listening()
 

@@ -30,7 +30,7 @@ _LOOPBACK = "127.0.0.1:0"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BenchmarkDatabase:
     """A migrated database and the data folder beside it."""
 
     conninfo: str
@@ -53,7 +53,7 @@ class Writing:
 
 
 @asynccontextmanager
-async def temporary_place() -> AsyncIterator[Place]:
+async def temporary_place() -> AsyncIterator[BenchmarkDatabase]:
     """An embedded database in a folder that is removed in the end."""
     async with AsyncExitStack() as stack:
         data_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hitherto-")))
@@ -62,11 +62,11 @@ async def temporary_place() -> AsyncIterator[Place]:
         postgres = await asyncio.to_thread(EmbeddedPostgres.acquire, data_dir)
         stack.push_async_callback(asyncio.to_thread, postgres.release)
         await asyncio.to_thread(migrate, postgres.conninfo())
-        yield Place(postgres.conninfo(), data_dir)
+        yield BenchmarkDatabase(postgres.conninfo(), data_dir)
 
 
 @asynccontextmanager
-async def writing(place: Place, **given: Any) -> AsyncIterator[Writing]:
+async def writing(place: BenchmarkDatabase, **given: Any) -> AsyncIterator[Writing]:
     """The extraction service on `place`; leaving drains it."""
     settings = ExtractionSettings(**{"extraction_listen": _LOOPBACK, **place.settings(**given)})
     async with (
@@ -82,7 +82,7 @@ async def writing(place: Place, **given: Any) -> AsyncIterator[Writing]:
 
 @asynccontextmanager
 async def reading(
-    place: Place, **given: Any
+    place: BenchmarkDatabase, **given: Any
 ) -> AsyncIterator[retrieval_service_pb2_grpc.RetrievalServiceAsyncStub]:
     """The retrieval service on `place`; leaving drains it."""
     settings = RetrievalSettings(

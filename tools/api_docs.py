@@ -47,7 +47,7 @@ terms.
 
 
 @dataclass(frozen=True)
-class Source:
+class ProtoSource:
     """One .proto file with its comments by source path."""
 
     file: descriptor_pb2.FileDescriptorProto
@@ -58,12 +58,14 @@ class Source:
         return self.comments.get(path, "")
 
 
-class Page:
+class ApiPage:
     """The page under construction, and the names that its text may link to."""
 
     def __init__(self, files: descriptor_pb2.FileDescriptorSet) -> None:
         self.sources = [
-            Source(file, {tuple(at.path): clean(at.leading_comments) for at in locations(file)})
+            ProtoSource(
+                file, {tuple(at.path): clean(at.leading_comments) for at in locations(file)}
+            )
             for file in files.file
             if file.package == PACKAGE
         ]
@@ -121,7 +123,7 @@ class Page:
             yield f"- [{service.name}](#{anchor(service.name)}): {rpcs}"
         yield "- [Messages](#messages), [Enums](#enums), [Error reasons](#error-reasons)\n"
 
-    def service(self, source: Source, index: int, service: Service) -> Iterator[str]:
+    def service(self, source: ProtoSource, index: int, service: Service) -> Iterator[str]:
         """One service with all its RPCs."""
         yield f"### {service.name}\n"
         yield self.prose(source.comment(FILE_SERVICE, index)) + "\n"
@@ -146,7 +148,7 @@ class Page:
         yield f"**{title}**{stream} `{message.name}`. {without_name(message.name, text)}\n"
         yield from self.fields(source, index, message)
 
-    def fields(self, source: Source, index: int, message: Message) -> Iterator[str]:
+    def fields(self, source: ProtoSource, index: int, message: Message) -> Iterator[str]:
         """The table of a message's fields."""
         yield "| field | type | meaning |\n|---|---|---|"
         for number, field in enumerate(message.field):
@@ -284,7 +286,7 @@ class AccessReader:
 
 def render(files: descriptor_pb2.FileDescriptorSet) -> str:
     """The page as Markdown. `files` must have source info and hold all imports."""
-    return Page(files).render()
+    return ApiPage(files).render()
 
 
 def locations(

@@ -21,7 +21,7 @@ from benchmarks.extraction.compare import read_result, show_differences
 from benchmarks.extraction.judge import Judge
 from benchmarks.extraction.loading import BadData, choose, load
 from benchmarks.extraction.report import as_json, show
-from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, Row
+from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, ConversationCase
 from benchmarks.extraction.run import Ran, run
 from benchmarks.extraction.scores import Opinion, judge_row
 from benchmarks.extraction.talking import PATIENCE, Unplaced
@@ -70,7 +70,7 @@ def _measure(given: argparse.Namespace, complaints: Console) -> int:
 
 
 async def _run(
-    rows: Sequence[Row], patience: float, judge: str | None, complaints: Console
+    rows: Sequence[ConversationCase], patience: float, judge: str | None, complaints: Console
 ) -> tuple[Ran, list[Opinion | None]]:
     opinions: list[Opinion | None] = [None] * len(rows)
     asked = Judge(judge, ExtractionSettings()) if judge else None

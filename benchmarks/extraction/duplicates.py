@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from benchmarks.extraction.nearness import Nearness
-from benchmarks.extraction.observed import Fate, Seen
+from benchmarks.extraction.observed import Fate, ObservedMemory
 from benchmarks.extraction.wording import contains_all
 from hitherto_extraction.pipeline.dedupe import Neighbour, find_duplicate
 
@@ -15,7 +15,7 @@ _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def repeated(
-    learnt: Sequence[Seen], fates: Sequence[Fate], met: frozenset[int], nearness: Nearness
+    learnt: Sequence[ObservedMemory], fates: Sequence[Fate], met: frozenset[int], nearness: Nearness
 ) -> dict[int, str]:
     """The new memories that repeat one, each with the text it repeats.
 
@@ -49,7 +49,9 @@ def repeated(
     return found
 
 
-def _neighbour(number: int, other: Seen, memory: Seen, nearness: Nearness) -> Neighbour:
+def _neighbour(
+    number: int, other: ObservedMemory, memory: ObservedMemory, nearness: Nearness
+) -> Neighbour:
     # The service keeps types apart; for the reader the same sentence twice is one too many.
     return Neighbour(
         memory_id=UUID(int=number),

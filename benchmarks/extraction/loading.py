@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import yaml
 from pydantic import ValidationError
 
-from benchmarks.extraction.rows import Row
+from benchmarks.extraction.rows import ConversationCase
 
 DATA = Path(__file__).parent / "data"
 _DOCUMENT_KEYS = {
@@ -31,13 +31,13 @@ class BadData(ValueError):
     """A file of the data set cannot be used; the text names the file, the row and the fault."""
 
 
-def load(folder: Path = DATA) -> list[Row]:
+def load(folder: Path = DATA) -> list[ConversationCase]:
     """Every row of every file in `folder`, by file name and then in order.
 
     Raises:
         BadData: A file or a row is wrong, two rows have one id, or there is none.
     """
-    rows: list[Row] = []
+    rows: list[ConversationCase] = []
     for path in sorted(folder.glob("*")):
         if path.suffix == ".yaml":
             rows += _yaml(path)
@@ -54,12 +54,12 @@ def load(folder: Path = DATA) -> list[Row]:
 
 
 def choose(
-    rows: Sequence[Row],
+    rows: Sequence[ConversationCase],
     *,
     languages: Sequence[str] = (),
     categories: Sequence[str] = (),
     limit: int | None = None,
-) -> list[Row]:
+) -> list[ConversationCase]:
     """The rows of some languages and categories, at most `limit`; empty means all.
 
     With a limit the languages take turns, so that a few rows show something of each.
@@ -80,8 +80,8 @@ def choose(
     return chosen
 
 
-def _in_turns(rows: Iterable[Row]) -> list[Row]:
-    by_language: dict[str, list[Row]] = {}
+def _in_turns(rows: Iterable[ConversationCase]) -> list[ConversationCase]:
+    by_language: dict[str, list[ConversationCase]] = {}
     for row in rows:
         by_language.setdefault(row.language, []).append(row)
     places = [
@@ -93,7 +93,7 @@ def _in_turns(rows: Iterable[Row]) -> list[Row]:
     return [row for _, _, row in places]
 
 
-def _yaml(path: Path) -> list[Row]:
+def _yaml(path: Path) -> list[ConversationCase]:
     try:
         # A subclass of the safe loader that makes strings of everything.
         found = list(yaml.load_all(path.read_text("utf-8"), Loader=_Loader))
@@ -104,7 +104,7 @@ def _yaml(path: Path) -> list[Row]:
     ]
 
 
-def _documents(path: Path) -> list[Row]:
+def _documents(path: Path) -> list[ConversationCase]:
     """Rows in the shape of document 002 §9: a list of transcripts with one expectation each."""
     try:
         found = json.loads(path.read_text("utf-8"))
@@ -156,11 +156,11 @@ def _spoken(path: Path, number: int, text: Any) -> list[dict[str, Any]]:
     return messages
 
 
-def _row(path: Path, number: int, item: Any) -> Row:
+def _row(path: Path, number: int, item: Any) -> ConversationCase:
     name = item.get("id") if isinstance(item, Mapping) else None
     place = f"{path.name}, row {number}" + (f" ({name})" if name else "")
     try:
-        row = Row.model_validate(item)
+        row = ConversationCase.model_validate(item)
         ZoneInfo(row.time_zone)
     except ValidationError as error:
         faults = "; ".join(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.extraction.rows import Existing, Row
+from benchmarks.extraction.rows import ConversationCase, Existing
 
 CURRENT = ("active", "achieved")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedMemory:
     """A memory as the services returned it."""
 
     id: str
@@ -27,12 +27,12 @@ class Fate:
     """A memory that was there before: what was wanted, and how it was before and after."""
 
     wanted: Existing
-    before: Seen
-    after: Seen
+    before: ObservedMemory
+    after: ObservedMemory
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class TokenSpending:
     """Tokens of language model calls; `estimated` if no model was asked."""
 
     input_tokens: int = 0
@@ -57,15 +57,15 @@ class Observation:
         error: Why the job did not succeed; empty if it did.
     """
 
-    row: Row
-    new: Sequence[Seen] = ()
+    row: ConversationCase
+    new: Sequence[ObservedMemory] = ()
     fates: Sequence[Fate] = ()
     profile: Sequence[str] = ()
-    spent: Spent = field(default_factory=Spent)
+    spent: TokenSpending = field(default_factory=TokenSpending)
     error: str = ""
 
     @property
-    def learnt(self) -> list[Seen]:
+    def learnt(self) -> list[ObservedMemory]:
         """The new memories that count: current ones, not quarantined or closed again."""
         return [memory for memory in self.new if memory.status in CURRENT]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from benchmarks.extraction.talking import Unplaced, all_ended
-from benchmarks.serving import Place, writing
+from benchmarks.serving import BenchmarkDatabase, writing
 from hitherto.v1 import conversation_pb2, extraction_service_pb2
 from hitherto_extraction.config import ExtractionSettings
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
@@ -35,7 +35,7 @@ class Given:
 
 
 async def place_memories(
-    place: Place, given: Mapping[str, Sequence[Given]], *, whole: bool = True
+    place: BenchmarkDatabase, given: Mapping[str, Sequence[Given]], *, whole: bool = True
 ) -> None:
     """Give each user memories.
 

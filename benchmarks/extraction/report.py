@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, Row
+from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, ConversationCase
 from benchmarks.extraction.run import BLOCK_TOKENS, Ran
 from benchmarks.extraction.scores import SCORES, Counts, Verdict, add, ratio
 from benchmarks.extraction.spend import REFERENCE_MODEL
@@ -140,7 +140,7 @@ def _groups(ran: Ran, verdicts: Sequence[Verdict]) -> list[tuple[str, Counts]]:
     return [(name, add(counts[row.id] for row in rows)) for name, rows in _parts(ran)]
 
 
-def _parts(ran: Ran) -> list[tuple[str, list[Row]]]:
+def _parts(ran: Ran) -> list[tuple[str, list[ConversationCase]]]:
     """The groups of rows that are reported; those without a row are left out."""
     rows = [seen.row for seen in ran.observations]
     parts = [("overall", rows)]

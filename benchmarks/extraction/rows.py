@@ -66,7 +66,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Message(_Strict):
+class TranscriptMessage(_Strict):
     """What somebody said."""
 
     role: Literal["user", "assistant", "system", "tool"]
@@ -159,7 +159,7 @@ class Forbidden(_Strict):
         return self
 
 
-class Row(_Strict):
+class ConversationCase(_Strict):
     """A conversation and how it is judged."""
 
     id: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
@@ -167,7 +167,7 @@ class Row(_Strict):
     category: str
     time_zone: str = "UTC"
     source: str = ""
-    transcript: tuple[Message, ...] = Field(min_length=1, max_length=MAX_MESSAGES)
+    transcript: tuple[TranscriptMessage, ...] = Field(min_length=1, max_length=MAX_MESSAGES)
     expected: tuple[Expectation, ...] = ()
     existing_memories: tuple[Existing, ...] = ()
     forbidden: tuple[Forbidden, ...] = ()

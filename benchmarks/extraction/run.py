@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from benchmarks.extraction import talking
 from benchmarks.extraction.nearness import Nearness, embed_all
-from benchmarks.extraction.observed import Fate, Observation, Seen, Spent
+from benchmarks.extraction.observed import Fate, Observation, ObservedMemory, TokenSpending
 from benchmarks.extraction.placing import Given, place_memories
-from benchmarks.extraction.rows import Row
+from benchmarks.extraction.rows import ConversationCase
 from benchmarks.extraction.spend import spent_on
-from benchmarks.serving import Place, reading, writing
+from benchmarks.serving import BenchmarkDatabase, reading, writing
 from hitherto.v1 import job_pb2, retrieval_service_pb2, search_pb2
 from hitherto_extraction.config import ExtractionSettings
 from hitherto_shared.model_api import ModelError
@@ -26,7 +26,7 @@ BLOCK_TOKENS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class BlockSize:
     """The size of a prompt block of learnt memories, by the service's cautious count."""
 
     memories: int
@@ -44,12 +44,12 @@ class Ran:
     embedder: str
     prompt_version: str
     seconds: float
-    blocks: Mapping[str, Block] = field(default_factory=dict)
+    blocks: Mapping[str, BlockSize] = field(default_factory=dict)
 
 
 async def run(
-    rows: Sequence[Row],
-    place: Place,
+    rows: Sequence[ConversationCase],
+    place: BenchmarkDatabase,
     *,
     patience: float = talking.PATIENCE,
     done: Callable[[], None] = lambda: None,
@@ -81,7 +81,7 @@ async def run(
     async with reading(place) as reader:
         async with writing(place) as service:
 
-            async def one(row: Row) -> Observation:
+            async def one(row: ConversationCase) -> Observation:
                 async with gate:
                     seen, result = await _observe(row, service.transcripts, reader, patience)
                 results.append(result)
@@ -110,12 +110,12 @@ async def run(
     )
 
 
-def _user(row: Row) -> str:
+def _user(row: ConversationCase) -> str:
     return f"eval-{row.id}"
 
 
 async def _observe(
-    row: Row, writer: talking.Writer, reader: talking.Reader, patience: float
+    row: ConversationCase, writer: talking.Writer, reader: talking.Reader, patience: float
 ) -> tuple[Observation, job_pb2.JobResult]:
     user = _user(row)
     before = await talking.memories(reader, user)
@@ -125,7 +125,7 @@ async def _observe(
     known = {memory.content: memory for memory in before}
     known_ids = {memory.id for memory in before}
     new = [memory for key, memory in after.items() if key not in known_ids]
-    spent = Spent()
+    spent = TokenSpending()
     if not error:
         summary = await talking.summary(reader, user, token)
         spent = spent_on(row, job.result, [_answered(memory) for memory in new], summary)
@@ -143,7 +143,7 @@ async def _observe(
     return seen, job.result
 
 
-def _answered(memory: Seen) -> dict[str, object]:
+def _answered(memory: ObservedMemory) -> dict[str, object]:
     """A memory with the fields that a model would have had to write."""
     return {
         "type": memory.type,
@@ -156,8 +156,8 @@ def _answered(memory: Seen) -> dict[str, object]:
 
 
 async def _blocks(
-    place: Place, reader: talking.Reader, observations: Sequence[Observation]
-) -> dict[str, Block]:
+    place: BenchmarkDatabase, reader: talking.Reader, observations: Sequence[Observation]
+) -> dict[str, BlockSize]:
     """How long a prompt block of the first learnt memories is, by language."""
     learnt: dict[str, dict[str, Given]] = {}
     for seen in observations:
@@ -187,7 +187,7 @@ async def _blocks(
                 template=search_pb2.PROMPT_TEMPLATE_WHAT_YOU_KNOW,
             )
         )
-        blocks[language] = Block(len(context.memories), context.prompt_tokens)
+        blocks[language] = BlockSize(len(context.memories), context.prompt_tokens)
     return blocks
 
 

@@ -13,7 +13,7 @@ from benchmarks.extraction.duplicates import repeated
 from benchmarks.extraction.languages import language_of
 from benchmarks.extraction.matching import meets, violated
 from benchmarks.extraction.nearness import Nearness
-from benchmarks.extraction.observed import CURRENT, Fate, Observation, Seen
+from benchmarks.extraction.observed import CURRENT, Fate, Observation, ObservedMemory
 from benchmarks.extraction.support import unsupported
 from benchmarks.extraction.wording import contains_all
 
@@ -195,7 +195,7 @@ def _reworded(fate: Fate) -> bool:
 
 
 def _made_up(
-    learnt: Sequence[Seen], seen: Observation, near: Nearness, said: Opinion
+    learnt: Sequence[ObservedMemory], seen: Observation, near: Nearness, said: Opinion
 ) -> dict[int, list[str]]:
     found = {}
     for place, memory in enumerate(learnt):

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.extraction.observed import Spent
-from benchmarks.extraction.rows import Row
+from benchmarks.extraction.observed import TokenSpending
+from benchmarks.extraction.rows import ConversationCase
 from hitherto.v1 import job_pb2
 from hitherto_extraction.pipeline.batches import estimate_tokens
 from hitherto_extraction.pipeline.prompt import build_prompt
@@ -18,11 +18,11 @@ REFERENCE_MODEL = "gpt-4o-mini"
 
 
 def spent_on(
-    row: Row,
+    row: ConversationCase,
     result: job_pb2.JobResult,
     learnt: Sequence[Mapping[str, Any]],
     summary: Mapping[str, Any],
-) -> Spent:
+) -> TokenSpending:
     """What a row's job cost.
 
     Without calls of a language model the tokens are estimated: of the prompt that a model would
@@ -37,7 +37,7 @@ def spent_on(
     """
     usage = result.usage
     if usage.llm_calls:
-        return Spent(
+        return TokenSpending(
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
             usd=usage.cost_usd,
@@ -49,7 +49,7 @@ def spent_on(
     )
     answer = {"new_memories": list(learnt), "conversation_summary": dict(summary)}
     written = estimate_tokens(json.dumps(answer, ensure_ascii=False))
-    return Spent(
+    return TokenSpending(
         input_tokens=read,
         output_tokens=written,
         usd_reference=_reference(read, written),
@@ -64,7 +64,7 @@ def _reference(input_tokens: int, output_tokens: int) -> float:
     )
 
 
-def _batch(row: Row) -> Batch:
+def _batch(row: ConversationCase) -> Batch:
     return Batch(
         profile={},
         summary=None,

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from benchmarks.extraction.nearness import Nearness
-from benchmarks.extraction.rows import Row
+from benchmarks.extraction.rows import ConversationCase
 from benchmarks.extraction.wording import plain
 from hitherto_extraction.pipeline.guards.subjects import names, small_words
 from hitherto_extraction.pipeline.guards.tokens import tokenise
@@ -59,7 +59,7 @@ _FRAME = re.compile(
 )
 
 
-def unsupported(text: str, row: Row, nearness: Nearness | None = None) -> list[str]:
+def unsupported(text: str, row: ConversationCase, nearness: Nearness | None = None) -> list[str]:
     """What of `text` the row's conversation and known memories do not carry; empty if all is.
 
     Returns:
@@ -76,7 +76,7 @@ def unsupported(text: str, row: Row, nearness: Nearness | None = None) -> list[s
     return _words(text, said, nearness or Nearness())
 
 
-def _said(row: Row) -> list[str]:
+def _said(row: ConversationCase) -> list[str]:
     return [
         *(f"{message.name} {message.content}".strip() for message in row.transcript),
         *(known.content for known in row.existing_memories),

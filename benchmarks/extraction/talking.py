@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import grpc
 from google.protobuf import json_format
 
-from benchmarks.extraction.observed import Seen
-from benchmarks.extraction.rows import Row
+from benchmarks.extraction.observed import ObservedMemory
+from benchmarks.extraction.rows import ConversationCase
 from hitherto.v1 import (
     conversation_pb2,
     extraction_service_pb2,
@@ -39,7 +39,7 @@ class Unplaced(RuntimeError):
     """What a run needs to begin with could not be put in place; the text says why."""
 
 
-def transcript_of(row: Row, user: str) -> conversation_pb2.Transcript:
+def transcript_of(row: ConversationCase, user: str) -> conversation_pb2.Transcript:
     """The row's conversation, as it is handed over."""
     transcript = conversation_pb2.Transcript(
         user_id=user, conversation_id=row.id, ended=True, time_zone=row.time_zone
@@ -90,7 +90,7 @@ async def all_ended(writer: Writer, job_ids: Sequence[str]) -> list[job_pb2.Job]
         return list(await asyncio.gather(*(ended(writer, job_id) for job_id in job_ids)))
 
 
-async def memories(reader: Reader, user: str, token: str = "") -> list[Seen]:
+async def memories(reader: Reader, user: str, token: str = "") -> list[ObservedMemory]:
     """Every memory of a user, whatever its status, the oldest first."""
     page = await reader.ListMemories(
         retrieval_service_pb2.ListMemoriesRequest(
@@ -98,7 +98,7 @@ async def memories(reader: Reader, user: str, token: str = "") -> list[Seen]:
         )
     )
     return [
-        Seen(
+        ObservedMemory(
             id=memory.id,
             type=MEMORY_TYPE[memory.type],
             content=memory.content,

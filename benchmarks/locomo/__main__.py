@@ -24,7 +24,7 @@ from benchmarks.locomo.compare import read_result, show_differences
 from benchmarks.locomo.data import SOURCES, Data, choose, load
 from benchmarks.locomo.embedders import KINDS, available
 from benchmarks.locomo.loading import NotLoaded
-from benchmarks.locomo.measure import PARTS, Run, measure
+from benchmarks.locomo.measure import PARTS, EmbedderRun, measure
 from benchmarks.locomo.report import as_json, show
 from benchmarks.serving import temporary_place
 from benchmarks.terminal import output, positive, progress
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(given: argparse.Namespace, found: Sequence[Data], complaints: Console) -> int:
-    runs: list[Run] = []
+    runs: list[EmbedderRun] = []
     for data in found:
         for kind in given.embedder or available(os.environ):
             with progress(complaints) as bars:
@@ -76,7 +76,7 @@ def _measure(given: argparse.Namespace, found: Sequence[Data], complaints: Conso
     return 0
 
 
-async def _run(data: Data, kind: str, parts: Sequence[str], bars: Progress) -> Run:
+async def _run(data: Data, kind: str, parts: Sequence[str], bars: Progress) -> EmbedderRun:
     async with temporary_place() as place:
         return await measure(data, kind, place, bars, parts=parts)
 

@@ -11,9 +11,9 @@ from typing import Any
 import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from benchmarks.locomo.data import Question
-from benchmarks.locomo.scores import TOP, Score, score
-from benchmarks.locomo.variants import Corpus, Variant
+from benchmarks.locomo.data import BenchmarkQuestion
+from benchmarks.locomo.scores import TOP, QuestionScore, score
+from benchmarks.locomo.variants import SearchedCorpus, Variant
 from hitherto.v1 import retrieval_service_pb2, search_pb2
 
 AT_ONCE = 4
@@ -38,15 +38,15 @@ class Answers:
         degraded: Answers of which a leg was missing.
     """
 
-    scores: Sequence[Score]
+    scores: Sequence[QuestionScore]
     parts: dict[str, float] = field(default_factory=dict)
     degraded: int = 0
 
 
 async def ask_all(
     reader: Any,
-    questions: Sequence[Question],
-    corpus: Corpus,
+    questions: Sequence[BenchmarkQuestion],
+    corpus: SearchedCorpus,
     variant: Variant,
     *,
     explain: bool = False,
@@ -65,11 +65,11 @@ async def ask_all(
     Raises:
         Unanswered: A search failed.
     """
-    scores: dict[int, Score] = {}
+    scores: dict[int, QuestionScore] = {}
     answers = Answers(())
     failed: list[str] = []
 
-    async def ask_in_turn(left: Iterator[tuple[int, Question]]) -> None:
+    async def ask_in_turn(left: Iterator[tuple[int, BenchmarkQuestion]]) -> None:
         for number, question in left:
             if failed:
                 return

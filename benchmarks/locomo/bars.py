@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.locomo.data import LOCOMO
 from benchmarks.locomo.figures import METRICS, covered, mean
-from benchmarks.locomo.measure import Run
+from benchmarks.locomo.measure import EmbedderRun
 from benchmarks.locomo.telling import BLOCK, BUDGETS
 from benchmarks.locomo.variants import BALANCED, BOTH, COSINE, FACTS, MESSAGES
 
@@ -28,7 +28,7 @@ _BLOCK_WITHOUT = (0.76, 0.82, 0.88, 0.91)
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class QualityBar:
     """One bar: what was compared, what it came to, the bar, and what is aimed at, if anything."""
 
     figure: str
@@ -49,7 +49,7 @@ class Bar:
         return "met" if self.met else "missed"
 
 
-def bars(run: Run) -> Iterator[Bar]:
+def bars(run: EmbedderRun) -> Iterator[QualityBar]:
     """All bars for an embedder of this kind, in order."""
     if run.data != LOCOMO:
         return
@@ -59,15 +59,15 @@ def bars(run: Run) -> Iterator[Bar]:
             BUDGETS, _BLOCK_WITHOUT if offline else _BLOCK_WITH_MODEL, strict=True
         ):
             found = covered(run.told, BLOCK, budget).said.value
-            yield Bar(f"evidence in {budget:,} tokens", found, bar)
+            yield QualityBar(f"evidence in {budget:,} tokens", found, bar)
     if not run.scores:
         return
     for corpus, metric, bar, aim in _WITHOUT if offline else _WITH_MODEL:
         found = mean(run, corpus.name, BALANCED.name, metric)
-        yield Bar(f"{corpus.name} {METRICS[metric]}", found, bar, aim)
+        yield QualityBar(f"{corpus.name} {METRICS[metric]}", found, bar, aim)
     both, said = (mean(run, of.name, BALANCED.name, "recall_10") for of in (BOTH, MESSAGES))
-    yield Bar(f"both {METRICS['recall_10']}, at least that of messages", both, said)
+    yield QualityBar(f"both {METRICS['recall_10']}, at least that of messages", both, said)
     ours, cosine = (
         mean(run, FACTS.name, variant.name, "recall_10") for variant in (BALANCED, COSINE)
     )
-    yield Bar(f"{FACTS.name} R@10 above cosine alone", ours - cosine, _GAIN)
+    yield QualityBar(f"{FACTS.name} R@10 above cosine alone", ours - cosine, _GAIN)

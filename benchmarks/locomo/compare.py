@@ -12,7 +12,7 @@ from benchmarks.bootstrap import DRAWS, draw
 from benchmarks.differences import Difference, as_table
 from benchmarks.locomo.figures import METRICS, compared
 from benchmarks.locomo.report import check_format, points
-from benchmarks.locomo.scores import Score
+from benchmarks.locomo.scores import QuestionScore
 from benchmarks.locomo.variants import BALANCED
 from benchmarks.results import read_json
 
@@ -118,9 +118,9 @@ def _moved(before: Mapping[str, Any], after: Mapping[str, Any], corpus: str) -> 
     return [name for name in one if name in two and two[name].recall_10 < one[name].recall_10]
 
 
-def _by_question(run: Mapping[str, Any], corpus: str, variant: str) -> dict[str, Score]:
+def _by_question(run: Mapping[str, Any], corpus: str, variant: str) -> dict[str, QuestionScore]:
     scores = run["scores"][corpus][variant]
     return {
-        question["id"]: Score(*score)
+        question["id"]: QuestionScore(*score)
         for question, score in zip(run["questions"], scores, strict=True)
     }

@@ -12,7 +12,7 @@ LOCOMO = "LoCoMo"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class DataSet:
     """Where a data set lies.
 
     Attributes:
@@ -29,14 +29,14 @@ class Source:
 
 
 SOURCES = (
-    Source(LOCOMO, "LOCOMO_DIR", "locomo_dev_transcripts.jsonl", "locomo_dev.json"),
-    Source("EVAL_DIR", "EVAL_DIR", "transcripts.jsonl", "questions.json"),
+    DataSet(LOCOMO, "LOCOMO_DIR", "locomo_dev_transcripts.jsonl", "locomo_dev.json"),
+    DataSet("EVAL_DIR", "EVAL_DIR", "transcripts.jsonl", "questions.json"),
 )
 """The public data set, and one of one's own in the same format."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class BenchmarkQuestion:
     """A question to one user's memory.
 
     Attributes:
@@ -59,7 +59,7 @@ class Data:
     """All sessions, as they stand in the file, and the questions to be asked."""
 
     sessions: Sequence[Mapping[str, Any]]
-    questions: Sequence[Question]
+    questions: Sequence[BenchmarkQuestion]
     name: str = LOCOMO
 
     @property
@@ -81,7 +81,7 @@ class Data:
         return sum(parts) / len(parts)
 
 
-def load(folder: Path, source: Source = SOURCES[0]) -> Data:
+def load(folder: Path, source: DataSet = SOURCES[0]) -> Data:
     """Read a data set.
 
     Raises:
@@ -92,7 +92,7 @@ def load(folder: Path, source: Source = SOURCES[0]) -> Data:
     found = _parsed(_text(folder, source, source.questions), source.questions)
     try:
         questions = [
-            Question(
+            BenchmarkQuestion(
                 row["id"], row["user"], row["question"], row["category"], frozenset(row["gold"])
             )
             for row in found["queries"]
@@ -117,7 +117,7 @@ def choose(data: Data, limit: int | None) -> Data:
     return replace(data, questions=[held[i * len(held) // limit] for i in range(limit)])
 
 
-def _text(folder: Path, source: Source, name: str) -> str:
+def _text(folder: Path, source: DataSet, name: str) -> str:
     try:
         return (folder / name).read_text("utf-8")
     except OSError as error:

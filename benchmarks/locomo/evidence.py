@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from benchmarks.locomo.data import Question
+from benchmarks.locomo.data import BenchmarkQuestion
 from hitherto_retrieval.render.values import clean
 
 _SHOWN = 200
@@ -28,18 +28,18 @@ class Covered(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _EvidenceText:
     """Something that may stand in a text, and the messages that it counts for."""
 
     text: str
     messages: frozenset[str]
 
     @classmethod
-    def of(cls, text: str, messages: Iterable[str]) -> _Known:
+    def of(cls, text: str, messages: Iterable[str]) -> _EvidenceText:
         return cls(clean(text)[:_SHOWN].rstrip(), frozenset(messages))
 
 
-class Evidence:
+class GoldEvidence:
     """What the sessions of a data set say, by user.
 
     Args:
@@ -47,21 +47,24 @@ class Evidence:
     """
 
     def __init__(self, sessions: Sequence[Mapping[str, Any]]) -> None:
-        self._said: dict[str, list[_Known]] = {}
-        self._summaries: dict[str, list[_Known]] = {}
+        self._said: dict[str, list[_EvidenceText]] = {}
+        self._summaries: dict[str, list[_EvidenceText]] = {}
         for session in sessions:
             said = self._said.setdefault(session["user_id"], [])
             ids = [message["id"] for message in session["messages"]]
             said.extend(
-                _Known.of(message["content"], [message["id"]]) for message in session["messages"]
+                _EvidenceText.of(message["content"], [message["id"]])
+                for message in session["messages"]
             )
-            said.extend(_Known.of(fact["content"], fact["evidence"]) for fact in session["facts"])
+            said.extend(
+                _EvidenceText.of(fact["content"], fact["evidence"]) for fact in session["facts"]
+            )
             if session.get("summary"):
                 self._summaries.setdefault(session["user_id"], []).append(
-                    _Known.of(session["summary"], ids)
+                    _EvidenceText.of(session["summary"], ids)
                 )
 
-    def covered(self, question: Question, text: str) -> Covered:
+    def covered(self, question: BenchmarkQuestion, text: str) -> Covered:
         """How much of a question's gold stands in `text`."""
         said = _standing(self._said.get(question.user, ()), question.gold, text)
         summed_up = said | _standing(
@@ -70,7 +73,7 @@ class Evidence:
         return Covered(len(said) / len(question.gold), len(summed_up) / len(question.gold))
 
 
-def _standing(known: Iterable[_Known], gold: frozenset[str], text: str) -> frozenset[str]:
+def _standing(known: Iterable[_EvidenceText], gold: frozenset[str], text: str) -> frozenset[str]:
     return frozenset().union(
         *(one.messages & gold for one in known if one.messages & gold and one.text in text)
     )

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from benchmarks.bootstrap import Draws, Floats, draw, interval, ratio, ratios, values
 from benchmarks.differences import Difference, difference
-from benchmarks.locomo.measure import Run
-from benchmarks.locomo.scores import Score
-from benchmarks.locomo.telling import Told
+from benchmarks.locomo.measure import EmbedderRun
+from benchmarks.locomo.scores import QuestionScore
+from benchmarks.locomo.telling import ContextFigures
 from benchmarks.locomo.variants import BALANCED
 
 ALL = "all"
@@ -27,7 +27,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class FigureGroup:
     """The figures of a corpus over the questions of one category, or over all, by metric."""
 
     corpus: str
@@ -45,7 +45,7 @@ class InText:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankingDifference:
     """Another ranking on a corpus, held against the default: differences by metric."""
 
     corpus: str
@@ -53,7 +53,7 @@ class Ranked:
     differences: dict[str, Difference]
 
 
-def groups(run: Run) -> Iterator[Group]:
+def groups(run: EmbedderRun) -> Iterator[FigureGroup]:
     """The default ranking on every corpus, over all questions and by category."""
     categories = [question.category for question in run.questions]
     for corpus, variants in run.scores.items():
@@ -63,10 +63,10 @@ def groups(run: Run) -> Iterator[Group]:
                 for score, of in zip(variants[BALANCED.name], categories, strict=True)
                 if category in (ALL, of)
             ]
-            yield Group(corpus, category, len(scores), _figures(scores))
+            yield FigureGroup(corpus, category, len(scores), _figures(scores))
 
 
-def covered(told: Told, name: str, budget: int) -> InText:
+def covered(told: ContextFigures, name: str, budget: int) -> InText:
     """The evidence in one kind of list at one budget, over all questions."""
     found = told.covered[name][budget]
     drawn = draw(len(found))
@@ -77,17 +77,19 @@ def covered(told: Told, name: str, budget: int) -> InText:
     return InText(said, summed_up)
 
 
-def rankings(run: Run) -> Iterator[Ranked]:
+def rankings(run: EmbedderRun) -> Iterator[RankingDifference]:
     """Every other ranking on every corpus, in the order in which they were asked."""
     drawn = draw(len(run.questions))
     for corpus, variants in run.scores.items():
         for name, scores in variants.items():
             if name != BALANCED.name:
-                yield Ranked(corpus, name, compared(variants[BALANCED.name], scores, drawn))
+                yield RankingDifference(
+                    corpus, name, compared(variants[BALANCED.name], scores, drawn)
+                )
 
 
 def compared(
-    before: Sequence[Score], after: Sequence[Score], drawn: Draws
+    before: Sequence[QuestionScore], after: Sequence[QuestionScore], drawn: Draws
 ) -> dict[str, Difference]:
     """Two rankings on the same questions, by metric."""
     return {
@@ -96,17 +98,17 @@ def compared(
     }
 
 
-def of(scores: Sequence[Score], metric: str) -> Floats:
+def of(scores: Sequence[QuestionScore], metric: str) -> Floats:
     """One metric of every question, as counts to draw from."""
     return values([getattr(score, metric) for score in scores])
 
 
-def mean(run: Run, corpus: str, variant: str, metric: str) -> float:
+def mean(run: EmbedderRun, corpus: str, variant: str, metric: str) -> float:
     """A mean over all questions."""
     return ratio(of(run.scores[corpus][variant], metric))
 
 
-def _figures(scores: Sequence[Score]) -> dict[str, Figure]:
+def _figures(scores: Sequence[QuestionScore]) -> dict[str, Figure]:
     drawn = draw(len(scores))
     found = {}
     for metric in METRICS:

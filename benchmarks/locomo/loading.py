@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 from google.protobuf import json_format
 
-from benchmarks.serving import Place, Writing
+from benchmarks.serving import BenchmarkDatabase, Writing
 from hitherto.v1 import (
     conversation_pb2,
     extraction_service_pb2,
@@ -37,7 +37,7 @@ class NotLoaded(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LoadedCounts:
     """What the services hold after loading."""
 
     sessions: int
@@ -49,12 +49,12 @@ class Held:
 
 
 async def load_into(
-    place: Place,
+    place: BenchmarkDatabase,
     writer: Writing,
     reader: Any,
     sessions: Sequence[Mapping[str, Any]],
     done: Callable[[], None] = lambda: None,
-) -> Held:
+) -> LoadedCounts:
     """Send every session and wait for its job and for the vectors of what came of it.
 
     Args:
@@ -74,7 +74,7 @@ async def load_into(
     await _in_time(_vectors(place), "texts still wait for their vectors")
     users = sorted({session["user_id"] for session in sessions})
     memories = [memory for user in users for memory in await _memories(reader, user)]
-    return Held(
+    return LoadedCounts(
         sessions=len(sessions),
         succeeded=succeeded,
         summaries=sum([await _summaries(reader, user) for user in users]),
@@ -115,7 +115,7 @@ async def _succeeded(transcripts: Any, job_id: str) -> bool:
     return bool(state == job_pb2.JOB_STATE_SUCCEEDED)
 
 
-async def _vectors(place: Place) -> None:
+async def _vectors(place: BenchmarkDatabase) -> None:
     async with await _connect(place, "hitherto_maintenance") as database:
         while True:
             row = await (await database.execute(_WAITING)).fetchone()
@@ -127,7 +127,7 @@ async def _vectors(place: Place) -> None:
         await database.execute("ANALYZE")
 
 
-async def _connect(place: Place, role: Role) -> psycopg.AsyncConnection[Any]:
+async def _connect(place: BenchmarkDatabase, role: Role) -> psycopg.AsyncConnection[Any]:
     conninfo = with_role(place.conninfo, role, application="bench")
     return await psycopg.AsyncConnection.connect(conninfo, autocommit=True)
 

@@ -11,21 +11,21 @@ from typing import Any
 from rich.progress import Progress
 
 from benchmarks.locomo.asking import Answers, ask_all
-from benchmarks.locomo.data import Data, Question
+from benchmarks.locomo.data import BenchmarkQuestion, Data
 from benchmarks.locomo.embedders import model_for
-from benchmarks.locomo.loading import Held, load_into
-from benchmarks.locomo.scores import Score
-from benchmarks.locomo.telling import BUDGETS, Told, tell_all
+from benchmarks.locomo.loading import LoadedCounts, load_into
+from benchmarks.locomo.scores import QuestionScore
+from benchmarks.locomo.telling import BUDGETS, ContextFigures, tell_all
 from benchmarks.locomo.variants import (
     ABLATIONS,
     BALANCED,
     CORPORA,
     OTHERS,
-    Corpus,
+    SearchedCorpus,
     Variant,
     idle,
 )
-from benchmarks.serving import Place, reading, writing
+from benchmarks.serving import BenchmarkDatabase, reading, writing
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.startup import configured_embedder
 
@@ -37,7 +37,7 @@ PARTS = (SEARCH, BLOCK)
 
 
 @dataclass(slots=True)
-class Run:
+class EmbedderRun:
     """What one embedder came to.
 
     Attributes:
@@ -57,19 +57,19 @@ class Run:
     data: str
     kind: str
     embedder: str
-    held: Held
-    questions: Sequence[Question]
+    held: LoadedCounts
+    questions: Sequence[BenchmarkQuestion]
     ceiling: float
-    scores: dict[str, dict[str, Sequence[Score]]] = field(default_factory=dict)
+    scores: dict[str, dict[str, Sequence[QuestionScore]]] = field(default_factory=dict)
     idle: dict[str, list[str]] = field(default_factory=dict)
     degraded: int = 0
-    told: Told | None = None
+    told: ContextFigures | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 async def measure(
-    data: Data, kind: str, place: Place, bars: Progress, *, parts: Sequence[str] = PARTS
-) -> Run:
+    data: Data, kind: str, place: BenchmarkDatabase, bars: Progress, *, parts: Sequence[str] = PARTS
+) -> EmbedderRun:
     """Run the whole benchmark for one embedder.
 
     Args:
@@ -98,7 +98,7 @@ async def measure(
         loaded = time.monotonic()
         embedder = configured_embedder(SharedSettings(**chosen.settings))
         stack.push_async_callback(embedder.close)
-        run = Run(data.name, kind, embedder.name, held, data.questions, data.ceiling)
+        run = EmbedderRun(data.name, kind, embedder.name, held, data.questions, data.ceiling)
         if BLOCK in parts:
             telling = bars.add_task(f"{kind}: contexts", total=len(data.questions) * len(BUDGETS))
             run.told = await tell_all(reader, data, embedder, lambda: bars.advance(telling))
@@ -109,7 +109,7 @@ async def measure(
     return run
 
 
-async def _ask(reader: Any, corpus: Corpus, run: Run, bars: Progress) -> None:
+async def _ask(reader: Any, corpus: SearchedCorpus, run: EmbedderRun, bars: Progress) -> None:
     """Ask everything of one corpus; what a component without effect leaves is known already."""
     task = bars.add_task(f"{run.kind}: asking {corpus.name}", total=None)
     found = run.scores[corpus.name] = {}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.locomo.data import Question
+from benchmarks.locomo.data import BenchmarkQuestion
 from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_shared.embeddings.protocol import Embedder
 from hitherto_shared.text.bm25 import TermPostings, score
@@ -44,7 +44,7 @@ class Naive:
         """Have the vectors of all, which `by_cosine` needs."""
         self._vectors = await vectors_of(embedder, self._texts)
 
-    def by_words(self, question: Question) -> Sequence[int]:
+    def by_words(self, question: BenchmarkQuestion) -> Sequence[int]:
         """Numbers of the messages that have a word of the question, best first."""
         postings = []
         for term in dict.fromkeys(query_terms(question.text)):

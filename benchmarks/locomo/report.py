@@ -12,8 +12,8 @@ from rich.table import Table
 from benchmarks.differences import Difference
 from benchmarks.locomo.bars import bars
 from benchmarks.locomo.figures import ALL, METRICS, Figure, covered, groups, rankings
-from benchmarks.locomo.measure import Run
-from benchmarks.locomo.telling import BUDGETS, Told
+from benchmarks.locomo.measure import EmbedderRun
+from benchmarks.locomo.telling import BUDGETS, ContextFigures
 from benchmarks.results import not_ours
 
 FORMAT = "locomo-1"
@@ -22,7 +22,7 @@ _TOLD = ("recall_10", "ndcg_10")
 """The metrics of other rankings that are printed; the file has all."""
 
 
-def show(run: Run, console: Console) -> None:
+def show(run: EmbedderRun, console: Console) -> None:
     """Print one embedder's tables."""
     if run.told is not None:
         console.print(_blocks(run, run.told))
@@ -36,7 +36,7 @@ def show(run: Run, console: Console) -> None:
         console.print(line, markup=False, highlight=False)
 
 
-def notes(run: Run) -> list[str]:
+def notes(run: EmbedderRun) -> list[str]:
     """What was held, and what limits the figures, as sentences."""
     held = run.held
     lines = [
@@ -54,7 +54,7 @@ def notes(run: Run) -> list[str]:
     return lines
 
 
-def as_json(runs: Sequence[Run]) -> dict[str, Any]:
+def as_json(runs: Sequence[EmbedderRun]) -> dict[str, Any]:
     """Everything that was found, with the scores of every question."""
     return {
         "format": FORMAT,
@@ -88,7 +88,7 @@ def as_json(runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def _told(told: Told) -> dict[str, Any]:
+def _told(told: ContextFigures) -> dict[str, Any]:
     return {
         "tokens": told.tokens,
         "shares": told.shares,
@@ -121,7 +121,7 @@ def points(value: float, *, sign: bool = False) -> str:
     return f"{value:{'+' if sign else ''}.3f}"
 
 
-def _quality(run: Run) -> Table:
+def _quality(run: EmbedderRun) -> Table:
     table = Table(title=f"{run.data} with {run.embedder}")
     table.add_column("searched")
     for name in ("questions", *METRICS.values()):
@@ -138,7 +138,7 @@ def _quality(run: Run) -> Table:
     return table
 
 
-def _blocks(run: Run, told: Told) -> Table:
+def _blocks(run: EmbedderRun, told: ContextFigures) -> Table:
     table = Table(
         title=f"{run.data}, {run.embedder}: the share of the evidence in so many tokens "
         f"({len(run.questions)} questions)"
@@ -157,7 +157,7 @@ def _blocks(run: Run, told: Told) -> Table:
     return table
 
 
-def _shares(run: Run, told: Told) -> Table:
+def _shares(run: EmbedderRun, told: ContextFigures) -> Table:
     table = Table(title=f"{run.data}, {run.embedder}: what the tokens of a block are spent on")
     table.add_column("section")
     for budget in BUDGETS:
@@ -172,7 +172,7 @@ def _shares(run: Run, told: Told) -> Table:
     return table
 
 
-def _ablation(run: Run) -> Table:
+def _ablation(run: EmbedderRun) -> Table:
     table = Table(title=f"Other rankings with {run.embedder}, against the default")
     table.add_column("searched")
     table.add_column("ranking")
@@ -192,7 +192,7 @@ def _ablation(run: Run) -> Table:
     return table
 
 
-def _bars(run: Run) -> Table:
+def _bars(run: EmbedderRun) -> Table:
     table = Table(title=f"Bars for {run.embedder}, over {len(run.questions)} questions")
     table.add_column("figure")
     for name in ("measured", "bar", "aim", ""):

@@ -11,7 +11,7 @@ TOP = 10
 FEW = 5
 
 
-class Score(NamedTuple):
+class QuestionScore(NamedTuple):
     """Of one question, each in 0..1.
 
     Attributes:
@@ -26,7 +26,7 @@ class Score(NamedTuple):
     ndcg_10: float
 
 
-def score(gold: Collection[str], results: Sequence[Collection[str]]) -> Score:
+def score(gold: Collection[str], results: Sequence[Collection[str]]) -> QuestionScore:
     """Score an answer.
 
     Args:
@@ -45,4 +45,4 @@ def score(gold: Collection[str], results: Sequence[Collection[str]]) -> Score:
         if not wanted.isdisjoint(result)
     )
     ideal = sum(1 / math.log2(place + 2) for place in range(min(len(wanted), TOP)))
-    return Score(recall(TOP), recall(FEW), min(1.0, gain / ideal))
+    return QuestionScore(recall(TOP), recall(FEW), min(1.0, gain / ideal))

@@ -11,8 +11,8 @@ from typing import Any
 import grpc
 
 from benchmarks.locomo.asking import AT_ONCE, REFERENCE, SECONDS, Unanswered
-from benchmarks.locomo.data import Data, Question
-from benchmarks.locomo.evidence import Covered, Evidence
+from benchmarks.locomo.data import BenchmarkQuestion, Data
+from benchmarks.locomo.evidence import Covered, GoldEvidence
 from benchmarks.locomo.naive import Naive, vectors_of
 from hitherto.v1 import retrieval_service_pb2
 from hitherto_retrieval.render.tokens import CountTokens, counter
@@ -27,7 +27,7 @@ _DAY = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
 
 
 @dataclass(slots=True)
-class Told:
+class ContextFigures:
     """What came of asking for the context of every question.
 
     Attributes:
@@ -47,7 +47,7 @@ class Told:
 
 async def tell_all(
     reader: Any, data: Data, embedder: Embedder, done: Callable[[], None] = lambda: None
-) -> Told:
+) -> ContextFigures:
     """Ask for every context at every budget, and make the naive lists.
 
     Args:
@@ -59,9 +59,9 @@ async def tell_all(
     Raises:
         Unanswered: A call failed.
     """
-    told = Told()
+    told = ContextFigures()
     count = counter("o200k_base")
-    evidence = Evidence(data.sessions)
+    evidence = GoldEvidence(data.sessions)
     for budget in BUDGETS:
         replies = await _contexts(reader, data.questions, budget, done)
         blocks = [reply.prompt_block for reply in replies]
@@ -79,7 +79,7 @@ async def tell_all(
 
 
 def _judged(
-    evidence: Evidence, questions: Sequence[Question], texts: Sequence[str]
+    evidence: GoldEvidence, questions: Sequence[BenchmarkQuestion], texts: Sequence[str]
 ) -> list[Covered]:
     return [
         evidence.covered(question, text) for question, text in zip(questions, texts, strict=True)
@@ -87,12 +87,12 @@ def _judged(
 
 
 async def _contexts(
-    reader: Any, questions: Sequence[Question], budget: int, done: Callable[[], None]
+    reader: Any, questions: Sequence[BenchmarkQuestion], budget: int, done: Callable[[], None]
 ) -> list[retrieval_service_pb2.GetContextResponse]:
     replies: dict[int, retrieval_service_pb2.GetContextResponse] = {}
     failed: list[str] = []
 
-    async def ask_in_turn(left: Iterator[tuple[int, Question]]) -> None:
+    async def ask_in_turn(left: Iterator[tuple[int, BenchmarkQuestion]]) -> None:
         for number, question in left:
             if failed:
                 return

@@ -13,7 +13,7 @@ _COSINE, _KEYWORD = "semantic", "keyword"
 
 
 @dataclass(frozen=True, slots=True)
-class Corpus:
+class SearchedCorpus:
     """Something to search, by the scopes of SearchMemories.
 
     Attributes:
@@ -40,9 +40,9 @@ class Variant:
     without: str = ""
 
 
-FACTS = Corpus("facts", [search_pb2.SEARCH_SCOPE_MEMORIES])
-MESSAGES = Corpus("messages", [search_pb2.SEARCH_SCOPE_MESSAGES])
-BOTH = Corpus(
+FACTS = SearchedCorpus("facts", [search_pb2.SEARCH_SCOPE_MEMORIES])
+MESSAGES = SearchedCorpus("messages", [search_pb2.SEARCH_SCOPE_MESSAGES])
+BOTH = SearchedCorpus(
     "both", [search_pb2.SEARCH_SCOPE_MEMORIES, search_pb2.SEARCH_SCOPE_MESSAGES], ablated=False
 )
 CORPORA = (FACTS, MESSAGES, BOTH)

@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from benchmarks.peers.comparing import MANY, ONE, Comparison, compare
+from benchmarks.peers.comparing import MANY, ONE, PeerComparison, compare
 from benchmarks.peers.known import PEERS
-from benchmarks.peers.measuring import Found, measure
-from benchmarks.processes import ProcessFailed
-from benchmarks.retrieval.plan import COUNTS, Options
+from benchmarks.peers.measuring import PeerMeasurements, measure
+from benchmarks.processes import BenchmarkProcessFailed
+from benchmarks.retrieval.plan import COUNTS, RetrievalOptions
 from benchmarks.retrieval.stage import CallFailed
 from hitherto_shared.database.embedded import EmbeddedPostgresError
 
@@ -36,7 +36,7 @@ def main() -> int:
         transient=True,
     )
     shown = bar.add_task("starting", total=1)
-    options = Options(
+    options = RetrievalOptions(
         sizes=arguments.sizes, callers=(ONE, MANY), seconds=arguments.seconds, extras=False
     )
     peers = [peer for peer in PEERS if not arguments.only or peer.name in arguments.only]
@@ -51,7 +51,7 @@ def main() -> int:
                     ),
                 )
             )
-    except (ProcessFailed, CallFailed, EmbeddedPostgresError) as error:
+    except (BenchmarkProcessFailed, CallFailed, EmbeddedPostgresError) as error:
         print(f"benchmarks.peers: {error}", file=sys.stderr)
         return 1
     comparisons = compare(found.ours, found.peers)
@@ -62,7 +62,9 @@ def main() -> int:
     return 0
 
 
-def _print(found: Found, comparisons: Sequence[Comparison], console: Console) -> None:
+def _print(
+    found: PeerMeasurements, comparisons: Sequence[PeerComparison], console: Console
+) -> None:
     table = Table(title="the same searches on the same data", title_justify="left")
     table.add_column("store")
     for name in ("memories a user", "callers", "p50 ms", "p95", "requests/s", "results"):

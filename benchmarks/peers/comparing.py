@@ -21,7 +21,7 @@ _BARS: Mapping[tuple[str, int], tuple[float, float]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class PeerComparison:
     """One bar: what of ours, by which peer, how many times as fast, and how many times it must be.
 
     `figure` is "p50" for single calls or "requests/s" at many callers.
@@ -40,7 +40,7 @@ class Comparison:
         return self.times >= self.bar
 
 
-def compare(ours: Sequence[Measured], peers: Sequence[Measured]) -> list[Comparison]:
+def compare(ours: Sequence[Measured], peers: Sequence[Measured]) -> list[PeerComparison]:
     """Every bar for which both sides were measured; the peer is the fastest one at that figure."""
     found = []
     for (name, size), (p50_bar, rate_bar) in _BARS.items():
@@ -49,13 +49,13 @@ def compare(ours: Sequence[Measured], peers: Sequence[Measured]) -> list[Compari
         if mine and others:
             fastest = min(others, key=lambda each: each.p50)
             times = fastest.p50 / mine[0].p50
-            found.append(Comparison(name, size, "p50", fastest.name, round(times, 2), p50_bar))
+            found.append(PeerComparison(name, size, "p50", fastest.name, round(times, 2), p50_bar))
         mine, others = _of(ours, size, MANY, name), _of(peers, size, MANY)
         if mine and others:
             fastest = max(others, key=lambda each: each.per_second)
             times = mine[0].per_second / fastest.per_second
             found.append(
-                Comparison(name, size, "requests/s", fastest.name, round(times, 2), rate_bar)
+                PeerComparison(name, size, "requests/s", fastest.name, round(times, 2), rate_bar)
             )
     return found
 

@@ -17,11 +17,11 @@ from benchmarks.peers.installing import PeerUnavailable, install
 from benchmarks.peers.known import Peer
 from benchmarks.peers.loop import Task
 from benchmarks.peers.running import Measured, run
-from benchmarks.processes import Started
-from benchmarks.retrieval.figures import SUBJECTS, Row
-from benchmarks.retrieval.measure import Run, people_of
+from benchmarks.processes import BenchmarkProcess
+from benchmarks.retrieval.figures import SUBJECTS, LatencyFigures
+from benchmarks.retrieval.measure import DatabaseRun, people_of
 from benchmarks.retrieval.person import Person
-from benchmarks.retrieval.plan import Group, Options, in_small_store, users_of
+from benchmarks.retrieval.plan import MeasurementGroup, RetrievalOptions, in_small_store, users_of
 from benchmarks.retrieval.stage import database, staged
 from benchmarks.retrieval.wording import Questions
 from hitherto_shared.config import DEFAULT_EMBEDDING_MODEL as MODEL
@@ -32,7 +32,7 @@ _OURS = ("search", "search_semantic")
 
 
 @dataclass
-class Found:
+class PeerMeasurements:
     """What a run found; `unavailable` by peer, with the reason."""
 
     ours: list[Measured] = field(default_factory=list)
@@ -45,18 +45,18 @@ class Found:
 Told = Callable[[str, int, int], None]
 
 
-async def measure(options: Options, peers: Sequence[Peer], told: Told) -> Found:
+async def measure(options: RetrievalOptions, peers: Sequence[Peer], told: Told) -> PeerMeasurements:
     """Measure ourselves, then the peers, on one database server.
 
     Raises:
         ProcessFailed: A process of ours did not come up.
         CallFailed: Our service answered with an error.
     """
-    found = Found(load_average=[round(os.getloadavg()[0], 2)])
+    found = PeerMeasurements(load_average=[round(os.getloadavg()[0], 2)])
     with tempfile.TemporaryDirectory(prefix="hitherto-") as name:
         folder = Path(name)
         async with database(folder) as postgres:
-            ours = Run.on(postgres, options, people_of(options), told)
+            ours = DatabaseRun.on(postgres, options, people_of(options), told)
             try:
                 await asyncio.to_thread(ours.load)
                 async with staged(folder, postgres, options.settings) as stage:
@@ -80,11 +80,11 @@ class _Peers:
 
     folder: Path
     postgres: EmbeddedPostgres
-    embedder: Started
-    ours: Run
+    embedder: BenchmarkProcess
+    ours: DatabaseRun
     told: Told
 
-    async def measure(self, peer: Peer, found: Found) -> None:
+    async def measure(self, peer: Peer, found: PeerMeasurements) -> None:
         """Install, load and measure one peer.
 
         Raises:
@@ -131,15 +131,15 @@ def _asked(size: int, people: Sequence[Person]) -> list[tuple[str, str]]:
     return [(user, questions.ask(user)) for user in asking]
 
 
-def _groups(options: Options) -> list[Group]:
+def _groups(options: RetrievalOptions) -> list[MeasurementGroup]:
     return [
-        Group(in_small_store(options, size, callers), users_of(size), _OURS)
+        MeasurementGroup(in_small_store(options, size, callers), users_of(size), _OURS)
         for size in options.sizes
         for callers in options.callers
     ]
 
 
-def _measured(row: Row, limit: int) -> Measured:
+def _measured(row: LatencyFigures, limit: int) -> Measured:
     return Measured(
         name=SUBJECTS[row.subject],
         size=row.place.size,

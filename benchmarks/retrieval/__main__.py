@@ -12,17 +12,19 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from benchmarks.processes import ProcessFailed
+from benchmarks.processes import BenchmarkProcessFailed
 from benchmarks.profiler import NoProfiler
 from benchmarks.retrieval.bars import bars
 from benchmarks.retrieval.measure import measure
-from benchmarks.retrieval.plan import COUNTS, Options
+from benchmarks.retrieval.plan import COUNTS, RetrievalOptions
 from benchmarks.retrieval.plot import draw, lines_of
 from benchmarks.retrieval.stage import CallFailed
 from benchmarks.retrieval.table import print_tables
 from hitherto_shared.database.embedded import EmbeddedPostgresError
 
-_QUICK = Options(sizes=(200,), seconds=1.5, extras=False, start=False, walls=False, recall=10)
+_QUICK = RetrievalOptions(
+    sizes=(200,), seconds=1.5, extras=False, start=False, walls=False, recall=10
+)
 
 
 def main() -> int:
@@ -49,7 +51,7 @@ def main() -> int:
                     ),
                 )
             )
-    except (ProcessFailed, CallFailed, NoProfiler, EmbeddedPostgresError) as error:
+    except (BenchmarkProcessFailed, CallFailed, NoProfiler, EmbeddedPostgresError) as error:
         print(f"benchmarks.retrieval: {error}", file=sys.stderr)
         return 1
     print_tables(report, console)
@@ -97,8 +99,8 @@ def _arguments() -> argparse.Namespace:
     return given
 
 
-def _options(arguments: argparse.Namespace) -> Options:
-    options = replace(_QUICK if arguments.quick else Options(), full=arguments.full)
+def _options(arguments: argparse.Namespace) -> RetrievalOptions:
+    options = replace(_QUICK if arguments.quick else RetrievalOptions(), full=arguments.full)
     given = {
         name: getattr(arguments, name)
         for name in ("sizes", "callers", "seconds", "limit", "profile")

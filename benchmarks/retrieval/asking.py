@@ -28,7 +28,7 @@ KINDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class RequestStream:
     """What a caller sends, one request after another.
 
     Attributes:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from benchmarks.quiet import noise
-from benchmarks.retrieval.figures import Report, Row
+from benchmarks.retrieval.figures import LatencyFigures, RetrievalReport
 
 TIMES_FLOOR: Mapping[int, float] = {200: 1.6, 2_000: 1.5}
 TIMES_STORE = 1.2
@@ -20,7 +20,7 @@ RECALL_ABOVE = 0.98
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class LatencyBar:
     """One bar: its name, what was compared, both as they are told, and whether it was met.
 
     `met` is None where the run did not measure what it takes.
@@ -33,7 +33,7 @@ class Bar:
     met: bool | None
 
 
-def bars(report: Report) -> list[Bar]:
+def bars(report: RetrievalReport) -> list[LatencyBar]:
     """All bars, in order; none where the machine was busy (`benchmarks.quiet`)."""
     if noise(report.machine):
         return []
@@ -48,7 +48,7 @@ def bars(report: Report) -> list[Bar]:
     ]
 
 
-def _floor(name: str, report: Report, size: int) -> Bar:
+def _floor(name: str, report: RetrievalReport, size: int) -> LatencyBar:
     search = _alone(report, "search", size)
     times = report.times_the_floor(search) if search else None
     return _times(
@@ -59,7 +59,7 @@ def _floor(name: str, report: Report, size: int) -> Bar:
     )
 
 
-def _store(report: Report) -> Iterator[Bar]:
+def _store(report: RetrievalReport) -> Iterator[LatencyBar]:
     stores = sorted({row.place.store for row in report.rows})
     sizes = sorted({row.place.size for row in report.rows if row.subject == "search"})
     small, large = stores[0], stores[-1]
@@ -77,7 +77,7 @@ def _store(report: Report) -> Iterator[Bar]:
         )
 
 
-def _context(report: Report) -> Iterator[Bar]:
+def _context(report: RetrievalReport) -> Iterator[LatencyBar]:
     size = min((row.place.size for row in report.rows if row.subject == "context"), default=0)
     context, query = _alone(report, "context", size), _alone(report, "context_query", size)
     search = _alone(report, "search", size)
@@ -95,13 +95,13 @@ def _context(report: Report) -> Iterator[Bar]:
     )
 
 
-def _start(report: Report) -> Iterator[Bar]:
+def _start(report: RetrievalReport) -> Iterator[LatencyBar]:
     start = report.start
     for how, seconds, bar in (
         ("cold", start.cold if start else None, COLD_SECONDS),
         ("warm", start.warm if start else None, WARM_SECONDS),
     ):
-        yield Bar(
+        yield LatencyBar(
             "P6",
             f"start to first answer, {how}",
             "-" if seconds is None else f"{seconds:.1f} s",
@@ -110,10 +110,10 @@ def _start(report: Report) -> Iterator[Bar]:
         )
 
 
-def _walls(report: Report) -> Bar:
+def _walls(report: RetrievalReport) -> LatencyBar:
     walls = report.walls
     added = walls.walled - walls.open if walls else None
-    return Bar(
+    return LatencyBar(
         "walls",
         "SearchMemories with authentication and row-level security, p50 above that without",
         "-" if walls is None else f"{added:.2f} ms ({walls.walled / walls.open:.2f} ×)",
@@ -122,9 +122,9 @@ def _walls(report: Report) -> Bar:
     )
 
 
-def _recall(report: Report) -> Iterator[Bar]:
+def _recall(report: RetrievalReport) -> Iterator[LatencyBar]:
     for found in report.recall:
-        yield Bar(
+        yield LatencyBar(
             "Q2",
             f"complete replies to filtered searches, {found.size:,} memories a user",
             f"{found.complete:,} of {found.searches:,}",
@@ -133,7 +133,7 @@ def _recall(report: Report) -> Iterator[Bar]:
         )
         exact = found.size <= EXACT_UP_TO
         least = min(found.recall, found.unfiltered)
-        yield Bar(
+        yield LatencyBar(
             "Q2",
             f"recall by brute force, {found.size:,} memories a user",
             f"{least:.4f}",
@@ -142,14 +142,16 @@ def _recall(report: Report) -> Iterator[Bar]:
         )
 
 
-def _alone(report: Report, subject: str, size: int, store: int | None = None) -> Row | None:
+def _alone(
+    report: RetrievalReport, subject: str, size: int, store: int | None = None
+) -> LatencyFigures | None:
     """The row of a single caller and an embedder without delay; in the small store by default."""
     wanted = store if store is not None else min(row.place.store for row in report.rows)
     return report.find(subject, size=size, store=wanted, callers=1, delay_ms=0)
 
 
-def _times(name: str, figure: str, times: float | None, bar: float) -> Bar:
-    return Bar(
+def _times(name: str, figure: str, times: float | None, bar: float) -> LatencyBar:
+    return LatencyBar(
         name,
         figure,
         "-" if times is None else f"{times:.2f} ×",

@@ -2,10 +2,10 @@
 
     python -m benchmarks.retrieval.caller
 
-It takes one JSON object a line over TCP, `Work`, and answers each with one line, `Seen`. Every
-caller has a connection of its own, as callers in different processes have. Replies are neither
-read nor kept but for a few, which are looked at once the clock has stopped. It prints `port N` once
-it listens, and ends with its standard input.
+It takes one JSON object a line over TCP, `CallerLoad`, and answers each with one line,
+`CallerResult`. Every caller has a connection of its own, as callers in different processes have.
+Replies are neither read nor kept but for a few, which are looked at once the clock has stopped. It
+prints `port N` once it listens, and ends with its standard input.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import grpc
 import uvloop
 
-from benchmarks.retrieval.asking import Asking
+from benchmarks.retrieval.asking import RequestStream
 
 LINE_BYTES = 1 << 26
 _CALL_SECONDS = 30.0
@@ -31,7 +31,7 @@ _LOOKED_AT = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class CallerLoad:
     """What is to be sent, by how many callers, whereto and how long.
 
     Attributes:
@@ -39,7 +39,7 @@ class Work:
         callers: Each has one request on its way.
         seconds: After these no more requests are sent.
         most: After so many requests neither.
-        asking: The fields of an `Asking`.
+        asking: The fields of a `RequestStream`.
         key: The API key that is sent along; empty: none.
     """
 
@@ -52,7 +52,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class CallerResult:
     """What came of it.
 
     Attributes:
@@ -78,9 +78,9 @@ class Callers:
     def __init__(self) -> None:
         self._channels: dict[tuple[int, int], grpc.aio.Channel] = {}
 
-    async def work(self, work: Work) -> Seen:
+    async def work(self, work: CallerLoad) -> CallerResult:
         """Send and wait for the last reply."""
-        asking = Asking(**work.asking)
+        asking = RequestStream(**work.asking)
         following = asking.requests()
         metadata = [("authorization", f"Bearer {work.key}")] if work.key else []
         ms: list[float] = []
@@ -113,7 +113,7 @@ class Callers:
         seconds = time.perf_counter() - began
         spent = time.process_time() - spent
         faults = Counter(fault for reply in kept if (fault := asking.fault(reply)))
-        return Seen(
+        return CallerResult(
             ms=[round(value, 4) for value in ms],
             seconds=seconds,
             cpu_seconds=spent,
@@ -147,7 +147,7 @@ async def serve() -> None:
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
-            seen = await callers.work(Work(**json.loads(line)))
+            seen = await callers.work(CallerLoad(**json.loads(line)))
             writer.write(json.dumps(asdict(seen)).encode() + b"\n")
             await writer.drain()
         writer.close()

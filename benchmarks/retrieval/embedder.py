@@ -22,7 +22,7 @@ DELAY = "/delay/"
 _EMBEDDINGS = "/embeddings"
 
 
-class Embedder:
+class EmbeddingEndpoint:
     """Answers calls and counts them."""
 
     def __init__(self) -> None:
@@ -46,5 +46,5 @@ class Embedder:
 
 
 if __name__ == "__main__":
-    embedder = Embedder()
+    embedder = EmbeddingEndpoint()
     uvloop.run(serve(embedder.answer, embedder.delay))

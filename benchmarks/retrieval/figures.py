@@ -44,7 +44,7 @@ def percentile(times: Sequence[float], share: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MeasurementConditions:
     """Where a row was measured.
 
     Attributes:
@@ -63,7 +63,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LatencyFigures:
     """The figures of one subject in one place.
 
     Attributes:
@@ -84,7 +84,7 @@ class Row:
     """
 
     subject: str
-    place: Place
+    place: MeasurementConditions
     requests: int
     p50: float
     p95: float
@@ -129,7 +129,7 @@ class Recall:
 
 
 @dataclass(frozen=True, slots=True)
-class Walls:
+class IsolationCost:
     """Milliseconds of the median search of one caller.
 
     Attributes:
@@ -144,7 +144,7 @@ class Walls:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class RetrievalReport:
     """All figures of one run.
 
     Attributes:
@@ -156,14 +156,14 @@ class Report:
         walls: None where it was not measured.
     """
 
-    rows: Sequence[Row]
+    rows: Sequence[LatencyFigures]
     limit: int
     start: Start | None
     recall: Sequence[Recall]
     machine: Mapping[str, Any]
-    walls: Walls | None = None
+    walls: IsolationCost | None = None
 
-    def find(self, subject: str, **wanted: int) -> Row | None:
+    def find(self, subject: str, **wanted: int) -> LatencyFigures | None:
         """The row of a subject in such a place; of several, that of the fewest users."""
         found = [
             row
@@ -173,7 +173,7 @@ class Report:
         ]
         return min(found, key=lambda row: row.place.spread, default=None)
 
-    def floor_of(self, row: Row) -> Row | None:
+    def floor_of(self, row: LatencyFigures) -> LatencyFigures | None:
         """The row of the floor that was measured in the same place, if there is one."""
         subject = FLOOR_OF.get(row.subject)
         if subject is None:
@@ -183,7 +183,7 @@ class Report:
             None,
         )
 
-    def times_the_floor(self, row: Row) -> float | None:
+    def times_the_floor(self, row: LatencyFigures) -> float | None:
         """How many times as long the median call takes as that of the floor."""
         floor = self.floor_of(row)
         return None if floor is None else row.p50 / floor.p50

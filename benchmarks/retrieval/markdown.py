@@ -13,27 +13,39 @@ from typing import Any
 
 from benchmarks.quiet import noise
 from benchmarks.retrieval.bars import bars
-from benchmarks.retrieval.figures import NO_SIZE, SUBJECTS, Place, Recall, Report, Row, Start, Walls
+from benchmarks.retrieval.figures import (
+    NO_SIZE,
+    SUBJECTS,
+    IsolationCost,
+    LatencyFigures,
+    MeasurementConditions,
+    Recall,
+    RetrievalReport,
+    Start,
+)
 
 _KNOWN = ("rows", "limit", "start", "recall", "machine", "walls")
 
 
-def read_report(figures: Mapping[str, Any]) -> Report:
+def read_report(figures: Mapping[str, Any]) -> RetrievalReport:
     """The report that was written as JSON."""
     given = {name: figures[name] for name in _KNOWN}
-    given["rows"] = [Row(**{**row, "place": Place(**row["place"])}) for row in figures["rows"]]
+    given["rows"] = [
+        LatencyFigures(**{**row, "place": MeasurementConditions(**row["place"])})
+        for row in figures["rows"]
+    ]
     given["recall"] = [Recall(**found) for found in figures["recall"]]
     given["start"] = Start(**figures["start"]) if figures["start"] else None
-    given["walls"] = Walls(**figures["walls"]) if figures["walls"] else None
-    return Report(**given)
+    given["walls"] = IsolationCost(**figures["walls"]) if figures["walls"] else None
+    return RetrievalReport(**given)
 
 
-def tables(report: Report) -> str:
+def tables(report: RetrievalReport) -> str:
     """What has a bar, then all rows."""
     return "\n".join([*_bars(report), "", *_rows(report)])
 
 
-def _bars(report: Report) -> Iterator[str]:
+def _bars(report: RetrievalReport) -> Iterator[str]:
     if why := noise(report.machine):
         yield why
         return
@@ -43,7 +55,7 @@ def _bars(report: Report) -> Iterator[str]:
         yield _line(bar.name, bar.figure, said[bar.met], bar.bar)
 
 
-def _rows(report: Report) -> Iterator[str]:
+def _rows(report: RetrievalReport) -> Iterator[str]:
     yield from _head(
         "what",
         "memories a user",
@@ -66,12 +78,12 @@ def _rows(report: Report) -> Iterator[str]:
         )
 
 
-def _what(row: Row) -> str:
+def _what(row: LatencyFigures) -> str:
     faults = [f"{count} of {row.looked_at} {what}" for what, count in row.faults.items()]
     return SUBJECTS[row.subject] + (f" ({', '.join(faults)})" if faults else "")
 
 
-def _users(report: Report, place: Place) -> str:
+def _users(report: RetrievalReport, place: MeasurementConditions) -> str:
     if place.size == NO_SIZE:
         return "any"
     parts = [f"{place.size:,}"]

@@ -15,12 +15,12 @@ from benchmarks.profiler import recorded
 from benchmarks.quiet import LOAD_BEFORE
 from benchmarks.retrieval import loading
 from benchmarks.retrieval.components import components
-from benchmarks.retrieval.figures import Recall, Report, Row, Walls
+from benchmarks.retrieval.figures import IsolationCost, LatencyFigures, Recall, RetrievalReport
 from benchmarks.retrieval.person import Person
 from benchmarks.retrieval.plan import (
     COPIES,
-    Group,
-    Options,
+    MeasurementGroup,
+    RetrievalOptions,
     copy_of,
     large_store,
     small_store,
@@ -38,7 +38,7 @@ Progress = Callable[[str, int, int], None]
 """Told the phase, how many of it are done, and how many there are."""
 
 
-async def measure(options: Options, progress: Progress) -> Report:
+async def measure(options: RetrievalOptions, progress: Progress) -> RetrievalReport:
     """Run the whole benchmark in temporary folders.
 
     Raises:
@@ -54,7 +54,7 @@ async def measure(options: Options, progress: Progress) -> Report:
         folder = Path(name)
         progress("starting the database", 0, 1)
         async with database(folder) as postgres:
-            run = Run.on(postgres, options, people_of(options), progress)
+            run = DatabaseRun.on(postgres, options, people_of(options), progress)
             version = run.connection.info.server_version
             try:
                 await asyncio.to_thread(run.load)
@@ -64,7 +64,7 @@ async def measure(options: Options, progress: Progress) -> Report:
                     walls = await run.walls(stage) if options.walls else None
             finally:
                 run.close()
-    return Report(
+    return RetrievalReport(
         rows=rows,
         limit=options.limit,
         start=start,
@@ -78,17 +78,17 @@ async def measure(options: Options, progress: Progress) -> Report:
     )
 
 
-def people_of(options: Options) -> list[Person]:
+def people_of(options: RetrievalOptions) -> list[Person]:
     """Those whose memories make up the small store."""
     now = datetime.now(UTC)
     return [Person(user, size, now) for size in options.sizes for user in users_of(size)]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class DatabaseRun:
     """The parts of a run on one database."""
 
-    options: Options
+    options: RetrievalOptions
     connection: Connection
     people: Sequence[Person]
     progress: Progress
@@ -97,7 +97,7 @@ class Run:
     def on(
         cls,
         postgres: EmbeddedPostgres,
-        options: Options,
+        options: RetrievalOptions,
         people: Sequence[Person],
         progress: Progress,
     ) -> Self:
@@ -130,7 +130,7 @@ class Run:
         self.progress("settling", 0, 1)
         loading.settle(self.connection)
 
-    async def measure(self, stage: Stage) -> tuple[list[Row], list[Recall]]:
+    async def measure(self, stage: Stage) -> tuple[list[LatencyFigures], list[Recall]]:
         """All rows of both stores, and recall in the small one."""
         recall: list[Recall] = []
         if self.options.recall:
@@ -148,7 +148,7 @@ class Run:
             rows += await self.rows(stage, large_store(self.options))
         return rows, recall
 
-    async def walls(self, stage: Stage) -> Walls:
+    async def walls(self, stage: Stage) -> IsolationCost:
         """What the walls cost those with the fewest memories, who feel it most."""
         size = min(self.options.sizes)
         return await measure_walls(
@@ -162,7 +162,7 @@ class Run:
             measured=lambda done: self.progress("walls", done, TURNS),
         )
 
-    async def rows(self, stage: Stage, groups: Iterable[Group]) -> list[Row]:
+    async def rows(self, stage: Stage, groups: Iterable[MeasurementGroup]) -> list[LatencyFigures]:
         """The rows of some groups."""
         planned = list(groups)
         total = sum(len(group.subjects) for group in planned) * SLICES
@@ -175,7 +175,7 @@ class Run:
 
         weights = await components(stage, self.people[0].user_id)
         measuring = Measuring(stage, limit=self.options.limit, weights=weights, measured=measured)
-        rows: list[Row] = []
+        rows: list[LatencyFigures] = []
         for group in planned:
             rows += await measuring.rows(
                 group.place, group.users, group.subjects, self.options.seconds

@@ -45,7 +45,7 @@ Half = NDArray[np.float16]
 
 
 @dataclass(frozen=True, slots=True)
-class Learnt:
+class SyntheticMemory:
     """A memory with the message it came from.
 
     Attributes:
@@ -102,7 +102,7 @@ class Person:
     now: datetime
 
     @cached_property
-    def learnt(self) -> Sequence[Learnt]:
+    def learnt(self) -> Sequence[SyntheticMemory]:
         """The memories, the oldest first; their lexical numbers are their places, from 1 on."""
         return list(self._learn())
 
@@ -133,7 +133,7 @@ class Person:
         mentioned = {memory.name for memory in self.learnt if memory.name}
         return {name: _uuid4(rng) for name in sorted(mentioned)}
 
-    def _learn(self) -> Iterator[Learnt]:
+    def _learn(self) -> Iterator[SyntheticMemory]:
         rng = random.Random(f"person {self.user_id}")
         topics, names = topics_of(self.user_id), names_of(self.user_id)
         span = timedelta(days=365 * _YEARS_BACK).total_seconds()
@@ -146,7 +146,7 @@ class Person:
             at = self.now - timedelta(seconds=age)
             said = [*words, *some_words(rng, topic, rng.randint(6, 20))]
             rng.shuffle(said)
-            yield Learnt(
+            yield SyntheticMemory(
                 memory_id=_uuid7(rng, at),
                 content=as_sentence([*words, f"with {name}"] if name else words),
                 words=as_sentence([*said, name] if name else said),

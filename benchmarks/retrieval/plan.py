@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.retrieval.figures import NO_SIZE, Place
+from benchmarks.retrieval.figures import NO_SIZE, MeasurementConditions
 
 COUNTS: Mapping[int, int] = {200: 20, 2_000: 3, 10_000: 1}
 """How many users have so many memories: 20,000 memories in all."""
@@ -33,7 +33,7 @@ _STRIDE = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class RetrievalOptions:
     """How much is measured.
 
     Attributes:
@@ -70,10 +70,10 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class MeasurementGroup:
     """Rows that are measured in turns: where, who asks, and what."""
 
-    place: Place
+    place: MeasurementConditions
     users: Sequence[str]
     subjects: Sequence[str]
 
@@ -83,9 +83,11 @@ def users_of(size: int) -> list[str]:
     return [f"p{size}-{number}" for number in range(COUNTS[size])]
 
 
-def in_small_store(options: Options, size: int, callers: int, delay_ms: int = 0) -> Place:
+def in_small_store(
+    options: RetrievalOptions, size: int, callers: int, delay_ms: int = 0
+) -> MeasurementConditions:
     """Where all users with so many memories ask."""
-    return Place(options.store, size, callers, delay_ms, COUNTS[size])
+    return MeasurementConditions(options.store, size, callers, delay_ms, COUNTS[size])
 
 
 def copy_of(user_id: str, number: int) -> str:
@@ -98,26 +100,26 @@ def original_of(user_id: str) -> str:
     return user_id.partition("~")[0]
 
 
-def small_store(options: Options) -> Iterator[Group]:
+def small_store(options: RetrievalOptions) -> Iterator[MeasurementGroup]:
     """What is measured in the small store, the floor that knows no store first."""
     first = options.sizes[0]
     for callers in options.callers:
-        place = Place(options.store, NO_SIZE, callers, 0, 1)
-        yield Group(place, users_of(first)[:1], ("floor_echo",))
+        place = MeasurementConditions(options.store, NO_SIZE, callers, 0, 1)
+        yield MeasurementGroup(place, users_of(first)[:1], ("floor_echo",))
     for size in options.sizes:
         users = users_of(size)
         for callers in options.callers:
             extra = options.extras and size == first and callers in _EXTRA_CALLERS
             subjects = (*_SUBJECTS, *_EXTRA_SUBJECTS) if extra else _SUBJECTS
-            yield Group(in_small_store(options, size, callers), users, subjects)
+            yield MeasurementGroup(in_small_store(options, size, callers), users, subjects)
     if options.extras:
         users = users_of(first)
         for callers in options.callers:
             place = in_small_store(options, first, callers, LATE_MS)
-            yield Group(place, users, _LATE_SUBJECTS)
+            yield MeasurementGroup(place, users, _LATE_SUBJECTS)
 
 
-def large_store(options: Options) -> Iterator[Group]:
+def large_store(options: RetrievalOptions) -> Iterator[MeasurementGroup]:
     """What is measured in the large store: by as many users as in the small one, then by all."""
     store = COPIES * options.store
     callers_too = [callers for callers in options.callers if callers in _LARGE_CALLERS]
@@ -127,10 +129,12 @@ def large_store(options: Options) -> Iterator[Group]:
             for number, user in enumerate(users_of(size))
         ]
         for callers in callers_too:
-            yield Group(Place(store, size, callers, 0, len(users)), users, _LARGE_SUBJECTS)
+            yield MeasurementGroup(
+                MeasurementConditions(store, size, callers, 0, len(users)), users, _LARGE_SUBJECTS
+            )
     everybody = [
         copy_of(user, number) for number in range(1, COPIES) for user in users_of(options.sizes[0])
     ]
     for callers in callers_too:
-        place = Place(store, options.sizes[0], callers, 0, len(everybody))
-        yield Group(place, everybody, _LARGE_SUBJECTS)
+        place = MeasurementConditions(store, options.sizes[0], callers, 0, len(everybody))
+        yield MeasurementGroup(place, everybody, _LARGE_SUBJECTS)

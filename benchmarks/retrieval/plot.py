@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from benchmarks.retrieval.figures import NO_SIZE, SUBJECTS, Report
+from benchmarks.retrieval.figures import NO_SIZE, SUBJECTS, RetrievalReport
 
 WIDTH, HEIGHT = 800, 440
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 280, 48, 48
@@ -45,7 +45,7 @@ class Axis:
         ]
 
 
-def lines_of(report: Report) -> dict[str, Line]:
+def lines_of(report: RetrievalReport) -> dict[str, Line]:
     """By subject: memories of a user, and milliseconds of the median call of a single caller."""
     small = min(row.place.store for row in report.rows)
     found: dict[str, Line] = {}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.retrieval.figures import Recall
-from benchmarks.retrieval.person import TYPES, Learnt, Person
+from benchmarks.retrieval.person import TYPES, Person, SyntheticMemory
 from benchmarks.retrieval.stage import CallFailed, Stage
 from benchmarks.retrieval.wording import Questions, vector
 from hitherto.v1 import memory_pb2, retrieval_service_pb2, retrieval_service_pb2_grpc
@@ -34,13 +34,13 @@ class Filter:
     type: str | None = None
     tag: str | None = None
 
-    def lets(self, memory: Learnt) -> bool:
+    def lets(self, memory: SyntheticMemory) -> bool:
         """Whether a memory passes."""
         return self.type in {None, memory.type} and (self.tag is None or self.tag in memory.tags)
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _RecallQuery:
     """One search: whether it was complete, and the share of the nearest that it found."""
 
     user_id: str
@@ -69,7 +69,7 @@ async def measure_recall(
     Raises:
         CallFailed: A search was answered with an error.
     """
-    asked: list[_Asked] = []
+    asked: list[_RecallQuery] = []
     async with grpc.aio.insecure_channel(f"127.0.0.1:{stage.service.port}") as channel:
         stub = retrieval_service_pb2_grpc.RetrievalServiceStub(channel)
         for done, person in enumerate(people, start=1):
@@ -103,7 +103,7 @@ class _Searches:
         self._vectors = person.vectors.astype(np.float32)
         self._places = {str(memory.memory_id): place for place, memory in enumerate(person.learnt)}
 
-    async def one(self, number: int) -> _Asked:
+    async def one(self, number: int) -> _RecallQuery:
         person = self._person
         wanted = _filter(self._rng, person, number)
         limit = LIMITS[number % len(LIMITS)]
@@ -126,7 +126,7 @@ class _Searches:
             ) from None
         allowed = np.array([wanted.lets(memory) for memory in person.learnt])
         found = [self._places[result.memory.id] for result in reply.results]
-        return _Asked(
+        return _RecallQuery(
             user_id=person.user_id,
             complete=len(set(found)) == min(limit, int(allowed.sum()))
             and all(allowed[place] for place in found),
@@ -168,7 +168,7 @@ def _filter(rng: random.Random, person: Person, number: int) -> Filter:
     )[number % 5]
 
 
-def _recall(size: int, people: Sequence[Person], asked: Sequence[_Asked]) -> Recall:
+def _recall(size: int, people: Sequence[Person], asked: Sequence[_RecallQuery]) -> Recall:
     def lowest(filtered: bool) -> float:
         shares: dict[str, list[float]] = {person.user_id: [] for person in people}
         for one in asked:

@@ -9,10 +9,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
-from benchmarks.processes import Started
-from benchmarks.retrieval.asking import Asking
-from benchmarks.retrieval.caller import Seen, Work
-from benchmarks.retrieval.figures import Place, Row, percentile
+from benchmarks.processes import BenchmarkProcess
+from benchmarks.retrieval.asking import RequestStream
+from benchmarks.retrieval.caller import CallerLoad, CallerResult
+from benchmarks.retrieval.figures import LatencyFigures, MeasurementConditions, percentile
 from benchmarks.retrieval.stage import Stage
 from benchmarks.watching import resident_bytes
 
@@ -32,7 +32,7 @@ class _Sum:
     looked_at: int = 0
     faults: Counter[str] = field(default_factory=Counter)
 
-    def add(self, seen: Seen, cpu: dict[str, float], embedding_calls: int) -> None:
+    def add(self, seen: CallerResult, cpu: dict[str, float], embedding_calls: int) -> None:
         self.ms += seen.ms
         self.seconds += seen.seconds
         self.cpu.update({**cpu, "caller": seen.cpu_seconds})
@@ -60,8 +60,12 @@ class Measuring:
         self._measured = measured
 
     async def rows(
-        self, place: Place, users: Sequence[str], subjects: Sequence[str], seconds: float
-    ) -> list[Row]:
+        self,
+        place: MeasurementConditions,
+        users: Sequence[str],
+        subjects: Sequence[str],
+        seconds: float,
+    ) -> list[LatencyFigures]:
         """The figures of these subjects in one place.
 
         Args:
@@ -100,11 +104,17 @@ class Measuring:
         return [self._row(subject, place, sums[subject]) for subject in subjects]
 
     def _work(
-        self, subject: str, place: Place, users: Sequence[str], *, seconds: float, seed: str
-    ) -> Work:
+        self,
+        subject: str,
+        place: MeasurementConditions,
+        users: Sequence[str],
+        *,
+        seconds: float,
+        seed: str,
+    ) -> CallerLoad:
         floor = subject.startswith("floor_")
         kind = subject.removeprefix("floor_")
-        asking = Asking(
+        asking = RequestStream(
             kind="empty" if subject in {"floor_echo", "floor_select"} else kind,
             users=users,
             # Repeated queries are the same in every slice.
@@ -113,7 +123,7 @@ class Measuring:
             weights=self._weights,
             floor=floor,
         )
-        return Work(
+        return CallerLoad(
             port=self._process(subject).port,
             callers=place.callers,
             seconds=seconds,
@@ -122,14 +132,14 @@ class Measuring:
             key="" if floor else self._stage.key,
         )
 
-    def _process(self, subject: str) -> Started:
+    def _process(self, subject: str) -> BenchmarkProcess:
         if subject.startswith("floor_"):
             return self._stage.floors[subject.removeprefix("floor_")]
         return self._stage.service
 
-    def _row(self, subject: str, place: Place, total: _Sum) -> Row:
+    def _row(self, subject: str, place: MeasurementConditions, total: _Sum) -> LatencyFigures:
         requests = len(total.ms)
-        return Row(
+        return LatencyFigures(
             subject=subject,
             place=place,
             requests=requests,

@@ -15,10 +15,10 @@ from pathlib import Path
 import psycopg
 
 from benchmarks.embeddings_reply import DIMENSIONS
-from benchmarks.processes import Processes, Started
+from benchmarks.processes import BenchmarkProcess, Processes
 from benchmarks.retrieval import embedder as embedder_process
 from benchmarks.retrieval import floor as floor_process
-from benchmarks.retrieval.caller import LINE_BYTES, Seen, Work
+from benchmarks.retrieval.caller import LINE_BYTES, CallerLoad, CallerResult
 from benchmarks.retrieval.writing import TENANT
 from benchmarks.watching import cpu_seconds
 from hitherto_shared.auth.api_keys import create_key
@@ -47,15 +47,15 @@ class Stage:
 
     folder: Path
     postgres: EmbeddedPostgres
-    embedder: Started
-    service: Started
-    floors: Mapping[str, Started]
+    embedder: BenchmarkProcess
+    service: BenchmarkProcess
+    floors: Mapping[str, BenchmarkProcess]
     key: str
-    _caller: Started
+    _caller: BenchmarkProcess
     _reader: asyncio.StreamReader
     _writer: asyncio.StreamWriter
 
-    async def call(self, work: Work) -> Seen:
+    async def call(self, work: CallerLoad) -> CallerResult:
         """Let the calling process work.
 
         Raises:
@@ -66,7 +66,7 @@ class Stage:
         line = await self._reader.readline()
         if not line:
             raise CallFailed(f"the calling process ended; its log ends: {self._caller.said}")
-        seen = Seen(**json.loads(line))
+        seen = CallerResult(**json.loads(line))
         if seen.error:
             raise CallFailed(
                 f"{work.asking['kind']} was answered with {seen.error}; the log of the service "
@@ -83,11 +83,11 @@ class Stage:
         counts = await asyncio.to_thread(_get, self.embedder, embedder_process.CALLS)
         return counts["calls"]
 
-    def cpu(self, process: Started) -> dict[str, float]:
+    def cpu(self, process: BenchmarkProcess) -> dict[str, float]:
         """CPU seconds up to now of a process, under the name of `service`, and of those behind."""
         return {name: cpu_seconds(pids) for name, pids in self._pids(process).items()}
 
-    def _pids(self, process: Started) -> dict[str, Sequence[int]]:
+    def _pids(self, process: BenchmarkProcess) -> dict[str, Sequence[int]]:
         assert self.postgres.pid is not None
         return {
             "service": [process.pid],
@@ -175,7 +175,7 @@ def service_settings(folder: Path) -> dict[str, str]:
     }
 
 
-def openai_settings(embedder: Started) -> dict[str, str]:
+def openai_settings(embedder: BenchmarkProcess) -> dict[str, str]:
     """Environment of a service that embeds by calling `embedder`."""
     return {
         "OPENAI_BASE_URL": f"http://127.0.0.1:{embedder.port}/v1",
@@ -202,7 +202,7 @@ async def _key(postgres: EmbeddedPostgres) -> str:
         return await create_key(connection, tenant_id=TENANT, name="benchmark", scopes=["read"])
 
 
-def _get(process: Started, path: str) -> dict[str, int]:
+def _get(process: BenchmarkProcess, path: str) -> dict[str, int]:
     with urllib.request.urlopen(f"http://127.0.0.1:{process.port}{path}", timeout=10) as reply:
         counts: dict[str, int] = json.loads(reply.read())
         return counts

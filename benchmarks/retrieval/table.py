@@ -9,13 +9,19 @@ from rich.table import Table
 
 from benchmarks.quiet import noise
 from benchmarks.retrieval.bars import bars
-from benchmarks.retrieval.figures import NO_SIZE, SUBJECTS, Place, Report, Row
+from benchmarks.retrieval.figures import (
+    NO_SIZE,
+    SUBJECTS,
+    LatencyFigures,
+    MeasurementConditions,
+    RetrievalReport,
+)
 
 BUSY = 0.9
 """Share of a core from which on the calling process may have been the bottleneck."""
 
 
-def print_tables(report: Report, console: Console) -> None:
+def print_tables(report: RetrievalReport, console: Console) -> None:
     """Print what was measured, then what has a bar."""
     for place, rows in groupby(report.rows, key=lambda row: row.place):
         console.print(_table(report, place, list(rows)))
@@ -26,7 +32,7 @@ def print_tables(report: Report, console: Console) -> None:
         console.print(f"{name}: {value}")
 
 
-def _bars(report: Report) -> Table:
+def _bars(report: RetrievalReport) -> Table:
     table = Table(title="bars", title_justify="left")
     table.add_column("")
     table.add_column("figure")
@@ -39,7 +45,9 @@ def _bars(report: Report) -> Table:
     return table
 
 
-def _table(report: Report, place: Place, rows: list[Row]) -> Table:
+def _table(
+    report: RetrievalReport, place: MeasurementConditions, rows: list[LatencyFigures]
+) -> Table:
     table = Table(title=_title(place), title_justify="left")
     table.add_column("subject", no_wrap=True)
     for name in ("p50 ms", "p95", "p99", "requests/s"):
@@ -66,7 +74,7 @@ def _table(report: Report, place: Place, rows: list[Row]) -> Table:
     return table
 
 
-def _title(place: Place) -> str:
+def _title(place: MeasurementConditions) -> str:
     if place.size == NO_SIZE:
         return f"{place.callers} caller(s), whatever the store"
     return (

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from benchmarks.retrieval.person import OF_A_CONVERSATION, Learnt, Person
+from benchmarks.retrieval.person import OF_A_CONVERSATION, Person, SyntheticMemory
 from benchmarks.words import sentence
 from hitherto_shared.text.passages import summary_text
 from hitherto_shared.text.terms import count_terms
@@ -20,7 +20,7 @@ _TITLE, _SUMMARISED, _TOPICS = 80, 3, 5
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class SyntheticMessage:
     """Something said; `memory` is its place among what was learnt, None if it taught nothing."""
 
     message_id: str
@@ -40,7 +40,7 @@ class Conversation:
     """Messages in order, with their summary."""
 
     conversation_id: str
-    messages: Sequence[Message]
+    messages: Sequence[SyntheticMessage]
     title: str
     summary: str
     topics: Sequence[str]
@@ -59,15 +59,17 @@ def conversations_of(person: Person) -> list[Conversation]:
     ]
 
 
-def _conversation(memories: Sequence[Learnt], start: int) -> Conversation:
-    messages: list[Message] = []
+def _conversation(memories: Sequence[SyntheticMemory], start: int) -> Conversation:
+    messages: list[SyntheticMessage] = []
     for place, memory in enumerate(memories):
-        messages.append(Message(memory.message_id, "user", memory.words, memory.at, start + place))
+        messages.append(
+            SyntheticMessage(memory.message_id, "user", memory.words, memory.at, start + place)
+        )
         if place % _ANSWERED == 0:
             answer = sentence(random.Random(str(memory.memory_id)), _ANSWER_WORDS)
             later = memory.at + timedelta(seconds=5)
             messages.append(
-                Message(f"{memory.message_id}-answer", "assistant", answer, later, None)
+                SyntheticMessage(f"{memory.message_id}-answer", "assistant", answer, later, None)
             )
     return Conversation(
         conversation_id=memories[0].conversation_id,

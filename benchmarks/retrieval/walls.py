@@ -13,9 +13,9 @@ from dataclasses import asdict
 from psycopg import sql
 
 from benchmarks.processes import Processes
-from benchmarks.retrieval.asking import Asking
-from benchmarks.retrieval.caller import Work
-from benchmarks.retrieval.figures import Walls, percentile
+from benchmarks.retrieval.asking import RequestStream
+from benchmarks.retrieval.caller import CallerLoad
+from benchmarks.retrieval.figures import IsolationCost, percentile
 from benchmarks.retrieval.stage import Stage, openai_settings, service_settings
 from benchmarks.retrieval.writing import Connection
 
@@ -39,7 +39,7 @@ async def measure_walls(
     limit: int,
     weights: Sequence[str],
     measured: Callable[[int], None],
-) -> Walls:
+) -> IsolationCost:
     """The median search of one caller with the walls and without.
 
     Args:
@@ -70,7 +70,7 @@ async def measure_walls(
                 for walls in (True, False):
                     _enforce(connection, walls=walls)
                     for warm in (True, False):
-                        asking = Asking(
+                        asking = RequestStream(
                             kind="search",
                             users=users,
                             seed=f"walls {walls} {turn} {warm}",
@@ -78,7 +78,7 @@ async def measure_walls(
                             weights=weights,
                             floor=False,
                         )
-                        work = Work(
+                        work = CallerLoad(
                             port=walled.port if walls else trusting.port,
                             callers=1,
                             seconds=_WARM_UP_SECONDS if warm else seconds / TURNS,
@@ -92,7 +92,7 @@ async def measure_walls(
                 measured(turn + 1)
         finally:
             _enforce(connection, walls=True)
-    return Walls(
+    return IsolationCost(
         size=size,
         walled=round(percentile(times[True], 0.5), 3),
         open=round(percentile(times[False], 0.5), 3),

@@ -20,7 +20,7 @@ from psycopg.types.json import Jsonb
 from benchmarks.embeddings_reply import DIMENSIONS
 from benchmarks.retrieval.person import Person
 from benchmarks.retrieval.segments import postings
-from benchmarks.retrieval.talk import Conversation, Message, conversations_of
+from benchmarks.retrieval.talk import Conversation, SyntheticMessage, conversations_of
 from benchmarks.retrieval.wording import vector
 from hitherto_shared.auth.principal import DEFAULT_TENANT
 from hitherto_shared.config import DEFAULT_EMBEDDING_MODEL as MODEL
@@ -184,7 +184,7 @@ def _write_messages(
     _write_passages(connection, person, "messages", terms)
 
 
-def _message_vector(person: Person, message: Message) -> HalfVector:
+def _message_vector(person: Person, message: SyntheticMessage) -> HalfVector:
     # What a memory came from is one message here: its vector is made once.
     if message.memory is not None:
         return HalfVector(person.word_vectors[message.memory])

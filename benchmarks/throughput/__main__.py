@@ -12,10 +12,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from benchmarks.processes import ProcessFailed
+from benchmarks.processes import BenchmarkProcessFailed
 from benchmarks.profiler import NoProfiler
 from benchmarks.throughput.driver import Stalled
-from benchmarks.throughput.measure import Options, measure
+from benchmarks.throughput.measure import ThroughputOptions, measure
 from benchmarks.throughput.table import print_tables
 from hitherto_shared.database.embedded import EmbeddedPostgresError
 
@@ -43,7 +43,7 @@ def main() -> int:
                     ),
                 )
             )
-    except (ProcessFailed, Stalled, NoProfiler, EmbeddedPostgresError) as error:
+    except (BenchmarkProcessFailed, Stalled, NoProfiler, EmbeddedPostgresError) as error:
         print(f"benchmarks.throughput: {error}", file=sys.stderr)
         return 1
     print_tables(report, console)
@@ -55,7 +55,7 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.throughput", description=__doc__)
-    given = Options()
+    given = ThroughputOptions()
     parser.add_argument(
         "--transcripts",
         type=_count,
@@ -87,8 +87,8 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _options(arguments: argparse.Namespace) -> Options:
-    return Options(
+def _options(arguments: argparse.Namespace) -> ThroughputOptions:
+    return ThroughputOptions(
         transcripts=arguments.transcripts,
         users=arguments.users,
         services=arguments.services,

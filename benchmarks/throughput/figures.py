@@ -22,14 +22,14 @@ _WARM_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class LatencyPercentiles:
     """The middle of some times, and what 95 of 100 stay below; milliseconds."""
 
     p50: float
     p95: float
 
     @classmethod
-    def of(cls, times: Sequence[float]) -> Spread:
+    def of(cls, times: Sequence[float]) -> LatencyPercentiles:
         """Of at least one time."""
         ordered = sorted(times)
         return cls(
@@ -39,7 +39,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class ResidentMemory:
     """Resident memory of the services, MiB: before the load, after its first tenth, at its end."""
 
     start: float
@@ -48,7 +48,7 @@ class Memory:
     per_1000: float
 
     @classmethod
-    def of(cls, samples: Sequence[Sample], transcripts: int) -> Memory:
+    def of(cls, samples: Sequence[Sample], transcripts: int) -> ResidentMemory:
         """From samples in order; `per_1000` is the growth per 1,000 transcripts once warm."""
         warm = next(s for s in samples if s.done >= _WARM_SHARE * transcripts)
         last = samples[-1]
@@ -67,7 +67,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Floor:
+class FloorFigures:
     """The same number of calls at the process that does the least."""
 
     calls: int
@@ -76,7 +76,7 @@ class Floor:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ThroughputReport:
     """The figures of one run.
 
     Attributes:
@@ -103,11 +103,11 @@ class Report:
     per_second: float
     cpu_ms: Mapping[str, float]
     calls: Mapping[str, int]
-    latency_ms: Spread
-    idle_start_ms: Spread
-    idle_end_ms: Spread
-    memory_mib: Memory
-    floor: Floor
+    latency_ms: LatencyPercentiles
+    idle_start_ms: LatencyPercentiles
+    idle_end_ms: LatencyPercentiles
+    memory_mib: ResidentMemory
+    floor: FloorFigures
     machine: Mapping[str, str | int | float]
 
     @property

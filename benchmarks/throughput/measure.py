@@ -21,12 +21,17 @@ from psycopg.conninfo import make_conninfo
 
 from benchmarks.bare_service import METHOD
 from benchmarks.embeddings_reply import DIMENSIONS
-from benchmarks.processes import Processes, Started
+from benchmarks.processes import BenchmarkProcess, Processes
 from benchmarks.profiler import recorded
 from benchmarks.quiet import CORES, LOAD_BEFORE
 from benchmarks.throughput import floor as floor_process
 from benchmarks.throughput.driver import Driver
-from benchmarks.throughput.figures import Floor, Memory, Report, Spread
+from benchmarks.throughput.figures import (
+    FloorFigures,
+    LatencyPercentiles,
+    ResidentMemory,
+    ThroughputReport,
+)
 from benchmarks.throughput.load import request
 from benchmarks.watching import MemoryWatch, cpu_seconds
 from hitherto_shared.database.embedded import EmbeddedPostgres
@@ -36,7 +41,7 @@ _PAUSES = (0.05, 0.13, 0.21, 0.08, 0.17)
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ThroughputOptions:
     """How much is measured.
 
     Attributes:
@@ -69,7 +74,7 @@ Progress = Callable[[str, int, int], None]
 """Told the phase, how many of it are done, and how many there are."""
 
 
-async def measure(options: Options, progress: Progress) -> Report:
+async def measure(options: ThroughputOptions, progress: Progress) -> ThroughputReport:
     """Run the whole benchmark in a temporary folder.
 
     Raises:
@@ -116,7 +121,7 @@ async def measure(options: Options, progress: Progress) -> Report:
         idle_start, idle_end = await driver.waits("idle")
         _, ends = await driver.waits("load")
         least = await _floor(options, processes, postgres, model, progress)
-        return Report(
+        return ThroughputReport(
             transcripts=options.transcripts,
             users=options.user_count,
             services=options.services,
@@ -127,9 +132,9 @@ async def measure(options: Options, progress: Progress) -> Report:
                 for name, spent in loaded.cpu.items()
             },
             calls=loaded.calls,
-            latency_ms=Spread.of(ends),
-            idle_start_ms=Spread.of(idle_start),
-            idle_end_ms=Spread.of(idle_end),
+            latency_ms=LatencyPercentiles.of(ends),
+            idle_start_ms=LatencyPercentiles.of(idle_start),
+            idle_end_ms=LatencyPercentiles.of(idle_end),
             memory_mib=loaded.memory,
             floor=least,
             machine={
@@ -147,14 +152,14 @@ class _Loaded:
     seconds: float
     cpu: Mapping[str, float]
     calls: Mapping[str, int]
-    memory: Memory
+    memory: ResidentMemory
 
 
 async def _load(
-    options: Options,
+    options: ThroughputOptions,
     driver: Driver,
     trees: Mapping[str, Sequence[int]],
-    model: Started,
+    model: BenchmarkProcess,
     progress: Progress,
 ) -> _Loaded:
     done = 0
@@ -176,17 +181,17 @@ async def _load(
         seconds=seconds,
         cpu=cpu,
         calls={name: count - calls_before[name] for name, count in calls.items()},
-        memory=Memory.of(watch.samples, options.transcripts),
+        memory=ResidentMemory.of(watch.samples, options.transcripts),
     )
 
 
 async def _floor(
-    options: Options,
+    options: ThroughputOptions,
     processes: Processes,
     postgres: EmbeddedPostgres,
-    model: Started,
+    model: BenchmarkProcess,
     progress: Progress,
-) -> Floor:
+) -> FloorFigures:
     """Send as many bytes to the process that does the least."""
     conninfo = postgres.superuser_conninfo()
     async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
@@ -214,7 +219,7 @@ async def _floor(
         await asyncio.gather(*(one() for _ in range(options.floor)))
         seconds = time.monotonic() - began
         spent = cpu_seconds([started.pid]) - before
-    return Floor(
+    return FloorFigures(
         calls=options.floor,
         per_second=round(options.floor / seconds, 1),
         # The kernel counts in ticks: a run too short for one has no figure of its own.
@@ -232,7 +237,7 @@ def _settings(data_dir: Path, model_port: int) -> dict[str, str]:
 
 
 def _trees(
-    services: Sequence[Started], postgres: EmbeddedPostgres, model: Started
+    services: Sequence[BenchmarkProcess], postgres: EmbeddedPostgres, model: BenchmarkProcess
 ) -> dict[str, list[int]]:
     assert postgres.pid is not None
     return {

@@ -28,7 +28,7 @@ _EMBEDDINGS = "/embeddings"
 _CALLS = "/calls"
 
 
-class Model:
+class ModelEndpoint:
     """Answers requests and counts them."""
 
     def __init__(self) -> None:
@@ -104,4 +104,4 @@ def _json(value: object) -> bytes:
 
 
 if __name__ == "__main__":
-    uvloop.run(serve(Model().answer))
+    uvloop.run(serve(ModelEndpoint().answer))

@@ -14,11 +14,11 @@ from benchmarks.throughput.figures import (
     LONG_RUN,
     PER_SECOND_BAR,
     POSTGRES_CPU_MS_BAR,
-    Report,
+    ThroughputReport,
 )
 
 
-def print_tables(report: Report, console: Console) -> None:
+def print_tables(report: ThroughputReport, console: Console) -> None:
     """Print what has a bar, then what explains it; on a busy machine no bar is met or missed."""
     if why := noise(report.machine):
         console.print(why)
@@ -26,7 +26,7 @@ def print_tables(report: Report, console: Console) -> None:
     console.print(_more(report))
 
 
-def _bars(report: Report, *, held: bool) -> Table:
+def _bars(report: ThroughputReport, *, held: bool) -> Table:
     table = Table(
         title=f"P5: {report.transcripts:,} transcripts, {report.users:,} users, "
         f"{report.services} service process(es)"
@@ -88,7 +88,7 @@ def _bars(report: Report, *, held: bool) -> Table:
     return table
 
 
-def _more(report: Report) -> Table:
+def _more(report: ThroughputReport) -> Table:
     table = Table(title="what it consists of", show_header=False)
     table.add_column()
     table.add_column(justify="right")

@@ -21,9 +21,9 @@ from pydantic import ValidationError
 from examples.demo.own_file import own_transcripts, tell_own
 from examples.demo.place import choose_data_dir, demo_environment, shown
 from examples.demo.services import ServiceFailed, running
-from examples.demo.show import Page, make_console
+from examples.demo.show import StoryPage, make_console
 from examples.demo.story import Story, sample_transcripts, tell, tell_what_runs
-from examples.demo.work import Run, learn
+from examples.demo.work import DemoRun, learn
 from hitherto_client import HithertoCallError
 from hitherto_client.transcripts import FileTranscript, TranscriptError
 from hitherto_shared.config import SharedSettings, describe
@@ -93,8 +93,8 @@ def main() -> int:
 def _run(
     transcripts: list[FileTranscript], data_dir: Path, environment: dict[str, str], *, own: bool
 ) -> None:
-    page = Page(make_console())
-    run = Run()
+    page = StoryPage(make_console())
+    run = DemoRun()
     page.say("Hitherto: conversations in, memories kept, context out.", "bold")
     page.say(f"The data is kept in {shown(data_dir)}; delete that folder to begin anew.")
     with running(data_dir, environment) as services:

@@ -47,7 +47,7 @@ def clean(text: str) -> str:
     )
 
 
-class Page:
+class StoryPage:
     """The story's paper. Everything printed here is literal text: markup in it means nothing."""
 
     def __init__(self, console: Console) -> None:

@@ -17,9 +17,9 @@ from examples.demo.degraded import tell_degraded
 from examples.demo.past import tell_past
 from examples.demo.said import tell_said
 from examples.demo.services import Running
-from examples.demo.show import LEARNT_COLUMNS, Page, day, learnt, profile_lines
+from examples.demo.show import LEARNT_COLUMNS, StoryPage, day, learnt, profile_lines
 from examples.demo.upkeep import tell_upkeep
-from examples.demo.work import Run, Work
+from examples.demo.work import DemoRun, SubmissionResult
 from hitherto.v1 import conversation_pb2, memory_pb2, profile_pb2
 from hitherto_client import HithertoCallError
 from hitherto_client.transcripts import Defaults, FileTranscript, read_transcripts
@@ -37,10 +37,10 @@ _T = TypeVar("_T")
 class Story:
     """What every section needs: where to print, whom to ask, and what was learnt."""
 
-    page: Page
+    page: StoryPage
     running: Running
-    run: Run
-    work: Work
+    run: DemoRun
+    work: SubmissionResult
     seconds: dict[str, list[float]] = field(default_factory=dict)
     """By kind of read, how long each took as the caller sees it."""
 
@@ -128,7 +128,7 @@ def tell(story: Story) -> None:
     tell_cost(story)
 
 
-def tell_what_runs(page: Page, running: Running) -> None:
+def tell_what_runs(page: StoryPage, running: Running) -> None:
     """Section 1: which extractor and embedder, and how good they are."""
     page.chapter("1. What runs")
     page.say(

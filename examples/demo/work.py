@@ -25,7 +25,7 @@ _JOB_SECONDS = 900.0
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class DemoRun:
     """Keeps this run's people apart from those of earlier runs in the same database.
 
     A service that is never told to forget keeps what it was told, and a message that it knows it
@@ -48,7 +48,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Learnt:
+class ProcessedTranscript:
     """One transcript and the job that read it, at its end."""
 
     transcript: conversation_pb2.Transcript
@@ -67,10 +67,10 @@ class Learnt:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class SubmissionResult:
     """What was handed over and what came of it."""
 
-    learnt: Sequence[Learnt]
+    learnt: Sequence[ProcessedTranscript]
     accept_seconds: Sequence[float]
     """For each request, how long it took until everything in it was stored."""
     seconds: float
@@ -87,7 +87,9 @@ class Work:
         return sum(item.job.result.usage.cost_usd for item in self.learnt)
 
 
-def learn(client: HithertoClient, transcripts: Sequence[FileTranscript], console: Console) -> Work:
+def learn(
+    client: HithertoClient, transcripts: Sequence[FileTranscript], console: Console
+) -> SubmissionResult:
     """Submit the transcripts and wait for their jobs.
 
     Raises:
@@ -95,7 +97,7 @@ def learn(client: HithertoClient, transcripts: Sequence[FileTranscript], console
     """
     began = time.monotonic()
     accept: list[float] = []
-    learnt: list[Learnt] = []
+    learnt: list[ProcessedTranscript] = []
     waiting: list[tuple[conversation_pb2.Transcript, str]] = []
     with Progress(
         TextColumn("{task.description}"),
@@ -121,6 +123,6 @@ def learn(client: HithertoClient, transcripts: Sequence[FileTranscript], console
             job = job_pb2.Job()
             for seen in client.watch_job(job_id, timeout=_JOB_SECONDS):
                 job = seen
-            learnt.append(Learnt(transcript, job))
+            learnt.append(ProcessedTranscript(transcript, job))
             progress.advance(bar)
-    return Work(learnt, accept, time.monotonic() - began)
+    return SubmissionResult(learnt, accept, time.monotonic() - began)

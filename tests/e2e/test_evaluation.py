@@ -12,10 +12,10 @@ from rich.console import Console
 from benchmarks.extraction.loading import choose, load
 from benchmarks.extraction.observed import Observation
 from benchmarks.extraction.report import as_json, notes, show
-from benchmarks.extraction.rows import Row
+from benchmarks.extraction.rows import ConversationCase
 from benchmarks.extraction.run import Ran, run
 from benchmarks.extraction.scores import LOWER_IS_BETTER, SCORES, Verdict, add, judge_row, ratio
-from benchmarks.serving import Place
+from benchmarks.serving import BenchmarkDatabase
 from tests.scripted_model import ChatAnswer, ChatRequest, ScriptedModel, StatusFault
 from tests.scripted_model.answers import memory
 
@@ -34,9 +34,9 @@ AMOUNTS = {"input_tokens", "output_tokens", "usd", "usd_reference"}
 
 
 @pytest.fixture
-def place(conninfo: str, tmp_path: Path) -> Place:
+def place(conninfo: str, tmp_path: Path) -> BenchmarkDatabase:
     """A database and a folder of this test's own."""
-    return Place(conninfo, tmp_path / "data")
+    return BenchmarkDatabase(conninfo, tmp_path / "data")
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def perfect(request: ChatRequest) -> ChatAnswer:
     )
 
 
-def changed(row: Row, request: ChatRequest, then: str) -> list[tuple[str, str, Any]]:
+def changed(row: ConversationCase, request: ChatRequest, then: str) -> list[tuple[str, str, Any]]:
     """The local id, the text and the words of the memories that must fare so."""
     local = {shown.content: shown.local_id for shown in request.memories}
     return [
@@ -93,7 +93,9 @@ def changed(row: Row, request: ChatRequest, then: str) -> list[tuple[str, str, A
     ]
 
 
-async def test_i6_a_perfect_model_scores_one_everywhere(place: Place, measured: Any) -> None:
+async def test_i6_a_perfect_model_scores_one_everywhere(
+    place: BenchmarkDatabase, measured: Any
+) -> None:
     async with ScriptedModel(perfect) as model:
         measured(model)
         ran = await run([ROWS[name] for name in CHOSEN], place)
@@ -108,7 +110,7 @@ async def test_i6_a_perfect_model_scores_one_everywhere(place: Place, measured: 
     assert not any("would cost" in line for line in notes(ran, total))
 
 
-async def test_i6_a_bad_model_is_caught(place: Place, measured: Any) -> None:
+async def test_i6_a_bad_model_is_caught(place: BenchmarkDatabase, measured: Any) -> None:
     def bad(request: ChatRequest) -> ChatAnswer:
         user = [line.local_id for line in request.messages if line.role == "user"]
         inventions = ["The user owns 3 yachts in Monaco.", "Người dùng sống ở Porto từ năm 1987."]
@@ -145,7 +147,7 @@ async def test_i6_a_bad_model_is_caught(place: Place, measured: Any) -> None:
 
 
 async def test_i6_a_row_that_fails_counts_as_failed_and_not_as_silent(
-    place: Place, measured: Any
+    place: BenchmarkDatabase, measured: Any
 ) -> None:
     async with ScriptedModel() as model:
         model.always(StatusFault(400))
@@ -159,7 +161,7 @@ async def test_i6_a_row_that_fails_counts_as_failed_and_not_as_silent(
 
 
 async def test_i6_the_offline_extractor_is_measured_as_it_is(
-    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    place: BenchmarkDatabase, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = choose(list(ROWS.values()), categories=["contradiction", "small_talk"], limit=6)
     ticks: list[int] = []

@@ -9,11 +9,11 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks.locomo.data import Data, Question
+from benchmarks.locomo.data import BenchmarkQuestion, Data
 from benchmarks.locomo.measure import measure
 from benchmarks.locomo.report import as_json
 from benchmarks.locomo.variants import ABLATIONS
-from benchmarks.serving import Place
+from benchmarks.serving import BenchmarkDatabase
 
 _SAID = {
     "c1": (
@@ -52,8 +52,8 @@ def _session(name: str) -> dict[str, Any]:
     }
 
 
-def _question(name: str, text: str, gold: str) -> Question:
-    return Question(name, "linh", text, "single-hop", frozenset({gold}))
+def _question(name: str, text: str, gold: str) -> BenchmarkQuestion:
+    return BenchmarkQuestion(name, "linh", text, "single-hop", frozenset({gold}))
 
 
 async def test_facts_and_messages_are_found_and_the_ranking_is_taken_apart(
@@ -69,7 +69,7 @@ async def test_facts_and_messages_are_found_and_the_ranking_is_taken_apart(
     )
     async with asyncio.timeout(120):
         with Progress(console=Console(quiet=True)) as bars:
-            run = await measure(data, "offline", Place(conninfo, tmp_path), bars)
+            run = await measure(data, "offline", BenchmarkDatabase(conninfo, tmp_path), bars)
     held = run.held
     assert (held.sessions, held.succeeded, held.summaries, held.messages) == (2, 2, 2, 6)
     assert (held.memories, held.with_sources) == (2, 2)

@@ -14,7 +14,7 @@ import pytest
 
 from hitherto_retrieval.search.dates.window import Window
 from hitherto_retrieval.search.ranking.balanced import Balanced
-from hitherto_retrieval.search.ranking.light import Light, Ranked
+from hitherto_retrieval.search.ranking.light import Light, RankedCandidate
 from hitherto_retrieval.storage.candidate import Candidate
 
 NOW = datetime(2025, 6, 1, tzinfo=UTC)
@@ -49,7 +49,7 @@ def candidate(
 
 def rank(
     candidates: Sequence[Candidate], window: Window | None, weights: Mapping[str, float]
-) -> list[Ranked]:
+) -> list[RankedCandidate]:
     return Balanced().rank(candidates, Light(now=NOW, window=window), weights)
 
 

@@ -60,7 +60,7 @@ class BudgetSpent(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownSpending:
     today: usage.Today
     until: float
 
@@ -74,7 +74,7 @@ class Budget:
 
     def __init__(self, daily_usd: float = 0.0) -> None:
         self.daily_usd = Decimal(str(daily_usd))
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _KnownSpending] = {}
 
     def limits(self, kind: str) -> bool:
         """Whether work of this kind may have to wait."""
@@ -106,7 +106,7 @@ class Budget:
             return known.today
         today = await usage.spent_today(connection, tenant_id)
         holds = min(today.rows / _ROWS_A_SECOND, _LONGEST_SECONDS, today.seconds_left)
-        self._known[tenant_id] = _Known(today, now + holds)
+        self._known[tenant_id] = _KnownSpending(today, now + holds)
         return today
 
 

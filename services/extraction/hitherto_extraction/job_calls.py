@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from hitherto_extraction.once import Identity, Work, once
+from hitherto_extraction.once import IdempotentOperation, Identity, once
 from hitherto_extraction.queue import jobs
 from hitherto_extraction.queue.jobs import RetryFilter
 from hitherto_extraction.queue.limit import QueueLimit
@@ -90,7 +90,7 @@ class JobCalls:
         outcome = await once(
             self._database,
             identity,
-            Work(
+            IdempotentOperation(
                 change=work,
                 ids=lambda made: [job_id for those in made.values() for job_id in those],
                 again=again,
@@ -117,7 +117,7 @@ class JobCalls:
         outcome = await once(
             self._database,
             identity,
-            Work(
+            IdempotentOperation(
                 change=work,
                 ids=lambda made: [str(job.job_id) for job in made],
                 again=lambda connection, ids: jobs.get_jobs(

@@ -37,7 +37,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[Made]):
+class IdempotentResult(Generic[Made]):
     """What a call made, and the moment that covers it."""
 
     made: Made
@@ -45,7 +45,7 @@ class Outcome(Generic[Made]):
 
 
 @dataclass(frozen=True, slots=True)
-class Work(Generic[Made]):
+class IdempotentOperation(Generic[Made]):
     """An idempotent operation: the change, what its key stores, how a replay rebuilds the reply.
 
     Attributes:
@@ -76,11 +76,11 @@ class _RacedByTwin(Exception):
 async def once(
     database: Database,
     identity: Identity | None,
-    work: Work[Made],
+    work: IdempotentOperation[Made],
     *,
     timeout: float,
     trail: Trail | None = None,
-) -> Outcome[Made]:
+) -> IdempotentResult[Made]:
     """Do `work` in one transaction, or answer as the first call with the same key did.
 
     Args:
@@ -100,7 +100,7 @@ async def once(
             await trail.note_replay(connection, work.told(made))
         return made
 
-    async def attempt(connection: Connection) -> Outcome[Made]:
+    async def attempt(connection: Connection) -> IdempotentResult[Made]:
         try:
             async with connection.transaction():
                 known = await _first_ids(connection, identity)
@@ -119,7 +119,7 @@ async def once(
             if first is None:
                 raise
             made = await again(connection, first)
-        return Outcome(made, await current_position(connection))
+        return IdempotentResult(made, await current_position(connection))
 
     return await database.run(attempt, timeout=timeout)
 
@@ -138,7 +138,7 @@ async def _first_ids(connection: Connection, identity: Identity | None) -> list[
 
 
 async def _remember(
-    connection: Connection, identity: Identity | None, work: Work[Made], made: Made
+    connection: Connection, identity: Identity | None, work: IdempotentOperation[Made], made: Made
 ) -> None:
     if identity is None:
         return

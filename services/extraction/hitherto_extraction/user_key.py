@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from hitherto_extraction.storage import users
-from hitherto_extraction.storage.users import UserState
+from hitherto_extraction.storage.users import UserWriteState
 from hitherto_shared.database.pool import Database
 from hitherto_shared.encryption.failures import KeyGone
 from hitherto_shared.encryption.needed import KeyNeeded
@@ -53,7 +53,7 @@ async def key_of(
     return await keys.open(scope.tenant_id, scope.user_id)
 
 
-def sealing_key(state: UserState | None, key: UserKey | None) -> UserKey | None:
+def sealing_key(state: UserWriteState | None, key: UserKey | None) -> UserKey | None:
     """What to seal with what is written of a user now; None for one who does not encrypt.
 
     Args:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from hitherto.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
 from hitherto_retrieval.accesses import AccessCounter
 from hitherto_retrieval.config import RetrievalSettings
-from hitherto_retrieval.handlers.retrieval import Defaults, RetrievalHandlers
+from hitherto_retrieval.handlers.retrieval import ReadDefaults, RetrievalHandlers
 from hitherto_retrieval.questions_paid import QuestionsPaid
 from hitherto_retrieval.readers import Readers
 from hitherto_retrieval.render.tokens import counter
@@ -120,7 +120,7 @@ async def running(
             accesses,
             PageTokens(secret),
             audit,
-            Defaults(
+            ReadDefaults(
                 memory_enabled=settings.memory_enabled,
                 max_relevant=settings.max_context_items,
                 max_tokens=settings.max_context_tokens,

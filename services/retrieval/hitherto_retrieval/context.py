@@ -23,12 +23,12 @@ from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.search.corpora.looking import Item
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.once import sources_of
-from hitherto_retrieval.search.question import Found, Hit, Question
+from hitherto_retrieval.search.question import Hit, Question, SearchResults
 from hitherto_retrieval.search.sealed import report_sealed
 from hitherto_retrieval.search.search import Search, Searching
 from hitherto_retrieval.storage import conversations as conversations_of
 from hitherto_retrieval.storage import memories, past, past_surroundings, people, previous_items
-from hitherto_retrieval.storage.people import UserState
+from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.previous_items import LastAnswer
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.beside import beside_loop
@@ -57,7 +57,7 @@ _FIRST = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ContextRequest:
     """What a context should hold; 0 leaves a section out and asks no question for it."""
 
     question: Question
@@ -79,7 +79,7 @@ class Context:
 
     profile: Profile
     memories: Sequence[Memory]
-    found: Found
+    found: SearchResults
     previous: Sequence[Previous]
     conversations: Sequence[Summary]
     entities: Sequence[Entity]
@@ -94,7 +94,9 @@ class ContextBuilder:
         self._search = search
         self._count_tokens = count_tokens
 
-    def begin(self, scope: Scope, wanted: Wanted, *, deadline: float, opener: Opener) -> Building:
+    def begin(
+        self, scope: Scope, wanted: ContextRequest, *, deadline: float, opener: Opener
+    ) -> Building:
         """A context by the loop's time `deadline`; a context manager that ends what it began."""
         searching = None
         if wanted.question.text.strip() and wanted.question.kinds:
@@ -108,7 +110,7 @@ class Building:
     def __init__(
         self,
         scope: Scope,
-        wanted: Wanted,
+        wanted: ContextRequest,
         searching: Searching | None,
         deadline: float,
         opener: Opener,
@@ -151,7 +153,7 @@ class Building:
         return [statement for statement in asked if statement is not None]
 
     @property
-    def user(self) -> UserState:
+    def user(self) -> UserReadState:
         """The user's switches, once the statements have been asked."""
         if self._searching is not None:
             return self._searching.user
@@ -197,7 +199,7 @@ class Building:
             legs.add(Leg("recent", "ran", seconds, len(top)))
         if self._conversations is not None:
             legs.add(Leg("episodic", "ran", seconds, len(conversations)))
-        found = Found()
+        found = SearchResults()
         if self._searching is not None:
             found = await self._searching.finish(database, legs)
         previous = await self._read_previous(database)

@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 from weakref import WeakSet
 
-from hitherto_retrieval.standing import Standing
+from hitherto_retrieval.standing import DatabaseHealth
 from hitherto_shared.consistency import ConsistencyTokens, Position, bytes_missing
 from hitherto_shared.database.faults import translate
 from hitherto_shared.database.pool import Connection, Database, Reads
@@ -54,8 +54,8 @@ class Readers:
     def __init__(
         self, primary: Database, replica: Database | None, tokens: ConsistencyTokens
     ) -> None:
-        self._primary = Standing(primary, "the primary")
-        self._replica = None if replica is None else Standing(replica, "the replica")
+        self._primary = DatabaseHealth(primary, "the primary")
+        self._replica = None if replica is None else DatabaseHealth(replica, "the replica")
         self._tokens = tokens
 
     async def open(self) -> None:
@@ -117,7 +117,9 @@ class Readers:
 class _ReplicaFirst:
     """The reads of one call; see the module's docstring."""
 
-    def __init__(self, primary: Standing, replica: Standing, position: Position | None) -> None:
+    def __init__(
+        self, primary: DatabaseHealth, replica: DatabaseHealth, position: Position | None
+    ) -> None:
         self._primary = primary
         self._replica = replica
         self._position = position
@@ -209,7 +211,7 @@ class _ReplicaFirst:
 class _PrimaryFirst:
     """The primary, and the replica where the primary is out of reach."""
 
-    def __init__(self, primary: Standing, replica: Standing) -> None:
+    def __init__(self, primary: DatabaseHealth, replica: DatabaseHealth) -> None:
         self._primary = primary
         self._replica = replica
 
@@ -243,7 +245,7 @@ def _told(error: Exception) -> HithertoError | None:
     return error if isinstance(error, HithertoError) else translate(error)
 
 
-def _noted(side: Standing, error: Exception) -> bool:
+def _noted(side: DatabaseHealth, error: Exception) -> bool:
     """Whether `side` is in trouble, which it is told; False when its server lives and declined.
 
     Raises:

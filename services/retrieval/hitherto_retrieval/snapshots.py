@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from hitherto_retrieval.storage import held_memories, memories, people
 from hitherto_retrieval.storage.held_memories import HeldMemories
 from hitherto_retrieval.storage.memory_candidates import CODES_ABOVE
-from hitherto_retrieval.storage.people import UserState
+from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.statement import ask
 from hitherto_shared.database.pool import Connection, Reads
 from hitherto_shared.database.tenancy import acting_for
@@ -105,7 +105,7 @@ class Snapshots:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._clear()
 
-    def of(self, scope: Scope, user: UserState, database: Reads) -> Snapshot | None:
+    def of(self, scope: Scope, user: UserReadState, database: Reads) -> Snapshot | None:
         """What is held of a user whose state was read a moment ago; None is to be read.
 
         Args:

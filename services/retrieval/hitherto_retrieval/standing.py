@@ -21,7 +21,7 @@ _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 2.0
 
 
-class Standing:
+class DatabaseHealth:
     """A database, and whether it was in reach when last heard of.
 
     Args:

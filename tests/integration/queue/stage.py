@@ -17,7 +17,7 @@ from hitherto_extraction.budget import Budget
 from hitherto_extraction.intake import Intake, IntakeRules
 from hitherto_extraction.job_calls import Accepted
 from hitherto_extraction.once import Identity
-from hitherto_extraction.pipeline.account import Account, UnusableReplies
+from hitherto_extraction.pipeline.account import FailedAttempts, UnusableReplies
 from hitherto_extraction.pipeline.commit import Commit
 from hitherto_extraction.pipeline.extraction import Extraction, ExtractionRules
 from hitherto_extraction.prices import load_prices
@@ -122,7 +122,7 @@ class Stage:
             ExtractionRules(
                 batch_tokens=batch_tokens, prompt_memories=10, temperature=0.3, max_tokens=1000
             ),
-            Account(write, load_prices(None), REPLIES),
+            FailedAttempts(write, load_prices(None), REPLIES),
             Budget(budget),
         )
 

@@ -16,7 +16,7 @@ from pgvector import HalfVector
 from pgvector.psycopg import register_vector
 
 from hitherto_retrieval.search.corpora.looking import Looking
-from hitherto_retrieval.search.corpora.memories import Memories
+from hitherto_retrieval.search.corpora.memories import MemoryCorpus
 from hitherto_retrieval.search.dates.window import Window
 from hitherto_retrieval.search.ranking.light import Light
 from hitherto_retrieval.storage import held_memories, memories, people
@@ -179,7 +179,7 @@ def told(candidates: Sequence[Candidate]) -> list[Any]:
 async def quick_or_exact(
     reader: Database, person: Person, sought: Sought, filters: Filters
 ) -> list[Candidate]:
-    """As `Memories` looks: quickly, and at everything where that may have missed something."""
+    """As `MemoryCorpus` looks: quickly, and at everything where that may have missed something."""
     window = None
     if sought.since is not None and sought.until is not None:
         window = Window(sought.since, sought.until, "")
@@ -195,7 +195,7 @@ async def quick_or_exact(
         newest=sought.newest,
         with_source=sought.with_source,
     )
-    corpus = Memories(filters, len(person.ids))
+    corpus = MemoryCorpus(filters, len(person.ids))
 
     async def read(connection: Connection) -> None:
         await ask(connection, *corpus.first(looking, sought.bm25))

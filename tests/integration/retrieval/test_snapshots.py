@@ -11,7 +11,7 @@ import pytest
 
 from hitherto_retrieval.snapshots import MOST_MEMORIES, Snapshots
 from hitherto_retrieval.storage import people
-from hitherto_retrieval.storage.people import UserState
+from hitherto_retrieval.storage.people import UserReadState
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.tenancy import acting_for
 from hitherto_shared.embeddings.offline import OfflineEmbedder
@@ -128,7 +128,7 @@ async def test_a_replica_that_is_behind_neither_uses_nor_ends_it(
     await people_with_memories(superuser_conninfo, "ana")
     snapshots = Snapshots(reader, MEBIBYTE, after=0)
     await read(reader, snapshots, "ana")
-    user: UserState = await answer(reader, people.user(ANA))
+    user: UserReadState = await answer(reader, people.user(ANA))
     assert snapshots.of(ANA, replace(user, revision=user.revision - 1), reader) is None
     assert snapshots.of(ANA, user, reader) is not None
     assert snapshots.of(ANA, replace(user, active_model=("other", 384)), reader) is None

@@ -4,46 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.locomo.data import LOCOMO, Question
-from benchmarks.locomo.loading import Held
-from benchmarks.locomo.measure import Run
-from benchmarks.locomo.scores import Score
+from benchmarks.locomo.data import LOCOMO, BenchmarkQuestion
+from benchmarks.locomo.loading import LoadedCounts
+from benchmarks.locomo.measure import EmbedderRun
+from benchmarks.locomo.scores import QuestionScore
 from benchmarks.locomo.variants import BALANCED, COSINE
 
-NOTHING, EVERYTHING = Score(0.0, 0.0, 0.0), Score(1.0, 1.0, 1.0)
+NOTHING, EVERYTHING = QuestionScore(0.0, 0.0, 0.0), QuestionScore(1.0, 1.0, 1.0)
 
 
-def questions(count: int) -> list[Question]:
+def questions(count: int) -> list[BenchmarkQuestion]:
     """Questions of two categories in turn."""
     return [
-        Question(f"q{i}", "ann", "?", ("temporal", "multi-hop")[i % 2], frozenset({"m"}))
+        BenchmarkQuestion(f"q{i}", "ann", "?", ("temporal", "multi-hop")[i % 2], frozenset({"m"}))
         for i in range(count)
     ]
 
 
-def scored(found: int, of: int) -> list[Score]:
+def scored(found: int, of: int) -> list[QuestionScore]:
     """Scores of which so many are perfect and the others nothing."""
     return [EVERYTHING] * found + [NOTHING] * (of - found)
 
 
 def run(
-    facts: Sequence[Score],
-    cosine: Sequence[Score],
-    messages: Sequence[Score],
+    facts: Sequence[QuestionScore],
+    cosine: Sequence[QuestionScore],
+    messages: Sequence[QuestionScore],
     *,
     kind: str = "onnx",
     embedder: str = "onnx:model",
     data: str = LOCOMO,
-) -> Run:
+) -> EmbedderRun:
     """A run with these scores of the default ranking, and of cosine alone on facts.
 
     What is found among both is what is found among messages.
     """
-    return Run(
+    return EmbedderRun(
         data=data,
         kind=kind,
         embedder=embedder,
-        held=Held(2, 2, 2, 9, 3, 3),
+        held=LoadedCounts(2, 2, 2, 9, 3, 3),
         questions=questions(len(facts)),
         ceiling=0.9,
         scores={

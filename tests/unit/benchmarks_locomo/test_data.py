@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.locomo.data import SOURCES, Data, Source, choose, load
+from benchmarks.locomo.data import SOURCES, Data, DataSet, choose, load
 from benchmarks.locomo.loading import transcript
 from hitherto.v1 import conversation_pb2
 from tests.unit.benchmarks_locomo.runs import questions
@@ -32,7 +32,7 @@ SESSION: dict[str, Any] = {
 }
 
 
-def write(folder: Path, queries: list[dict[str, Any]], source: Source = SOURCES[0]) -> None:
+def write(folder: Path, queries: list[dict[str, Any]], source: DataSet = SOURCES[0]) -> None:
     folder.joinpath(source.transcripts).write_text(json.dumps(SESSION) + "\n", "utf-8")
     folder.joinpath(source.questions).write_text(json.dumps({"queries": queries}), "utf-8")
 

@@ -9,12 +9,12 @@ import pytest
 from rich.console import Console
 
 from benchmarks.locomo.bars import bars
-from benchmarks.locomo.data import Question
-from benchmarks.locomo.evidence import Covered, Evidence
+from benchmarks.locomo.data import BenchmarkQuestion
+from benchmarks.locomo.evidence import Covered, GoldEvidence
 from benchmarks.locomo.figures import covered
 from benchmarks.locomo.naive import Naive, vectors_of
 from benchmarks.locomo.report import as_json, show
-from benchmarks.locomo.telling import BLOCK, BUDGETS, Told, _shares
+from benchmarks.locomo.telling import BLOCK, BUDGETS, ContextFigures, _shares
 from hitherto_retrieval.render.tokens import counter
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from tests.unit.benchmarks_locomo.runs import run, scored
@@ -40,8 +40,8 @@ def session(user: str = "ann") -> dict[str, Any]:
     }
 
 
-def question(*gold: str, text: str = "Where does the cat sleep?") -> Question:
-    return Question("q", "ann", text, "single-hop", frozenset(gold))
+def question(*gold: str, text: str = "Where does the cat sleep?") -> BenchmarkQuestion:
+    return BenchmarkQuestion("q", "ann", text, "single-hop", frozenset(gold))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def question(*gold: str, text: str = "Where does the cat sleep?") -> Question:
 def test_evidence_is_what_stands_in_the_text_itself_or_as_a_fact(
     text: str, share: float, with_summaries: float
 ) -> None:
-    evidence = Evidence([session(), session("somebody else")])
+    evidence = GoldEvidence([session(), session("somebody else")])
     found = evidence.covered(question("D1:1", "D1:2", "D1:3"), text)
     assert found == pytest.approx((share, with_summaries))
 
@@ -100,7 +100,7 @@ def test_blocks_are_printed_beside_the_naive_lists_and_held_against_the_bars(
 ) -> None:
     measured = run(scored(1, 4), scored(1, 4), scored(1, 4))
     found = [Covered(1.0, 1.0)] * 3 + [Covered(0.5, 1.0)]
-    measured.told = Told(
+    measured.told = ContextFigures(
         covered={
             BLOCK: dict.fromkeys(BUDGETS, found),
             "naive BM25": dict.fromkeys(BUDGETS, [Covered(0.25, 0.25)] * 4),

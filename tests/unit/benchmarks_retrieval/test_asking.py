@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.retrieval.asking import KINDS, Asking
-from benchmarks.retrieval.embedder import Embedder
+from benchmarks.retrieval.asking import KINDS, RequestStream
+from benchmarks.retrieval.embedder import EmbeddingEndpoint
 from benchmarks.retrieval.recall import share_of_nearest
 from benchmarks.retrieval.wording import Questions, vector
 from hitherto.v1 import memory_pb2, retrieval_service_pb2, search_pb2
@@ -17,7 +17,7 @@ USERS = ("p200-0", "p200-1")
 
 
 def sent(kind: str, count: int) -> list[retrieval_service_pb2.SearchMemoriesRequest]:
-    following = Asking(kind, USERS, "seed", 20, ("semantic", "date")).requests()
+    following = RequestStream(kind, USERS, "seed", 20, ("semantic", "date")).requests()
     return [
         retrieval_service_pb2.SearchMemoriesRequest.FromString(following()) for _ in range(count)
     ]
@@ -53,18 +53,20 @@ def test_the_callers_own_vector_is_that_of_a_question() -> None:
 
 
 def test_each_kind_goes_to_its_method() -> None:
-    methods = {kind: Asking(kind, USERS, "", 20).method.rpartition("/")[2] for kind in KINDS}
+    methods = {kind: RequestStream(kind, USERS, "", 20).method.rpartition("/")[2] for kind in KINDS}
     assert methods["context"] == methods["context_query"] == "GetContext"
     assert {methods[kind] for kind in KINDS if kind.startswith("search")} == {"SearchMemories"}
-    assert Asking("search", USERS, "", 20, floor=True).method.startswith("/hitherto.benchmark.")
+    assert RequestStream("search", USERS, "", 20, floor=True).method.startswith(
+        "/hitherto.benchmark."
+    )
 
 
 def test_a_reply_that_is_degraded_or_short_is_a_fault() -> None:
-    asking = Asking("search", USERS, "", 2)
+    asking = RequestStream("search", USERS, "", 2)
     assert asking.fault(found(2)) == ""
     assert asking.fault(found(1)) == "too few"
     assert asking.fault(found(2, degraded=True)) == "degraded"
-    floor = Asking("search", USERS, "", 2, floor=True)
+    floor = RequestStream("search", USERS, "", 2, floor=True)
     assert floor.fault(b"\0" * 32) == ""
     assert floor.fault(b"\0" * 16) == "too few"
 
@@ -72,15 +74,15 @@ def test_a_reply_that_is_degraded_or_short_is_a_fault() -> None:
 def test_a_context_without_what_was_asked_for_is_a_fault() -> None:
     context = retrieval_service_pb2.GetContextResponse(memories=[memory_pb2.Memory(id="m")])
     without = context.SerializeToString()
-    assert Asking("context", USERS, "", 2).fault(without) == ""
-    assert Asking("context_query", USERS, "", 2).fault(without) == "empty"
-    assert Asking("context", USERS, "", 2).fault(b"") == "empty"
+    assert RequestStream("context", USERS, "", 2).fault(without) == ""
+    assert RequestStream("context_query", USERS, "", 2).fault(without) == "empty"
+    assert RequestStream("context", USERS, "", 2).fault(b"") == "empty"
     context.degraded = True
-    assert Asking("context", USERS, "", 2).fault(context.SerializeToString()) == "degraded"
+    assert RequestStream("context", USERS, "", 2).fault(context.SerializeToString()) == "degraded"
 
 
 def test_the_embedder_counts_texts_and_is_as_late_as_it_is_told() -> None:
-    embedder = Embedder()
+    embedder = EmbeddingEndpoint()
     body = json.dumps({"model": "m", "input": ["one", "two"], "encoding_format": "float"})
     status, reply = embedder.answer("/v1/embeddings", body.encode())
     assert status == 200

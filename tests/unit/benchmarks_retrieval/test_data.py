@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from benchmarks.retrieval.person import OF_A_CONVERSATION, Person
-from benchmarks.retrieval.plan import COPIES, COUNTS, Options, large_store, original_of, small_store
+from benchmarks.retrieval.plan import (
+    COPIES,
+    COUNTS,
+    RetrievalOptions,
+    large_store,
+    original_of,
+    small_store,
+)
 from benchmarks.retrieval.segments import SEGMENT, postings
 from benchmarks.retrieval.talk import conversations_of
 from benchmarks.retrieval.wording import Questions, topics_of, vector
@@ -113,7 +120,7 @@ def test_a_copy_asks_what_its_original_would() -> None:
 
 
 def test_the_stores_have_the_sizes_of_the_bars() -> None:
-    options = Options()
+    options = RetrievalOptions()
     assert options.store == 20_000
     assert options.store * COPIES == 1_000_000
     small, large = list(small_store(options)), list(large_store(options))

@@ -12,15 +12,15 @@ import pytest
 from rich.console import Console
 
 from benchmarks.quiet import LOAD_BEFORE
-from benchmarks.retrieval.bars import Bar, bars
+from benchmarks.retrieval.bars import LatencyBar, bars
 from benchmarks.retrieval.figures import (
     NO_SIZE,
-    Place,
+    IsolationCost,
+    LatencyFigures,
+    MeasurementConditions,
     Recall,
-    Report,
-    Row,
+    RetrievalReport,
     Start,
-    Walls,
     percentile,
 )
 from benchmarks.retrieval.markdown import read_report, tables
@@ -30,11 +30,13 @@ from benchmarks.retrieval.table import print_tables
 SMALL, LARGE = 20_000, 1_000_000
 
 
-def row(subject: str, p50: float, *, size: int = 200, store: int = SMALL, **place: int) -> Row:
+def row(
+    subject: str, p50: float, *, size: int = 200, store: int = SMALL, **place: int
+) -> LatencyFigures:
     where = {"store": store, "size": size, "callers": 1, "delay_ms": 0, "spread": 20, **place}
-    return Row(
+    return LatencyFigures(
         subject=subject,
-        place=Place(**where),
+        place=MeasurementConditions(**where),
         requests=100,
         p50=p50,
         p95=2 * p50,
@@ -49,7 +51,7 @@ def row(subject: str, p50: float, *, size: int = 200, store: int = SMALL, **plac
     )
 
 
-REPORT = Report(
+REPORT = RetrievalReport(
     rows=[
         row("floor_echo", 0.3, size=NO_SIZE, spread=1),
         row("floor_select", 1.0),
@@ -71,17 +73,17 @@ REPORT = Report(
         Recall(size=10_000, users=1, searches=50, complete=50, recall=0.98, unfiltered=0.99),
     ],
     machine={"python": "3.11"},
-    walls=Walls(size=200, walled=4.4, open=4.0),
+    walls=IsolationCost(size=200, walled=4.4, open=4.0),
 )
 
 
-def with_row(changed: Row) -> Report:
+def with_row(changed: LatencyFigures) -> RetrievalReport:
     kept = [r for r in REPORT.rows if (r.subject, r.place) != (changed.subject, changed.place)]
     return replace(REPORT, rows=[*kept, changed])
 
 
-def judged(report: Report) -> Mapping[tuple[str, bool | None], list[Bar]]:
-    found: dict[tuple[str, bool | None], list[Bar]] = {}
+def judged(report: RetrievalReport) -> Mapping[tuple[str, bool | None], list[LatencyBar]]:
+    found: dict[tuple[str, bool | None], list[LatencyBar]] = {}
     for bar in bars(report):
         found.setdefault((bar.name, bar.met), []).append(bar)
     return found
@@ -127,13 +129,13 @@ def test_a_run_at_its_bars_meets_them_all() -> None:
         (with_row(row("context_query", 4.51)), "P4"),
         (replace(REPORT, start=Start(cold=15.1, warm=5.0)), "P6"),
         (replace(REPORT, start=Start(cold=15.0, warm=5.1)), "P6"),
-        (replace(REPORT, walls=Walls(size=200, walled=4.41, open=4.0)), "walls"),
+        (replace(REPORT, walls=IsolationCost(size=200, walled=4.41, open=4.0)), "walls"),
         (replace(REPORT, recall=[replace(REPORT.recall[0], complete=149)]), "Q2"),
         (replace(REPORT, recall=[replace(REPORT.recall[0], unfiltered=0.9999)]), "Q2"),
         (replace(REPORT, recall=[replace(REPORT.recall[1], recall=0.9799)]), "Q2"),
     ],
 )
-def test_a_run_beyond_a_bar_says_so(worse: Report, name: str) -> None:
+def test_a_run_beyond_a_bar_says_so(worse: RetrievalReport, name: str) -> None:
     assert len(judged(worse)[name, False]) == 1
     assert all(met is not False for bar, met in judged(worse) if bar != name)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from benchmarks.retrieval.measure import measure
-from benchmarks.retrieval.plan import Options
+from benchmarks.retrieval.plan import RetrievalOptions
 
-OPTIONS = Options(sizes=(200,), callers=(1, 2), seconds=0.2, extras=False, start=False, recall=5)
+OPTIONS = RetrievalOptions(
+    sizes=(200,), callers=(1, 2), seconds=0.2, extras=False, start=False, recall=5
+)
 
 
 async def test_a_tiny_run_has_every_figure_and_no_fault() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from hitherto_extraction.consolidation.groups import Group
 from hitherto_extraction.consolidation.merging import Merge, accept, merged_row
-from hitherto_extraction.consolidation.reply import Item, Merges
+from hitherto_extraction.consolidation.reply import MergedItem, Merges
 from hitherto_extraction.storage.editing import Edited
 from hitherto_shared.models import SourceRef
 from tests.unit.consolidation.rows import NOON, edited, member
@@ -104,7 +104,7 @@ GROUP = Group(
 )
 
 
-def taken(item: Item, apart: dict[UUID, set[UUID]] | None = None) -> tuple[list[Merge], int]:
+def taken(item: MergedItem, apart: dict[UUID, set[UUID]] | None = None) -> tuple[list[Merge], int]:
     found, dropped, refused = accept(Merges([item], 0), GROUP, names=[], apart=apart or {})
     assert refused == (dropped if apart is None else 0)
     return found, dropped
@@ -112,7 +112,7 @@ def taken(item: Item, apart: dict[UUID, set[UUID]] | None = None) -> tuple[list[
 
 def test_a_faithful_item_is_carried_out() -> None:
     (merge,), dropped = taken(
-        Item("preference", "The user prefers a casual tone", 0.5, ("e1", "e3"))
+        MergedItem("preference", "The user prefers a casual tone", 0.5, ("e1", "e3"))
     )
     assert [each.memory_id.int for each in merge.originals] == [1, 3]
     assert dropped == 0
@@ -128,19 +128,19 @@ def test_a_faithful_item_is_carried_out() -> None:
     ],
 )
 def test_another_subject_another_number_or_an_order_is_dropped(content: str) -> None:
-    assert taken(Item("preference", content, 0.5, ("e1", "e3"))) == ([], 1)
+    assert taken(MergedItem("preference", content, 0.5, ("e1", "e3"))) == ([], 1)
 
 
 def test_a_type_that_the_originals_do_not_allow_becomes_theirs() -> None:
     content = "The user prefers a casual tone"
-    (merge,), _ = taken(Item("decision", content, 0.5, ("e1", "e2", "e3")))
+    (merge,), _ = taken(MergedItem("decision", content, 0.5, ("e1", "e2", "e3")))
     assert merge.type == "preference"
-    (merge,), _ = taken(Item("feedback", content, 0.5, ("e1", "e2", "e3")))
+    (merge,), _ = taken(MergedItem("feedback", content, 0.5, ("e1", "e2", "e3")))
     assert merge.type == "feedback"
 
 
 def test_what_a_person_took_apart_is_not_merged_again() -> None:
-    item = Item("preference", "The user prefers a casual tone", 0.5, ("e1", "e3"))
+    item = MergedItem("preference", "The user prefers a casual tone", 0.5, ("e1", "e3"))
     first, second = UUID(int=50), UUID(int=51)
     assert taken(item, {UUID(int=1): {first}, UUID(int=3): {first}}) == ([], 1)
     # Of two merges, or one of them new: nobody said anything about these two together.

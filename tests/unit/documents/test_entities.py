@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitherto_extraction.documents.entities import MAX_ENTITIES, Known, Mention, mentioned, settle
+from hitherto_extraction.documents.entities import (
+    MAX_ENTITIES,
+    EntityChange,
+    Mention,
+    mentioned,
+    settle,
+)
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.text.normalise import fold
 
@@ -19,8 +25,10 @@ def person(name: str, email: str = "") -> Mention:
     return Mention("person", name, email)
 
 
-def known(name: str, email: str = "", aliases: Sequence[str] = (), kind: str = "person") -> Known:
-    return Known(uuid7(), kind, name, fold(name), list(aliases), email)
+def known(
+    name: str, email: str = "", aliases: Sequence[str] = (), kind: str = "person"
+) -> EntityChange:
+    return EntityChange(uuid7(), kind, name, fold(name), list(aliases), email)
 
 
 def of(content_type: str = "email", author: str = "", **metadata: Any) -> list[Mention]:
@@ -136,7 +144,7 @@ def test_any_metadata_gives_names_that_can_be_stored(metadata: dict[str, Any]) -
     assert len(keys) == len(set(keys))
 
 
-def settled(mentions: list[Mention], *there: Known) -> dict[str, Known]:
+def settled(mentions: list[Mention], *there: EntityChange) -> dict[str, EntityChange]:
     return {entity.name: entity for entity in settle(mentions, there, uuid7)}
 
 

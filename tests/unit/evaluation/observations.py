@@ -5,33 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.extraction.observed import Fate, Observation, Seen
-from benchmarks.extraction.rows import Existing, Row
+from benchmarks.extraction.observed import Fate, Observation, ObservedMemory
+from benchmarks.extraction.rows import ConversationCase, Existing
 
 
-def row(*said: str, **more: Any) -> Row:
+def row(*said: str, **more: Any) -> ConversationCase:
     """A row in which the user says some things, one a minute."""
     transcript = [
         {"role": "user", "content": text, "created_at": f"2026-03-04T09:{minute:02}:00Z"}
         for minute, text in enumerate(said or ("I live in Porto.",))
     ]
-    return Row.model_validate(
+    return ConversationCase.model_validate(
         {"id": "r1", "language": "en", "category": "fact", "transcript": transcript, **more}
     )
 
 
-def seen(content: str, **more: Any) -> Seen:
+def seen(content: str, **more: Any) -> ObservedMemory:
     """A memory as it was read back."""
     given = {"type": "fact", "importance": 0.5, "status": "active", "version": 1, **more}
-    return Seen(id=given.pop("id", content), content=content, **given)
+    return ObservedMemory(id=given.pop("id", content), content=content, **given)
 
 
-def observed(of: Row, *learnt: Seen, **more: Any) -> Observation:
+def observed(of: ConversationCase, *learnt: ObservedMemory, **more: Any) -> Observation:
     """The row after a job that learnt these."""
     return Observation(row=of, new=learnt, **more)
 
 
-def perfect(of: Row) -> Observation:
+def perfect(of: ConversationCase) -> Observation:
     """The row after a job that did all it had to and nothing else."""
     new = [
         seen(item.says, type=item.types[0], importance=item.importance_min or 0.5)

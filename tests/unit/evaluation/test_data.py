@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.extraction.languages import language_of
 from benchmarks.extraction.loading import load
-from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, TYPES, Row
+from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, TYPES, ConversationCase
 from benchmarks.extraction.scores import LOWER_IS_BETTER, SCORES, add, judge_row, ratio
 from benchmarks.extraction.support import unsupported
 from tests.unit.evaluation.observations import perfect
@@ -58,7 +58,7 @@ def test_i6_both_examples_of_document_002_section_9() -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if not row.source], ids=lambda row: row.id)
-def test_a_perfect_answer_to_a_row_scores_one(row: Row) -> None:
+def test_a_perfect_answer_to_a_row_scores_one(row: ConversationCase) -> None:
     counts = add([judge_row(perfect(row)).counts])
     for score in set(SCORES) - AMOUNTS:
         best = 0.0 if score in LOWER_IS_BETTER else 1.0
@@ -66,7 +66,7 @@ def test_a_perfect_answer_to_a_row_scores_one(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
-def test_what_is_optional_is_no_invention_and_not_forbidden_either(row: Row) -> None:
+def test_what_is_optional_is_no_invention_and_not_forbidden_either(row: ConversationCase) -> None:
     for item in row.expected:
         if item.says:
             assert unsupported(item.says, row) == []

@@ -16,7 +16,7 @@ from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.pipeline.plan import Situation, make_plan
 from hitherto_extraction.storage.conversations import StoredMessage
-from hitherto_extraction.storage.known_memories import Known
+from hitherto_extraction.storage.known_memories import CurrentMemory
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 EARLIER, LATER = NOON - timedelta(days=1), NOON + timedelta(days=1)
@@ -32,14 +32,14 @@ def new(index: int = 0, content: str = BERLIN, **changes: Any) -> NewItem:
     return NewItem(**fields)
 
 
-def known(number: int = 1, content: str = LISBON, **changes: Any) -> Known:
+def known(number: int = 1, content: str = LISBON, **changes: Any) -> CurrentMemory:
     fields: dict[str, Any] = {
         "memory_id": UUID(int=number), "version": 1, "type": "fact", "content": content,
         "importance": 0.5, "confidence": "high", "origin": "user", "status": "active", "tags": [],
         "keywords": [], "valid_from": NOON, "valid_to": None, "updated_at": NOON,
         "lexical_no": number, "lexical_length": 4, "said_at": NOON, "detail": "", **changes,
     }  # fmt: skip
-    return Known(**fields)
+    return CurrentMemory(**fields)
 
 
 def closed(number: int = 1, by: int | None = 0, **changes: Any) -> ClosedItem:
@@ -55,8 +55,8 @@ def update(number: int = 1, content: str | None = None, **changes: Any) -> Updat
 
 
 def planned(
-    *memories: Known,
-    near: Sequence[Known] = (),
+    *memories: CurrentMemory,
+    near: Sequence[CurrentMemory] = (),
     cosine: float | None = 0.95,
     said_at: datetime = LATER,
     roles: Sequence[str] = ("user", "assistant"),

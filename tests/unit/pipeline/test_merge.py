@@ -11,8 +11,8 @@ import pytest
 from hitherto_extraction.pipeline.merge import (
     MAX_LABELS,
     KnownMemory,
+    MemoryUpdate,
     NewMemory,
-    Update,
     merge_update,
 )
 
@@ -45,7 +45,7 @@ def again(**changes: Any) -> NewMemory:
     return NewMemory(**fields)
 
 
-def merged(old: KnownMemory, new: NewMemory) -> Update:
+def merged(old: KnownMemory, new: NewMemory) -> MemoryUpdate:
     return merge_update(old, new)
 
 

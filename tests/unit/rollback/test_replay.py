@@ -13,8 +13,8 @@ import pytest
 
 from hitherto_extraction.pipeline.profile import MAX_BYTES
 from hitherto_extraction.rollback import profile as of_profile
-from hitherto_extraction.rollback.replay import Version, rebased, replay
-from hitherto_extraction.storage.statements import Statement
+from hitherto_extraction.rollback.replay import MemoryVersion, rebased, replay
+from hitherto_extraction.storage.statements import StoredStatement
 from hitherto_shared.models import Profile
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -40,8 +40,8 @@ FIRST: Mapping[str, Any] = {
 }
 
 
-def version(number: int, job: int | None = 1, **changed: Any) -> Version:
-    return Version(
+def version(number: int, job: int | None = 1, **changed: Any) -> MemoryVersion:
+    return MemoryVersion(
         number, UUID(int=job) if job else None, NOON + timedelta(days=number), {**FIRST, **changed}
     )
 
@@ -56,7 +56,7 @@ def said(
     made: bool = True,
     taken: bool = False,
     **words: Any,
-) -> Statement:
+) -> StoredStatement:
     spoken = {
         "content": content,
         "detail": "",
@@ -69,7 +69,7 @@ def said(
         **words,
     }
     at = NOON + timedelta(hours=hours)
-    return Statement(
+    return StoredStatement(
         UUID(int=number), None, None, None, action, number, made, origin, at, spoken, taken
     )
 
@@ -118,7 +118,9 @@ def test_nothing_is_closed_by_what_is_gone(gone: tuple[UUID, ...], status: str) 
         "valid_to": NOON.isoformat(),
         "superseded_by": str(OTHER),
     }
-    closed = Statement(UUID(int=2), None, None, None, "closed", 2, True, "user", NOON, words, False)
+    closed = StoredStatement(
+        UUID(int=2), None, None, None, "closed", 2, True, "user", NOON, words, False
+    )
     held = replay([version(1), version(2)], [said(1), closed], gone=gone)
     assert held is not None
     assert held["status"] == status
@@ -140,9 +142,9 @@ def test_what_a_hand_changed_stays() -> None:
     assert replay(versions, [said(1, taken=True)], skipped={3}) is None
 
 
-def patched(number: int, *, taken: bool = False, hours: int = 0, **words: Any) -> Statement:
+def patched(number: int, *, taken: bool = False, hours: int = 0, **words: Any) -> StoredStatement:
     at = NOON + timedelta(hours=hours)
-    return Statement(
+    return StoredStatement(
         UUID(int=number), None, None, None, "patched", number, True, "user", at, words, taken
     )
 
@@ -162,7 +164,7 @@ def content(**fields: Any) -> dict[str, Any]:
 
 
 def rebuilt(
-    versions: list[of_profile.Version], statements: list[Statement], *skipped: int
+    versions: list[of_profile.ProfileVersion], statements: list[StoredStatement], *skipped: int
 ) -> Profile:
     profile, _ = of_profile.replay(
         Profile("ana", version=9), versions, statements, skipped=skipped, said_at={}
@@ -170,8 +172,10 @@ def rebuilt(
     return profile
 
 
-def of(number: int, job: int | None = 1, **fields: Any) -> of_profile.Version:
-    return of_profile.Version(number, UUID(int=job) if job else None, NOON, content(**fields))
+def of(number: int, job: int | None = 1, **fields: Any) -> of_profile.ProfileVersion:
+    return of_profile.ProfileVersion(
+        number, UUID(int=job) if job else None, NOON, content(**fields)
+    )
 
 
 def test_a_profile_keeps_no_shells_of_what_is_gone() -> None:

@@ -9,7 +9,7 @@ from uuid import UUID
 import numpy as np
 
 from hitherto_retrieval.search.corpora.looking import Looking
-from hitherto_retrieval.search.corpora.memories import Memories
+from hitherto_retrieval.search.corpora.memories import MemoryCorpus
 from hitherto_retrieval.search.ranking.light import Light
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_shared.models import Scope
@@ -33,7 +33,7 @@ def rows(*numbers: int) -> list[tuple[Any, ...]]:
 
 
 def test_an_exact_look_of_before_is_not_taken_for_that_of_now() -> None:
-    corpus = Memories(Filters(), held=100)
+    corpus = MemoryCorpus(Filters(), held=100)
     (quick,) = corpus.first(LOOKING, NO_SCORES)
     # One of the nearest had expired: everything has to be compared.
     quick.answered(rows(1))

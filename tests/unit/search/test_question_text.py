@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from hitherto_retrieval.config import RetrievalSettings
 from hitherto_retrieval.search.asked.question import (
     MAX_CHARACTERS,
-    Asked,
+    ParsedQuestion,
     Wording,
     read_question_text,
 )
@@ -24,7 +24,7 @@ NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
 WORDING = Wording()
 
 
-def read(text: str, wording: Wording = WORDING) -> Asked:
+def read(text: str, wording: Wording = WORDING) -> ParsedQuestion:
     return read_question_text(text, NOW, "UTC", wording)
 
 

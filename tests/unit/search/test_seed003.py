@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hitherto_retrieval.search.dates.window import Window
-from hitherto_retrieval.search.ranking.light import Light, Ranked, Ranking
+from hitherto_retrieval.search.ranking.light import Light, RankedCandidate, Ranking
 from hitherto_retrieval.search.ranking.seed003 import Seed003, leaves_out_episodic
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
 
@@ -40,7 +40,7 @@ def item(number: int = 1, kind: Kind = "memory", key: Key | None = None, **more:
     )
 
 
-def only(candidate: Candidate, light: Light = LIGHT, **weights: float) -> Ranked:
+def only(candidate: Candidate, light: Light = LIGHT, **weights: float) -> RankedCandidate:
     (ranked,) = RANKING.rank([candidate], light, weights)
     assert math.isclose(ranked.score, sum(ranked.breakdown.values()), abs_tol=1e-9)
     assert set(ranked.breakdown) == PARTS

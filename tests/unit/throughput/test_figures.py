@@ -12,16 +12,21 @@ from rich.console import Console
 
 from benchmarks.embeddings_reply import vector
 from benchmarks.quiet import LOAD_BEFORE
-from benchmarks.throughput.figures import Floor, Memory, Report, Spread
+from benchmarks.throughput.figures import (
+    FloorFigures,
+    LatencyPercentiles,
+    ResidentMemory,
+    ThroughputReport,
+)
 from benchmarks.throughput.load import MESSAGES, request
-from benchmarks.throughput.model_server import Model
+from benchmarks.throughput.model_server import ModelEndpoint
 from benchmarks.throughput.table import print_tables
 from benchmarks.watching import Sample
 from hitherto_extraction.pipeline.answer import read_answer
 
 MIB = 2**20
 
-REPORT = Report(
+REPORT = ThroughputReport(
     transcripts=20_000,
     users=5_000,
     services=1,
@@ -29,16 +34,16 @@ REPORT = Report(
     per_second=70.0,
     cpu_ms={"service": 10.0, "postgres": 7.0, "model": 1.0, "driver": 1.0},
     calls={"chat": 20_000, "embeddings": 20_000},
-    latency_ms=Spread(500.0, 700.0),
-    idle_start_ms=Spread(2.0, 3.0),
-    idle_end_ms=Spread(30.0, 40.0),
-    memory_mib=Memory(start=100.0, warm=110.0, end=111.0, per_1000=0.05),
-    floor=Floor(calls=1_000, per_second=900.0, cpu_ms=0.5),
+    latency_ms=LatencyPercentiles(500.0, 700.0),
+    idle_start_ms=LatencyPercentiles(2.0, 3.0),
+    idle_end_ms=LatencyPercentiles(30.0, 40.0),
+    memory_mib=ResidentMemory(start=100.0, warm=110.0, end=111.0, per_1000=0.05),
+    floor=FloorFigures(calls=1_000, per_second=900.0, cpu_ms=0.5),
     machine={"python": "3.11"},
 )
 
 
-def printed(report: Report) -> str:
+def printed(report: ThroughputReport) -> str:
     out = io.StringIO()
     print_tables(report, Console(file=out, width=120))
     return out.getvalue()
@@ -67,17 +72,21 @@ def test_a_run_within_the_bars_misses_none() -> None:
         replace(REPORT, per_second=69.9),
         replace(REPORT, calls={"chat": 20_001, "embeddings": 20_000}),
         replace(REPORT, calls={"chat": 20_000, "embeddings": 19_999}),
-        replace(REPORT, idle_start_ms=Spread(50.1, 60.0)),
-        replace(REPORT, memory_mib=Memory(start=100.0, warm=110.0, end=130.0, per_1000=1.0)),
+        replace(REPORT, idle_start_ms=LatencyPercentiles(50.1, 60.0)),
+        replace(
+            REPORT, memory_mib=ResidentMemory(start=100.0, warm=110.0, end=130.0, per_1000=1.0)
+        ),
     ],
 )
-def test_a_run_beyond_a_bar_says_so(worse: Report) -> None:
+def test_a_run_beyond_a_bar_says_so(worse: ThroughputReport) -> None:
     assert printed(worse).count("MISSED") == 1
 
 
 def test_a_short_run_is_not_judged_by_its_memory() -> None:
     short = replace(REPORT, transcripts=100, calls={"chat": 100, "embeddings": 100})
-    grown = replace(short, memory_mib=Memory(start=10.0, warm=20.0, end=90.0, per_1000=700.0))
+    grown = replace(
+        short, memory_mib=ResidentMemory(start=10.0, warm=20.0, end=90.0, per_1000=700.0)
+    )
     assert "MISSED" not in printed(grown)
 
 
@@ -89,19 +98,21 @@ def test_memory_is_compared_from_a_tenth_of_the_load_on() -> None:
         Sample(600, 82 * MIB),
         Sample(1_000, 84 * MIB),
     ]
-    memory = Memory.of(samples, 1_000)
+    memory = ResidentMemory.of(samples, 1_000)
     assert (memory.start, memory.warm, memory.end) == (50.0, 80.0, 84.0)
     assert memory.growth_percent == pytest.approx(5.0)
     assert memory.per_1000 == pytest.approx(4 / 0.9, abs=0.01)
 
 
 def test_the_spread_of_times() -> None:
-    assert Spread.of([float(n) for n in range(1, 101)]) == Spread(50.5, 95.0)
-    assert Spread.of([7.0]) == Spread(7.0, 7.0)
+    assert LatencyPercentiles.of([float(n) for n in range(1, 101)]) == LatencyPercentiles(
+        50.5, 95.0
+    )
+    assert LatencyPercentiles.of([7.0]) == LatencyPercentiles(7.0, 7.0)
 
 
 def test_every_answer_of_the_model_is_whole_and_new() -> None:
-    model = Model()
+    model = ModelEndpoint()
     seen = set()
     for _ in range(20):
         status, reply = model.answer("/v1/chat/completions", b'{"model": "m"}')

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks.throughput.measure import Options, measure
+from benchmarks.throughput.measure import ThroughputOptions, measure
 
-OPTIONS = Options(transcripts=6, users=3, in_flight=4, warm_up=2, idle=2, floor=4)
+OPTIONS = ThroughputOptions(transcripts=6, users=3, in_flight=4, warm_up=2, idle=2, floor=4)
 
 
 async def test_a_tiny_run_has_every_figure_and_one_call_of_each_kind_per_transcript() -> None:

@@ -58,7 +58,7 @@ class Answered:
     embedded_by: str
 
 
-class Asking:
+class MergeModel:
     """Puts groups to the language model."""
 
     def __init__(

@@ -16,7 +16,7 @@ from hitherto_shared.models import Profile, Scope
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ConsolidationTarget:
     """What a run is to look at.
 
     Attributes:
@@ -89,7 +89,7 @@ class Board:
 
 
 async def read_board(
-    connection: Connection, scope: Scope, wanted: Wanted, key: UserKey | None = None
+    connection: Connection, scope: Scope, wanted: ConsolidationTarget, key: UserKey | None = None
 ) -> Board:
     """What is to be looked at for a user.
 

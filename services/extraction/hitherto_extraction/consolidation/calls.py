@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from hitherto_extraction.consolidation.runner import Consolidation
-from hitherto_extraction.once import Work
+from hitherto_extraction.once import IdempotentOperation
 from hitherto_extraction.pipeline.crowding import KIND
 from hitherto_extraction.queue import enqueueing, jobs
 from hitherto_extraction.storage import users
@@ -35,7 +35,7 @@ class Consolidations:
 
     async def start(
         self, tenant_id: str, *, user_id: str | None, tag: str | None, dry_run: bool
-    ) -> Work[Begun]:
+    ) -> IdempotentOperation[Begun]:
         """A call of Consolidate.
 
         With `dry_run` the job has ended when it is made: its result holds the counts, and no model
@@ -80,7 +80,7 @@ class Consolidations:
             job = await jobs.get_job(connection, tenant_id, UUID(ids[0]), only_user=user_id)
             return Begun(job, job.params.get("counts", {}))
 
-        return Work(
+        return IdempotentOperation(
             change=change,
             ids=lambda begun: [str(begun.job.job_id)],
             again=again,

@@ -16,7 +16,7 @@ from itertools import chain, groupby, pairwise
 
 from hitherto_extraction.consolidation.coverage import uncovered
 from hitherto_extraction.pipeline.guards.quantities import is_date_word, numeral, quantities
-from hitherto_extraction.pipeline.guards.support import Heard, Reading, unspaced
+from hitherto_extraction.pipeline.guards.support import Heard, TextWords, unspaced
 from hitherto_extraction.pipeline.guards.tokens import (
     NUMBER,
     POINT,
@@ -263,7 +263,7 @@ def _markers(new: _Read, old: Sequence[_Read], type_: str) -> list[str]:
 
 def _invented(new: _Read, old: Sequence[_Read], originals: Sequence[str]) -> list[str]:
     """Words that no original says up to inflection, be they a clause or a part of one."""
-    said = Heard(map(Reading, originals))
+    said = Heard(map(TextWords, originals))
     counts = _counting(new, old)
     missing = said.lacking(new.tokens)
     found = [f"invented: {token.text}" for token in missing if counts(token)]
@@ -278,7 +278,7 @@ def _scattered(
 ) -> list[str]:
     """Clauses whose words the originals have, and none of them together."""
     counts = _counting(new, old)
-    said = Heard(map(Reading, originals))
+    said = Heard(map(TextWords, originals))
     found = uncovered(
         merged,
         originals,

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from hitherto_extraction.consolidation.faithful import objections
 from hitherto_extraction.consolidation.groups import Group, fit_together, subject_of
-from hitherto_extraction.consolidation.reply import Item, Merges
+from hitherto_extraction.consolidation.reply import MergedItem, Merges
 from hitherto_extraction.pipeline import trust
 from hitherto_extraction.pipeline.free_json import fits_struct
 from hitherto_extraction.pipeline.guards.questions import kept
@@ -69,7 +69,7 @@ def accept(
     return found, dropped + refused, refused
 
 
-def _type(item: Item, originals: Sequence[Member]) -> str:
+def _type(item: MergedItem, originals: Sequence[Member]) -> str:
     """The model's type, if the originals' types allow it; else the commonest of theirs."""
     if all(fit_together(item.type, each.type) for each in originals):
         return item.type

@@ -20,7 +20,7 @@ from hitherto_shared.text.normalise import nfc
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class MergedItem:
     """One merged statement, and the local ids of its originals; importance None: not said."""
 
     type: str
@@ -33,7 +33,7 @@ class Item:
 class Merges:
     """What a reply wants to merge, and how much of it had to be dropped."""
 
-    items: Sequence[Item]
+    items: Sequence[MergedItem]
     dropped: int
 
 
@@ -46,7 +46,7 @@ def read_reply(text: str, memories: Sequence[str]) -> Merges:
     raws = _load(text)
     most = len(memories) // 2
     dropped = max(0, len(raws) - most)
-    items: list[Item] = []
+    items: list[MergedItem] = []
     used: set[str] = set()
     for raw in raws[:most]:
         named, strange = _originals(raw, set(memories) - used)
@@ -86,7 +86,7 @@ def _originals(raw: Any, free: set[str]) -> tuple[tuple[str, ...], int]:
     return named, len(given) - len(named)
 
 
-def _item(raw: Any, named: tuple[str, ...]) -> tuple[Item | None, int]:
+def _item(raw: Any, named: tuple[str, ...]) -> tuple[MergedItem | None, int]:
     """The item, if there is anything in it, and how many of its values were spoilt."""
     if len(named) < 2:
         return None, 0
@@ -105,6 +105,6 @@ def _item(raw: Any, named: tuple[str, ...]) -> tuple[Item | None, int]:
     number = isinstance(said, int | float) and not isinstance(said, bool)
     told = number and (isinstance(said, int) or math.isfinite(said))
     return (
-        Item(found.type, found.content, found.importance if told else None, named),
+        MergedItem(found.type, found.content, found.importance if told else None, named),
         answer.dropped,
     )

@@ -12,13 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from hitherto_extraction.budget import Budget
-from hitherto_extraction.consolidation.asking import Answered, Asking, Background
-from hitherto_extraction.consolidation.board import Board, Wanted, read_board
+from hitherto_extraction.consolidation.asking import Answered, Background, MergeModel
+from hitherto_extraction.consolidation.board import Board, ConsolidationTarget, read_board
 from hitherto_extraction.consolidation.groups import Group, halves
 from hitherto_extraction.consolidation.merging import Merge
 from hitherto_extraction.consolidation.writing import read_words, write_merge
 from hitherto_extraction.intake import WHY_NOT
-from hitherto_extraction.pipeline.account import Account
+from hitherto_extraction.pipeline.account import FailedAttempts
 from hitherto_extraction.pipeline.ask import TooMuch
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.provider.protocol import Completion
@@ -27,7 +27,7 @@ from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.queue.patience import patiently
 from hitherto_extraction.storage import consolidation, ledger, users
 from hitherto_extraction.storage.consolidation import Member
-from hitherto_extraction.storage.users import UserState
+from hitherto_extraction.storage.users import UserWriteState
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.active import active_model
 from hitherto_shared.encryption.failures import KeyServiceUnavailable, KeyUnavailable
@@ -59,11 +59,11 @@ class _NotWanted(Exception):
 
 
 @dataclass(slots=True)
-class _Run:
+class _Attempt:
     """One attempt of a job: what it has done so far, and what the model could not answer."""
 
     held: Claim
-    wanted: Wanted
+    wanted: ConsolidationTarget
     result: Result
     answered: int = 0
     failed: int = 0
@@ -98,9 +98,9 @@ class Consolidation:
         self,
         maintenance: Database,
         write: Database,
-        asking: Asking,
+        asking: MergeModel,
         rules: ConsolidationRules,
-        account: Account,
+        account: FailedAttempts,
         budget: Budget | None = None,
         keys: UserKeys | None = None,
     ) -> None:
@@ -112,10 +112,10 @@ class Consolidation:
         self._budget = budget or Budget()
         self._keys = keys
 
-    def wanted(self, params: Mapping[str, object]) -> Wanted:
+    def wanted(self, params: Mapping[str, object]) -> ConsolidationTarget:
         """What a job's parameters ask for."""
         tag = params.get("tag")
-        return Wanted(
+        return ConsolidationTarget(
             tag if isinstance(tag, str) and tag else None,
             params.get("asked") is True,
             self._rules.above,
@@ -126,7 +126,7 @@ class Consolidation:
         connection: Connection,
         tenant_id: str,
         user_id: str | None,
-        wanted: Wanted,
+        wanted: ConsolidationTarget,
         key: UserKey | None = None,
     ) -> dict[str, int]:
         """What a run would put before the model now, by name; nothing is asked.
@@ -169,7 +169,7 @@ class Consolidation:
             ModelError: The model was away, or gave no usable answer to some group.
             BudgetSpent: The tenant's budget does not allow for the next group.
         """
-        run = _Run(held, self.wanted(held.params), Result.of(held.result))
+        run = _Attempt(held, self.wanted(held.params), Result.of(held.result))
         run.result = replace(
             run.counted(), extractor=self._asking.extractor, prompt_version=self._asking.version
         )
@@ -193,7 +193,7 @@ class Consolidation:
 
         await self._write.run(end, timeout=_SECONDS)
 
-    async def _users(self, run: _Run) -> AsyncIterator[Scope]:
+    async def _users(self, run: _Attempt) -> AsyncIterator[Scope]:
         tenant_id, after = run.held.tenant_id, ""
         while True:
             found, last = await self._maintenance.run(
@@ -208,7 +208,7 @@ class Consolidation:
             after = last
 
     async def _page(
-        self, connection: Connection, tenant_id: str, wanted: Wanted, after: str
+        self, connection: Connection, tenant_id: str, wanted: ConsolidationTarget, after: str
     ) -> tuple[list[str], str | None]:
         return await consolidation.find_crowded_users(
             connection,
@@ -230,7 +230,7 @@ class Consolidation:
 
         return await self._write.run(work, timeout=_SECONDS)
 
-    def _why_not(self, state: UserState | None) -> str | None:
+    def _why_not(self, state: UserWriteState | None) -> str | None:
         if state is None or state.erased:
             return "USER_ERASED"
         return state.why_not_learning(self._rules.memory_enabled)
@@ -245,7 +245,7 @@ class Consolidation:
                 return await self._keys.open(scope.tenant_id, scope.user_id)
         return None
 
-    async def _user(self, run: _Run, scope: Scope) -> None:
+    async def _user(self, run: _Attempt, scope: Scope) -> None:
         key = await self.key_of_names(scope)
 
         async def look(connection: Connection) -> Board:
@@ -274,7 +274,7 @@ class Consolidation:
 
     async def _group(
         self,
-        run: _Run,
+        run: _Attempt,
         scope: Scope,
         board: Board,
         group: Group,
@@ -310,7 +310,7 @@ class Consolidation:
             board.replace(merge.originals, made)
 
     async def _commit(
-        self, run: _Run, scope: Scope, answered: Answered
+        self, run: _Attempt, scope: Scope, answered: Answered
     ) -> tuple[list[tuple[Merge, Member]], Result]:
         """Write what a call yielded, but for merges of which an original has changed."""
         held = run.held
@@ -362,7 +362,7 @@ class Consolidation:
             raise _gone(held)
         return done
 
-    async def _settle(self, run: _Run, scope: Scope, board: Board) -> None:
+    async def _settle(self, run: _Attempt, scope: Scope, board: Board) -> None:
         """Remember what the looks at a user's tags up to now have left."""
 
         async def work(connection: Connection) -> bool:
@@ -375,7 +375,9 @@ class Consolidation:
         if not await self._write.run(work, timeout=_SECONDS):
             raise _gone(run.held)
 
-    async def _lock(self, connection: Connection, held: Claim, scope: Scope) -> UserState | None:
+    async def _lock(
+        self, connection: Connection, held: Claim, scope: Scope
+    ) -> UserWriteState | None:
         """Become the only writer of the user's memories; None if they want nothing learnt."""
         state = await users.lock_user(connection, scope)
         await claims.hold(connection, held)
@@ -386,7 +388,7 @@ class Consolidation:
 
 
 async def _read(
-    connection: Connection, scope: Scope, board: Board, group: Group, wanted: Wanted
+    connection: Connection, scope: Scope, board: Board, group: Group, wanted: ConsolidationTarget
 ) -> Background:
     ids = [each.memory_id for each in group.members]
     apart = await consolidation.taken_apart(connection, scope, ids)
@@ -397,7 +399,7 @@ async def _read(
     return Background(board.names, apart, await read_words(connection, scope, ids))
 
 
-def _after(run: _Run, answered: Answered, written: Sequence[tuple[Merge, Member]]) -> Result:
+def _after(run: _Attempt, answered: Answered, written: Sequence[tuple[Merge, Member]]) -> Result:
     late = len(answered.merges) - len(written)
     result = run.counted(
         groups=1,

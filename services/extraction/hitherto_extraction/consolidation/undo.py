@@ -8,10 +8,10 @@ from datetime import datetime
 from uuid import UUID
 
 from hitherto_extraction.consolidation.groups import mark_of
-from hitherto_extraction.once import Work
+from hitherto_extraction.once import IdempotentOperation
 from hitherto_extraction.storage import consolidation, editing, ledger, memories, users
 from hitherto_extraction.storage.editing import Edited
-from hitherto_extraction.storage.ledger import Event
+from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.errors import WrongState
@@ -25,7 +25,7 @@ _REASON = "the merge was undone"
 
 def undo(
     scope: Scope, memory_id: UUID, *, actor: str, key: UserKey | None = None
-) -> Work[list[Memory]]:
+) -> IdempotentOperation[list[Memory]]:
     """A call of UndoConsolidation; the outcome is the originals, the oldest first.
 
     It raises `KeyNeeded` where one of the memories is sealed and there is no `key`.
@@ -40,7 +40,7 @@ def undo(
         found = await editing.read(connection, scope, [UUID(each) for each in ids], key)
         return _oldest_first(found.values())
 
-    return Work(
+    return IdempotentOperation(
         change=change,
         ids=lambda found: [str(each.memory_id) for each in found],
         again=again,
@@ -128,7 +128,7 @@ async def _end_too(
     reason: str,
     at: datetime,
     key: UserKey | None,
-) -> Event:
+) -> ChangeEvent:
     """Let an original that is active again end as its merged memory has ended."""
     before = replace(original, memory=replace(original.memory, version=original.memory.version + 1))
     valid_to = max(ended.valid_to, before.memory.valid_from) if ended.valid_to else None
@@ -161,9 +161,9 @@ async def _mark(connection: Connection, scope: Scope, originals: Sequence[Edited
 
 def _event(
     action: str, before: Edited, after: Edited, reason: str, related: UUID | None = None
-) -> Event:
+) -> ChangeEvent:
     old, new = editing.difference(before.memory, after.memory, sealed=before.sealed)
-    return Event(
+    return ChangeEvent(
         "memory",
         action,
         before.memory.version + 1,

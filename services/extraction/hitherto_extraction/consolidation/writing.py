@@ -24,7 +24,7 @@ from hitherto_extraction.storage import (
 )
 from hitherto_extraction.storage.consolidation import Member
 from hitherto_extraction.storage.editing import Edited
-from hitherto_extraction.storage.ledger import Event
+from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.encryption.needed import KeyNeeded
@@ -102,7 +102,7 @@ async def write_merge(
             )
     created = await editing.read_one(connection, scope, merged_id)
     events = [
-        Event(
+        ChangeEvent(
             "memory",
             "created",
             1,
@@ -150,13 +150,13 @@ async def _supersede(
     by: UUID,
     at: datetime,
     job_id: UUID,
-) -> Event:
+) -> ChangeEvent:
     after = replace(
         original, memory=replace(original.memory, status="superseded", superseded_by=by)
     )
     await editing.write_version(connection, scope, after, at=at, job_id=job_id)
     before, changed = editing.difference(original.memory, after.memory)
-    return Event(
+    return ChangeEvent(
         "memory",
         "superseded",
         original.memory.version + 1,

@@ -20,9 +20,9 @@ from uuid import UUID
 from hitherto_extraction.intake import WHY_NOT
 from hitherto_extraction.pipeline.answer import Answer, ClosedItem
 from hitherto_extraction.pipeline.caps import DAILY_CHANGES, Changes
-from hitherto_extraction.pipeline.commit import Outcome, room_of
+from hitherto_extraction.pipeline.commit import BatchOutcome, room_of
 from hitherto_extraction.pipeline.evidence import Witnesses
-from hitherto_extraction.pipeline.extraction import Asked, Extraction
+from hitherto_extraction.pipeline.extraction import Extraction, ExtractionPrompt
 from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.pipeline.plan import Situation, make_plan
 from hitherto_extraction.pipeline.result import Result
@@ -31,9 +31,9 @@ from hitherto_extraction.queue import claims
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.storage import known_memories, ledger, users
 from hitherto_extraction.storage.conversations import StoredMessage
-from hitherto_extraction.storage.known_memories import Known
+from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.ledger import Charge
-from hitherto_extraction.storage.users import UserState
+from hitherto_extraction.storage.users import UserWriteState
 from hitherto_extraction.user_key import key_of, sealing_key
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.encryption.sealed import UserKey
@@ -50,8 +50,8 @@ _SPEAKERS = {"operator": "user", "document": "tool"}
 class _Question:
     """The memory as it is asked about, and what the model is shown."""
 
-    saved: Known
-    asked: Asked
+    saved: CurrentMemory
+    asked: ExtractionPrompt
 
 
 class Check:
@@ -125,7 +125,7 @@ class Check:
             return None
 
     async def _discarded(
-        self, connection: Connection, held: Claim, state: UserState | None
+        self, connection: Connection, held: Claim, state: UserWriteState | None
     ) -> bool:
         """End the job if its user is gone or wants no memory."""
         if state is None or state.erased:
@@ -142,8 +142,8 @@ class Check:
         self,
         connection: Connection,
         held: Claim,
-        asked_about: Known,
-        outcome: Outcome,
+        asked_about: CurrentMemory,
+        outcome: BatchOutcome,
         key: UserKey | None,
     ) -> None:
         scope = held.scope
@@ -167,7 +167,7 @@ class Check:
 
 async def _current(
     connection: Connection, held: Claim, memory_id: UUID, key: UserKey | None
-) -> Known | None:
+) -> CurrentMemory | None:
     known = await known_memories.read_known(connection, held.scope, [memory_id], key)
     found = known.get(memory_id)
     return found if found is not None and found.status == "active" else None
@@ -176,8 +176,8 @@ async def _current(
 async def _plan(
     connection: Connection,
     held: Claim,
-    saved: Known,
-    outcome: Outcome,
+    saved: CurrentMemory,
+    outcome: BatchOutcome,
     key: UserKey | None,
     *,
     daily: int,
@@ -223,7 +223,7 @@ async def _finish(connection: Connection, held: Claim, result: Result) -> None:
     await claims.record_progress(connection, held, done_to=0, result=result.stored(), finished=True)
 
 
-class Reads:
+class ExtractionRunner:
     """Gives an extraction job to whoever reads what it names: messages, or a saved memory."""
 
     def __init__(self, extraction: Extraction, check: Check) -> None:

@@ -20,7 +20,7 @@ from typing import TypeVar
 from hitherto_extraction.curation.conversations import delete_conversation
 from hitherto_extraction.curation.profile_edit import CLEARABLE
 from hitherto_extraction.curation.profiles import update_profile
-from hitherto_extraction.once import Identity, Outcome, Work, once
+from hitherto_extraction.once import IdempotentOperation, IdempotentResult, Identity, once
 from hitherto_extraction.queue import stopping
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import clearing, idempotency, profiles, users
@@ -86,7 +86,7 @@ class Clearing:
 
     async def run(
         self, identity: Identity | None, wanted: ToClear, *, timeout: float
-    ) -> Outcome[Counts]:
+    ) -> IdempotentResult[Counts]:
         """Clear, or answer as the first call with the same key did.
 
         The counts are those of this call: what an earlier one did that was cut off is not counted
@@ -136,12 +136,12 @@ class Clearing:
             first: Counts = json.loads(ids[0]) if ids else {}
             return first
 
-        async def finish(opened: Mapping[Scope, UserKey]) -> Outcome[Counts]:
+        async def finish(opened: Mapping[Scope, UserKey]) -> IdempotentResult[Counts]:
             key = opened.get(wanted.scope)
             return await once(
                 self._removal,
                 identity,
-                Work(
+                IdempotentOperation(
                     lambda connection: change(connection, key),
                     ids=lambda made: [json.dumps(made)],
                     again=again,

@@ -39,7 +39,7 @@ from hitherto_extraction.storage import (
 )
 from hitherto_extraction.storage import profiles as people
 from hitherto_extraction.storage.editing import Edited
-from hitherto_extraction.storage.ledger import Event
+from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.sealed_words import SENSITIVE_TYPES
 from hitherto_extraction.user_key import sealing_key
 from hitherto_shared.database.pool import Connection
@@ -338,7 +338,7 @@ async def _record(
     if not sealed and before.entities != after.entities:
         old["entities"], new["entities"] = list(before.entities), list(after.entities)
     held_back = after.status != before.status
-    event = Event(
+    event = ChangeEvent(
         "memory",
         "quarantined" if held_back else "updated",
         before.version + 1,

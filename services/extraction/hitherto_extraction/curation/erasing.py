@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 from uuid import UUID
 
-from hitherto_extraction.once import Identity, Outcome, Work, once
+from hitherto_extraction.once import IdempotentOperation, IdempotentResult, Identity, once
 from hitherto_extraction.queue import stopping
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import (
@@ -51,7 +51,7 @@ Done = TypeVar("Done")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ErasureCall:
     """Whom a call is about, and its idempotency key; nothing of either is kept in clear."""
 
     scope: Scope
@@ -77,7 +77,7 @@ class Erasing:
         self._hash_key = trail.key
         self._batch = batch
 
-    async def erase(self, asked: Asked, *, timeout: float) -> Outcome[Receipt]:
+    async def erase(self, asked: ErasureCall, *, timeout: float) -> IdempotentResult[Receipt]:
         """Erase a user, or answer with the receipt of the erasure that was.
 
         Args:
@@ -116,11 +116,13 @@ class Erasing:
             return await once(
                 self._removal,
                 identity,
-                Work(change, ids=lambda made: [str(made.receipt_id)], again=again, users=_nobody),
+                IdempotentOperation(
+                    change, ids=lambda made: [str(made.receipt_id)], again=again, users=_nobody
+                ),
                 timeout=left(),
             )
 
-    async def reinstate(self, asked: Asked, *, timeout: float) -> Outcome[bool]:
+    async def reinstate(self, asked: ErasureCall, *, timeout: float) -> IdempotentResult[bool]:
         """Let a user who was erased be written again; False if nothing stood in the way.
 
         Raises:
@@ -154,11 +156,16 @@ class Erasing:
             return await once(
                 self._removal,
                 self._hidden(asked.identity),
-                Work(change, ids=lambda made: ["reinstated"] if made else [], again=again,
-                     users=_nobody, touched=lambda _: {scope.user_id: []}),
+                IdempotentOperation(
+                    change,
+                    ids=lambda made: ["reinstated"] if made else [],
+                    again=again,
+                    users=_nobody,
+                    touched=lambda _: {scope.user_id: []},
+                ),
                 timeout=timeout,
                 trail=self._trail,
-            )  # fmt: skip
+            )
 
     async def _begin(
         self, connection: Connection, scope: Scope, identity: Identity | None

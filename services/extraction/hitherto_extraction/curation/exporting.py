@@ -26,7 +26,7 @@ from weakref import WeakValueDictionary
 from hitherto_extraction.curation.export_lines import Opening
 from hitherto_extraction.pipeline.account import UnusableReplies
 from hitherto_extraction.storage import erased, exports, holdings, users
-from hitherto_extraction.storage.exports import Standing
+from hitherto_extraction.storage.exports import UserStatus
 from hitherto_extraction.storage.holdings import Holding
 from hitherto_shared.audit.trail import Trail
 from hitherto_shared.database.pool import Connection, Database
@@ -68,7 +68,7 @@ class _Going:
     """An export on its way from the database to the caller; `begun` is there before a piece."""
 
     scope: Scope
-    begun: Standing | None = None
+    begun: UserStatus | None = None
     ready: asyncio.Queue[bytes | Manifest] = field(default_factory=lambda: asyncio.Queue(_AHEAD))
 
     async def put(self, piece: bytes | Manifest) -> None:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline import behaviour
 from hitherto_extraction.storage import editing, ledger, preferences, users
-from hitherto_extraction.storage.ledger import Event
+from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.errors import NotFound
@@ -128,7 +128,7 @@ async def _shift_memories(
     wanted = [found for item in items if (found := parse_uuid(item)) is not None]
     known = await editing.read(connection, scope, wanted, key)
     at = await users.database_now(connection)
-    events: list[Event] = []
+    events: list[ChangeEvent] = []
     for held in known.values():
         before = held.memory
         importance = round(min(max(before.importance + step, 0.0), 1.0), 6)
@@ -138,7 +138,7 @@ async def _shift_memories(
         await editing.write_version(connection, scope, replace(held, memory=after), at=at, key=key)
         old, new = editing.difference(before, after, sealed=held.sealed)
         events.append(
-            Event(
+            ChangeEvent(
                 "memory",
                 "updated",
                 before.version + 1,

@@ -36,7 +36,7 @@ from hitherto_extraction.queue import enqueueing
 from hitherto_extraction.storage import editing, ledger, statements, users
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.editing import Edited
-from hitherto_extraction.storage.ledger import Event
+from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.statements import Stated
 from hitherto_extraction.user_key import sealing_key
 from hitherto_shared.beside import beside_loop
@@ -53,7 +53,7 @@ _WORK_OF_A_CHARACTER = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class StatementToSave:
     """What is to be remembered, with every default filled in.
 
     `path` is where it stands in the request, for what has to be told about its fields.
@@ -117,7 +117,7 @@ class Saving:
         self,
         connection: Connection,
         scope: Scope,
-        statement: Statement,
+        statement: StatementToSave,
         vectors: Vectors,
         *,
         actor: str,
@@ -191,7 +191,7 @@ class Saving:
         self,
         connection: Connection,
         scope: Scope,
-        statement: Statement,
+        statement: StatementToSave,
         vectors: Vectors,
         at: datetime,
         key: UserKey | None,
@@ -255,7 +255,7 @@ def _says_something_new(plan: Plan) -> bool:
 
 
 def _joined(
-    name: str, known: Mapping[str, Any], given: Mapping[str, Any], statement: Statement
+    name: str, known: Mapping[str, Any], given: Mapping[str, Any], statement: StatementToSave
 ) -> dict[str, Any]:
     joined = {**known, **given}
     if known and given and not fits_struct(joined):
@@ -267,7 +267,7 @@ def _joined(
     return joined
 
 
-def _with_joined(known: Memory, statement: Statement) -> Memory:
+def _with_joined(known: Memory, statement: StatementToSave) -> Memory:
     """A memory with what only the caller can say of it, if that may be joined to it."""
     if outranks(known.origin, statement.origin):
         return known
@@ -284,7 +284,7 @@ async def _join(
     connection: Connection,
     occasion: Occasion,
     memory_id: UUID,
-    statement: Statement,
+    statement: StatementToSave,
     plan: Plan,
 ) -> None:
     """Give a memory that was known what only the caller can say of it.
@@ -308,7 +308,7 @@ async def _state_joined(
     connection: Connection,
     occasion: Occasion,
     held: Edited,
-    statement: Statement,
+    statement: StatementToSave,
     *,
     made_version: bool,
 ) -> None:
@@ -345,7 +345,7 @@ async def _record(connection: Connection, occasion: Occasion, held: Edited, afte
     else:
         await editing.write_version(connection, scope, edited, at=at)
     old, new = editing.difference(held.memory, after, sealed=sealed)
-    event = Event(
+    event = ChangeEvent(
         "memory",
         "updated",
         after.version + 1,

@@ -22,7 +22,7 @@ from hitherto_extraction.storage import (
     users,
 )
 from hitherto_extraction.storage.editing import Edited
-from hitherto_extraction.storage.ledger import Event
+from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.errors import WrongState
@@ -173,7 +173,7 @@ async def _close_challenged(
     """Carry out what a memory would have contradicted, had it been believed at once."""
     at = await users.database_now(connection)
     known = await editing.read(connection, scope, challenged, key)
-    events: list[Event] = []
+    events: list[ChangeEvent] = []
     for held in known.values():
         before = held.memory
         if before.status not in CURRENT_STATUSES:
@@ -192,7 +192,7 @@ async def _close_challenged(
             },
         )
         events.append(
-            Event(
+            ChangeEvent(
                 "memory",
                 "contradicted",
                 before.version + 1,
@@ -242,7 +242,7 @@ async def _write(
     at: datetime = await users.database_now(connection)
     await editing.write_version(connection, scope, replace(held, memory=after), at=at, key=key)
     old, new = editing.difference(held.memory, after, sealed=held.sealed)
-    event = Event(
+    event = ChangeEvent(
         "memory",
         action,
         after.version + 1,

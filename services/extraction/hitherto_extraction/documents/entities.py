@@ -46,7 +46,7 @@ class Mention:
 
 
 @dataclass(slots=True)
-class Known:
+class EntityChange:
     """An entity as it is, and then as it becomes.
 
     Attributes:
@@ -87,20 +87,20 @@ def mentioned(
 
 
 def settle(
-    mentions: Sequence[Mention], known: Iterable[Known], new_id: Callable[[], UUID]
-) -> list[Known]:
+    mentions: Sequence[Mention], known: Iterable[EntityChange], new_id: Callable[[], UUID]
+) -> list[EntityChange]:
     """Which entity each mention is: those of the document, new and known ones, as they become.
 
     `known` must hold every entity that has one of the names or addresses.
     """
     people = _Register(known)
-    settled: dict[UUID, Known] = {}
+    settled: dict[UUID, EntityChange] = {}
     # Who comes with both tells what a bare name or a bare address belongs to.
     for mention in sorted(mentions, key=lambda one: not (one.name and one.email)):
         entity = people.find(mention)
         if entity is None:
             name = mention.name or mention.email
-            entity = Known(
+            entity = EntityChange(
                 new_id(), mention.type, name, fold(name), [], mention.email, [], new=True
             )
         people.note(entity, mention)
@@ -116,15 +116,15 @@ def settle(
 class _Register:
     """Entities by everything they can be recognised by."""
 
-    def __init__(self, known: Iterable[Known]) -> None:
-        self._by_name: dict[tuple[str, str], Known] = {}
-        self._by_alias: dict[tuple[str, str], Known] = {}
-        self._by_email: dict[str, Known] = {}
-        self.robbed: dict[UUID, Known] = {}
+    def __init__(self, known: Iterable[EntityChange]) -> None:
+        self._by_name: dict[tuple[str, str], EntityChange] = {}
+        self._by_alias: dict[tuple[str, str], EntityChange] = {}
+        self._by_email: dict[str, EntityChange] = {}
+        self.robbed: dict[UUID, EntityChange] = {}
         for entity in known:
             self._add(entity)
 
-    def _add(self, entity: Known) -> None:
+    def _add(self, entity: EntityChange) -> None:
         self._by_name[entity.type, entity.name_key] = entity
         for alias in entity.aliases:
             self._by_alias.setdefault((entity.type, fold(alias)), entity)
@@ -133,7 +133,7 @@ class _Register:
         if entity.email:
             self._by_email[entity.email] = entity
 
-    def find(self, mention: Mention) -> Known | None:
+    def find(self, mention: Mention) -> EntityChange | None:
         """The entity that is meant."""
         addressed = self._by_email.get(mention.email) if mention.email else None
         key = (mention.type, fold(mention.name or mention.email))
@@ -146,7 +146,7 @@ class _Register:
             return named
         return addressed or named
 
-    def note(self, entity: Known, mention: Mention) -> None:
+    def note(self, entity: EntityChange, mention: Mention) -> None:
         """Let the entity know what the mention adds."""
         if mention.email and not entity.email:
             entity.email, entity.changed = mention.email, True
@@ -162,7 +162,7 @@ class _Register:
         self._add(entity)
 
     @staticmethod
-    def _alias(entity: Known, name: str) -> None:
+    def _alias(entity: EntityChange, name: str) -> None:
         known = not name or name == entity.name or name in entity.aliases
         if not known and len(entity.aliases) < _MAX_ALIASES:
             entity.aliases.append(name)

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from hitherto_extraction.documents.entities import Known, Mention, settle
+from hitherto_extraction.documents.entities import EntityChange, Mention, settle
 from hitherto_extraction.storage import chunks, document_mentions, passages
-from hitherto_extraction.storage.chunks import Chunk
+from hitherto_extraction.storage.chunks import IndexedChunk
 from hitherto_extraction.storage.document_mentions import EntityRow
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
@@ -32,7 +32,7 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ChunkChanges:
     """The chunks of a document as they are to be, held against those that are there.
 
     Attributes:
@@ -42,7 +42,7 @@ class Comparison:
     """
 
     stays: Mapping[UUID, int]
-    goes: Sequence[Chunk]
+    goes: Sequence[IndexedChunk]
     comes: Sequence[int]
 
 
@@ -51,9 +51,11 @@ def indexed_text(heading: str, content: str) -> str:
     return f"{heading}\n{content}" if heading else content
 
 
-def compare(contents: Sequence[str], held: Sequence[Chunk], *, same_heading: bool) -> Comparison:
+def compare(
+    contents: Sequence[str], held: Sequence[IndexedChunk], *, same_heading: bool
+) -> ChunkChanges:
     """Which chunks stay; none if what heads them all has changed."""
-    by_content: defaultdict[str, deque[Chunk]] = defaultdict(deque)
+    by_content: defaultdict[str, deque[IndexedChunk]] = defaultdict(deque)
     if same_heading:
         for chunk in held:
             by_content[chunk.content].append(chunk)
@@ -64,7 +66,7 @@ def compare(contents: Sequence[str], held: Sequence[Chunk], *, same_heading: boo
             stays[by_content[content].popleft().chunk_id] = position
         else:
             comes.append(position)
-    return Comparison(stays, [chunk for chunk in held if chunk.chunk_id not in stays], comes)
+    return ChunkChanges(stays, [chunk for chunk in held if chunk.chunk_id not in stays], comes)
 
 
 async def replace_chunks(
@@ -102,7 +104,7 @@ async def replace_chunks(
     ]
     numbers = await passages.add(connection, scope, passages.DOCUMENTS, counted)
     new = [
-        Chunk(uuid7(), contents[position], position, number, words.total())
+        IndexedChunk(uuid7(), contents[position], position, number, words.total())
         for position, number, words in zip(change.comes, numbers, counted, strict=True)
     ]
     await chunks.insert(connection, scope, document_id, new)
@@ -115,7 +117,7 @@ async def replace_chunks(
 
 
 async def remove_chunks(
-    connection: Connection, scope: Scope, held: Sequence[Chunk], *, heading: str
+    connection: Connection, scope: Scope, held: Sequence[IndexedChunk], *, heading: str
 ) -> Removed:
     """Remove chunks with their vectors and with their words in the index."""
     if not held:
@@ -137,7 +139,7 @@ async def replace_mentions(
         connection, scope, name_keys=list(map(fold, names)), names=list(names)
     )
     known = [
-        Known(row.entity_id, row.type, row.name, row.name_key, list(row.aliases), row.email)
+        EntityChange(row.entity_id, row.type, row.name, row.name_key, list(row.aliases), row.email)
         for row in rows
     ]
     entities = settle(mentions, known, uuid7)
@@ -157,7 +159,7 @@ def _terms_of(contents: Sequence[str], heading: str) -> set[str]:
     return {term for content in contents for term in every_term(indexed_text(heading, content))}
 
 
-def _row(entity: Known) -> EntityRow:
+def _row(entity: EntityChange) -> EntityRow:
     return EntityRow(
         entity.entity_id,
         entity.type,

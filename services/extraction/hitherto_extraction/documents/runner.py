@@ -24,10 +24,10 @@ from hitherto_extraction.queue import claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
 from hitherto_extraction.queue.patience import patiently
 from hitherto_extraction.storage import chunks, documents, ledger, users
-from hitherto_extraction.storage.chunks import Chunk
+from hitherto_extraction.storage.chunks import IndexedChunk
 from hitherto_extraction.storage.documents import StoredDocument
 from hitherto_extraction.storage.ledger import Charge
-from hitherto_extraction.storage.users import UserState
+from hitherto_extraction.storage.users import UserWriteState
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import Embedder, Vector
 from hitherto_shared.model_api import ModelError, ModelUnavailable
@@ -142,7 +142,7 @@ class Ingestion:
 
         async def read(
             connection: Connection, document_id: UUID
-        ) -> tuple[StoredDocument | None, str, list[Chunk]]:
+        ) -> tuple[StoredDocument | None, str, list[IndexedChunk]]:
             document = await documents.read(connection, scope, document_id)
             state = await documents.read_state(connection, scope, document_id)
             return (
@@ -267,7 +267,7 @@ class Ingestion:
         return not await self._discarded(connection, held, state)
 
     async def _discarded(
-        self, connection: Connection, held: Claim, state: UserState | None
+        self, connection: Connection, held: Claim, state: UserWriteState | None
     ) -> bool:
         """End the job if its user is gone or has memory switched off."""
         if state is None or state.erased:
@@ -291,7 +291,9 @@ class Ingestion:
         await self._database.run(work, timeout=_READ_SECONDS)
 
 
-def _made_of(document: StoredDocument, heading_before: str, there: Sequence[Chunk]) -> Prepared:
+def _made_of(
+    document: StoredDocument, heading_before: str, there: Sequence[IndexedChunk]
+) -> Prepared:
     heading = chunking.heading(document.title, document.summary)
     contents = chunking.passages(document.title, document.summary, document.content)
     change = findable.compare(contents, there, same_heading=heading == heading_before)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from hitherto_extraction.once import Identity, Outcome, Work, once
+from hitherto_extraction.once import IdempotentOperation, IdempotentResult, Identity, once
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.audit.reads import AuditedReads
 from hitherto_shared.audit.trail import NOBODY, Trail
@@ -53,12 +53,12 @@ class Answering:
     async def change(
         self,
         identity: Identity | None,
-        work: Work[Made],
+        work: IdempotentOperation[Made],
         context: Context,
         *,
         database: Database | None = None,
         seconds: float = CALL_SECONDS,
-    ) -> Outcome[Made]:
+    ) -> IdempotentResult[Made]:
         """Make a change once, within the deadline; `database` where another role must make it."""
         return await once(
             database or self.database,
@@ -72,9 +72,9 @@ class Answering:
         self,
         identity: Identity | None,
         scope: Scope,
-        work: Callable[[UserKey | None], Work[Made]],
+        work: Callable[[UserKey | None], IdempotentOperation[Made]],
         context: Context,
-    ) -> Outcome[Made]:
+    ) -> IdempotentResult[Made]:
         """Make a change, with the user's key if something of it is sealed or is to be.
 
         Raises:

@@ -11,12 +11,12 @@ from uuid import UUID
 from hitherto.v1 import memory_service_pb2 as pb
 from hitherto_extraction.curation import correcting, statuses
 from hitherto_extraction.curation.correcting import NewVector
-from hitherto_extraction.curation.saving import Saved, Saving, Statement, vectors_of
+from hitherto_extraction.curation.saving import Saved, Saving, StatementToSave, vectors_of
 from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.handlers.importing import MAX_IDS, take_all
 from hitherto_extraction.handlers.incoming_memories import read_correction, read_statement
 from hitherto_extraction.handlers.read_ahead import read_ahead
-from hitherto_extraction.once import Identity, Outcome, Work
+from hitherto_extraction.once import IdempotentOperation, IdempotentResult, Identity
 from hitherto_extraction.pipeline.paid_vectors import CORRECTION, IMPORT, SAVING, PaidVectors
 from hitherto_extraction.pipeline.write import Vectors
 from hitherto_extraction.queue.signals import JobSignals
@@ -45,7 +45,7 @@ _DECISIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Curation:
+class CurationDependencies:
     """What the calls work with."""
 
     saving: Saving
@@ -58,7 +58,7 @@ class ToSave:
     """A checked statement, for whom and by whom it is saved, and the key of the call."""
 
     scope: Scope
-    statement: Statement
+    statement: StatementToSave
     identity: Identity | None
     actor: str
 
@@ -67,7 +67,7 @@ class CurationCalls:
     """Answers them."""
 
     _answering: Answering
-    _curation: Curation
+    _curation: CurationDependencies
 
     async def SaveMemory(
         self, request: pb.SaveMemoryRequest, context: Context
@@ -286,7 +286,9 @@ class CurationCalls:
         except HithertoError as error:
             return error
 
-    async def _store(self, wanted: ToSave, vectors: Vectors, context: Context) -> Outcome[Saved]:
+    async def _store(
+        self, wanted: ToSave, vectors: Vectors, context: Context
+    ) -> IdempotentResult[Saved]:
         saving, scope = self._curation.saving, wanted.scope
 
         async def change(connection: Connection, key: UserKey | None) -> Saved:
@@ -302,7 +304,7 @@ class CurationCalls:
         outcome = await self._answering.change_with_key(
             wanted.identity,
             scope,
-            lambda key: Work(
+            lambda key: IdempotentOperation(
                 lambda connection: change(connection, key),
                 ids=lambda saved: [json.dumps([str(saved.memory.memory_id), saved.deduplicated])],
                 again=lambda connection, ids: again(connection, ids, key),
@@ -320,14 +322,14 @@ class CurationCalls:
         scope: Scope,
         change: Callable[[Connection, UserKey | None], Awaitable[Memory]],
         context: Context,
-    ) -> Outcome[Memory]:
+    ) -> IdempotentResult[Memory]:
         async def again(connection: Connection, ids: Sequence[str], key: UserKey | None) -> Memory:
             return (await editing.read_one(connection, scope, UUID(ids[0]), key)).memory
 
         return await self._answering.change_with_key(
             identity,
             scope,
-            lambda key: Work(
+            lambda key: IdempotentOperation(
                 lambda connection: change(connection, key),
                 ids=lambda memory: [str(memory.memory_id)],
                 again=lambda connection, ids: again(connection, ids, key),

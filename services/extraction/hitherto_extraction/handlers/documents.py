@@ -17,7 +17,7 @@ from hitherto_extraction.documents.ingest import (
 )
 from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.handlers.incoming_documents import read_documents
-from hitherto_extraction.once import Work
+from hitherto_extraction.once import IdempotentOperation
 from hitherto_extraction.queue.limit import QueueLimit
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_shared.convert import job_message
@@ -30,7 +30,7 @@ _STORING_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Documents:
+class DocumentDependencies:
     """What the calls work with; `removal` is the database in the role that may delete."""
 
     removal: Database
@@ -38,12 +38,12 @@ class Documents:
     limit: QueueLimit
 
 
-class DocumentCalls:
+class DocumentIngestionCalls:
     """Answers the two calls."""
 
     _answering: Answering
     _signals: JobSignals
-    _documents: Documents
+    _documents: DocumentDependencies
 
     async def IngestDocuments(
         self, request: pb.IngestDocumentsRequest, context: Context
@@ -66,7 +66,7 @@ class DocumentCalls:
 
         outcome = await self._answering.change(
             self._answering.identity("IngestDocuments", key, request),
-            Work(change, ids=Ingested.ids, again=again, users=lambda _: [user_id]),
+            IdempotentOperation(change, ids=Ingested.ids, again=again, users=lambda _: [user_id]),
             context,
             seconds=_STORING_SECONDS,
         )
@@ -104,7 +104,7 @@ class DocumentCalls:
 
         outcome = await self._answering.change(
             self._answering.identity("DeleteDocument", key, request),
-            Work(
+            IdempotentOperation(
                 change,
                 ids=lambda counts: [json.dumps(counts)],
                 again=again,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hitherto.v1 import privacy_pb2
 from hitherto.v1 import privacy_service_pb2 as pb
-from hitherto_extraction.curation.erasing import Asked, Erasing
+from hitherto_extraction.curation.erasing import Erasing, ErasureCall
 from hitherto_extraction.curation.exporting import Exporting, Manifest
 from hitherto_extraction.handlers.answering import CALL_SECONDS, Answering
 from hitherto_extraction.storage.erasure import Receipt
@@ -23,7 +23,7 @@ EXPORT_SECONDS = 3_600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class ErasureDependencies:
     """What the calls work with."""
 
     erasing: Erasing
@@ -34,7 +34,7 @@ class LeavingCalls:
     """Answers them."""
 
     _answering: Answering
-    _leaving: Leaving
+    _leaving: ErasureDependencies
 
     async def ExportUser(
         self, request: pb.ExportUserRequest, context: Context
@@ -73,7 +73,7 @@ class LeavingCalls:
         key = checks.idempotency_key(request.idempotency_key)
         checks.done()
         outcome = await self._leaving.erasing.erase(
-            Asked(
+            ErasureCall(
                 current_call().principal.scope(user_id),
                 self._answering.identity("EraseUser", key, request),
             ),
@@ -93,7 +93,7 @@ class LeavingCalls:
         key = checks.idempotency_key(request.idempotency_key)
         checks.done()
         outcome = await self._leaving.erasing.reinstate(
-            Asked(
+            ErasureCall(
                 current_call().principal.scope(user_id),
                 self._answering.identity("ReinstateUser", key, request),
             ),

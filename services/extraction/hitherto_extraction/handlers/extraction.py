@@ -9,7 +9,7 @@ from uuid import UUID
 from hitherto.v1 import extraction_service_pb2 as pb
 from hitherto.v1 import extraction_service_pb2_grpc, job_pb2
 from hitherto_extraction.handlers.answering import CALL_SECONDS, Answering
-from hitherto_extraction.handlers.documents import DocumentCalls, Documents
+from hitherto_extraction.handlers.documents import DocumentDependencies, DocumentIngestionCalls
 from hitherto_extraction.handlers.importing import MAX_IDS, take_all
 from hitherto_extraction.handlers.incoming import (
     read_messages,
@@ -52,7 +52,9 @@ _WORK_OF_A_MESSAGE = 256
 """What it takes to check a message however short it is, as bytes read."""
 
 
-class ExtractionHandlers(DocumentCalls, extraction_service_pb2_grpc.ExtractionServiceServicer):
+class ExtractionHandlers(
+    DocumentIngestionCalls, extraction_service_pb2_grpc.ExtractionServiceServicer
+):
     """Answers ExtractionService on the role hitherto_write."""
 
     def __init__(
@@ -62,7 +64,7 @@ class ExtractionHandlers(DocumentCalls, extraction_service_pb2_grpc.ExtractionSe
         signals: JobSignals,
         pages: PageTokens,
         preview: Preview,
-        documents: Documents,
+        documents: DocumentDependencies,
     ) -> None:
         self._answering = answering
         self._intake = intake

@@ -13,7 +13,7 @@ from hitherto_extraction.curation.correcting import (
     Correction,
     Path,
 )
-from hitherto_extraction.curation.saving import Statement
+from hitherto_extraction.curation.saving import StatementToSave
 from hitherto_extraction.pipeline.answer import (
     EVENT_TYPES,
     LABEL_CHARACTERS,
@@ -33,7 +33,9 @@ DEFAULT_TYPE = "fact"
 DEFAULT_IMPORTANCE = 0.5
 
 
-def read_statement(checks: Checks, request: pb.SaveMemoryRequest, prefix: str = "") -> Statement:
+def read_statement(
+    checks: Checks, request: pb.SaveMemoryRequest, prefix: str = ""
+) -> StatementToSave:
     """A SaveMemory request with every default filled in; `prefix` is the path of the request."""
     kind = checks.one_of(f"{prefix}type", request.type, MEMORY_TYPE) or DEFAULT_TYPE
     source = checks.one_of(f"{prefix}source", request.source, MEMORY_SOURCE) or "explicit"
@@ -51,7 +53,7 @@ def read_statement(checks: Checks, request: pb.SaveMemoryRequest, prefix: str = 
     if request.HasField("importance"):
         importance = _share(checks, f"{prefix}importance", request.importance)
     origin = checks.one_of(f"{prefix}origin", request.origin, ORIGIN)
-    return Statement(
+    return StatementToSave(
         content=content,
         type=kind,
         importance=importance,

@@ -8,10 +8,10 @@ from hitherto_extraction.budget import Budget
 from hitherto_extraction.consolidation.calls import Consolidations
 from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.handlers.consolidation import ConsolidationCalls
-from hitherto_extraction.handlers.reembedding import Reembedding, ReembeddingCalls
+from hitherto_extraction.handlers.reembedding import ReembeddingCalls, ReembeddingDependencies
 from hitherto_extraction.handlers.rollback import RollbackCalls
 from hitherto_extraction.handlers.usage import UsageCalls
-from hitherto_extraction.upkeep.calls import Started, Upkeep
+from hitherto_extraction.upkeep.calls import StartedUpkeep, UpkeepOnDemand
 from hitherto_extraction.upkeep.schedules import DECAY, RETENTION, Schedules
 from hitherto_shared.convert import job_message, timestamp
 from hitherto_shared.database.pool import Connection, Database
@@ -38,9 +38,9 @@ class MaintenanceHandlers(
         self,
         answering: Answering,
         pages: PageTokens,
-        upkeep: Upkeep,
+        upkeep: UpkeepOnDemand,
         schedules: Schedules,
-        reembedding: Reembedding,
+        reembedding: ReembeddingDependencies,
         consolidations: Consolidations,
         removal: Database,
         budget: Budget,
@@ -116,7 +116,7 @@ class MaintenanceHandlers(
         context: Context,
         rpc: str,
         kind: str,
-    ) -> tuple[Started, str]:
+    ) -> tuple[StartedUpkeep, str]:
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id, required=False) or None
         key = checks.idempotency_key(request.idempotency_key)

@@ -10,9 +10,9 @@ from hitherto.v1 import privacy_service_pb2_grpc
 from hitherto_extraction.curation.conversations import delete_conversation
 from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.handlers.audit import AuditCalls
-from hitherto_extraction.handlers.erasure import Leaving, LeavingCalls
-from hitherto_extraction.handlers.user_control import UserControl, UserControlCalls
-from hitherto_extraction.once import Work
+from hitherto_extraction.handlers.erasure import ErasureDependencies, LeavingCalls
+from hitherto_extraction.handlers.user_control import UserControlCalls, UserControlDependencies
+from hitherto_extraction.once import IdempotentOperation
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context, current_call
@@ -28,8 +28,8 @@ class PrivacyHandlers(
         self,
         answering: Answering,
         removal: Database,
-        control: UserControl,
-        leaving: Leaving,
+        control: UserControlDependencies,
+        leaving: ErasureDependencies,
         pages: PageTokens,
     ) -> None:
         self._answering = answering
@@ -58,7 +58,7 @@ class PrivacyHandlers(
 
         outcome = await self._answering.change(
             self._answering.identity("DeleteConversation", key, request),
-            Work(
+            IdempotentOperation(
                 change,
                 ids=lambda counts: [json.dumps(counts)],
                 again=again,

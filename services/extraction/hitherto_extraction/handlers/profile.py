@@ -13,8 +13,8 @@ from hitherto_extraction.curation.feedback import Feedback, Moved, record_feedba
 from hitherto_extraction.curation.profile_edit import FIELDS, LISTS, RESERVED, STRUCTS, Path
 from hitherto_extraction.curation.profiles import update_profile
 from hitherto_extraction.handlers.answering import Answering
-from hitherto_extraction.handlers.curation import Curation
-from hitherto_extraction.once import Outcome, Work
+from hitherto_extraction.handlers.curation import CurationDependencies
+from hitherto_extraction.once import IdempotentOperation, IdempotentResult
 from hitherto_extraction.storage import preferences, profiles
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.auth.principal import PROFILES_MANAGE
@@ -38,7 +38,7 @@ class ProfileCalls:
     """Answers the two calls."""
 
     _answering: Answering
-    _curation: Curation
+    _curation: CurationDependencies
 
     async def UpdateProfile(
         self, request: pb.UpdateProfileRequest, context: Context
@@ -76,11 +76,11 @@ class ProfileCalls:
             found, _ = await profiles.read_profile(connection, scope, key)
             return found
 
-        async def attempt(opened: Mapping[Scope, UserKey]) -> Outcome[Profile]:
+        async def attempt(opened: Mapping[Scope, UserKey]) -> IdempotentResult[Profile]:
             key = opened.get(scope)
             return await self._answering.change(
                 identity,
-                Work(
+                IdempotentOperation(
                     lambda connection: change(connection, key),
                     ids=lambda _: [],
                     again=lambda connection, _: again(connection, key),
@@ -158,7 +158,7 @@ class ProfileCalls:
         outcome = await self._answering.change_with_key(
             self._answering.identity("RecordFeedback", key, request),
             scope,
-            lambda key: Work(
+            lambda key: IdempotentOperation(
                 lambda connection: change(connection, key),
                 ids=_names,
                 again=again,

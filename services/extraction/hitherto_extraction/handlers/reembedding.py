@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto_extraction.handlers.answering import Answering
-from hitherto_extraction.once import Work
+from hitherto_extraction.once import IdempotentOperation
 from hitherto_extraction.reembedding import phases
-from hitherto_extraction.reembedding.phases import Standing
+from hitherto_extraction.reembedding.phases import ReembeddingStatus
 from hitherto_shared.convert import job_message
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.shelf import Embedders
@@ -28,7 +28,7 @@ _SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Reembedding:
+class ReembeddingDependencies:
     """What the call works with; the database's role is hitherto_maintenance."""
 
     database: Database
@@ -40,7 +40,7 @@ class ReembeddingCalls:
     """Answers Reembed."""
 
     _answering: Answering
-    _reembedding: Reembedding
+    _reembedding: ReembeddingDependencies
 
     async def Reembed(self, request: pb.ReembedRequest, context: Context) -> pb.ReembedResponse:
         """Take a step of a change of model, and say where it stands."""
@@ -69,7 +69,7 @@ class ReembeddingCalls:
                 dimensions = embedder.dimensions
         tenant = current_call().principal.tenant_id
 
-        async def change(connection: Connection) -> Standing:
+        async def change(connection: Connection) -> ReembeddingStatus:
             if phase == "start":
                 await phases.start(
                     connection,
@@ -84,12 +84,12 @@ class ReembeddingCalls:
                 await phases.go_back(connection)
             return await phases.standing(connection)
 
-        async def again(connection: Connection, _ids: Sequence[str]) -> Standing:
+        async def again(connection: Connection, _ids: Sequence[str]) -> ReembeddingStatus:
             return await phases.standing(connection)
 
         outcome = await self._answering.change(
             self._answering.identity("Reembed", key, request),
-            Work(change, ids=lambda _: [], again=again, users=lambda _: []),
+            IdempotentOperation(change, ids=lambda _: [], again=again, users=lambda _: []),
             context,
             database=self._reembedding.database,
             seconds=_SECONDS,

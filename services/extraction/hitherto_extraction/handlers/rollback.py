@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto_extraction.handlers.answering import Answering
-from hitherto_extraction.once import Outcome, Work
-from hitherto_extraction.rollback.source import Source, roll_back
+from hitherto_extraction.once import IdempotentOperation, IdempotentResult
+from hitherto_extraction.rollback.source import RollbackSource, roll_back
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.consistency import current_position
 from hitherto_shared.database.pool import Connection, Database
@@ -33,16 +33,16 @@ class RollbackCalls:
         """Take back what one conversation, document or job taught."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
-        source = Source()
+        source = RollbackSource()
         match request.WhichOneof("source"):
             case "conversation_id":
-                source = Source(
+                source = RollbackSource(
                     conversation_id=checks.identifier("conversation_id", request.conversation_id)
                 )
             case "document_id":
-                source = Source(document_id=checks.uuid("document_id", request.document_id))
+                source = RollbackSource(document_id=checks.uuid("document_id", request.document_id))
             case "job_id":
-                source = Source(job_id=checks.uuid("job_id", request.job_id))
+                source = RollbackSource(job_id=checks.uuid("job_id", request.job_id))
             case _:
                 checks.add("source", "is required: set conversation_id, document_id or job_id")
         key = checks.idempotency_key(request.idempotency_key)
@@ -73,10 +73,10 @@ class RollbackCalls:
             counts: dict[str, int] = json.loads(ids[0]) if ids else {}
             return counts
 
-        async def attempt(opened: Mapping[Scope, UserKey]) -> Outcome[dict[str, int]]:
+        async def attempt(opened: Mapping[Scope, UserKey]) -> IdempotentResult[dict[str, int]]:
             return await self._answering.change(
                 self._answering.identity("RollbackSource", key, request),
-                Work(
+                IdempotentOperation(
                     lambda connection: change(connection, opened.get(scope)),
                     ids=lambda counts: [json.dumps(counts)],
                     again=again,

@@ -10,7 +10,7 @@ from google.protobuf.struct_pb2 import Struct
 from hitherto.v1 import conversation_pb2, session_service_pb2_grpc
 from hitherto.v1 import session_service_pb2 as pb
 from hitherto_extraction.handlers.answering import Answering
-from hitherto_extraction.once import Identity, Outcome, Work
+from hitherto_extraction.once import IdempotentOperation, IdempotentResult, Identity
 from hitherto_extraction.sessions.actions import (
     DECISIONS,
     Decision,
@@ -22,7 +22,7 @@ from hitherto_extraction.sessions.actions import (
 from hitherto_extraction.sessions.context import (
     Session,
     SessionRules,
-    Update,
+    SessionUpdate,
     read_session,
     update_session,
 )
@@ -58,7 +58,7 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
         session_id = _session_id(checks, request.session_id)
-        update = Update(
+        update = SessionUpdate(
             _given(checks, "context", request, request.context),
             _recent_items(checks, request.recent_items),
         )
@@ -74,7 +74,7 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
 
         outcome = await self._answering.change(
             self._answering.identity("UpdateSession", key, request),
-            Work(
+            IdempotentOperation(
                 change,
                 ids=lambda session: [session.session_id],
                 again=again,
@@ -150,7 +150,7 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
 
     async def _act(
         self, identity: Identity | None, scope: Scope, change: Any, context: Context
-    ) -> Outcome[PendingAction]:
+    ) -> IdempotentResult[PendingAction]:
         """Do something to an action, once."""
 
         async def again(connection: Connection, ids: Sequence[str]) -> PendingAction:
@@ -158,7 +158,7 @@ class SessionHandlers(session_service_pb2_grpc.SessionServiceServicer):
 
         return await self._answering.change(
             identity,
-            Work(
+            IdempotentOperation(
                 change,
                 ids=lambda action: [action.action_id],
                 again=again,

@@ -17,7 +17,7 @@ from hitherto_extraction.curation.user_settings import (
     read_settings,
 )
 from hitherto_extraction.handlers.answering import CALL_SECONDS, Answering
-from hitherto_extraction.once import Work
+from hitherto_extraction.once import IdempotentOperation
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
@@ -31,7 +31,7 @@ _DAYS = ("retention_days", "message_retention_days")
 
 
 @dataclass(frozen=True, slots=True)
-class UserControl:
+class UserControlDependencies:
     """What the calls work with: settings of the installation, what clears, users' keys."""
 
     installation: UserSettings
@@ -43,7 +43,7 @@ class UserControlCalls:
     """Answers them."""
 
     _answering: Answering
-    _control: UserControl
+    _control: UserControlDependencies
 
     async def GetUserSettings(
         self, request: pb.GetUserSettingsRequest, context: Context
@@ -90,7 +90,7 @@ class UserControlCalls:
 
         outcome = await self._answering.change(
             self._answering.identity("UpdateUserSettings", key, request),
-            Work(change, ids=lambda _: [], again=again, users=lambda _: [user_id]),
+            IdempotentOperation(change, ids=lambda _: [], again=again, users=lambda _: [user_id]),
             context,
         )
         return pb.UpdateUserSettingsResponse(

@@ -122,7 +122,7 @@ def _cut(reply: str) -> str:
     return reply.encode("utf-8", "replace")[:MAX_REPLY_BYTES].decode("utf-8", "ignore")
 
 
-class Account:
+class FailedAttempts:
     """Settles attempts that failed. The database's role is hitherto_write."""
 
     def __init__(

@@ -47,7 +47,7 @@ Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, slots=True)
-class Told(Generic[Read]):
+class ModelReply(Generic[Read]):
     """An answer and what it took."""
 
     answer: Read
@@ -57,7 +57,7 @@ class Told(Generic[Read]):
     output_tokens: int
 
 
-Reply: TypeAlias = Told[Answer]
+Reply: TypeAlias = ModelReply[Answer]
 
 
 async def ask(chat: ChatModel, prompt: Prompt, *, closing_only: bool = False) -> Reply:
@@ -78,7 +78,7 @@ async def ask(chat: ChatModel, prompt: Prompt, *, closing_only: bool = False) ->
 
 async def ask_for(
     chat: ChatModel, prompt: Prompt, read: Callable[[str], Read], *, divisible: bool
-) -> Told[Read]:
+) -> ModelReply[Read]:
     """Ask until there is an answer, at most `ASKS` times.
 
     Args:
@@ -118,7 +118,7 @@ async def ask_for(
             continue
         if completion.truncated and divisible:
             raise TooMuch(spent)
-        return Told(
+        return ModelReply(
             answer=answer,
             model=completion.model,
             calls=sum(c.calls for c in spent),

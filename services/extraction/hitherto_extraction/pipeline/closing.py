@@ -25,7 +25,7 @@ from hitherto_extraction.pipeline.guards.people import speaks_of_another
 from hitherto_extraction.pipeline.operations import Closure, Creation
 from hitherto_extraction.pipeline.situation import Draft, may_change, whole
 from hitherto_extraction.pipeline.trust import is_higher, outranks
-from hitherto_extraction.storage.known_memories import Known
+from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.models import CURRENT_STATUSES
 
 ACHIEVED_IMPORTANCE = 0.5
@@ -128,7 +128,7 @@ def _challenges(draft: Draft, item: ClosedItem) -> bool:
     return True
 
 
-def _new_one_challenges(draft: Draft, made: Creation, known: Known) -> bool:
+def _new_one_challenges(draft: Draft, made: Creation, known: CurrentMemory) -> bool:
     if made.status != "quarantined" and not outranks(known.origin, made.evidence.origin):
         return False
     draft.replace_creation(
@@ -174,7 +174,7 @@ def _contradict(draft: Draft, item: ClosedItem, evidence: Evidence) -> bool:
     return True
 
 
-def _close_late(draft: Draft, made: Creation, known: Known) -> bool:
+def _close_late(draft: Draft, made: Creation, known: CurrentMemory) -> bool:
     """A statement older than what it contradicts: it held until then, and is closed itself."""
     if made.status != "active" or outranks(made.evidence.origin, known.origin):
         return False
@@ -226,7 +226,7 @@ def _holds(draft: Draft, successor: UUID | None) -> bool:
     return known is None or known.status in (*CURRENT_STATUSES, "quarantined")
 
 
-def _worthy(draft: Draft, successor: UUID | None, known: Known) -> bool:
+def _worthy(draft: Draft, successor: UUID | None, known: CurrentMemory) -> bool:
     """Whether a memory is believed enough to stand in the place of another."""
     made = draft.creation_of(successor)
     if made is not None:

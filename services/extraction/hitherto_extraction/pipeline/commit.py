@@ -47,10 +47,10 @@ from hitherto_extraction.storage import (
     summaries,
     users,
 )
-from hitherto_extraction.storage.known_memories import Known
+from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.ledger import Charge
 from hitherto_extraction.storage.summaries import HeldSummary
-from hitherto_extraction.storage.users import UserState
+from hitherto_extraction.storage.users import UserWriteState
 from hitherto_extraction.user_key import sealing_key
 from hitherto_shared.beside import beside_loop
 from hitherto_shared.database.pool import Connection, Database
@@ -69,7 +69,7 @@ _PROFILE_KEYS = tuple(ProfilePatch.__dataclass_fields__)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BatchOutcome:
     """What one model call yielded and how far it brings the job.
 
     `passages` are the vectors of what was read and of the summary; without them, as in a rehearsal,
@@ -110,7 +110,7 @@ class Commit:
         self._memory_enabled = memory_enabled
         self._threshold = dedupe_threshold
 
-    async def run(self, held: Claim, outcome: Outcome, key: UserKey | None = None) -> Result:
+    async def run(self, held: Claim, outcome: BatchOutcome, key: UserKey | None = None) -> Result:
         """Write an outcome in one transaction and return the job's result up to now.
 
         Args:
@@ -157,7 +157,7 @@ class Commit:
         return not await self._discarded(connection, held, state)
 
     async def _discarded(
-        self, connection: Connection, held: Claim, state: UserState | None
+        self, connection: Connection, held: Claim, state: UserWriteState | None
     ) -> bool:
         """End the job if its user is gone or wants nothing learnt."""
         why = (
@@ -175,7 +175,7 @@ class Commit:
         self,
         connection: Connection,
         held: Claim,
-        outcome: Outcome,
+        outcome: BatchOutcome,
         key: UserKey | None,
         sealing: UserKey | None,
     ) -> Result:
@@ -196,7 +196,7 @@ class Commit:
         self,
         connection: Connection,
         held: Claim,
-        outcome: Outcome,
+        outcome: BatchOutcome,
         *,
         key: UserKey | None = None,
         sealing: UserKey | None = None,
@@ -271,7 +271,7 @@ class Commit:
         self,
         connection: Connection,
         held: Claim,
-        outcome: Outcome,
+        outcome: BatchOutcome,
         result: Result,
         known: tuple[Profile, dict[str, str]],
         key: UserKey | None,
@@ -335,7 +335,7 @@ class Commit:
         ).refusing_profile(change.dropped)
 
     async def _write_behaviour(
-        self, connection: Connection, held: Claim, outcome: Outcome, at: datetime
+        self, connection: Connection, held: Claim, outcome: BatchOutcome, at: datetime
     ) -> None:
         """Learn from how the user wrote, whatever was said."""
         scope = held.scope
@@ -355,7 +355,7 @@ class Commit:
         self,
         connection: Connection,
         held: Claim,
-        outcome: Outcome,
+        outcome: BatchOutcome,
         held_summary: HeldSummary,
         key: UserKey | None,
         sealing: UserKey | None,
@@ -412,7 +412,7 @@ async def room_of(
 
 
 async def _reviewed(
-    connection: Connection, scope: Scope, outcome: Outcome, known: Mapping[UUID, Known]
+    connection: Connection, scope: Scope, outcome: BatchOutcome, known: Mapping[UUID, CurrentMemory]
 ) -> set[int]:
     """Positions of updates whose words wait for review already, or were rejected or forgotten."""
     wanted = {

@@ -12,8 +12,8 @@ from hitherto_extraction.pipeline.closing import CHALLENGES
 from hitherto_extraction.pipeline.operations import Closure, Creation, Plan, Rewrite
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.storage import editing
-from hitherto_extraction.storage.known_memories import Known
-from hitherto_extraction.storage.ledger import Event
+from hitherto_extraction.storage.known_memories import CurrentMemory
+from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_shared.models import Memory
 
 
@@ -33,7 +33,7 @@ class NewFields:
 
 def events_of(
     plan: Plan, new: NewFields, *, reason: str, sealed: frozenset[UUID], encrypts: bool
-) -> Sequence[Event]:
+) -> Sequence[ChangeEvent]:
     """The history of a plan.
 
     Args:
@@ -44,11 +44,11 @@ def events_of(
         encrypts: The user encrypts: no words of a model's are told either.
     """
 
-    def shown(known: Known) -> dict[str, Any]:
+    def shown(known: CurrentMemory) -> dict[str, Any]:
         return _shown(known, sealed=known.memory_id in sealed)
 
     created = [
-        Event(
+        ChangeEvent(
             "memory",
             "created",
             1,
@@ -59,7 +59,7 @@ def events_of(
         for made in plan.creations
     ]
     rewritten = [
-        Event(
+        ChangeEvent(
             "memory",
             change.action,
             change.after.version,
@@ -72,7 +72,7 @@ def events_of(
         for change in plan.rewrites
     ]
     quarantined = [
-        Event(
+        ChangeEvent(
             "memory",
             "quarantined",
             1,
@@ -85,7 +85,7 @@ def events_of(
         if made.status == "quarantined"
     ]
     closed = [
-        Event(
+        ChangeEvent(
             "memory",
             closure.status,
             closure.before.version + 1,
@@ -144,7 +144,7 @@ def _made(made: Creation, new: NewFields) -> Memory:
     )
 
 
-def _shown(known: Known, *, sealed: bool) -> dict[str, Any]:
+def _shown(known: CurrentMemory, *, sealed: bool) -> dict[str, Any]:
     words = {
         "content": known.content,
         "detail": known.detail,

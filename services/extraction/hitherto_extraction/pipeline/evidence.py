@@ -12,7 +12,7 @@ from functools import partial
 from itertools import zip_longest
 from zoneinfo import ZoneInfo
 
-from hitherto_extraction.pipeline.guards.support import Heard, Reading
+from hitherto_extraction.pipeline.guards.support import Heard, TextWords
 from hitherto_extraction.pipeline.merge import HIGHER_ORIGINS
 from hitherto_extraction.pipeline.prompt import zone_of
 from hitherto_extraction.storage.conversations import StoredMessage
@@ -67,7 +67,7 @@ class Witnesses:
         self._zone = zone_of(time_zone)
         # Text of the system is an instruction, not testimony.
         self._speaking = {k: m for k, m in messages.items() if m.role != "system"}
-        self._read: dict[tuple[str, date | None], Reading] = {}
+        self._read: dict[tuple[str, date | None], TextWords] = {}
 
     @property
     def messages(self) -> list[StoredMessage]:
@@ -100,7 +100,7 @@ class Witnesses:
         found = []
         for text, day in zip_longest(evidence.words, evidence.days):
             if (text, day) not in self._read:
-                self._read[text, day] = Reading(text, partial(_dates, text, day))
+                self._read[text, day] = TextWords(text, partial(_dates, text, day))
             found.append(self._read[text, day])
         return Heard(found)
 

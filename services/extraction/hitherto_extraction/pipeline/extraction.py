@@ -14,11 +14,11 @@ from uuid import UUID
 
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.pipeline import concluding, passages, sealed_memories
-from hitherto_extraction.pipeline.account import Account
+from hitherto_extraction.pipeline.account import FailedAttempts
 from hitherto_extraction.pipeline.answer import Answer
 from hitherto_extraction.pipeline.ask import Reply, TooMuch, ask, halves
 from hitherto_extraction.pipeline.batches import split
-from hitherto_extraction.pipeline.commit import Commit, Outcome
+from hitherto_extraction.pipeline.commit import BatchOutcome, Commit
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.passages import PassageVectors
 from hitherto_extraction.pipeline.prompt import VERSION, build_prompt
@@ -67,7 +67,7 @@ class ExtractionRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ExtractionPrompt:
     """A prompt, which memory and message each of its local ids stands for, and the summary so far.
 
     The summary is that of the conversation when the prompt was made. Of a user who `encrypts`
@@ -109,7 +109,7 @@ class Extraction:
         commit: Commit,
         prices: Prices,
         rules: ExtractionRules,
-        account: Account,
+        account: FailedAttempts,
         budget: Budget | None = None,
         keys: UserKeys | None = None,
     ) -> None:
@@ -236,14 +236,14 @@ class Extraction:
 
     async def answer(
         self,
-        asked: Asked,
+        asked: ExtractionPrompt,
         conversation_id: str,
         result: Result,
         wasted: Sequence[Charge] = (),
         *,
         closing_only: bool = False,
         findable: bool = False,
-    ) -> Outcome:
+    ) -> BatchOutcome:
         """Put a prompt to the model and embed what it says; nothing is written.
 
         Args:
@@ -264,7 +264,7 @@ class Extraction:
         said = await self._said(asked, reply.answer, done_to) if findable else _Said()
         vectors, found, embedding = await self._embed(reply.answer, witnesses, said)
         charges = [*wasted, *self._charges(reply, vectors, embedding)]
-        return Outcome(
+        return BatchOutcome(
             answer=reply.answer,
             witnesses=witnesses,
             local_memories=asked.local_memories,
@@ -291,7 +291,7 @@ class Extraction:
         *,
         without: Collection[UUID] = (),
         key: UserKey | None = None,
-    ) -> Asked:
+    ) -> ExtractionPrompt:
         """What the model is asked about some messages; memories `without` are not shown to it.
 
         Raises:
@@ -343,7 +343,7 @@ class Extraction:
             temperature=self._rules.temperature,
             max_tokens=self._rules.max_tokens,
         )
-        return Asked(
+        return ExtractionPrompt(
             prompt,
             {key: known.memory_id for key, known in local_memories.items()},
             messages,
@@ -351,7 +351,7 @@ class Extraction:
             encrypts=state is not None and state.encrypts,
         )
 
-    async def _said(self, asked: Asked, answer: Answer, done_to: int) -> _Said:
+    async def _said(self, asked: ExtractionPrompt, answer: Answer, done_to: int) -> _Said:
         """What was read and what came of the conversation, as far as it has to be embedded."""
         messages = {
             message.message_no: passages.embedded_text(message)

@@ -21,7 +21,7 @@ _TEXTS_AT_ONCE = keyword_index.SEGMENT
 
 
 @dataclass(frozen=True, slots=True)
-class Indexed:
+class IndexEntry:
     """The number of a text in the keyword index, and its length in terms."""
 
     lexical_no: int
@@ -35,7 +35,7 @@ async def index_plan(
     *,
     sealed: frozenset[UUID],
     heard: bool,
-) -> dict[UUID, Indexed]:
+) -> dict[UUID, IndexEntry]:
     """Number and index the text of every memory that is new or gets new words, by its id.
 
     Args:
@@ -77,7 +77,7 @@ async def index_plan(
         connection, scope, texts=len(texts), documents=len(plan.creations), terms=growth
     )
     numbers = {
-        key: Indexed(first + i, terms.total()) for i, (key, terms) in enumerate(texts.items())
+        key: IndexEntry(first + i, terms.total()) for i, (key, terms) in enumerate(texts.items())
     }
     keys = list(texts)
     for start in range(0, len(keys), _TEXTS_AT_ONCE):

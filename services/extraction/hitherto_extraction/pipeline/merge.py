@@ -65,7 +65,7 @@ class KnownMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class MemoryUpdate:
     """What the memory is afterwards.
 
     `changed` names the fields that differ. Without one there is no new version: `said_at` is
@@ -89,7 +89,7 @@ class Update:
         return bool(self.changed)
 
 
-def merge_update(known: KnownMemory, new: NewMemory) -> Update:
+def merge_update(known: KnownMemory, new: NewMemory) -> MemoryUpdate:
     """The known memory after a statement that repeats it."""
     known_is_higher, new_is_higher = _higher(known.origin), _higher(new.origin)
     if known_is_higher and not new_is_higher:
@@ -101,7 +101,7 @@ def merge_update(known: KnownMemory, new: NewMemory) -> Update:
     changed = tuple(
         name for name in _CONTENT if _plain(getattr(after, name)) != _plain(getattr(known, name))
     )
-    return Update(
+    return MemoryUpdate(
         content=after.content,
         detail=after.detail,
         importance=after.importance,

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import NewItem
 from hitherto_extraction.pipeline.evidence import Evidence
-from hitherto_extraction.storage.known_memories import Known
+from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.models import SourceRef
 
 
@@ -49,8 +49,8 @@ class Rewrite:
     None when the words stay. `source_text` are the words of the evidence behind the change.
     """
 
-    before: Known
-    after: Known
+    before: CurrentMemory
+    after: CurrentMemory
     action: str  # "merged", "updated", "restored" or "quarantined"
     reason: str
     vector_of: tuple[str, int] | None
@@ -61,7 +61,7 @@ class Rewrite:
 class Closure:
     """A known memory that ceases to hold, or a goal that is reached."""
 
-    before: Known
+    before: CurrentMemory
     status: str  # "contradicted" or "achieved"
     importance: float
     valid_to: datetime

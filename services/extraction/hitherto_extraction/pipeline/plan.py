@@ -28,7 +28,7 @@ from hitherto_extraction.pipeline.operations import Creation, Plan
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.situation import Draft, Situation, may_change
 from hitherto_extraction.pipeline.stating import begins, words_of
-from hitherto_extraction.storage.known_memories import Known
+from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import CURRENT_STATUSES
 
@@ -156,13 +156,17 @@ class _Statements:
                 twin.memory_id, item, evidence, mentions=twin.status == "active" and not suspect
             )
 
-    def _say_again(self, item: NewItem, evidence: Evidence, known: Known, suspect: bool) -> None:
+    def _say_again(
+        self, item: NewItem, evidence: Evidence, known: CurrentMemory, suspect: bool
+    ) -> None:
         if suspect or not evidence.trusted or evidence.said_at <= known.updated_at:
             self._draft.plan.forgotten_again += 1
             return
         self._restate(item, evidence, known, "the user said it again")
 
-    def _restate(self, item: NewItem, evidence: Evidence, known: Known, reason: str) -> None:
+    def _restate(
+        self, item: NewItem, evidence: Evidence, known: CurrentMemory, reason: str
+    ) -> None:
         """Bring a memory that was not believed or not wanted back in the user's own words."""
         after = replace(
             known,
@@ -190,7 +194,9 @@ class _Statements:
         words = words_of(item, evidence, suspect=suspect)
         self._draft.note_said(self._draft.now[memory_id], "said", evidence, words)
 
-    def _repeat(self, item: NewItem, evidence: Evidence, known: Known, original: UUID) -> None:
+    def _repeat(
+        self, item: NewItem, evidence: Evidence, known: CurrentMemory, original: UUID
+    ) -> None:
         """Note that a part of a merged memory was said again; its wording stays the merged one.
 
         The part gets the source too, so that it is not lost if the merge is undone.
@@ -205,7 +211,7 @@ class _Statements:
             said_at = max(known.said_at, evidence.said_at)
             confirmed[known.memory_id] = max(said_at, confirmed.get(known.memory_id, said_at))
 
-    def _merge(self, item: NewItem, evidence: Evidence, known: Known) -> None:
+    def _merge(self, item: NewItem, evidence: Evidence, known: CurrentMemory) -> None:
         heard = self._draft.situation.witnesses.heard(evidence)
         repeats = heard.invents(item.content, known.content)
         if repeats:

@@ -21,8 +21,8 @@ from uuid import UUID
 from hitherto_extraction.budget import Budget, BudgetSpent
 from hitherto_extraction.intake import WHY_NOT
 from hitherto_extraction.pipeline.ask import TooMuch, halves
-from hitherto_extraction.pipeline.commit import Commit, Outcome
-from hitherto_extraction.pipeline.extraction import Asked, Extraction
+from hitherto_extraction.pipeline.commit import BatchOutcome, Commit
+from hitherto_extraction.pipeline.extraction import Extraction, ExtractionPrompt
 from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.queue.claims import Claim
@@ -102,13 +102,13 @@ class _Scene:
 
 
 @dataclass(slots=True)
-class _Run:
+class _PreviewRun:
     """One preview: what was heard so far and what it cost."""
 
     scope: Scope
     transcript: IncomingTranscript
     job_id: UUID = field(default_factory=uuid7)
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[BatchOutcome] = field(default_factory=list)
     wasted: list[Charge] = field(default_factory=list)
     pending: deque[list[StoredMessage]] | None = None
     result: Result = field(default_factory=Result)
@@ -169,14 +169,14 @@ class Preview:
             KeyUnavailable: The user encrypts and their key cannot be had.
             KeyServiceUnavailable: The same, for now.
         """
-        run = _Run(scope, transcript)
+        run = _PreviewRun(scope, transcript)
         try:
             await self._listen(run, seconds - min(_LAST_SECONDS, seconds / 5))
         finally:
             await self._charge(run)
         return await self._rehearse(run, lambda connection, scene: _picture(connection, run, scene))
 
-    async def _listen(self, run: _Run, seconds: float) -> None:
+    async def _listen(self, run: _PreviewRun, seconds: float) -> None:
         """Ask the model about the transcript, part by part, as far as the time goes."""
         try:
             async with asyncio.timeout(seconds):
@@ -210,8 +210,10 @@ class Preview:
                 metadata={"model": self._extraction.model},
             ) from error
 
-    def _next(self, run: _Run) -> Callable[[Connection, _Scene], Awaitable[Asked | None]]:
-        async def build(connection: Connection, scene: _Scene) -> Asked | None:
+    def _next(
+        self, run: _PreviewRun
+    ) -> Callable[[Connection, _Scene], Awaitable[ExtractionPrompt | None]]:
+        async def build(connection: Connection, scene: _Scene) -> ExtractionPrompt | None:
             if run.pending is None:
                 run.pending = self._extraction.batches(scene.messages)
                 run.total = len(scene.messages)
@@ -228,7 +230,7 @@ class Preview:
 
         return build
 
-    async def _may_spend(self, connection: Connection, run: _Run) -> bool:
+    async def _may_spend(self, connection: Connection, run: _PreviewRun) -> bool:
         """Whether the budget allows for a further call; it is an error if there was none yet."""
         try:
             await self._budget.require(connection, run.scope.tenant_id, KIND)
@@ -243,7 +245,7 @@ class Preview:
             ) from error
         return True
 
-    async def _hear(self, run: _Run, asked: Asked) -> None:
+    async def _hear(self, run: _PreviewRun, asked: ExtractionPrompt) -> None:
         assert run.pending
         batch = run.pending[0]
         try:
@@ -263,7 +265,7 @@ class Preview:
         run.outcomes.append(outcome)
 
     async def _rehearse(
-        self, run: _Run, look: Callable[[Connection, _Scene], Awaitable[Found]]
+        self, run: _PreviewRun, look: Callable[[Connection, _Scene], Awaitable[Found]]
     ) -> Found:
         """Write everything heard so far, look at it, and take it back."""
 
@@ -281,7 +283,7 @@ class Preview:
             ),
         )
 
-    async def _play(self, connection: Connection, run: _Run, key: UserKey | None) -> _Scene:
+    async def _play(self, connection: Connection, run: _PreviewRun, key: UserKey | None) -> _Scene:
         scope, transcript = run.scope, run.transcript
         state = await users.enter_user(connection, scope)
         if why := state.why_not_learning(self._memory_enabled):
@@ -318,7 +320,7 @@ class Preview:
             plans.append(plan)
         return _Scene(messages, plans, profile.version, result, key)
 
-    async def _charge(self, run: _Run) -> None:
+    async def _charge(self, run: _PreviewRun) -> None:
         """Put on the bill what was asked, also of a preview that came to nothing."""
         charges = [charge for outcome in run.outcomes for charge in outcome.charges]
         charges += run.wasted
@@ -333,7 +335,7 @@ class Preview:
         await self._database.run(work, timeout=_STATEMENT_SECONDS)
 
 
-async def _picture(connection: Connection, run: _Run, scene: _Scene) -> Lesson:
+async def _picture(connection: Connection, run: _PreviewRun, scene: _Scene) -> Lesson:
     """What the rehearsal left behind."""
     scope, conversation_id = run.scope, run.transcript.conversation_id
     created = _ids(made.memory_id for plan in scene.plans for made in plan.creations)

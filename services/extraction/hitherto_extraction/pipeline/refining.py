@@ -24,7 +24,7 @@ from hitherto_extraction.pipeline.merge import MAX_LABELS
 from hitherto_extraction.pipeline.operations import Creation
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.situation import Draft, may_change, whole
-from hitherto_extraction.storage.known_memories import Known
+from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import CURRENT_STATUSES
 
@@ -40,7 +40,7 @@ class Change:
 
     position: int
     update: UpdatedItem
-    after: Known
+    after: CurrentMemory
     evidence: Evidence
 
 
@@ -133,7 +133,7 @@ def _check(draft: Draft, position: int, update: UpdatedItem) -> Change | None:
     return Change(position, update, after, evidence)
 
 
-def _importance(draft: Draft, known: Known, wanted: float | None) -> float:
+def _importance(draft: Draft, known: CurrentMemory, wanted: float | None) -> float:
     """The importance within what one job may make of it."""
     if wanted is None:
         return known.importance
@@ -146,7 +146,7 @@ def _importance(draft: Draft, known: Known, wanted: float | None) -> float:
 
 
 def _quarantine(
-    draft: Draft, position: int, update: UpdatedItem, known: Known, evidence: Evidence
+    draft: Draft, position: int, update: UpdatedItem, known: CurrentMemory, evidence: Evidence
 ) -> None:
     """Keep a refused wording as a memory in quarantine that challenges the known one."""
     # A new memory is sealed by its type; one that was marked by hand stays the only copy.
@@ -183,7 +183,7 @@ def _quarantine(
 
 
 def _words(
-    draft: Draft, update: UpdatedItem, evidence: Evidence, after: Known | None = None
+    draft: Draft, update: UpdatedItem, evidence: Evidence, after: CurrentMemory | None = None
 ) -> dict[str, Any]:
     """What an update says; the weight it gives counts as far as it was let through.
 

@@ -24,8 +24,8 @@ from hitherto_extraction.storage import (
     users,
 )
 from hitherto_extraction.storage.editing import Edited
-from hitherto_extraction.storage.known_memories import Known
-from hitherto_extraction.storage.sealed_memories import Opened
+from hitherto_extraction.storage.known_memories import CurrentMemory
+from hitherto_extraction.storage.sealed_memories import OpenedMemory
 from hitherto_extraction.storage.sealed_words import SEALED, SENSITIVE_TYPES
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.active import active_model
@@ -76,7 +76,7 @@ async def find_near(
 
 
 def _near(
-    held: Sequence[Opened],
+    held: Sequence[OpenedMemory],
     items: Sequence[NewItem],
     vectors: Mapping[int, Vector],
     *,
@@ -103,7 +103,7 @@ def _near(
     return found
 
 
-def _cosines(held: Sequence[Opened], vector: Vector) -> list[tuple[UUID, float]]:
+def _cosines(held: Sequence[OpenedMemory], vector: Vector) -> list[tuple[UUID, float]]:
     having = [
         (each.known.memory_id, each.vector)
         for each in held
@@ -122,7 +122,7 @@ def _cosines(held: Sequence[Opened], vector: Vector) -> list[tuple[UUID, float]]
 
 async def read_current(
     connection: Connection, scope: Scope, key: UserKey | None
-) -> dict[UUID, Known]:
+) -> dict[UUID, CurrentMemory]:
     """The newest sealed memories that are current, by id.
 
     Raises:
@@ -133,7 +133,7 @@ async def read_current(
 
 
 def postings_of(
-    held: Sequence[Known], terms: Sequence[str], statistics: Statistics
+    held: Sequence[CurrentMemory], terms: Sequence[str], statistics: Statistics
 ) -> tuple[list[TermPostings], Statistics]:
     """What the keyword index would hold of sealed memories, and its statistics with them.
 
@@ -157,7 +157,7 @@ def postings_of(
     return postings, Statistics(statistics.documents, statistics.terms + total)
 
 
-def tags_of(tags: Sequence[str], held: Sequence[Known], limit: int) -> list[str]:
+def tags_of(tags: Sequence[str], held: Sequence[CurrentMemory], limit: int) -> list[str]:
     """The tags in use with those of sealed memories, which come after."""
     sealed = Counter(tag for known in held for tag in known.tags)
     return list(dict.fromkeys([*tags, *(tag for tag, _ in sealed.most_common())]))[:limit]

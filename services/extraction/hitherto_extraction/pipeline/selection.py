@@ -17,7 +17,7 @@ from hitherto_extraction.pipeline.batches import estimate_tokens
 from hitherto_extraction.pipeline.sealed_memories import postings_of
 from hitherto_extraction.storage import keyword_index, known_memories, mentioned
 from hitherto_extraction.storage.conversations import StoredMessage
-from hitherto_extraction.storage.known_memories import Known
+from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.mentioned import Names
 from hitherto_shared.beside import beside_loop
 from hitherto_shared.database.pool import Connection
@@ -57,9 +57,9 @@ async def select_memories(
     *,
     limit: int,
     tags_in_use: Sequence[str] = (),
-    sealed: Mapping[UUID, Known] | None = None,
+    sealed: Mapping[UUID, CurrentMemory] | None = None,
     key: UserKey | None = None,
-) -> list[Known]:
+) -> list[CurrentMemory]:
     """At most `limit` current memories that the new messages may repeat, refine or contradict.
 
     Args:
@@ -111,9 +111,9 @@ async def _by_words(
     scope: Scope,
     terms: Sequence[str],
     limit: int,
-    sealed: Mapping[UUID, Known],
+    sealed: Mapping[UUID, CurrentMemory],
     key: UserKey | None,
-) -> list[Known]:
+) -> list[CurrentMemory]:
     """The current memories that answer the terms best, the best first."""
     postings, statistics = await keyword_index.read_postings(
         connection, scope, terms, most=MAX_TERMS
@@ -123,7 +123,7 @@ async def _by_words(
         postings += more
     scores = score(postings, statistics.documents, statistics.terms)
     best = sorted(scores, key=lambda number: (-scores[number], number))
-    found: list[Known] = []
+    found: list[CurrentMemory] = []
     # Numbers of earlier wordings and of memories that are closed are no rows to show.
     for start in range(0, min(len(best), _LOOKS * 4 * limit), 4 * limit):
         found += await known_memories.read_by_lexical_no(
@@ -143,7 +143,7 @@ async def _by_tags(
     return await mentioned.memories_of_tags(connection, scope, tags, limit=limit)
 
 
-def _of_tags(known: Sequence[Known], tags: Sequence[str]) -> list[UUID]:
+def _of_tags(known: Sequence[CurrentMemory], tags: Sequence[str]) -> list[UUID]:
     """Those that carry one of the tags, the most important first."""
     found = [each for each in known if not set(tags).isdisjoint(each.tags)]
     return [each.memory_id for each in sorted(found, key=lambda each: -each.importance)]
@@ -211,9 +211,9 @@ def joined(lists: Sequence[Sequence[UUID]]) -> list[UUID]:
     return sorted(scores, key=lambda memory_id: (-scores[memory_id], memory_id))
 
 
-def within(known: Sequence[Known], tokens: int) -> list[Known]:
+def within(known: Sequence[CurrentMemory], tokens: int) -> list[CurrentMemory]:
     """The memories, in order, that fit into a number of tokens."""
-    kept: list[Known] = []
+    kept: list[CurrentMemory] = []
     for memory in known:
         size = estimate_tokens(memory.content) + _LINE_TOKENS
         if size <= tokens:

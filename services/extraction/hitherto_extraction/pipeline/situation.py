@@ -13,7 +13,7 @@ from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.evidence import Evidence, Witnesses
 from hitherto_extraction.pipeline.operations import Closure, Creation, Plan, Rewrite, Said
 from hitherto_extraction.pipeline.trust import outranks
-from hitherto_extraction.storage.known_memories import Known
+from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.models import CURRENT_STATUSES
 
@@ -40,7 +40,7 @@ class Situation:
     answer: Answer
     witnesses: Witnesses
     local_memories: Mapping[str, UUID]
-    known: Mapping[UUID, Known]
+    known: Mapping[UUID, CurrentMemory]
     neighbours: Mapping[int, Sequence[Neighbour]]
     vectors: Mapping[int, Vector]
     threshold: float
@@ -66,7 +66,7 @@ class Draft:
         self.stated_by = dict(situation.stated)
         self.plan = Plan()
 
-    def current(self, local_id: str) -> Known | None:
+    def current(self, local_id: str) -> CurrentMemory | None:
         """The current memory behind a local id, if it still is one."""
         memory_id = self.situation.local_memories.get(local_id)
         known = self.now.get(memory_id) if memory_id is not None else None
@@ -82,8 +82,8 @@ class Draft:
 
     def rewrite(
         self,
-        before: Known,
-        after: Known,
+        before: CurrentMemory,
+        after: CurrentMemory,
         action: str,
         reason: str,
         vector_of: tuple[str, int] | None = None,
@@ -106,7 +106,7 @@ class Draft:
         self.plan.sources.extend((memory_id, source) for source in evidence.sources)
 
     def note_said(
-        self, before: Known, action: str, evidence: Evidence, words: Mapping[str, Any]
+        self, before: CurrentMemory, action: str, evidence: Evidence, words: Mapping[str, Any]
     ) -> None:
         """Say what was said of a known memory, once the plan holds what comes of it."""
         after = self.now[before.memory_id]
@@ -118,11 +118,11 @@ class Draft:
         self.plan.mentions.append((memory_id, item))
 
 
-def may_change(evidence: Evidence, known: Known) -> bool:
+def may_change(evidence: Evidence, known: CurrentMemory) -> bool:
     """Whether evidence is of a level that may touch what is known."""
     return not outranks(known.origin, evidence.origin)
 
 
-def whole(known: Known) -> str:
+def whole(known: CurrentMemory) -> str:
     """What a memory says, also where its content was cut."""
     return known.detail if known.detail and known.content.endswith("…") else known.content

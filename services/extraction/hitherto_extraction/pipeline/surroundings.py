@@ -11,7 +11,7 @@ from hitherto_extraction.pipeline.answer import NewItem
 from hitherto_extraction.pipeline.dedupe import Neighbour
 from hitherto_extraction.pipeline.write import Vectors
 from hitherto_extraction.storage import consolidation, known_memories
-from hitherto_extraction.storage.known_memories import Known
+from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
 from hitherto_shared.encryption.sealed import UserKey
@@ -33,7 +33,7 @@ async def look_around(
     also: Iterable[UUID],
     threshold: float,
     key: UserKey | None = None,
-) -> tuple[dict[UUID, Known], dict[int, list[Neighbour]]]:
+) -> tuple[dict[UUID, CurrentMemory], dict[int, list[Neighbour]]]:
     """Current rows of what items may repeat and of the memories `also` named.
 
     Returns:
@@ -105,7 +105,7 @@ async def look_around(
 
 
 async def _successors(
-    connection: Connection, scope: Scope, known: dict[UUID, Known], key: UserKey | None
+    connection: Connection, scope: Scope, known: dict[UUID, CurrentMemory], key: UserKey | None
 ) -> dict[UUID, UUID]:
     """For each of the known memories that was merged what says it now, which becomes known too."""
     merged = [row.memory_id for row in known.values() if row.status == _MERGED]

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from hitherto_extraction.pipeline.events import NewFields, events_of
-from hitherto_extraction.pipeline.indexing import Indexed, index_plan, last_rewordings
+from hitherto_extraction.pipeline.indexing import IndexEntry, index_plan, last_rewordings
 from hitherto_extraction.pipeline.operations import Closure, Creation, Plan, Rewrite
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive, write_sealed
 from hitherto_extraction.pipeline.stating import statements_of
@@ -163,7 +163,7 @@ async def _create(
     occasion: Occasion,
     creations: Sequence[Creation],
     vectors: Vectors,
-    numbers: Mapping[UUID, Indexed],
+    numbers: Mapping[UUID, IndexEntry],
     sealed: frozenset[UUID],
 ) -> None:
     scope = occasion.scope
@@ -225,7 +225,9 @@ async def _seal_vectors(
         )
 
 
-def _row(occasion: Occasion, made: Creation, vectors: Vectors, indexed: Indexed) -> dict[str, Any]:
+def _row(
+    occasion: Occasion, made: Creation, vectors: Vectors, indexed: IndexEntry
+) -> dict[str, Any]:
     item = made.item
     has_vector = made.vector_of in vectors.contents
     return {
@@ -266,7 +268,7 @@ async def _rewrite(
     occasion: Occasion,
     change: Rewrite,
     vectors: Vectors,
-    indexed: Indexed | None,
+    indexed: IndexEntry | None,
 ) -> None:
     after = change.after
     vector = vectors.contents.get(change.vector_of) if change.vector_of is not None else None

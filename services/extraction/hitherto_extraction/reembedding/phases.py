@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hitherto_extraction.queue import enqueueing, jobs
 from hitherto_extraction.storage import reembedding
-from hitherto_extraction.storage.reembedding import Model
+from hitherto_extraction.storage.reembedding import EmbeddingModel
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import WrongState, invalid
 from hitherto_shared.models import Job
@@ -18,26 +18,26 @@ their words until the back-fill of every day has embedded them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ReembeddingStatus:
     """Where a change of model stands."""
 
-    active: Model | None
-    target: Model | None
+    active: EmbeddingModel | None
+    target: EmbeddingModel | None
     embedded: int = 0
     pending: int = 0
     job: Job | None = None
 
 
-async def standing(connection: Connection) -> Standing:
+async def standing(connection: Connection) -> ReembeddingStatus:
     """Where it stands now. Counting reads every text's key."""
     known = await reembedding.models(connection)
     active = next((model for model in known if model.active), None)
     target = next((model for model in known if model.target), None)
     if target is None:
-        return Standing(active, None)
+        return ReembeddingStatus(active, None)
     embedded, pending = await reembedding.count(connection, target.name)
     job = await jobs.latest_backfill(connection, target.name)
-    return Standing(active, target, embedded, pending, job)
+    return ReembeddingStatus(active, target, embedded, pending, job)
 
 
 async def start(

@@ -9,24 +9,24 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.reindex import reindex
 from hitherto_extraction.pipeline.sealed_memories import write_sealed
-from hitherto_extraction.rollback.replay import FIELDS, Version, replay
+from hitherto_extraction.rollback.replay import FIELDS, MemoryVersion, replay
 from hitherto_extraction.storage import editing, ledger, memories, profiles, statements, users
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.editing import Edited
-from hitherto_extraction.storage.ledger import Event
-from hitherto_extraction.storage.statements import Stated, Statement
+from hitherto_extraction.storage.ledger import ChangeEvent
+from hitherto_extraction.storage.statements import Stated, StoredStatement
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _MemoryHistory:
     """All that is known of how a memory came to be."""
 
     held: Edited
-    versions: Sequence[Version]
-    statements: Sequence[Statement]
+    versions: Sequence[MemoryVersion]
+    statements: Sequence[StoredStatement]
     skipped: frozenset[int]
 
 
@@ -86,12 +86,12 @@ class Rebuilding:
         await profiles.recount_mentions(connection, self.scope, sorted(told))
         return counts
 
-    def _rebuilt(self, told: _Told) -> dict[str, Any] | None:
+    def _rebuilt(self, told: _MemoryHistory) -> dict[str, Any] | None:
         return replay(told.versions, told.statements, skipped=told.skipped, gone=self.gone)
 
     async def _read(
         self, connection: Connection, memory_ids: Collection[UUID]
-    ) -> dict[UUID, _Told]:
+    ) -> dict[UUID, _MemoryHistory]:
         wanted = sorted(memory_ids)
         held = await editing.read(connection, self.scope, wanted, self.key)
         # A merged memory is taken apart, never told anew without what it was merged from.
@@ -101,7 +101,7 @@ class Rebuilding:
         found = {}
         for memory_id, edited in held.items():
             told = [
-                Version(row["version"], row["job_id"], row["at"], _fields(row))
+                MemoryVersion(row["version"], row["job_id"], row["at"], _fields(row))
                 for row in versions[memory_id]
             ]
             taken = [
@@ -112,11 +112,13 @@ class Rebuilding:
             ]
             skipped = self._skipped(memory_id, told, taken)
             await self._take_back(connection, memory_id, told, taken, said[memory_id], skipped)
-            found[memory_id] = _Told(edited, told, taken, frozenset(skipped | earlier[memory_id]))
+            found[memory_id] = _MemoryHistory(
+                edited, told, taken, frozenset(skipped | earlier[memory_id])
+            )
         return found
 
     def _skipped(
-        self, memory_id: UUID, versions: Sequence[Version], said: Sequence[Statement]
+        self, memory_id: UUID, versions: Sequence[MemoryVersion], said: Sequence[StoredStatement]
     ) -> set[int]:
         """Versions without a statement that are taken back with the source."""
         explained = {each.version for each in said if each.made_version}
@@ -136,9 +138,9 @@ class Rebuilding:
         self,
         connection: Connection,
         memory_id: UUID,
-        versions: Sequence[Version],
-        taken: Sequence[Statement],
-        said: Sequence[Statement],
+        versions: Sequence[MemoryVersion],
+        taken: Sequence[StoredStatement],
+        said: Sequence[StoredStatement],
         skipped: Collection[int],
     ) -> None:
         """Remember what is taken back beside the statements of the source."""
@@ -171,7 +173,7 @@ class Rebuilding:
             ],
         )
 
-    async def _write(self, connection: Connection, told: _Told, after: Edited) -> bool:
+    async def _write(self, connection: Connection, told: _MemoryHistory, after: Edited) -> bool:
         """Write the memory as it was rebuilt, if that is something else than it is."""
         held, scope = told.held, self.scope
         if after == held:
@@ -185,7 +187,7 @@ class Rebuilding:
             await write_sealed(connection, scope, self.key, held, after, at=at)
         else:
             await editing.write_version(connection, scope, after, at=at)
-        event = Event(
+        event = ChangeEvent(
             "memory",
             "rolled_back",
             held.memory.version + 1,
@@ -209,7 +211,7 @@ class Rebuilding:
         if new is not None:
             await memories.add_superseded(connection, self.scope, memory_id, by=new)
 
-    async def _unmention(self, connection: Connection, told: _Told) -> None:
+    async def _unmention(self, connection: Connection, told: _MemoryHistory) -> None:
         """Take the names away that only statements name which no longer count."""
         names: dict[bool, dict[tuple[str, str], None]] = {True: {}, False: {}}
         for each in told.statements:

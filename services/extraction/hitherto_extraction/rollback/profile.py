@@ -21,7 +21,7 @@ from hitherto_extraction.pipeline.profile import (
     merge_profile,
     said_path,
 )
-from hitherto_extraction.storage.statements import Statement
+from hitherto_extraction.storage.statements import StoredStatement
 from hitherto_shared.models import Profile
 
 Path = tuple[str, ...]
@@ -31,7 +31,7 @@ _ABSENT = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class ProfileVersion:
     """A version of the profile: its content as JSON, which job wrote it, and when."""
 
     version: int
@@ -42,8 +42,8 @@ class Version:
 
 def replay(
     current: Profile,
-    versions: Sequence[Version],
-    statements: Sequence[Statement],
+    versions: Sequence[ProfileVersion],
+    statements: Sequence[StoredStatement],
     *,
     skipped: Collection[int],
     said_at: Mapping[str, str],
@@ -60,13 +60,13 @@ def replay(
             statements.
     """
     explained = {each.version for each in statements if each.made_version}
-    said = defaultdict[int, list[Statement]](list)
+    said = defaultdict[int, list[StoredStatement]](list)
     for each in statements:
         said[each.version].append(each)
     profile = Profile(current.user_id)
     marks: dict[str, str] = {}
     before: Mapping[str, Any] = {}
-    for version in [Version(0, None, datetime.min.replace(tzinfo=UTC), {}), *versions]:
+    for version in [ProfileVersion(0, None, datetime.min.replace(tzinfo=UTC), {}), *versions]:
         if version.version not in explained and version.version not in skipped:
             learnt = said_at if version.job_id is not None else {}
             profile, marks = _changed(profile, marks, before, version, learnt)
@@ -109,7 +109,7 @@ def _changed(
     profile: Profile,
     marks: Mapping[str, str],
     before: Mapping[str, Any],
-    version: Version,
+    version: ProfileVersion,
     learnt: Mapping[str, str],
 ) -> tuple[Profile, dict[str, str]]:
     """The profile after what a hand changed from one version to the next."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from hitherto_extraction.rollback.profile import Version, differing, replay
+from hitherto_extraction.rollback.profile import ProfileVersion, differing, replay
 from hitherto_extraction.storage import ledger, profiles, statements
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage.statements import Stated
@@ -32,7 +32,9 @@ async def rebuild_profile(
         KeyNeeded: The profile or what was said of it is sealed, and there is no `key`.
     """
     said = await statements.of_profile(connection, scope, key)
-    versions = [Version(*row) for row in await storage.profile_versions(connection, scope, key)]
+    versions = [
+        ProfileVersion(*row) for row in await storage.profile_versions(connection, scope, key)
+    ]
     explained = {each.version for each in said if each.made_version}
     unexplained = [
         each for each in versions if each.version not in explained and each.job_id in job_ids

@@ -24,7 +24,7 @@ from hitherto_extraction.pipeline.closing import ACHIEVED_IMPORTANCE
 from hitherto_extraction.pipeline.guards import questions
 from hitherto_extraction.pipeline.merge import KnownMemory, NewMemory, merge_update
 from hitherto_extraction.pipeline.trust import is_higher, outranks
-from hitherto_extraction.storage.statements import Statement
+from hitherto_extraction.storage.statements import StoredStatement
 from hitherto_shared.models import CURRENT_STATUSES
 
 FIELDS = (
@@ -60,7 +60,7 @@ _NOTHING: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class MemoryVersion:
     """A version of a memory: its fields, which job wrote it, and since when it was known."""
 
     version: int
@@ -70,8 +70,8 @@ class Version:
 
 
 def replay(
-    versions: Sequence[Version],
-    statements: Sequence[Statement],
+    versions: Sequence[MemoryVersion],
+    statements: Sequence[StoredStatement],
     *,
     skipped: Collection[int] = (),
     gone: Collection[UUID] = (),
@@ -86,12 +86,12 @@ def replay(
         gone: Memories that nobody says any more: nothing is closed or held back for them.
     """
     explained = {each.version for each in statements if each.made_version}
-    said = defaultdict[int, list[Statement]](list)
+    said = defaultdict[int, list[StoredStatement]](list)
     for each in statements:
         said[each.version].append(each)
     telling = _Telling(gone)
     telling.held["type"] = versions[0].fields["type"]
-    before: Version | None = None
+    before: MemoryVersion | None = None
     for version in versions:
         if version.version not in explained and version.version not in skipped:
             telling.change(before, version)
@@ -111,7 +111,7 @@ class _Telling:
         self._gone = {str(each) for each in gone}
         self._ended_at: datetime | None = None
 
-    def change(self, before: Version | None, after: Version) -> None:
+    def change(self, before: MemoryVersion | None, after: MemoryVersion) -> None:
         """Set what a hand or upkeep changed."""
         held, new = self.held, after.fields
         if before is None:
@@ -138,7 +138,7 @@ class _Telling:
         if new["status"] == "forgotten" and old["status"] != "forgotten":
             self._ended_at = after.at
 
-    def hear(self, statement: Statement, shown: Mapping[str, Any]) -> None:
+    def hear(self, statement: StoredStatement, shown: Mapping[str, Any]) -> None:
         """Apply what a source said, when the memory was as it is `shown`."""
         if not statement.said.get("whole", True):
             statement = replace(statement, said=self._without_others(statement.said, shown))
@@ -168,7 +168,7 @@ class _Telling:
         }
         return {**said, **words}
 
-    def _say(self, statement: Statement) -> None:
+    def _say(self, statement: StoredStatement) -> None:
         held, said = self.held, statement.said
         if not held["content"] and said.get("repeats"):
             return
@@ -190,7 +190,7 @@ class _Telling:
             for name in _WORDS:
                 held[name] = _listed(getattr(update, name))
 
-    def _begin(self, statement: Statement) -> None:
+    def _begin(self, statement: StoredStatement) -> None:
         """The first statement that counts makes the memory."""
         held, said = self.held, statement.said
         self._take_words(statement)
@@ -206,19 +206,19 @@ class _Telling:
             held["valid_to"] = _moment(said["valid_to"])
             held["superseded_by"] = UUID(successor)
 
-    def _restate(self, statement: Statement) -> None:
+    def _restate(self, statement: StoredStatement) -> None:
         """The user says what was not believed or not wanted."""
         self._take_words(statement)
         self.held["status"] = "active"
 
-    def _take_words(self, statement: Statement) -> None:
+    def _take_words(self, statement: StoredStatement) -> None:
         said = statement.said
         for name in _WORDS:
             if name not in ("origin", "said_at"):
                 self.held[name] = _listed(said[name])
         self.held["origin"], self.held["said_at"] = statement.origin, statement.said_at
 
-    def _update(self, statement: Statement) -> None:
+    def _update(self, statement: StoredStatement) -> None:
         held, said = self.held, statement.said
         if not held["content"]:
             if not said["content"] or not said.get("whole", True):
@@ -235,7 +235,7 @@ class _Telling:
         held["questions"] = list(questions.kept(asked, held["content"], held["detail"]))
         held["said_at"] = statement.said_at
 
-    def _close(self, statement: Statement) -> None:
+    def _close(self, statement: StoredStatement) -> None:
         held, said = self.held, statement.said
         successor = said["superseded_by"]
         if held["status"] not in CURRENT_STATUSES or not held["content"]:
@@ -248,7 +248,7 @@ class _Telling:
         if said["status"] == "achieved":
             held["importance"] *= ACHIEVED_IMPORTANCE
 
-    def _join(self, statement: Statement) -> None:
+    def _join(self, statement: StoredStatement) -> None:
         held, said = self.held, statement.said
         if not held["content"] or outranks(held["origin"], statement.origin):
             return
@@ -304,7 +304,7 @@ def _known(held: Mapping[str, Any]) -> KnownMemory:
     return KnownMemory(**{name: held[name] for name in _WORDS})
 
 
-def _new(statement: Statement) -> NewMemory:
+def _new(statement: StoredStatement) -> NewMemory:
     words = {name: statement.said[name] for name in _WORDS if name not in ("origin", "said_at")}
     return NewMemory(**words, origin=statement.origin, said_at=statement.said_at)
 

@@ -14,8 +14,8 @@ from hitherto_extraction.rollback.profiles import rebuild_profile
 from hitherto_extraction.rollback.summary import rebuild_summary
 from hitherto_extraction.storage import rollback as storage
 from hitherto_extraction.storage import statements, users
-from hitherto_extraction.storage.rollback import Messages
-from hitherto_extraction.storage.statements import Found
+from hitherto_extraction.storage.rollback import MessageRange
+from hitherto_extraction.storage.statements import StatementReference
 from hitherto_extraction.user_key import sealing_key
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.sealed import UserKey
@@ -26,7 +26,7 @@ REASON = "its source was taken back"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RollbackSource:
     """What is taken back; one of the three is set."""
 
     conversation_id: str = ""
@@ -47,8 +47,8 @@ class _Taught:
     """
 
     job_ids: Sequence[UUID] = ()
-    messages: Messages | None = None
-    statements: Sequence[Found] = ()
+    messages: MessageRange | None = None
+    statements: Sequence[StatementReference] = ()
     stated: dict[UUID, bool] = field(default_factory=dict)
     named: Collection[UUID] = ()
 
@@ -56,7 +56,7 @@ class _Taught:
 async def roll_back(
     connection: Connection,
     scope: Scope,
-    source: Source,
+    source: RollbackSource,
     *,
     actor: str,
     key: UserKey | None = None,
@@ -118,7 +118,7 @@ async def roll_back(
 
 
 async def _taught(
-    connection: Connection, scope: Scope, source: Source, key: UserKey | None
+    connection: Connection, scope: Scope, source: RollbackSource, key: UserKey | None
 ) -> _Taught:
     if source.document_id is not None:
         if not await storage.document_exists(connection, scope, source.document_id):
@@ -136,7 +136,7 @@ async def _taught(
         )
         messages = None
         if job.conversation_id is not None and job.range_from is not None:
-            messages = Messages(job.conversation_id, job.range_from, job.range_to)
+            messages = MessageRange(job.conversation_id, job.range_from, job.range_to)
         return await _of_jobs(connection, scope, [job.job_id], messages)
     if not await storage.conversation_exists(connection, scope, source.conversation_id):
         raise NotFound(
@@ -149,7 +149,7 @@ async def _taught(
         connection,
         scope,
         job_ids,
-        Messages(source.conversation_id),
+        MessageRange(source.conversation_id),
         conversation_id=source.conversation_id,
     )
 
@@ -158,7 +158,7 @@ async def _of_jobs(
     connection: Connection,
     scope: Scope,
     job_ids: Sequence[UUID],
-    messages: Messages | None,
+    messages: MessageRange | None,
     conversation_id: str | None = None,
 ) -> _Taught:
     return _Taught(

@@ -41,7 +41,7 @@ class Busy(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SealingTarget:
     """Whose rows are sealed, with what.
 
     Attributes:
@@ -55,10 +55,10 @@ class Standing:
     replies: UnusableReplies
 
 
-Step = Callable[[Connection, Standing], Awaitable[int]]
+Step = Callable[[Connection, SealingTarget], Awaitable[int]]
 
 
-async def seal_memories(connection: Connection, standing: Standing) -> int:
+async def seal_memories(connection: Connection, standing: SealingTarget) -> int:
     """Seal sensitive memories, and move their vectors to where only the key opens them."""
     scope = standing.scope
     found = await sealing.clear_memories(connection, scope, limit=_ROWS)
@@ -77,7 +77,7 @@ async def seal_memories(connection: Connection, standing: Standing) -> int:
     return len(locked)
 
 
-async def move_vectors(connection: Connection, standing: Standing) -> int:
+async def move_vectors(connection: Connection, standing: SealingTarget) -> int:
     """Move vectors of memories that were sealed by whoever may not remove vectors."""
     found = await sealing.with_clear_vectors(connection, standing.scope, limit=_ROWS)
     if not found:
@@ -88,24 +88,24 @@ async def move_vectors(connection: Connection, standing: Standing) -> int:
     return await _move_vectors(connection, standing, locked)
 
 
-async def seal_versions(connection: Connection, standing: Standing) -> int:
+async def seal_versions(connection: Connection, standing: SealingTarget) -> int:
     """Seal the earlier versions of sealed memories."""
     return await sealing.seal_versions(connection, standing.scope, standing.key, limit=_ROWS)
 
 
-async def seal_statements(connection: Connection, standing: Standing) -> int:
+async def seal_statements(connection: Connection, standing: SealingTarget) -> int:
     """Seal what sources said of sealed memories."""
     return await statements.seal(
         connection, standing.scope, standing.key, beside=False, limit=_ROWS
     )
 
 
-async def seal_every_statement(connection: Connection, standing: Standing) -> int:
+async def seal_every_statement(connection: Connection, standing: SealingTarget) -> int:
     """Seal what sources said of sealed memories, of the profile and in summaries."""
     return await statements.seal(connection, standing.scope, standing.key, beside=True, limit=_ROWS)
 
 
-async def forget_mentions(connection: Connection, standing: Standing) -> int:
+async def forget_mentions(connection: Connection, standing: SealingTarget) -> int:
     """Let sealed memories mention nothing."""
     found = await sealing.with_mentions(connection, standing.scope, limit=_ROWS)
     if found:
@@ -113,12 +113,12 @@ async def forget_mentions(connection: Connection, standing: Standing) -> int:
     return len(found)
 
 
-async def empty_history(connection: Connection, standing: Standing) -> int:
+async def empty_history(connection: Connection, standing: SealingTarget) -> int:
     """Take the words of sealed memories out of the history."""
     return await sealing.empty_history(connection, standing.scope, limit=_ROWS)
 
 
-async def seal_messages(connection: Connection, standing: Standing) -> int:
+async def seal_messages(connection: Connection, standing: SealingTarget) -> int:
     """Seal messages, and take their words out of every index, the memories' too."""
     scope = standing.scope
     found = await sealing_messages.clear_messages(connection, scope, limit=_ROWS)
@@ -132,7 +132,7 @@ async def seal_messages(connection: Connection, standing: Standing) -> int:
     return len(found)
 
 
-async def seal_summaries(connection: Connection, standing: Standing) -> int:
+async def seal_summaries(connection: Connection, standing: SealingTarget) -> int:
     """Seal summaries, and take them out of the indexes."""
     scope = standing.scope
     found = await sealing_messages.clear_summaries(connection, scope, limit=_SUMMARIES)
@@ -143,7 +143,7 @@ async def seal_summaries(connection: Connection, standing: Standing) -> int:
     return len(found)
 
 
-async def seal_replies(connection: Connection, standing: Standing) -> int:
+async def seal_replies(connection: Connection, standing: SealingTarget) -> int:
     """Seal unusable replies with the user's key instead of the installation's."""
     scope = standing.scope
     found = await sealing_messages.clear_replies(connection, scope, limit=_ROWS)
@@ -159,7 +159,7 @@ async def seal_replies(connection: Connection, standing: Standing) -> int:
     return len(found)
 
 
-async def seal_profile(connection: Connection, standing: Standing) -> int:
+async def seal_profile(connection: Connection, standing: SealingTarget) -> int:
     """Seal the profile, its versions and what history tells of it."""
     return await seal_standing_profile(connection, standing.scope, standing.key, limit=_ROWS)
 
@@ -210,7 +210,9 @@ OF_ENCRYPTING: tuple[Step, ...] = (
 """About all that a user who encrypts has in clear."""
 
 
-async def _move_vectors(connection: Connection, standing: Standing, memory_ids: list[UUID]) -> int:
+async def _move_vectors(
+    connection: Connection, standing: SealingTarget, memory_ids: list[UUID]
+) -> int:
     scope, key = standing.scope, standing.key
     for memory_id in memory_ids:
         found = await sealed_memories.clear_vectors(connection, scope, memory_id)

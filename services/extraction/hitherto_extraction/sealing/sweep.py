@@ -17,7 +17,7 @@ from hitherto_extraction.sealing.steps import (
     OF_SEALED,
     Busy,
     Cleaning,
-    Standing,
+    SealingTarget,
 )
 from hitherto_extraction.sealing.vectors import SealedVectors
 from hitherto_extraction.storage import sealing, users
@@ -94,7 +94,7 @@ class SealingSweep:
 
     async def _sealed(self, scope: Scope) -> bool:
         key = await self._keys.open(scope.tenant_id, scope.user_id)
-        standing = Standing(scope, key, self._replies)
+        standing = SealingTarget(scope, key, self._replies)
         rows = 0
         while changed := await self._step(standing):
             rows += changed
@@ -114,7 +114,7 @@ class SealingSweep:
             lambda connection: sealing.count_left(connection, scope), timeout=_SECONDS
         )
 
-    async def _step(self, standing: Standing) -> int:
+    async def _step(self, standing: SealingTarget) -> int:
         """One transaction of one step; how many rows it changed, 0 if none has anything to do."""
 
         async def work(connection: Connection) -> int:
@@ -123,7 +123,7 @@ class SealingSweep:
 
         return await self._removal.run(work, timeout=_SECONDS)
 
-    async def _clean(self, standing: Standing, cleaning: Cleaning) -> None:
+    async def _clean(self, standing: SealingTarget, cleaning: Cleaning) -> None:
         async def work(connection: Connection) -> None:
             async with connection.transaction():
                 state = await users.lock_user(connection, standing.scope)
@@ -134,7 +134,7 @@ class SealingSweep:
 
         await self._removal.run(work, timeout=_SECONDS)
 
-    async def _settle(self, standing: Standing, left: int) -> bool:
+    async def _settle(self, standing: SealingTarget, left: int) -> bool:
         """Look once more, and say that nothing is left; False if something is."""
 
         async def work(connection: Connection) -> bool:
@@ -149,7 +149,7 @@ class SealingSweep:
         return await self._removal.run(work, timeout=_SECONDS)
 
 
-async def _first_change(connection: Connection, standing: Standing) -> int:
+async def _first_change(connection: Connection, standing: SealingTarget) -> int:
     """Lock the user and do the first step that has something to do."""
     state = await users.lock_user(connection, standing.scope)
     if state is None or state.erased:

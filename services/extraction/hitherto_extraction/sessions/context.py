@@ -30,7 +30,7 @@ class SessionRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class SessionUpdate:
     """The new working memory of a session; None changes nothing."""
 
     context: Mapping[str, Any] | None
@@ -47,7 +47,11 @@ class Session:
 
 
 async def update_session(
-    connection: Connection, scope: Scope, session_id: str, update: Update, rules: SessionRules
+    connection: Connection,
+    scope: Scope,
+    session_id: str,
+    update: SessionUpdate,
+    rules: SessionRules,
 ) -> Session:
     """Replace what `update` gives, and let the session live on.
 

@@ -86,7 +86,7 @@ LIMIT %(limit)s
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class IndexedChunk:
     """A chunk, its place in the document, and its number and number of terms in the index."""
 
     chunk_id: UUID
@@ -116,14 +116,14 @@ class PendingChunk:
         return [self.text]
 
 
-async def read(connection: Connection, scope: Scope, document_id: UUID) -> list[Chunk]:
+async def read(connection: Connection, scope: Scope, document_id: UUID) -> list[IndexedChunk]:
     """The chunks of a document, in order."""
     cursor = await connection.execute(_READ, {**scope.parameters, "document_id": document_id})
-    return [Chunk(*row) for row in await cursor.fetchall()]
+    return [IndexedChunk(*row) for row in await cursor.fetchall()]
 
 
 async def insert(
-    connection: Connection, scope: Scope, document_id: UUID, chunks: Sequence[Chunk]
+    connection: Connection, scope: Scope, document_id: UUID, chunks: Sequence[IndexedChunk]
 ) -> None:
     """Store new chunks, which wait for their vectors."""
     if not chunks:

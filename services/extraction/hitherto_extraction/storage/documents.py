@@ -87,7 +87,7 @@ class IncomingDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ExistingDocument:
     """A document that is here already, which content it has, and which was made findable.
 
     `job_id` is the job that reads, or has read, the present content.
@@ -131,7 +131,7 @@ class State:
 
 async def find(
     connection: Connection, scope: Scope, sources: Sequence[tuple[str, str]]
-) -> dict[int, Held]:
+) -> dict[int, ExistingDocument]:
     """The documents of these (source_type, source_id) that are known, by place in the list."""
     cursor = await connection.execute(
         _FIND,
@@ -141,7 +141,7 @@ async def find(
             "source_ids": [source_id for _, source_id in sources],
         },
     )
-    return {int(row[0]) - 1: Held(*row[1:]) for row in await cursor.fetchall()}
+    return {int(row[0]) - 1: ExistingDocument(*row[1:]) for row in await cursor.fetchall()}
 
 
 async def store(

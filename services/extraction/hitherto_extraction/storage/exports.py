@@ -91,7 +91,7 @@ async def take_snapshot(connection: Connection) -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class UserStatus:
     """How a user stands.
 
     Attributes:
@@ -102,22 +102,22 @@ class Standing:
     may_be_read: bool
     since: datetime | None
 
-    def ended_by(self, now: Standing) -> bool:
+    def ended_by(self, now: UserStatus) -> bool:
         """Whether the user was erased between this and `now`, also if then reinstated."""
         return not now.may_be_read or (self.since is not None and now.since != self.since)
 
 
-async def read_standing(connection: Connection, scope: Scope) -> Standing:
+async def read_standing(connection: Connection, scope: Scope) -> UserStatus:
     """How the user stands, as far as the connection sees."""
     cursor = await connection.execute(_PERSON, scope.parameters)
     row = await cursor.fetchone()
     if row is not None:
-        return Standing(not row[1], row[0])
+        return UserStatus(not row[1], row[0])
     try:
         await erased.refuse_erased(connection, scope)
     except WrongState:
-        return Standing(False, None)
-    return Standing(True, None)
+        return UserStatus(False, None)
+    return UserStatus(True, None)
 
 
 async def has_sealed(connection: Connection, scope: Scope, among: Sequence[Holding]) -> bool:

@@ -133,7 +133,7 @@ ORDER BY v.memory_id, v.version DESC
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class CurrentMemory:
     """A memory as the rules see it: its current version without what they do not need.
 
     Of one that is `sealed` the words are those that were sealed. `questions` are those that its
@@ -162,14 +162,14 @@ class Known:
     sealed: bool = False
 
 
-def known_of(row: Sequence[Any], key: UserKey | None) -> Known:
+def known_of(row: Sequence[Any], key: UserKey | None) -> CurrentMemory:
     """The memory in a row of the columns `KNOWN`.
 
     Raises:
         KeyNeeded: It is sealed, and there is no key.
     """
     *columns, sealed = row
-    known = Known(*columns)
+    known = CurrentMemory(*columns)
     if sealed is None:
         return known
     words = open_words(key, known.memory_id, sealed)
@@ -181,7 +181,7 @@ async def read_known(
     scope: Scope,
     memory_ids: Sequence[UUID],
     key: UserKey | None = None,
-) -> dict[UUID, Known]:
+) -> dict[UUID, CurrentMemory]:
     """The current versions of these memories, by id.
 
     Raises:
@@ -195,7 +195,7 @@ async def read_known(
 
 async def read_top(
     connection: Connection, scope: Scope, limit: int, key: UserKey | None = None
-) -> list[Known]:
+) -> list[CurrentMemory]:
     """The most important current memories.
 
     Raises:
@@ -210,7 +210,7 @@ async def read_by_lexical_no(
     scope: Scope,
     lexical_nos: Sequence[int],
     key: UserKey | None = None,
-) -> list[Known]:
+) -> list[CurrentMemory]:
     """Current memories by their numbers in the keyword index.
 
     Raises:

@@ -50,7 +50,7 @@ WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND actor = 'extractio
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ChangeEvent:
     """One change: what was before, what is after, and the other memory it has to do with."""
 
     subject: str  # "memory" or "profile"
@@ -89,7 +89,7 @@ async def record(
     connection: Connection,
     scope: Scope,
     job_id: UUID | None,
-    events: Sequence[Event],
+    events: Sequence[ChangeEvent],
     *,
     actor: str = ACTOR,
 ) -> None:

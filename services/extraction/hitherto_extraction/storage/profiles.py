@@ -14,7 +14,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from hitherto_extraction.storage import users
-from hitherto_extraction.storage.ledger import Event
+from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.sealed_rows import opened
 from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
@@ -301,7 +301,7 @@ def change_event(
     sealed: bool,
     changed: Sequence[str] = (),
     reason: str = "",
-) -> Event:
+) -> ChangeEvent:
     """What history keeps of a change of the profile.
 
     Of one that is sealed it keeps no contents, and of `changed` no more than the fields: the keys
@@ -316,7 +316,7 @@ def change_event(
         reason: Why, where it is not what changed.
     """
     paths = dict.fromkeys(path.partition(".")[0] for path in changed) if sealed else changed
-    return Event(
+    return ChangeEvent(
         "profile",
         action,
         after.version,

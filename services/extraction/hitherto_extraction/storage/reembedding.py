@@ -190,7 +190,7 @@ START = ("", "", UUID(int=0))
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class EmbeddingModel:
     """A model and the part it plays."""
 
     name: str
@@ -217,10 +217,10 @@ class Text:
         return self.tenant_id, self.user_id, self.text_id
 
 
-async def models(connection: Connection, *, lock: bool = False) -> list[Model]:
+async def models(connection: Connection, *, lock: bool = False) -> list[EmbeddingModel]:
     """The models that play a part; locked until the transaction ends, if asked for."""
     cursor = await connection.execute(_MODELS if lock else _LOOK)
-    return [Model(*row) for row in await cursor.fetchall()]
+    return [EmbeddingModel(*row) for row in await cursor.fetchall()]
 
 
 async def register(connection: Connection, model: str, dimensions: int) -> int:

@@ -209,7 +209,7 @@ WHERE f.tenant_id = %(tenant_id)s AND f.user_id = %(user_id)s AND f.original IS 
 
 
 @dataclass(frozen=True, slots=True)
-class Indexed:
+class IndexedMemory:
     """A memory with the words that its place in the keyword index is made of."""
 
     memory_id: UUID
@@ -314,10 +314,10 @@ async def remove_messages(
 
 async def read_indexed(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID]
-) -> list[Indexed]:
+) -> list[IndexedMemory]:
     """Memories with the source words that are still held."""
     cursor = await connection.execute(_WORDS_LEFT, _named(scope, memory_ids))
-    return [Indexed(*row) for row in await cursor.fetchall()]
+    return [IndexedMemory(*row) for row in await cursor.fetchall()]
 
 
 async def index_anew(

@@ -217,7 +217,7 @@ WHERE e.tenant_id = %(tenant_id)s AND e.user_id = %(user_id)s AND e.entity_id = 
 
 
 @dataclass(frozen=True, slots=True)
-class Messages:
+class MessageRange:
     """The messages of a conversation, or a range of them (both ends included)."""
 
     conversation_id: str
@@ -253,7 +253,9 @@ async def document_exists(connection: Connection, scope: Scope, document_id: UUI
     return bool(row and row[0])
 
 
-async def stated_by(connection: Connection, scope: Scope, messages: Messages) -> dict[UUID, bool]:
+async def stated_by(
+    connection: Connection, scope: Scope, messages: MessageRange
+) -> dict[UUID, bool]:
     """Memories these messages stand behind, and whether nothing else does."""
     cursor = await connection.execute(_STATED, {**scope.parameters, **_range(messages)})
     return {row[0]: bool(row[1]) for row in await cursor.fetchall()}
@@ -352,7 +354,7 @@ async def merged_by(connection: Connection, scope: Scope, job_ids: Sequence[UUID
 
 
 async def drop_sources(
-    connection: Connection, scope: Scope, memory_ids: Sequence[UUID], messages: Messages
+    connection: Connection, scope: Scope, memory_ids: Sequence[UUID], messages: MessageRange
 ) -> int:
     """Let memories no longer name these messages; how many times they did."""
     cursor = await connection.execute(
@@ -422,7 +424,7 @@ async def profile_rolled_back(connection: Connection, scope: Scope) -> set[int]:
     return {row[0] for row in await cursor.fetchall()}
 
 
-def _range(messages: Messages) -> dict[str, Any]:
+def _range(messages: MessageRange) -> dict[str, Any]:
     return {
         "conversation_id": messages.conversation_id,
         "range_from": messages.range_from,

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import numpy as np
 
-from hitherto_extraction.storage.known_memories import KNOWN, Known, known_of
+from hitherto_extraction.storage.known_memories import KNOWN, CurrentMemory, known_of
 from hitherto_extraction.storage.sealed_rows import opened_bytes
 from hitherto_extraction.storage.sealed_words import open_words
 from hitherto_shared.database.pool import Connection
@@ -85,10 +85,10 @@ LIMIT %(limit)s
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedMemory:
     """A sealed memory, opened, with its vector of the model that was asked for, if it has one."""
 
-    known: Known
+    known: CurrentMemory
     vector: Vector | None
 
 
@@ -113,7 +113,7 @@ async def read_newest(
     statuses: Sequence[str],
     model: str = "",
     limit: int = MOST,
-) -> list[Opened]:
+) -> list[OpenedMemory]:
     """The newest sealed memories of these statuses, opened; none if the user has none.
 
     Raises:
@@ -128,14 +128,14 @@ async def read_newest(
     return await asyncio.to_thread(_opened, rows, key, model) if rows else []
 
 
-def _opened(rows: Sequence[tuple[Any, ...]], key: UserKey | None, model: str) -> list[Opened]:
+def _opened(rows: Sequence[tuple[Any, ...]], key: UserKey | None, model: str) -> list[OpenedMemory]:
     found = []
     for *row, vector in rows:
         known = known_of(row, key)
         opened = None
         if vector is not None and key is not None:
             opened = open_vector(key, known.memory_id, model, vector)
-        found.append(Opened(known, opened))
+        found.append(OpenedMemory(known, opened))
     return found
 
 

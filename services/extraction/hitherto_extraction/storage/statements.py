@@ -138,7 +138,7 @@ class Stated:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class StoredStatement:
     """A statement as it is stored, with its words open."""
 
     statement_id: UUID
@@ -155,7 +155,7 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StatementReference:
     """A statement of a source, by what it is about."""
 
     statement_id: UUID
@@ -197,7 +197,7 @@ async def record(connection: Connection, scope: Scope, statements: Sequence[Stat
 
 async def of_memories(
     connection: Connection, scope: Scope, memory_ids: Sequence[UUID], key: UserKey | None
-) -> dict[UUID, list[Statement]]:
+) -> dict[UUID, list[StoredStatement]]:
     """Everything that was said of memories, in the order in which it was.
 
     Raises:
@@ -206,13 +206,15 @@ async def of_memories(
     cursor = await connection.execute(
         _OF_MEMORIES.encode(), {**scope.parameters, "memory_ids": list(memory_ids)}
     )
-    found: dict[UUID, list[Statement]] = {memory_id: [] for memory_id in memory_ids}
+    found: dict[UUID, list[StoredStatement]] = {memory_id: [] for memory_id in memory_ids}
     for row in await cursor.fetchall():
         found[row[1]].append(_statement(row, key))
     return found
 
 
-async def of_profile(connection: Connection, scope: Scope, key: UserKey | None) -> list[Statement]:
+async def of_profile(
+    connection: Connection, scope: Scope, key: UserKey | None
+) -> list[StoredStatement]:
     """Everything that was said of the profile, in the order in which it was.
 
     Raises:
@@ -224,7 +226,7 @@ async def of_profile(connection: Connection, scope: Scope, key: UserKey | None) 
 
 async def of_summary(
     connection: Connection, scope: Scope, conversation_id: str, key: UserKey | None
-) -> list[Statement]:
+) -> list[StoredStatement]:
     """What the summary of a conversation was made from, in the order in which it was.
 
     Raises:
@@ -243,7 +245,7 @@ async def find(
     job_ids: Sequence[UUID] = (),
     conversation_id: str | None = None,
     document_id: UUID | None = None,
-) -> list[Found]:
+) -> list[StatementReference]:
     """The statements of a source that were not taken back yet."""
     cursor = await connection.execute(
         _FIND,
@@ -254,7 +256,7 @@ async def find(
             "document_id": document_id,
         },
     )
-    return [Found(*row) for row in await cursor.fetchall()]
+    return [StatementReference(*row) for row in await cursor.fetchall()]
 
 
 async def take_back(connection: Connection, scope: Scope, statement_ids: Sequence[UUID]) -> None:
@@ -309,9 +311,9 @@ def _sealed(key: UserKey, statement_id: UUID, said: Mapping[str, Any]) -> bytes:
     return key.seal(words, statement_place(statement_id))
 
 
-def _statement(row: tuple[Any, ...], key: UserKey | None) -> Statement:
+def _statement(row: tuple[Any, ...], key: UserKey | None) -> StoredStatement:
     said, sealed = row[9], row[10]
     if sealed is not None:
         said = opened(key, sealed, statement_place(row[0]))
     values = (*row[:9], said, row[11])
-    return Statement(*values)
+    return StoredStatement(*values)

@@ -90,7 +90,7 @@ _NOW = "SELECT clock_timestamp()"
 
 
 @dataclass(frozen=True, slots=True)
-class UserState:
+class UserWriteState:
     """What decides whether anything may be written about a user; None means the default.
 
     `key_id` names the key with which encryption was last turned on.
@@ -130,7 +130,7 @@ class UserState:
         return "LEARNING_DISABLED" if self.learning_enabled is False else None
 
 
-async def enter_user(connection: Connection, scope: Scope) -> UserState:
+async def enter_user(connection: Connection, scope: Scope) -> UserWriteState:
     """Make sure the user exists and hold off an erase until this transaction ends.
 
     Raises:
@@ -152,7 +152,7 @@ async def enter_user(connection: Connection, scope: Scope) -> UserState:
     return state
 
 
-async def hold_off_erase(connection: Connection, scope: Scope) -> UserState | None:
+async def hold_off_erase(connection: Connection, scope: Scope) -> UserWriteState | None:
     """Hold off an erase until this transaction ends, and make no row; None for an unknown user.
 
     For whatever names a user and does not need one to exist, such as a job.
@@ -170,7 +170,7 @@ async def hold_off_erase(connection: Connection, scope: Scope) -> UserState | No
     return state
 
 
-async def keep(connection: Connection, scope: Scope) -> UserState | None:
+async def keep(connection: Connection, scope: Scope) -> UserWriteState | None:
     """Keep an erase off a user until this transaction ends; None if the user is gone.
 
     For what is written about a user and not read back by anybody's question.
@@ -178,7 +178,7 @@ async def keep(connection: Connection, scope: Scope) -> UserState | None:
     return await _state(connection, scope, _ENTER)
 
 
-async def lock_user(connection: Connection, scope: Scope) -> UserState | None:
+async def lock_user(connection: Connection, scope: Scope) -> UserWriteState | None:
     """Become the only writer of this user's memories and profile until the transaction ends.
 
     Raises the user's revision, whether or not anything is written then. Returns None if the user is
@@ -187,7 +187,7 @@ async def lock_user(connection: Connection, scope: Scope) -> UserState | None:
     return await _state(connection, scope, _LOCK)
 
 
-async def enter_alone(connection: Connection, scope: Scope) -> UserState:
+async def enter_alone(connection: Connection, scope: Scope) -> UserWriteState:
     """`lock_user` for a user who need not exist yet: `enter_user` is part of it.
 
     Raises:
@@ -221,7 +221,7 @@ async def lock_all(connection: Connection, scopes: Iterable[Scope]) -> None:
         )
 
 
-async def lock_alone(connection: Connection, scope: Scope) -> UserState:
+async def lock_alone(connection: Connection, scope: Scope) -> UserWriteState:
     """Become the only one who is about this user at all, until the transaction ends.
 
     The first statement about the user in its transaction. Whoever entered before has committed by
@@ -254,7 +254,7 @@ async def leave_to_seal(connection: Connection, scope: Scope) -> None:
     await later(connection, _LEAVE_TO_SEAL, scope.parameters)
 
 
-async def read_user(connection: Connection, scope: Scope) -> UserState | None:
+async def read_user(connection: Connection, scope: Scope) -> UserWriteState | None:
     """The user's state as it is now, without a lock: for what a later lock confirms."""
     return await _state(connection, scope, _READ)
 
@@ -286,9 +286,9 @@ def leap() -> int:
     return 1 + secrets.randbelow(_LARGEST_LEAP)
 
 
-async def _state(connection: Connection, scope: Scope, statement: str) -> UserState | None:
+async def _state(connection: Connection, scope: Scope, statement: str) -> UserWriteState | None:
     cursor = await connection.execute(statement.encode(), {**scope.parameters, "leap": leap()})
     row = await cursor.fetchone()
     if row is None:
         return None
-    return UserState(row[0] is not None, *row[1:])
+    return UserWriteState(row[0] is not None, *row[1:])

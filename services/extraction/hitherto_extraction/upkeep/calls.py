@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
-from hitherto_extraction.once import Work
+from hitherto_extraction.once import IdempotentOperation
 from hitherto_extraction.queue import enqueueing, jobs
 from hitherto_extraction.storage import users
 from hitherto_shared.database.pool import Connection, Database
@@ -25,14 +25,14 @@ class Counting(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedUpkeep:
     """The job of a call, and the counts where they are told at once."""
 
     job: Job
     counts: Mapping[str, int]
 
 
-class Upkeep:
+class UpkeepOnDemand:
     """Starts upkeep. The role is hitherto_maintenance, which may look across users."""
 
     def __init__(
@@ -45,14 +45,14 @@ class Upkeep:
 
     def start(
         self, kind: str, tenant_id: str, *, user_id: str | None, dry_run: bool
-    ) -> Work[Started]:
+    ) -> IdempotentOperation[StartedUpkeep]:
         """A call of RunDecay or RunRetention.
 
         With `dry_run` the job has ended when it is made: its result holds the counts, and nothing
         else is changed.
         """
 
-        async def change(connection: Connection) -> Started:
+        async def change(connection: Connection) -> StartedUpkeep:
             if user_id is not None:
                 await users.hold_off_erase(connection, Scope(tenant_id, user_id))
             counts: dict[str, int] = {}
@@ -77,13 +77,13 @@ class Upkeep:
                     params=params,
                     max_attempts=self._max_attempts,
                 )
-            return Started(job, counts)
+            return StartedUpkeep(job, counts)
 
-        async def again(connection: Connection, ids: Sequence[str]) -> Started:
+        async def again(connection: Connection, ids: Sequence[str]) -> StartedUpkeep:
             job = await jobs.get_job(connection, tenant_id, UUID(ids[0]), only_user=user_id)
-            return Started(job, job.params.get("counts", {}))
+            return StartedUpkeep(job, job.params.get("counts", {}))
 
-        return Work(
+        return IdempotentOperation(
             change=change,
             ids=lambda started: [str(started.job.job_id)],
             again=again,

@@ -46,7 +46,7 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ScheduleStatus:
     """A schedule with its last and next run, as one tenant is told."""
 
     schedule: Schedule
@@ -117,13 +117,13 @@ class Schedules:
 
     async def told(
         self, connection: Connection, tenant_id: str, *, after: str, limit: int
-    ) -> list[Told]:
+    ) -> list[ScheduleStatus]:
         """The schedules after one of this name, as a tenant is told of them."""
         wanted = [schedule for schedule in self.all if schedule.name > after][:limit]
         at = await users.database_now(connection)
         last = await schedules.last_runs(connection, tenant_id, [each.name for each in wanted])
         return [
-            Told(
+            ScheduleStatus(
                 schedule,
                 last[schedule.name][0],
                 schedule.cron.next(at) if schedule.cron is not None else None,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.config import ExtractionSettings
-from hitherto_extraction.pipeline.account import Account, UnusableReplies
+from hitherto_extraction.pipeline.account import FailedAttempts, UnusableReplies
 from hitherto_extraction.pipeline.prompt import HARMLESS, build_prompt
 from hitherto_extraction.prices import Prices, load_prices
 from hitherto_extraction.provider.guarded import GuardedChatModel, GuardedEmbedder
@@ -36,7 +36,7 @@ class Money:
 
     prices: Prices
     budget: Budget
-    account: Account
+    account: FailedAttempts
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ async def open_base(stack: AsyncExitStack, settings: ExtractionSettings, conninf
         Money(
             prices,
             Budget(settings.daily_budget_usd),
-            Account(databases.write, prices, UnusableReplies(secret), keys),
+            FailedAttempts(databases.write, prices, UnusableReplies(secret), keys),
         ),
         JobSignals(databases.maintenance.conninfo),
         QueueLimit(settings.queue_limit),

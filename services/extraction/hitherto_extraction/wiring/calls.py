@@ -10,31 +10,31 @@ from hitherto_extraction.curation.saving import Saving
 from hitherto_extraction.curation.user_settings import UserSettings
 from hitherto_extraction.documents.ingest import IngestRules
 from hitherto_extraction.handlers.answering import Answering
-from hitherto_extraction.handlers.curation import Curation
-from hitherto_extraction.handlers.documents import Documents
-from hitherto_extraction.handlers.erasure import Leaving
+from hitherto_extraction.handlers.curation import CurationDependencies
+from hitherto_extraction.handlers.documents import DocumentDependencies
+from hitherto_extraction.handlers.erasure import ErasureDependencies
 from hitherto_extraction.handlers.extraction import ExtractionHandlers
 from hitherto_extraction.handlers.maintenance import MaintenanceHandlers
 from hitherto_extraction.handlers.memory import MemoryHandlers
 from hitherto_extraction.handlers.privacy import PrivacyHandlers
-from hitherto_extraction.handlers.reembedding import Reembedding
+from hitherto_extraction.handlers.reembedding import ReembeddingDependencies
 from hitherto_extraction.handlers.services import Handlers
 from hitherto_extraction.handlers.sessions import SessionHandlers
-from hitherto_extraction.handlers.user_control import UserControl
+from hitherto_extraction.handlers.user_control import UserControlDependencies
 from hitherto_extraction.pipeline.account import UnusableReplies
 from hitherto_extraction.pipeline.paid_vectors import PaidVectors
 from hitherto_extraction.pipeline.preview import Preview
 from hitherto_extraction.sessions.context import SessionRules
-from hitherto_extraction.upkeep.calls import Upkeep
+from hitherto_extraction.upkeep.calls import UpkeepOnDemand
 from hitherto_extraction.upkeep.schedules import DECAY, RETENTION
 from hitherto_extraction.wiring.base import Base
-from hitherto_extraction.wiring.work import Work, crowding
+from hitherto_extraction.wiring.work import BackgroundWork, crowding
 from hitherto_shared.consistency import ConsistencyTokens
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.startup import load_installation_signer
 
 
-def build_handlers(base: Base, work: Work) -> Handlers:
+def build_handlers(base: Base, work: BackgroundWork) -> Handlers:
     """The handlers of all services."""
     settings, databases = base.settings, base.databases
     answering = Answering(
@@ -54,7 +54,7 @@ def build_handlers(base: Base, work: Work) -> Handlers:
     vectors = PaidVectors(databases.write, base.embedder, base.money.prices, base.money.budget)
     return Handlers(
         _extraction(base, work, answering, pages),
-        MemoryHandlers(answering, Curation(saving, vectors, base.signals)),
+        MemoryHandlers(answering, CurationDependencies(saving, vectors, base.signals)),
         SessionHandlers(
             answering,
             SessionRules(
@@ -69,7 +69,7 @@ def build_handlers(base: Base, work: Work) -> Handlers:
 
 
 def _extraction(
-    base: Base, work: Work, answering: Answering, pages: PageTokens
+    base: Base, work: BackgroundWork, answering: Answering, pages: PageTokens
 ) -> ExtractionHandlers:
     settings, databases = base.settings, base.databases
     return ExtractionHandlers(
@@ -85,7 +85,7 @@ def _extraction(
             budget=base.money.budget,
             keys=base.keys,
         ),
-        Documents(
+        DocumentDependencies(
             databases.removal,
             IngestRules(settings.memory_enabled, settings.max_attempts),
             base.limit,
@@ -94,19 +94,19 @@ def _extraction(
 
 
 def _maintenance(
-    base: Base, work: Work, answering: Answering, pages: PageTokens
+    base: Base, work: BackgroundWork, answering: Answering, pages: PageTokens
 ) -> MaintenanceHandlers:
     settings, databases = base.settings, base.databases
     return MaintenanceHandlers(
         answering,
         pages,
-        Upkeep(
+        UpkeepOnDemand(
             databases.maintenance,
             {DECAY: work.decay, RETENTION: work.retention},
             max_attempts=settings.max_attempts,
         ),
         work.schedules,
-        Reembedding(databases.maintenance, base.embedders, settings.max_attempts),
+        ReembeddingDependencies(databases.maintenance, base.embedders, settings.max_attempts),
         Consolidations(
             databases.maintenance, work.consolidation, max_attempts=settings.max_attempts
         ),
@@ -115,12 +115,14 @@ def _maintenance(
     )
 
 
-def _privacy(base: Base, work: Work, answering: Answering, pages: PageTokens) -> PrivacyHandlers:
+def _privacy(
+    base: Base, work: BackgroundWork, answering: Answering, pages: PageTokens
+) -> PrivacyHandlers:
     settings, databases, trail = base.settings, base.databases, base.audit.trail
     return PrivacyHandlers(
         answering,
         databases.removal,
-        UserControl(
+        UserControlDependencies(
             UserSettings(
                 memory_enabled=settings.memory_enabled,
                 retention_days=work.keep.memory_days,
@@ -135,7 +137,7 @@ def _privacy(base: Base, work: Work, answering: Answering, pages: PageTokens) ->
             ),
             base.keys,
         ),
-        Leaving(
+        ErasureDependencies(
             Erasing(databases.removal, load_installation_signer(settings), trail, base.keys),
             Exporting(databases.exports, trail, UnusableReplies(base.secret), base.keys),
         ),

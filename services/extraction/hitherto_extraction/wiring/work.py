@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hitherto_extraction.consolidation.asking import Asking
+from hitherto_extraction.consolidation.asking import MergeModel
 from hitherto_extraction.consolidation.runner import Consolidation, ConsolidationRules
-from hitherto_extraction.curation.check import Check, Reads
+from hitherto_extraction.curation.check import Check, ExtractionRunner
 from hitherto_extraction.documents.ingest import KIND as DOCUMENTS
 from hitherto_extraction.documents.runner import Ingestion
 from hitherto_extraction.intake import Intake, IntakeRules
@@ -41,7 +41,7 @@ EXTRACTION = "memory-extraction"
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class BackgroundWork:
     """What does it, and the parts of it that callers ask for themselves."""
 
     intake: Intake
@@ -56,7 +56,7 @@ class Work:
     scheduler: Scheduler
 
 
-def build_work(base: Base) -> Work:
+def build_work(base: Base) -> BackgroundWork:
     """All of it, not started yet."""
     settings, databases = base.settings, base.databases
     intake = Intake(
@@ -93,7 +93,7 @@ def build_work(base: Base) -> Work:
         max_attempts=settings.max_attempts,
         audit=base.audit.digests.sign,
     )
-    return Work(
+    return BackgroundWork(
         intake,
         extraction,
         commit,
@@ -148,7 +148,7 @@ def _worker(
         databases.maintenance,
         base.signals,
         {
-            EXTRACTION: Reads(extraction, check).run,
+            EXTRACTION: ExtractionRunner(extraction, check).run,
             DOCUMENTS: ingestion.run,
             CONSOLIDATION: consolidation.run,
             DECAY: decay.run,
@@ -193,7 +193,7 @@ def _consolidation(base: Base) -> Consolidation:
     return Consolidation(
         base.databases.maintenance,
         base.databases.write,
-        Asking(
+        MergeModel(
             base.chat,
             base.embedder,
             base.money.prices,

@@ -7,10 +7,10 @@ from dataclasses import replace
 from hitherto.v1 import conversation_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.handlers.incoming import MAX_LIMIT
-from hitherto_retrieval.handlers.reading import Calls
+from hitherto_retrieval.handlers.reading import ReadCalls
 from hitherto_retrieval.opening import any_sealed
 from hitherto_retrieval.storage import conversations
-from hitherto_retrieval.storage.conversations import Wanted
+from hitherto_retrieval.storage.conversations import ConversationFilters
 from hitherto_retrieval.suggestions import CONVERSATIONS, recent_topics, suggest
 from hitherto_shared.convert import OUTCOME, message_message, summary_message
 from hitherto_shared.errors import NotFound
@@ -19,7 +19,7 @@ from hitherto_shared.rpc.call import current_call
 from hitherto_shared.validation import Checks
 
 
-class ConversationCalls(Calls):
+class ConversationCalls(ReadCalls):
     """Answers them."""
 
     async def ListConversations(
@@ -28,7 +28,7 @@ class ConversationCalls(Calls):
         """A user's conversations in short, those active last first."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
-        wanted = Wanted(
+        wanted = ConversationFilters(
             outcomes=checks.all_of("outcomes", request.outcomes, OUTCOME),
             created_after=checks.moment("created_after", request, "created_after"),
             created_before=checks.moment("created_before", request, "created_before"),
@@ -98,7 +98,7 @@ class ConversationCalls(Calls):
         reading = await self._begin(user_id, request.consistency_token, context)
         if reading.empty:
             return pb.GetRecentConversationsResponse(reason=reading.reason)
-        wanted = Wanted(with_sealed=await reading.may_show_sealed())
+        wanted = ConversationFilters(with_sealed=await reading.may_show_sealed())
         found, _, _ = await reading.run(
             lambda c: conversations.page(c, reading.scope, wanted, after=None, limit=limit)
         )

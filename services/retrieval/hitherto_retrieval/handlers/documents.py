@@ -5,7 +5,7 @@ from __future__ import annotations
 from hitherto.v1 import document_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.handlers.incoming import MAX_LIMIT
-from hitherto_retrieval.handlers.reading import Calls
+from hitherto_retrieval.handlers.reading import ReadCalls
 from hitherto_retrieval.storage import documents
 from hitherto_retrieval.storage.documents import Document, DocumentFilters
 from hitherto_shared.convert import struct, timestamp
@@ -18,7 +18,7 @@ _MAX_TYPES = 100
 _MAX_TYPE = 64
 
 
-class DocumentCalls(Calls):
+class DocumentCalls(ReadCalls):
     """Answers the two calls."""
 
     async def ListDocuments(

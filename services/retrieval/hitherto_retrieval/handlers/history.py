@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from hitherto.v1 import history_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.handlers.incoming import MAX_LIMIT
-from hitherto_retrieval.handlers.reading import Calls
+from hitherto_retrieval.handlers.reading import ReadCalls
 from hitherto_retrieval.handlers.sealed_history import (
     told_sealed_of_memory,
     told_sealed_of_profile,
 )
 from hitherto_retrieval.storage import history, memories
-from hitherto_retrieval.storage.history import Event
+from hitherto_retrieval.storage.history import HistoryEvent
 from hitherto_shared.convert import struct, timestamp
 from hitherto_shared.errors import NotFound
 from hitherto_shared.rpc.call import Context as CallContext
@@ -28,7 +28,7 @@ _KINDS = {
 """Numbers on the wire by the words of the schema; what was said again is an update."""
 
 
-class HistoryCalls(Calls):
+class HistoryCalls(ReadCalls):
     """Answers the two calls."""
 
     async def GetMemoryHistory(
@@ -84,7 +84,7 @@ class HistoryCalls(Calls):
         )
 
 
-def _events(found: Sequence[Event]) -> list[history_pb2.HistoryEvent]:
+def _events(found: Sequence[HistoryEvent]) -> list[history_pb2.HistoryEvent]:
     return [
         history_pb2.HistoryEvent(
             id=str(event.event_id),

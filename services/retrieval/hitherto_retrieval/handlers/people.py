@@ -6,7 +6,7 @@ import asyncio
 
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.handlers.incoming import MAX_LIMIT
-from hitherto_retrieval.handlers.reading import CALL_SECONDS, Calls, Opened
+from hitherto_retrieval.handlers.reading import CALL_SECONDS, ReadCalls, ReadContext
 from hitherto_retrieval.opening import Opener, any_sealed, whole_of_many
 from hitherto_retrieval.storage import people
 from hitherto_shared.convert import ENTITY_TYPE, entity_message, profile_message
@@ -17,7 +17,7 @@ from hitherto_shared.rpc.call import current_call, seconds_left
 from hitherto_shared.validation import Checks
 
 
-class PeopleCalls(Calls):
+class PeopleCalls(ReadCalls):
     """Answers them."""
 
     async def GetProfile(
@@ -70,7 +70,7 @@ class PeopleCalls(Calls):
         shown, total = profiles.shown(), profiles.total()
         own = Scope(principal.tenant_id, principal.user_id or "")
         opener = Opener(self._keys, own, deadline=deadline)
-        await Opened(own, database, deadline, opener).ask(shown, total)
+        await ReadContext(own, database, deadline, opener).ask(shown, total)
         found, following = shown.answer
         await self._audit.note((profile.user_id for profile in found), timeout=seconds)
         if any_sealed(found):

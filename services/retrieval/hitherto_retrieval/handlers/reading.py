@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from hitherto_retrieval.opening import Opener
 from hitherto_retrieval.readers import Readers
 from hitherto_retrieval.storage import people
-from hitherto_retrieval.storage.people import UserState
+from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.statement import Statement, ask
 from hitherto_shared.audit.reads import AuditedReads
 from hitherto_shared.database.pool import Connection, Reads
@@ -27,7 +27,7 @@ Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class ReadContext:
     """Where one call reads, about whom, until when (the loop's time), and what opens the sealed."""
 
     scope: Scope
@@ -48,10 +48,10 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading(Opened):
+class UserReadContext(ReadContext):
     """A call of which is known whether there is anything to read."""
 
-    user: UserState
+    user: UserReadState
     disabled: bool
 
     @property
@@ -82,7 +82,7 @@ class Reading(Opened):
         )
 
 
-class Calls:
+class ReadCalls:
     """What the groups of calls of RetrievalService have in common."""
 
     def __init__(
@@ -100,7 +100,7 @@ class Calls:
         self._pages = pages
         self._memory_enabled = memory_enabled
 
-    async def _open(self, user_id: str, token: str, context: CallContext) -> Opened:
+    async def _open(self, user_id: str, token: str, context: CallContext) -> ReadContext:
         """Choose the database, and write down who reads of whom."""
         principal = current_call().principal
         scope = principal.scope(user_id)
@@ -108,11 +108,11 @@ class Calls:
         deadline = asyncio.get_running_loop().time() + seconds
         database = await self._readers.choose(token, principal.tenant_id, timeout=seconds)
         await self._audit.note([user_id], timeout=seconds)
-        return Opened(scope, database, deadline, Opener(self._keys, scope, deadline=deadline))
+        return ReadContext(scope, database, deadline, Opener(self._keys, scope, deadline=deadline))
 
-    def _reading(self, opened: Opened, user: UserState) -> Reading:
+    def _reading(self, opened: ReadContext, user: UserReadState) -> UserReadContext:
         enabled = self._memory_enabled if user.memory_enabled is None else user.memory_enabled
-        return Reading(
+        return UserReadContext(
             opened.scope,
             opened.database,
             opened.deadline,
@@ -121,7 +121,7 @@ class Calls:
             disabled=not enabled,
         )
 
-    async def _begin(self, user_id: str, token: str, context: CallContext) -> Reading:
+    async def _begin(self, user_id: str, token: str, context: CallContext) -> UserReadContext:
         """Choose the database, and learn whether there is anything to read at all."""
         opened = await self._open(user_id, token, context)
         user = people.user(opened.scope)

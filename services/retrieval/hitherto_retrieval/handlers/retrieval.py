@@ -9,7 +9,7 @@ from uuid import UUID
 from hitherto.v1 import document_pb2, retrieval_service_pb2_grpc, search_pb2
 from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto_retrieval.accesses import AccessCounter
-from hitherto_retrieval.context import Context, ContextBuilder, Wanted
+from hitherto_retrieval.context import Context, ContextBuilder, ContextRequest
 from hitherto_retrieval.handlers.conversations import ConversationCalls
 from hitherto_retrieval.handlers.documents import DocumentCalls
 from hitherto_retrieval.handlers.history import HistoryCalls
@@ -35,7 +35,7 @@ from hitherto_retrieval.render.custom import check_custom_template
 from hitherto_retrieval.render.tokens import CountTokens
 from hitherto_retrieval.search.corpora.looking import Item
 from hitherto_retrieval.search.legs import Legs
-from hitherto_retrieval.search.question import Found, Hit, Question
+from hitherto_retrieval.search.question import Hit, Question, SearchResults
 from hitherto_retrieval.search.sealed import for_a_list
 from hitherto_retrieval.search.search import Search
 from hitherto_retrieval.storage import memories, past
@@ -90,7 +90,7 @@ _ORDERS: dict[int, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Defaults:
+class ReadDefaults:
     """What unset limits mean, and whether memory is on for users who did not choose."""
 
     memory_enabled: bool
@@ -115,7 +115,7 @@ class RetrievalHandlers(
         accesses: AccessCounter,
         pages: PageTokens,
         audit: AuditedReads,
-        defaults: Defaults,
+        defaults: ReadDefaults,
         *,
         dimensions: int,
         keys: UserKeys,
@@ -237,7 +237,7 @@ class RetrievalHandlers(
             _work_of(found), _list_reply, found, page.seal(listed.following), listed.total
         )
 
-    def _wanted(self, checks: Checks, request: pb.GetContextRequest) -> Wanted:
+    def _wanted(self, checks: Checks, request: pb.GetContextRequest) -> ContextRequest:
         def most(name: str, default: int, maximum: int = MAX_LIMIT) -> int:
             given = getattr(request, name) if request.HasField(name) else None  # type: ignore[arg-type]
             return checks.optional_limit(name, given, default=default, maximum=maximum)
@@ -270,7 +270,7 @@ class RetrievalHandlers(
             further=0 if request.HasField("max_relevant") else _further(max_tokens),
             for_a_prompt=True,
         )
-        return Wanted(
+        return ContextRequest(
             question=question,
             conversation_id=checks.identifier(
                 "conversation_id", request.conversation_id, required=False
@@ -317,7 +317,7 @@ def _context_reply(found: Context, legs: Legs) -> pb.GetContextResponse:
     return pb.GetContextResponse(**reply)
 
 
-def _search_reply(found: Found, legs: Legs, *, explain: bool) -> pb.SearchMemoriesResponse:
+def _search_reply(found: SearchResults, legs: Legs, *, explain: bool) -> pb.SearchMemoriesResponse:
     reply: Fields = {
         "results": [_result(hit, explain=explain) for hit in found.hits],
         "entities": [entity_fields(entity) for entity in found.entities],

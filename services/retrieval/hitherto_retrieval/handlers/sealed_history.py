@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from hitherto_retrieval.handlers.reading import Reading
+from hitherto_retrieval.handlers.reading import UserReadContext
 from hitherto_retrieval.storage import sealed
-from hitherto_retrieval.storage.history import Event
+from hitherto_retrieval.storage.history import HistoryEvent
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.encryption.places import Place, memory_place, profile_place
 
@@ -17,8 +17,8 @@ _MEMORY_FIELDS = ("content", "detail", "tags", "keywords", "context", "metadata"
 
 
 async def told_sealed_of_memory(
-    reading: Reading, memory_id: UUID, events: Sequence[Event]
-) -> list[Event]:
+    reading: UserReadContext, memory_id: UUID, events: Sequence[HistoryEvent]
+) -> list[HistoryEvent]:
     """Events with what changed in the sealed words of a memory.
 
     What does not open is left out of an event, and so is everything without a key.
@@ -31,7 +31,9 @@ async def told_sealed_of_memory(
     return [_told(event, versions, _MEMORY_FIELDS) for event in events]
 
 
-async def told_sealed_of_profile(reading: Reading, events: Sequence[Event]) -> list[Event]:
+async def told_sealed_of_profile(
+    reading: UserReadContext, events: Sequence[HistoryEvent]
+) -> list[HistoryEvent]:
     """The same of the user's profile."""
     versions = await _versions(
         reading, sealed.versions_of_profile(reading.scope, _asked(events)), profile_place
@@ -39,13 +41,13 @@ async def told_sealed_of_profile(reading: Reading, events: Sequence[Event]) -> l
     return [_told(event, versions, None) for event in events]
 
 
-def _asked(events: Sequence[Event]) -> list[int]:
+def _asked(events: Sequence[HistoryEvent]) -> list[int]:
     """The versions that events made, and those before them."""
     return sorted({v for event in events for v in (event.version - 1, event.version) if v > 0})
 
 
 async def _versions(
-    reading: Reading, statement: Statement[dict[int, bytes]], place: Callable[[int], Place]
+    reading: UserReadContext, statement: Statement[dict[int, bytes]], place: Callable[[int], Place]
 ) -> dict[int, Mapping[str, Any]]:
     found = await reading.answer(statement)
     if not found:
@@ -58,8 +60,8 @@ async def _versions(
 
 
 def _told(
-    event: Event, versions: Mapping[int, Mapping[str, Any]], fields: Sequence[str] | None
-) -> Event:
+    event: HistoryEvent, versions: Mapping[int, Mapping[str, Any]], fields: Sequence[str] | None
+) -> HistoryEvent:
     after = versions.get(event.version)
     if after is None:
         return event

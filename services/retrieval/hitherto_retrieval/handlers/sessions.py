@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hitherto.v1 import retrieval_service_pb2 as pb
-from hitherto_retrieval.handlers.reading import Calls
+from hitherto_retrieval.handlers.reading import ReadCalls
 from hitherto_retrieval.storage import people, working_memory
 from hitherto_shared.convert import (
     context_items,
@@ -15,7 +15,7 @@ from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.validation import Checks
 
 
-class SessionCalls(Calls):
+class SessionCalls(ReadCalls):
     """Answers it."""
 
     async def GetSession(

@@ -16,7 +16,7 @@ from hitherto_retrieval.render.context import Block, PromptContext
 from hitherto_retrieval.render.custom import custom_layout, filled, fixed_text
 from hitherto_retrieval.render.layouts import (
     INSTRUCTIONS_HEADING,
-    Layout,
+    PromptLayout,
     about_the_user,
     markdown,
     relevant_context,
@@ -114,7 +114,7 @@ def _fenced(body: str, fence_id: str, note: str) -> str:
     return f"<<<hitherto:memory {fence_id}: {note}>>>\n{body}\n<<<end hitherto:memory {fence_id}>>>"
 
 
-def _body(layout: Layout) -> str:
+def _body(layout: PromptLayout) -> str:
     lines = [layout.opening] if layout.opening else []
     heading = ""
     for section in layout.sections:

@@ -8,7 +8,7 @@ from collections import Counter
 from hitherto_retrieval.render.budget import Section
 from hitherto_retrieval.render.context import PromptContext
 from hitherto_retrieval.render.layouts import (
-    Layout,
+    PromptLayout,
     conversation_entries,
     material,
     memory_entries,
@@ -42,7 +42,7 @@ def check_custom_template(text: str) -> str | None:
 
 def custom_layout(
     context: PromptContext, text: str, *, annotate: bool
-) -> tuple[Layout, dict[str, Section]]:
+) -> tuple[PromptLayout, dict[str, Section]]:
     """The sections that `text` asks for, by placeholder; a repeated placeholder is paid for twice.
 
     `{{memories}}` leaves out what `{{relevant}}` prints; without that placeholder it begins with
@@ -82,7 +82,7 @@ def custom_layout(
             conversations=sections["conversations"],
             entities=sections["entities"],
         )
-    return Layout(tuple(sections.values()), plan), sections
+    return PromptLayout(tuple(sections.values()), plan), sections
 
 
 def fixed_text(text: str) -> str:

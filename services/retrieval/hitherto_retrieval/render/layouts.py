@@ -50,7 +50,7 @@ _TRUSTED = frozenset({"user", "operator"})
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class PromptLayout:
     """A template filled with entries: lines around them, sections in print order, order of use.
 
     `gap` is true where a blank line stands before each heading but the first.
@@ -117,7 +117,7 @@ def material(context: PromptContext, *, memory_items: int = 0) -> Material:
     )
 
 
-def about_the_user(context: PromptContext, *, annotate: bool) -> Layout:
+def about_the_user(context: PromptContext, *, annotate: bool) -> PromptLayout:
     """`[ABOUT THE USER]` … `[END ABOUT THE USER]` of document 004."""
     known, lines = material(context), Lines.of(context, annotate=annotate)
     memories = [lines.memory(one, f"- {achieved_tag(one)}", score) for one, score in known.memories]
@@ -133,7 +133,7 @@ def about_the_user(context: PromptContext, *, annotate: bool) -> Layout:
     )
 
 
-def what_you_know(context: PromptContext, *, annotate: bool) -> Layout:
+def what_you_know(context: PromptContext, *, annotate: bool) -> PromptLayout:
     """`--- WHAT YOU KNOW ABOUT THIS USER ---` with `- [TYPE] …` lines, of document 002."""
     known, lines = material(context), Lines.of(context, annotate=annotate)
     heading = "--- WHAT YOU KNOW ABOUT THIS USER ---"
@@ -155,7 +155,7 @@ def what_you_know(context: PromptContext, *, annotate: bool) -> Layout:
     )
 
 
-def markdown(context: PromptContext, *, annotate: bool) -> Layout:
+def markdown(context: PromptContext, *, annotate: bool) -> PromptLayout:
     """`## About the User:` and numbered past interactions of document 001."""
     known, lines = material(context), Lines.of(context, annotate=annotate)
     memories = [
@@ -174,7 +174,7 @@ def markdown(context: PromptContext, *, annotate: bool) -> Layout:
     )
 
 
-def relevant_context(context: PromptContext, *, annotate: bool) -> Layout:
+def relevant_context(context: PromptContext, *, annotate: bool) -> PromptLayout:
     """`## Relevant Context:` with 5 items and `## Known Entities:` with 10, of document 003.
 
     What else was found for a question stands below, a line each.
@@ -209,7 +209,7 @@ def relevant_context(context: PromptContext, *, annotate: bool) -> Layout:
             Best((relevant, memories, further, conversations)),
             *plan,
         )
-    return Layout(sections, plan, gap=True)
+    return PromptLayout(sections, plan, gap=True)
 
 
 def floor(
@@ -292,7 +292,7 @@ def _planned(
     closing: str = "",
     gap: bool = False,
     instructions: Section | None = None,
-) -> Layout:
+) -> PromptLayout:
     sections = [profile, memories, items, conversations, entities]
     plan = list(planned(context, *sections))
     if instructions is not None:
@@ -300,4 +300,4 @@ def _planned(
         # They say how to use the lines above them: worth nothing first, little after many.
         after = next((at for at, step in enumerate(plan) if isinstance(step, Best)), 3)
         plan.insert(after + 1, Step(instructions))
-    return Layout(sections, plan, opening, closing, gap, instructions)
+    return PromptLayout(sections, plan, opening, closing, gap, instructions)

@@ -8,7 +8,7 @@ from typing import Any
 from hitherto_retrieval.search.corpora.looking import Item
 from hitherto_retrieval.search.corpora.whole import whole
 from hitherto_retrieval.search.question import Hit
-from hitherto_retrieval.search.ranking.light import Ranked
+from hitherto_retrieval.search.ranking.light import RankedCandidate
 from hitherto_retrieval.storage.candidate import Key
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.models import Scope, Summary
@@ -29,7 +29,12 @@ class About:
     """
 
     def __init__(
-        self, scope: Scope, ranked: Sequence[Ranked], best: Sequence[Ranked], *, limit: int
+        self,
+        scope: Scope,
+        ranked: Sequence[RankedCandidate],
+        best: Sequence[RankedCandidate],
+        *,
+        limit: int,
     ) -> None:
         self._keys = [item.candidate.key for item in ranked if _is_about(item)][:limit]
         told = [item.candidate.key for item in best if item.candidate.kind == "summary"]
@@ -52,7 +57,7 @@ class About:
         return [found[key] for key in self._keys if isinstance(key, str) and key in found]
 
 
-def _is_about(item: Ranked) -> bool:
+def _is_about(item: RankedCandidate) -> bool:
     """Whether an item is a past conversation about a question, not merely the nearest to it.
 
     One of the time that the question names is.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from hitherto_retrieval.opening import Opener
-from hitherto_retrieval.search.question import Found, Hit, Question
+from hitherto_retrieval.search.question import Hit, Question, SearchResults
 from hitherto_retrieval.search.sealed import for_a_list
 from hitherto_retrieval.search.telling import read_whole
 from hitherto_retrieval.storage import memories, newest, past
 from hitherto_retrieval.storage.candidate import Key, Kind
-from hitherto_retrieval.storage.memories import Page
+from hitherto_retrieval.storage.memories import MemoryPage
 from hitherto_retrieval.storage.statement import Statement, ask
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
@@ -18,7 +18,7 @@ from hitherto_shared.models import Scope
 
 async def list_items(
     connection: Connection, scope: Scope, question: Question, opener: Opener | None
-) -> Found:
+) -> SearchResults:
     """Memories by importance, then recency of use; then what has no importance, newest first.
 
     Args:
@@ -44,17 +44,17 @@ async def list_items(
     keys.extend((item.kind, item.key) for item in others)
     total = sum(page.answer.total for page in (listed, *pages) if page is not None)
     if question.min_score is not None and question.min_score > 0:
-        return Found(scored=total)
+        return SearchResults(scored=total)
     keys = keys[: question.limit]
     found = await read_whole(connection, scope, keys, moment=question.moment)
     unscored = dict.fromkeys(question.ranking.weights, 0.0)
     hits = [Hit(found[key], 0.0, unscored, ()) for key in keys if key in found]
-    return Found(hits, (), total)
+    return SearchResults(hits, (), total)
 
 
 async def _memories(
     connection: Connection, scope: Scope, question: Question, opener: Opener | None
-) -> Statement[Page]:
+) -> Statement[MemoryPage]:
     filters, moment = question.filters, question.moment
     if opener is not None:
         filters = await for_a_list(scope, filters, moment, opener, lambda s: ask(connection, s))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hashlib import blake2b
 
 from hitherto_retrieval.search.corpora.looking import Item
-from hitherto_retrieval.search.question import Found, Hit, Question
+from hitherto_retrieval.search.question import Hit, Question, SearchResults
 from hitherto_retrieval.search.words import distinct_words, same_words
 from hitherto_retrieval.storage.candidate import Kind
 from hitherto_shared.models import Memory, Message
@@ -58,7 +58,7 @@ def _in_place(hit: Hit, score: float) -> Hit:
     return replace(hit, score=score, breakdown=lifted)
 
 
-def to_be_read(found: Found) -> int:
+def to_be_read(found: SearchResults) -> int:
     """How many characters `for_a_prompt` reads of the messages of an answer, about.
 
     Most messages were judged when they were found before, and are only recognised.
@@ -71,7 +71,7 @@ def to_be_read(found: Found) -> int:
     return sum(len(text) for text in texts if _digest(text) not in _verdicts)
 
 
-def for_a_prompt(found: Found, question: Question) -> Found:
+def for_a_prompt(found: SearchResults, question: Question) -> SearchResults:
     """An answer without messages that an assistant should not be told.
 
     Those that say no more than the question itself, and those that ask it to set its instructions

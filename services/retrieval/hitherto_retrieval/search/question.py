@@ -98,7 +98,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResults:
     """The answer to a question.
 
     Attributes:

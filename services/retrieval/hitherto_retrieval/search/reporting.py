@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hitherto_retrieval.search.corpora.looking import Looking
 from hitherto_retrieval.search.legs import Leg, Legs
 from hitherto_retrieval.search.question import Question
-from hitherto_retrieval.search.ranking.light import Ranked
+from hitherto_retrieval.search.ranking.light import RankedCandidate
 from hitherto_retrieval.storage.candidate import Candidate, Kind
 
 EPISODIC: frozenset[Kind] = frozenset({"message", "summary"})
@@ -19,7 +19,7 @@ _NO_NAME = "the query names nothing that is known"
 def report(
     question: Question,
     found: Mapping[Kind, Sequence[Candidate]],
-    ranked: Sequence[Ranked],
+    ranked: Sequence[RankedCandidate],
     looking: Looking,
     seconds: float,
     legs: Legs,
@@ -48,7 +48,7 @@ def report(
         legs.add(Leg("documents", "ran", seconds, len(found["document"])))
 
 
-def legs_of(item: Ranked) -> list[str]:
+def legs_of(item: RankedCandidate) -> list[str]:
     """The legs that found an item."""
     candidate = item.candidate
     found = []

@@ -9,7 +9,7 @@ from typing import Any
 
 from hitherto_retrieval.opening import Opener, any_sealed, is_sealed
 from hitherto_retrieval.search.corpora.looking import Corpus
-from hitherto_retrieval.search.corpora.past import Indexed
+from hitherto_retrieval.search.corpora.past import TermIndex
 from hitherto_retrieval.search.corpora.sealed import (
     WithSealed,
     has_tags_and_metadata,
@@ -18,7 +18,7 @@ from hitherto_retrieval.search.corpora.sealed import (
     of_summaries,
 )
 from hitherto_retrieval.search.legs import Leg, Legs
-from hitherto_retrieval.search.question import Found, Hit, Question
+from hitherto_retrieval.search.question import Hit, Question, SearchResults
 from hitherto_retrieval.storage import sealed as sealed_rows
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.moment import Moment
@@ -42,7 +42,7 @@ class Sealed:
         self._question = question
         self._corpora: list[WithSealed] = []
 
-    def beside(self, corpus: Corpus, indexed: Indexed) -> Corpus:
+    def beside(self, corpus: Corpus, indexed: TermIndex) -> Corpus:
         """A corpus with what is sealed of it; of documents nothing is."""
         question = self._question
         if corpus.kind == "memory":
@@ -116,14 +116,14 @@ async def for_a_list(
     return replace(filters, sealed_ids=shown)  # type: ignore[arg-type]
 
 
-def holds_sealed(found: Found) -> bool:
+def holds_sealed(found: SearchResults) -> bool:
     """Whether something of an answer must be opened before it can be shown."""
     return any_sealed(found.conversations) or any(
         is_sealed(hit.item) or any_sealed(hit.excerpt) for hit in (*found.hits, *found.further)
     )
 
 
-async def opened(found: Found, opener: Opener) -> Found:
+async def opened(found: SearchResults, opener: Opener) -> SearchResults:
     """An answer with all opened; what does not open is left out."""
     conversations: Sequence[Any] = await opener.whole(found.conversations)
     return replace(

@@ -22,9 +22,9 @@ from hitherto_retrieval.search.asked.question import (
 )
 from hitherto_retrieval.search.corpora.held import MemoriesAtHand
 from hitherto_retrieval.search.corpora.looking import Corpus, Looking
-from hitherto_retrieval.search.corpora.memories import Memories
-from hitherto_retrieval.search.corpora.passages import Documents, Messages, Summaries
-from hitherto_retrieval.search.corpora.past import Indexed, PastMemories
+from hitherto_retrieval.search.corpora.memories import MemoryCorpus
+from hitherto_retrieval.search.corpora.passages import DocumentCorpus, MessageCorpus, SummaryCorpus
+from hitherto_retrieval.search.corpora.past import PastMemoryCorpus, TermIndex
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.listing import list_items
 from hitherto_retrieval.search.lone_characters import LoneCharacters
@@ -32,7 +32,7 @@ from hitherto_retrieval.search.names import names_in
 from hitherto_retrieval.search.once import each_once, for_a_prompt, repeats, to_be_read
 from hitherto_retrieval.search.own_name import about_the_user, is_called, terms_about_the_user
 from hitherto_retrieval.search.query import QueryEmbedders, QueryVector
-from hitherto_retrieval.search.question import Found, Question
+from hitherto_retrieval.search.question import Question, SearchResults
 from hitherto_retrieval.search.ranking.light import Light
 from hitherto_retrieval.search.reporting import EPISODIC, NO_WEIGHT, report
 from hitherto_retrieval.search.sealed import (
@@ -48,7 +48,7 @@ from hitherto_retrieval.storage.candidate import Kind
 from hitherto_retrieval.storage.held_memories import HeldMemories
 from hitherto_retrieval.storage.pairs import Index as AnyIndex
 from hitherto_retrieval.storage.passages import Corpus as Index
-from hitherto_retrieval.storage.people import UserState
+from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.statement import Statement, ask
 from hitherto_shared.beside import beside_loop
 from hitherto_shared.database.pool import Connection, Reads
@@ -155,7 +155,7 @@ class Searching:
         return asked
 
     @property
-    def user(self) -> UserState:
+    def user(self) -> UserReadState:
         """The user's switches, once the statements have been asked."""
         return self._lookup.answer.user
 
@@ -178,7 +178,7 @@ class Searching:
         """Say that the user turned out to have no memory, or one that is switched off."""
         self._search.remember_reader(self._scope, None)
 
-    async def finish(self, database: Reads, legs: Legs) -> Found:
+    async def finish(self, database: Reads, legs: Legs) -> SearchResults:
         """The answer; `statements` have been asked."""
         looked_up = self._lookup.answer
         user, self._entities = looked_up.user, looked_up.entities
@@ -245,9 +245,9 @@ class Searching:
         wanted = [segment for segment in postings if segment.term in self._terms]
         return self._lone.counted(wanted, index)
 
-    async def _run(self, database: Reads, legs: Legs, work: Any) -> Found:
+    async def _run(self, database: Reads, legs: Legs, work: Any) -> SearchResults:
         """The answer, with what is sealed in it opened."""
-        found: Found = await database.run(
+        found: SearchResults = await database.run(
             work,
             timeout=self._deadline - asyncio.get_running_loop().time(),
             repeatable=True,
@@ -278,7 +278,7 @@ class Searching:
             self._search.queries.embed(model, text, timeout=share, tenant_id=self._scope.tenant_id)
         )
 
-    async def _vector(self, user: UserState) -> QueryVector:
+    async def _vector(self, user: UserReadState) -> QueryVector:
         if user.active_model is None:
             return QueryVector(None, "skipped", "no memory has a vector yet")
         if not self._question.compares:
@@ -289,7 +289,7 @@ class Searching:
             return QueryVector(None, "skipped", _NO_QUERY)
         return await self._embedding
 
-    def _words(self, user: UserState, legs: Legs) -> Mapping[Kind, Scores]:
+    def _words(self, user: UserReadState, legs: Legs) -> Mapping[Kind, Scores]:
         """The keyword leg: of each kind the scores of texts that have a word of the question."""
         watch = Stopwatch.start()
         if not self._terms:
@@ -312,7 +312,7 @@ class Searching:
         return found
 
     def _corpora(
-        self, user: UserState, light: Light, legs: Legs, at_hand: HeldMemories | None
+        self, user: UserReadState, light: Light, legs: Legs, at_hand: HeldMemories | None
     ) -> list[Corpus]:
         """What is searched: not what was said, where documents are meant and there are some."""
         question = self._question
@@ -322,33 +322,33 @@ class Searching:
         for kind in question.kinds:
             if kind == "memory" and question.moment is not None:
                 indexed = self._indexed(kind, user)
-                made.append(PastMemories(filters, question.moment, indexed))
+                made.append(PastMemoryCorpus(filters, question.moment, indexed))
             elif kind == "memory" and at_hand is not None:
                 made.append(MemoriesAtHand(at_hand, filters, user.at))
             elif kind == "memory":
-                made.append(Memories(filters, user.statistics.documents))
+                made.append(MemoryCorpus(filters, user.statistics.documents))
             elif kind in EPISODIC and without_episodes:
                 legs.add(Leg("episodic", "skipped", reason=_CONTENT))
             elif not self._holds(kind) and (sealed is None or kind == "document"):
                 legs.add(Leg("episodic" if kind in EPISODIC else "documents", "ran"))
             elif kind == "document":
-                made.append(Documents(question.passages))
+                made.append(DocumentCorpus(question.passages))
             elif kind == "message":
-                made.append(Messages(question.passages))
+                made.append(MessageCorpus(question.passages))
             else:
-                made.append(Summaries(question.passages))
+                made.append(SummaryCorpus(question.passages))
         if sealed is None:
             return made
         return [sealed.beside(corpus, self._indexed(corpus.kind, user)) for corpus in made]
 
-    def _indexed(self, kind: Kind, user: UserState) -> Indexed:
+    def _indexed(self, kind: Kind, user: UserReadState) -> TermIndex:
         """What the index of a kind holds of the question's words."""
         if kind == "memory":
-            return Indexed(self._terms, self._postings, user.statistics)
+            return TermIndex(self._terms, self._postings, user.statistics)
         index = _INDEXES[kind]
         held = self._statistics.answer.get(index, Statistics(0, 0))
         postings = self._counted(self._passages.answer[index], index) if self._terms else ()
-        return Indexed(self._terms, postings, held)
+        return TermIndex(self._terms, postings, held)
 
     def _holds(self, kind: Kind) -> bool:
         """Whether there is anything of a kind: nothing is asked of an empty index."""
@@ -365,7 +365,7 @@ class Searching:
         looking: Looking,
         legs: Legs,
         at_hand: HeldMemories | None,
-    ) -> Found:
+    ) -> SearchResults:
         """Fetch candidates with their features, rank them, and read the best ones whole."""
         question = self._question
         watch = Stopwatch.start()
@@ -398,7 +398,7 @@ class Searching:
         if repeats(question.kinds):
             hits = each_once(hits)
         told = hits[: question.limit]
-        return Found(
+        return SearchResults(
             hits=told,
             further=hits[question.limit :][: question.further],
             entities=self._entities,

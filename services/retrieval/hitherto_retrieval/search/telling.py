@@ -9,7 +9,7 @@ from uuid import UUID
 from hitherto_retrieval.search.corpora.looking import Item
 from hitherto_retrieval.search.corpora.whole import whole
 from hitherto_retrieval.search.question import Hit
-from hitherto_retrieval.search.ranking.light import Ranked
+from hitherto_retrieval.search.ranking.light import RankedCandidate
 from hitherto_retrieval.search.reporting import legs_of
 from hitherto_retrieval.storage import messages, neighbours
 from hitherto_retrieval.storage.candidate import Key, Kind
@@ -28,7 +28,7 @@ _MAX_SOURCES = 5
 async def tell(
     connection: Connection,
     scope: Scope,
-    best: Sequence[Ranked],
+    best: Sequence[RankedCandidate],
     *,
     also: Sequence[Statement[Any]] = (),
     excerpt: int,
@@ -114,7 +114,7 @@ async def read_whole(
 
 
 def _sources_of(
-    item: Ranked, found_in: Mapping[UUID, Sequence[MessageKey]]
+    item: RankedCandidate, found_in: Mapping[UUID, Sequence[MessageKey]]
 ) -> Sequence[MessageKey]:
     key = item.candidate.key
     if item.candidate.kind == "message":

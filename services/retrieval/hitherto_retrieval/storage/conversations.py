@@ -124,7 +124,7 @@ WHERE c.tenant_id = %(tenant_id)s AND c.user_id = %(user_id)s
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ConversationFilters:
     """Which conversations a page shows; None means all.
 
     Without `with_sealed` those are left out whose summaries are sealed.
@@ -170,7 +170,7 @@ async def last_messages(
 async def page(
     connection: Connection,
     scope: Scope,
-    wanted: Wanted,
+    wanted: ConversationFilters,
     *,
     after: tuple[str, str] | None,
     limit: int,

@@ -39,7 +39,7 @@ LIMIT %(limit)s
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class HistoryEvent:
     """One change; `before` and `after` hold the fields that changed."""
 
     event_id: UUID
@@ -61,7 +61,7 @@ async def of_memory(
     *,
     after: Sequence[str] | None,
     limit: int,
-) -> tuple[list[Event], list[str] | None]:
+) -> tuple[list[HistoryEvent], list[str] | None]:
     """A page of a memory's changes, and where the next page starts (None at the end)."""
     cursor = await connection.execute(
         _OF_MEMORY,
@@ -79,7 +79,7 @@ async def of_memory(
 
 async def of_profile(
     connection: Connection, scope: Scope, *, after: Sequence[str] | None, limit: int
-) -> tuple[list[Event], list[str] | None]:
+) -> tuple[list[HistoryEvent], list[str] | None]:
     """A page of the profile's changes, and where the next page starts (None at the end)."""
     cursor = await connection.execute(
         _OF_PROFILE,
@@ -94,7 +94,9 @@ async def of_profile(
     return _page(await cursor.fetchall(), limit)
 
 
-def _page(rows: Sequence[tuple[Any, ...]], limit: int) -> tuple[list[Event], list[str] | None]:
+def _page(
+    rows: Sequence[tuple[Any, ...]], limit: int
+) -> tuple[list[HistoryEvent], list[str] | None]:
     events = [_event(row) for row in rows[:limit]]
     if len(rows) <= limit:
         return events, None
@@ -102,9 +104,9 @@ def _page(rows: Sequence[tuple[Any, ...]], limit: int) -> tuple[list[Event], lis
     return events, [last.recorded_at.isoformat(), str(last.event_id)]
 
 
-def _event(row: tuple[Any, ...]) -> Event:
+def _event(row: tuple[Any, ...]) -> HistoryEvent:
     return _changed(
-        Event(
+        HistoryEvent(
             event_id=row[0],
             recorded_at=row[1],
             action=row[2],
@@ -119,7 +121,7 @@ def _event(row: tuple[Any, ...]) -> Event:
     )
 
 
-def _changed(event: Event) -> Event:
+def _changed(event: HistoryEvent) -> HistoryEvent:
     """The event with only those fields that differ; of a creation, all."""
     if not event.before:
         return event

@@ -225,7 +225,7 @@ def newest(scope: Scope, *, limit: int) -> Statement[list[Memory]]:
     return Statement(_NEWEST, {**_of(scope), "limit": limit}, whole_memories)
 
 
-class Page:
+class MemoryPage:
     """A page of a list: the ids on it, where the next one starts, and how many there are in all."""
 
     def __init__(self, rows: Rows, limit: int) -> None:
@@ -242,7 +242,7 @@ def page(
     order_by: str,
     after: tuple[str, str] | None,
     limit: int,
-) -> Statement[Page]:
+) -> Statement[MemoryPage]:
     """A page of memories that pass `filters`; `by_ids` reads them whole."""
     parameters = {
         **_of(scope),
@@ -252,7 +252,7 @@ def page(
         "after_id": after[1] if after else None,
         "limit": limit + 1,
     }
-    return Statement(_PAGE, parameters, lambda rows: Page(rows, limit), planned_anew=True)
+    return Statement(_PAGE, parameters, lambda rows: MemoryPage(rows, limit), planned_anew=True)
 
 
 def whole_memories(rows: Rows) -> list[Memory]:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from hitherto_retrieval.storage.filters import LET_THROUGH, Filters
-from hitherto_retrieval.storage.memories import SOURCES_AND_ENTITIES, Page, whole_memories
+from hitherto_retrieval.storage.memories import SOURCES_AND_ENTITIES, MemoryPage, whole_memories
 from hitherto_retrieval.storage.moment import AMONG_THESE, AT_THE_MOMENT, Moment
 from hitherto_retrieval.storage.statement import Rows, Statement
 from hitherto_shared.database.arrays import Uuids
@@ -155,7 +155,7 @@ def page(
     order_by: str,
     after: tuple[str, str] | None,
     limit: int,
-) -> Statement[Page]:
+) -> Statement[MemoryPage]:
     """A page of the memories that passed `filters` at `moment`; `whole` reads them.
 
     `only_current` of the filters leaves out what had expired at the moment.
@@ -164,7 +164,7 @@ def page(
         _PAGE,
         scope,
         moment,
-        lambda rows: Page(rows, limit),
+        lambda rows: MemoryPage(rows, limit),
         **filters.parameters(),
         order_by=order_by,
         after_key=after[0] if after else None,

@@ -122,7 +122,7 @@ WHERE p.tenant_id = %(tenant_id)s AND u.erased_at IS NULL
 
 
 @dataclass(frozen=True, slots=True)
-class UserState:
+class UserReadState:
     """What a read needs to know before it starts: of the user, and which model's vectors count.
 
     `known` is False for somebody never heard of; `active_model` is its name and dimensions, None
@@ -142,7 +142,7 @@ class UserState:
     at: datetime
 
 
-def user(scope: Scope) -> Statement[UserState]:
+def user(scope: Scope) -> Statement[UserReadState]:
     """The user's switches and index statistics, and the model in force."""
     return Statement(_USER, _of(scope), _user)
 
@@ -163,7 +163,7 @@ class Lookup:
         own_name: What the user is called, as far as an open profile says so.
     """
 
-    user: UserState
+    user: UserReadState
     postings: Sequence[TermPostings]
     entities: Sequence[Entity]
     own_name: str = ""
@@ -260,9 +260,9 @@ def _lookup(rows: Rows) -> Lookup:
     )
 
 
-def _user(rows: Rows) -> UserState:
+def _user(rows: Rows) -> UserReadState:
     row = rows[0]
-    return UserState(
+    return UserReadState(
         known=row[0],
         memory_enabled=row[1],
         time_zone=row[2],

@@ -77,7 +77,7 @@ class LastAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class PreviousItem:
     """What an id means: something of this kind, by its key there."""
 
     kind: Kind
@@ -96,7 +96,9 @@ def context_items_of_last_answer(scope: Scope, conversation_id: str) -> Statemen
     return Statement(_LAST_ANSWER, {**of(scope), "conversation_id": conversation_id}, read)
 
 
-def known(scope: Scope, conversation_id: str, ids: Sequence[str]) -> Statement[dict[str, Item]]:
+def known(
+    scope: Scope, conversation_id: str, ids: Sequence[str]
+) -> Statement[dict[str, PreviousItem]]:
     """What ids mean: current memories, chunks, documents, summaries and messages of the user.
 
     A document stands for its first chunk, a conversation for its summary. Other ids are left out.
@@ -108,11 +110,11 @@ def known(scope: Scope, conversation_id: str, ids: Sequence[str]) -> Statement[d
     """
     uuids = {text: value for text in ids if (value := _uuid(text)) is not None}
 
-    def read(rows: Rows) -> dict[str, Item]:
-        found: dict[str, Item] = {}
+    def read(rows: Rows) -> dict[str, PreviousItem]:
+        found: dict[str, PreviousItem] = {}
         for order, text, uuid, conversation, message_no in sorted(rows, key=lambda row: row[0]):
             key: Key = uuid or (conversation if message_no is None else (conversation, message_no))
-            found.setdefault(text, Item(_KINDS[order], key))
+            found.setdefault(text, PreviousItem(_KINDS[order], key))
         meant = {text: found.get(str(uuids.get(text)), found.get(text)) for text in ids}
         return {text: item for text, item in meant.items() if item is not None}
 

@@ -61,7 +61,7 @@ _STOPPING = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _ComparedText:
     """A statement or a clause of a message, as it is compared.
 
     Attributes:
@@ -152,7 +152,7 @@ def reaches(
     )
 
 
-def _agrees(wanted: _Told, clause: _Told) -> bool:
+def _agrees(wanted: _ComparedText, clause: _ComparedText) -> bool:
     """Whether a clause denies what a goal does: "I don't smoke" reaches "wants to stop smoking"."""
     if clause.denies == wanted.denies:
         return True
@@ -162,19 +162,19 @@ def _agrees(wanted: _Told, clause: _Told) -> bool:
     return clause.denies and bool(stopping) and len(unsaid) == len(stopping)
 
 
-def _clauses(messages: Sequence[str]) -> Iterator[_Told]:
+def _clauses(messages: Sequence[str]) -> Iterator[_ComparedText]:
     for message in messages:
         for clause in clauses(message):
             yield _read(clause[:_LONGEST_CLAUSE])
 
 
 @kept_for_a_while(4_096)
-def _read(text: str) -> _Told:
+def _read(text: str) -> _ComparedText:
     tokens = tuple(tokenise(text))
     person, _ = subject(tokens, loose=False)
     whom = set(person) if person is not None and len(person) == 1 else set[str]()
     words = tuple(token.lower for token in tokens if token.kind in (WORD, UNCASED))
-    return _Told(
+    return _ComparedText(
         heard=Heard.of(text),
         tokens=tokens,
         own=tuple(t for t in content(tokens) if t.lower not in whom | _WISHES),
@@ -184,7 +184,7 @@ def _read(text: str) -> _Told:
     )
 
 
-def _ends(before: _Told, clause: _Told) -> bool:
+def _ends(before: _ComparedText, clause: _ComparedText) -> bool:
     """Whether a clause denies a statement, ends it, or gives another value in its place."""
     if _opposed(before, clause):
         return True
@@ -203,13 +203,13 @@ def _ends(before: _Told, clause: _Told) -> bool:
     )
 
 
-def _names_only(clause: _Told, before: _Told) -> bool:
+def _names_only(clause: _ComparedText, before: _ComparedText) -> bool:
     """Whether a clause has words of a statement and no others, but for how it ended."""
     rest = [t for t in clause.own if t.lower not in _DID and not tells_an_end([t.lower], "")]
     return bool(rest) and not clause.signs and not before.heard.lacking(rest)
 
 
-def _opposed(before: _Told, after: _Told) -> bool:
+def _opposed(before: _ComparedText, after: _ComparedText) -> bool:
     """Whether two texts name two sides of a contrast, and what is on it, if anything is."""
     if not opposed(before.words, after.words):
         return False
@@ -218,7 +218,7 @@ def _opposed(before: _Told, after: _Told) -> bool:
     return len(after.heard.lacking(rest)) < max(1, len(rest))
 
 
-def _same_thing(before: _Told, after: _Told) -> bool:
+def _same_thing(before: _ComparedText, after: _ComparedText) -> bool:
     """Whether two statements are about one thing: half of the first stands in the second."""
     if before.matters & after.matters or _alike(before.signs, after.signs):
         return True
@@ -227,7 +227,7 @@ def _same_thing(before: _Told, after: _Told) -> bool:
     return 2 * _shared(before, after) >= len(before.own)
 
 
-def _is_about(before: _Told, clause: _Told) -> bool:
+def _is_about(before: _ComparedText, clause: _ComparedText) -> bool:
     """Whether a clause speaks of what a statement speaks of."""
     if before.matters & clause.matters or _alike(before.signs, clause.signs):
         return True
@@ -235,7 +235,7 @@ def _is_about(before: _Told, clause: _Told) -> bool:
     return shared > 0 and (shared >= _ENOUGH or 2 * shared >= len(before.own))
 
 
-def _shared(before: _Told, after: _Told) -> int:
+def _shared(before: _ComparedText, after: _ComparedText) -> int:
     """How many words of a statement another text has, in any form."""
     forms = {SAME_AS[word] for word in after.words if word in SAME_AS}
     missing = after.heard.lacking(before.own)
@@ -248,7 +248,7 @@ def _alike(one: str, other: str) -> bool:
     return shared > 0 and shared >= _SIGNS_ALIKE * len(one)
 
 
-def _says_more(one: _Told, other: _Told) -> bool:
+def _says_more(one: _ComparedText, other: _ComparedText) -> bool:
     """Whether one text has a word, number or character that the other has not."""
     return bool(
         other.heard.lacking(one.own)

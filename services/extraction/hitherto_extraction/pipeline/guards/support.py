@@ -68,7 +68,7 @@ _SHARED_PART = 0.6
 _TAIL = 3
 
 
-class Reading:
+class TextWords:
     """The words of one text."""
 
     def __init__(self, text: str, dates: Callable[[], Iterable[str]] = tuple) -> None:
@@ -127,15 +127,15 @@ class Reading:
 
 
 @kept_for_a_while(64)
-def _reading(text: str) -> Reading:
+def _reading(text: str) -> TextWords:
     """A text that is held against many others, read once."""
-    return Reading(text)
+    return TextWords(text)
 
 
 class Heard:
     """What some texts say together."""
 
-    def __init__(self, readings: Iterable[Reading]) -> None:
+    def __init__(self, readings: Iterable[TextWords]) -> None:
         """Take the texts as they were read."""
         self._readings = list(readings)
 

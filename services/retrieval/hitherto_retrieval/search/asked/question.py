@@ -42,7 +42,7 @@ class Wording:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ParsedQuestion:
     """What a question asks for, and the terms to look up in the keyword index."""
 
     light: Light
@@ -70,7 +70,7 @@ def read_question_text(
     terms: Sequence[str] | None = None,
     names: Sequence[str] | None = None,
     by_spelling: bool = False,
-) -> Asked:
+) -> ParsedQuestion:
     """What `text` asks for.
 
     Args:
@@ -102,4 +102,4 @@ def read_question_text(
         source_types=settings.content_types.named_in(wishes),
         by_spelling=by_spelling,
     )
-    return Asked(light, terms_of(text) if terms is None else terms)
+    return ParsedQuestion(light, terms_of(text) if terms is None else terms)

@@ -16,7 +16,7 @@ from hitherto_shared.text.bm25 import Scores
 
 
 class MemoriesAtHand:
-    """Current memories, or those of them that filters let through, as `Memories` finds them.
+    """Current memories, or those of them that filters let through, as `MemoryCorpus` finds them.
 
     Args:
         held: The memories.

@@ -16,7 +16,7 @@ from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.text.bm25 import Scores
 
 
-class Memories:
+class MemoryCorpus:
     """Current memories, or those that filters let through.
 
     Where nothing is filtered, vectors and words are looked at without the memories behind them.

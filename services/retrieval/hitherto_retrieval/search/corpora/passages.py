@@ -26,7 +26,7 @@ _REACH = 2
 """How far apart neighbours are, in messages."""
 
 
-class Messages:
+class MessageCorpus:
     """What users and assistants said."""
 
     kind: Kind = "message"
@@ -116,7 +116,7 @@ class Messages:
         return _each_once(self._found)
 
 
-class Summaries:
+class SummaryCorpus:
     """Conversations in short."""
 
     kind: Kind = "summary"
@@ -150,7 +150,7 @@ class Summaries:
         return _each_once(self._found)
 
 
-class Documents:
+class DocumentCorpus:
     """Parts of documents.
 
     Where the question names a kind of content, only documents of its sources are looked for as the

@@ -20,7 +20,7 @@ from hitherto_shared.text.bm25 import Scores, Statistics, TermPostings
 
 
 @dataclass(frozen=True, slots=True)
-class Indexed:
+class TermIndex:
     """What the keyword index holds of a question's terms, to count old wordings beside it."""
 
     terms: Sequence[str]
@@ -28,12 +28,12 @@ class Indexed:
     statistics: Statistics
 
 
-class PastMemories:
+class PastMemoryCorpus:
     """Memories at a moment, of those that filters let through then."""
 
     kind: Kind = "memory"
 
-    def __init__(self, filters: Filters, moment: Moment, indexed: Indexed) -> None:
+    def __init__(self, filters: Filters, moment: Moment, indexed: TermIndex) -> None:
         self._filters = filters
         self._moment = moment
         self._indexed = indexed

@@ -16,7 +16,7 @@ import numpy as np
 
 from hitherto_retrieval.opening import Opener
 from hitherto_retrieval.search.corpora.looking import Corpus, Looking
-from hitherto_retrieval.search.corpora.past import Indexed
+from hitherto_retrieval.search.corpora.past import TermIndex
 from hitherto_retrieval.search.past import FIRST, postings_of
 from hitherto_retrieval.search.words import words_in
 from hitherto_retrieval.storage import sealed as sealed_rows
@@ -115,7 +115,7 @@ class WithSealed:
             counts for much here.
     """
 
-    def __init__(self, beside: Corpus, sort: Sort, opener: Opener, indexed: Indexed) -> None:
+    def __init__(self, beside: Corpus, sort: Sort, opener: Opener, indexed: TermIndex) -> None:
         self._beside = beside
         self._sort = sort
         self._opener = opener

@@ -17,9 +17,9 @@ from hitherto_retrieval.search.dates.phrases import (
     Kind,
     Parts,
     Phrase,
+    PhraseContext,
+    PhraseRule,
     Reader,
-    Reading,
-    Rule,
     joined,
     phrase_of,
     preceded,
@@ -95,7 +95,7 @@ _NEAR_WEEKDAY = spaced(r"\b(?:on|since|until|till|before|after) \Z")
 _THE = spaced(r"\b(?:the|a|an|his|her|their|our|my|your) \Z")
 
 
-def _capital(reading: Reading, at: int) -> bool:
+def _capital(reading: PhraseContext, at: int) -> bool:
     """Whether a word is capitalised for itself, not as all its text or the first of a sentence."""
     if not reading.text[at : at + 1].isupper() or reading.text[at + 1 : at + 2].isupper():
         return False
@@ -103,7 +103,7 @@ def _capital(reading: Reading, at: int) -> bool:
     return bool(ahead) and ahead[-1] not in ".?!:"
 
 
-def _is_date(match: re.Match[str], month: str, reading: Reading, ordinal: bool) -> bool:
+def _is_date(match: re.Match[str], month: str, reading: PhraseContext, ordinal: bool) -> bool:
     """Whether a number beside a month's name makes a date; "may" and "march" are also verbs."""
     if month.rstrip(".") not in _VERBS or ordinal:
         return True
@@ -120,7 +120,7 @@ def _month_number(name: str) -> int:
     return times.MONTH_FORMS[name.rstrip(".")]
 
 
-def _read_day_range(match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+def _read_day_range(match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
     if parts[2]:
         first, last, month = parts[:3]
     else:
@@ -129,7 +129,7 @@ def _read_day_range(match: re.Match[str], parts: Parts, reading: Reading) -> Phr
     return yearly(match, Kind.DAY, in_year, reading)
 
 
-def _read_day_month(match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+def _read_day_month(match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
     day, month = parts[0] or "", parts[1] or ""
     ordinal = not match[0][len(day) :].startswith(" ")
     if not _is_date(match, month, reading, ordinal):
@@ -137,14 +137,14 @@ def _read_day_month(match: re.Match[str], parts: Parts, reading: Reading) -> Phr
     return yearly(match, Kind.DAY, days_in_year(_month_number(month), int(day)), reading)
 
 
-def _read_month_day(match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+def _read_month_day(match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
     month, day = parts[0] or "", parts[1] or ""
     if not _is_date(match, month, reading, not match[0].endswith(day)):
         return None
     return yearly(match, Kind.DAY, days_in_year(_month_number(month), int(day)), reading)
 
 
-def _is_month(match: re.Match[str], name: str, which: bool, reading: Reading) -> bool:
+def _is_month(match: re.Match[str], name: str, which: bool, reading: PhraseContext) -> bool:
     """Whether a month's name alone is a month: not a verb, not somebody's name."""
     lower, start, end = reading.lower, match.start(), match.end()
     if name in _CERTAIN_MONTHS or _YEAR_FOLLOWS.match(lower, end):
@@ -162,14 +162,14 @@ def _is_month(match: re.Match[str], name: str, which: bool, reading: Reading) ->
     )
 
 
-def _is_noun(match: re.Match[str], reading: Reading) -> bool:
+def _is_noun(match: re.Match[str], reading: PhraseContext) -> bool:
     """Whether "last march" and the like end the clause or are written as a name."""
     ends = bool(_CLAUSE_ENDS.match(reading.lower, match.end()))
     name = match.end() - len(match[0].split()[-1])
     return _capital(reading, name) or (ends and not preceded(_THE, reading, match.start()))
 
 
-def _read_month(match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+def _read_month(match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
     name = (parts[1] or "").rstrip(".")
     if not _is_month(match, name, bool(parts[0]), reading):
         return None
@@ -180,7 +180,7 @@ def _read_month(match: re.Match[str], parts: Parts, reading: Reading) -> Phrase 
 def _yearly_if_dated(in_year: Callable[[str], InYear], near: re.Pattern[str]) -> Reader:
     """A season or quarter: it counts with "last" or the like, with a year or behind `near`."""
 
-    def read(match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+    def read(match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
         which = _WHICH[parts[0]] if parts[0] else None
         name = next((part for part in parts[1:] if part), "")
         dated = (
@@ -193,7 +193,7 @@ def _yearly_if_dated(in_year: Callable[[str], InYear], near: re.Pattern[str]) ->
     return read
 
 
-def _read_weekday(match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+def _read_weekday(match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
     name = parts[1] or ""
     which = _WHICH[parts[0]] if parts[0] else None
     if name not in times.WEEKDAYS:
@@ -210,12 +210,12 @@ def _read_weekday(match: re.Match[str], parts: Parts, reading: Reading) -> Phras
     )
 
 
-def _read_day_word(match: re.Match[str], _parts: Parts, reading: Reading) -> Phrase | None:
+def _read_day_word(match: re.Match[str], _parts: Parts, reading: PhraseContext) -> Phrase | None:
     shift = times.DAYS[" ".join(match[0].split())]
     return phrase_of(match, Kind.DAY, unit_of("day", reading.today, shift))
 
 
-def _read_unit(match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+def _read_unit(match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
     which, unit, unit_before_last = parts
     if unit_before_last:
         return phrase_of(
@@ -227,7 +227,7 @@ def _read_unit(match: re.Match[str], parts: Parts, reading: Reading) -> Phrase |
     return phrase_of(match, kind_of(unit or ""), unit_of(unit or "", reading.today, shift))
 
 
-def _read_current(match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+def _read_current(match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
     """The beginning "of the year" is that of this one."""
     if not preceded(_PART_OF_THE, reading, match.start()):
         return None
@@ -239,7 +239,7 @@ def _amount(words: str) -> tuple[int, int]:
     return (int(words), int(words)) if words.isdigit() else _NUMBERS[words]
 
 
-def _read_ago(match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+def _read_ago(match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
     # "Half a year ago" and "twenty-two days ago" begin before the number that was matched.
     if preceded(_LARGER_NUMBER, reading, match.start()):
         return None
@@ -248,12 +248,12 @@ def _read_ago(match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | 
     return ago(match, "day" if unit == "night" else unit, low, high, reading)
 
 
-def _read_rolling(match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+def _read_rolling(match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
     unit = parts[1] or ""
     return rolling(match, "day" if unit == "night" else unit, _amount(parts[0] or "")[1], reading)
 
 
-def _read_year(match: re.Match[str], _parts: Parts, reading: Reading) -> Phrase | None:
+def _read_year(match: re.Match[str], _parts: Parts, reading: PhraseContext) -> Phrase | None:
     start, end, lower = match.start(), match.end(), reading.lower
     previous = reading.phrases[-1] if reading.phrases else None
     follows = (
@@ -272,13 +272,13 @@ def _read_year(match: re.Match[str], _parts: Parts, reading: Reading) -> Phrase 
     return phrase_of(match, Kind.YEAR, year_span(int(match[0])))
 
 
-def _read_year_month(match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+def _read_year_month(match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
     if not preceded(_YEAR_WORD, reading, match.start()) and not joined(reading, match.start()):
         return None
     return phrase_of(match, Kind.MONTH, months_span(int(parts[0] or 0), int(parts[1] or 0)))
 
 
-def _read_day_number(match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+def _read_day_number(match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
     if not preceded(_ON_THE, reading, match.start()):
         return None
     return latest_day(match, int(parts[0] or 0), reading)
@@ -298,59 +298,63 @@ _ENGLISH = Language(
     [
         ISO,
         NUMERIC,
-        Rule("0", SHORT_DATE, read_short(_SHORT_DATE_WORD)),
-        Rule(
+        PhraseRule("0", SHORT_DATE, read_short(_SHORT_DATE_WORD)),
+        PhraseRule(
             f"0 {_MONTH_STARTS}",
             rf"{NUMBER_START}{_DAY}{_TO}{_DAY} (?:of )?({_MONTH})"
             rf"|({_MONTH}) (?:the )?{_DAY}{_TO}{_DAY}(?![-/.:]\d| (?:of )?{_MONTH})",
             _read_day_range,
         ),
-        Rule("0", rf"{NUMBER_START}{_DAY} (?:of )?({_MONTH})", _read_day_month),
-        Rule(f"0 {' '.join(_NUMBERS)}", rf"{_NUMBER} (?:of )?{_UNIT} (?:ago|back)\b", _read_ago),
-        Rule(
+        PhraseRule("0", rf"{NUMBER_START}{_DAY} (?:of )?({_MONTH})", _read_day_month),
+        PhraseRule(
+            f"0 {' '.join(_NUMBERS)}", rf"{_NUMBER} (?:of )?{_UNIT} (?:ago|back)\b", _read_ago
+        ),
+        PhraseRule(
             "last past previous recent",
             rf"(?:last|past|previous|recent) (?:a )?{_NUMBER} (?:of )?{_UNIT}(?! of\b)",
             _read_rolling,
         ),
-        Rule("0", rf"{NUMBER_START}({_YEAR})-(\d\d)(?![\w%]|[-/.]\d)", _read_year_month),
-        Rule("0", rf"{NUMBER_START}{_YEAR}(?![\w%]|[.,:/\-]\d)", _read_year),
-        Rule(
+        PhraseRule("0", rf"{NUMBER_START}({_YEAR})-(\d\d)(?![\w%]|[-/.]\d)", _read_year_month),
+        PhraseRule("0", rf"{NUMBER_START}{_YEAR}(?![\w%]|[.,:/\-]\d)", _read_year),
+        PhraseRule(
             "0",
             rf"{NUMBER_START}(\d{{1,2}})(?:st|nd|rd|th)"
             r"(?= ?(?:[?.!,;]|of (?:last|this) month\b|\Z))",
             _read_day_number,
         ),
-        Rule(
+        PhraseRule(
             _MONTH_STARTS,
             rf"({_MONTH}) (?:the )?{_DAY}(?![:%]|\.\d|,\d{{1,3}}\b)",
             _read_month_day,
         ),
-        Rule(
+        PhraseRule(
             "today tonight yesterday tomorrow last day this",
             r"(?:today|tonight|yesterday|tomorrow|last night|day before yesterday"
             r"|this (?:morning|afternoon|evening))\b",
             _read_day_word,
         ),
-        Rule(
+        PhraseRule(
             f"{_WHICH_STARTS} week weekend month year",
             rf"{_WHICH_WORD}(week|weekend|month|quarter|year)\b(?! of\b)"
             r"|(week|weekend|month|year) before last\b",
             _read_unit,
         ),
-        Rule("week month quarter year", r"(week|month|quarter|year)\b", _read_current),
-        Rule(f"{_WHICH_STARTS} {_MONTH_STARTS}", rf"{_OPTIONAL_WHICH}({_MONTH})", _read_month),
-        Rule(
+        PhraseRule("week month quarter year", r"(week|month|quarter|year)\b", _read_current),
+        PhraseRule(
+            f"{_WHICH_STARTS} {_MONTH_STARTS}", rf"{_OPTIONAL_WHICH}({_MONTH})", _read_month
+        ),
+        PhraseRule(
             f"{_WHICH_STARTS} {' '.join(_SEASONS)}",
             rf"{_OPTIONAL_WHICH}({'|'.join(_SEASONS)})\b",
             _yearly_if_dated(lambda name: season_in_year(_SEASONS[name]), _NEAR_SEASON),
         ),
-        Rule(
+        PhraseRule(
             f"{_WHICH_STARTS} q1 q2 q3 q4 first second third fourth 0",
             rf"{_OPTIONAL_WHICH}(?:q([1-4])\b|(first|second|third|fourth|1st|2nd|3rd|4th)"
             r" quarter\b)",
             _yearly_if_dated(_quarter, _NEAR_QUARTER),
         ),
-        Rule(
+        PhraseRule(
             f"{_WHICH_STARTS} {' '.join(times.WEEKDAY_FORMS)}",
             rf"{_OPTIONAL_WHICH}{_WEEKDAY}",
             _read_weekday,

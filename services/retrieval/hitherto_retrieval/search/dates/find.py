@@ -8,8 +8,8 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from hitherto_retrieval.search.dates import english, vietnamese
-from hitherto_retrieval.search.dates.language import Found
-from hitherto_retrieval.search.dates.phrases import Reading
+from hitherto_retrieval.search.dates.language import DateMatch
+from hitherto_retrieval.search.dates.phrases import PhraseContext
 from hitherto_retrieval.search.dates.window import (
     DISTANT_PAST,
     Window,
@@ -54,15 +54,15 @@ def find_window(query: str, now: datetime, time_zone: str = "UTC") -> Window | N
         text = normalized("NFC", text)
     lower = _lower(text)
     words = [(match.start(), match[0]) for match in _WORD.finditer(lower)]
-    best: Found | None = None
+    best: DateMatch | None = None
     for find in (english.find, vietnamese.find):
-        found = find(Reading(text, lower, local, words))
+        found = find(PhraseContext(text, lower, local, words))
         if found and (best is None or (found.start, -found.end) < (best.start, -best.end)):
             best = found
     return _window(best, text, instant, zone) if best else None
 
 
-def _window(found: Found, text: str, now: datetime, zone: tzinfo) -> Window | None:
+def _window(found: DateMatch, text: str, now: datetime, zone: tzinfo) -> Window | None:
     start = DISTANT_PAST if found.first is None else first_instant(found.first, zone)
     end = now if found.to_now else end_instant(found.last, zone)
     return Window(start, end, text[found.start : found.end]) if start < end else None

@@ -12,7 +12,14 @@ from dataclasses import replace
 from datetime import date
 from typing import NamedTuple
 
-from hitherto_retrieval.search.dates.phrases import Kind, Phrase, Reader, Reading, Rule, spaced
+from hitherto_retrieval.search.dates.phrases import (
+    Kind,
+    Phrase,
+    PhraseContext,
+    PhraseRule,
+    Reader,
+    spaced,
+)
 from hitherto_shared.vocabulary.spans import (
     Span,
     day_span,
@@ -30,7 +37,7 @@ _AFTER = frozenset({"after", "sau"})
 _DAYS = {"day": 1, "week": 7, "weekend": 7, "month": 30}
 
 
-class Found(NamedTuple):
+class DateMatch(NamedTuple):
     """The days that were meant and the text they were read from; None is open to the past."""
 
     first: date | None
@@ -60,7 +67,7 @@ class Language:
 
     def __init__(
         self,
-        rules: Sequence[Rule],
+        rules: Sequence[PhraseRule],
         *,
         apposition: str,
         joint: str,
@@ -85,7 +92,7 @@ class Language:
         self._ordinals = ordinals
         self._units = units
 
-    def find(self, reading: Reading) -> Found | None:
+    def find(self, reading: PhraseContext) -> DateMatch | None:
         """The first time in the text that makes sense, or None."""
         done = 0
         for start, word in reading.words:
@@ -108,7 +115,7 @@ class Language:
                 return found
         return None
 
-    def _unite(self, reading: Reading) -> list[Phrase]:
+    def _unite(self, reading: PhraseContext) -> list[Phrase]:
         united: list[Phrase] = []
         rest = reading.phrases
         index = 0
@@ -133,10 +140,10 @@ class Language:
             united.append(phrase)
         return united
 
-    def _touch(self, left: Phrase, right: Phrase, reading: Reading) -> bool:
+    def _touch(self, left: Phrase, right: Phrase, reading: PhraseContext) -> bool:
         return bool(self._apposition.fullmatch(reading.lower, left.end, right.start))
 
-    def _range(self, left: Phrase, right: Phrase, reading: Reading) -> Found | None:
+    def _range(self, left: Phrase, right: Phrase, reading: PhraseContext) -> DateMatch | None:
         joint = self._joint.fullmatch(reading.lower, left.end, right.start)
         if joint is None:
             return None
@@ -150,9 +157,9 @@ class Language:
         if joint["and"] and not between and not in_a_row:
             return None
         start = opening.start() if opening else left.start
-        return Found(first.first, last.last, right.to_now, start, right.end)
+        return DateMatch(first.first, last.last, right.to_now, start, right.end)
 
-    def _single(self, phrase: Phrase, reading: Reading) -> Found | None:
+    def _single(self, phrase: Phrase, reading: PhraseContext) -> DateMatch | None:
         start, end, span = phrase.start, phrase.end, phrase.span
         for _ in range(_MAX_PREFIXES):
             prefix = self._prefix.search(reading.lower, max(0, start - _LOOK_BACK), start)
@@ -162,19 +169,21 @@ class Language:
             name = prefix.lastgroup
             if name == "since":
                 onward = self._onward.match(reading.lower, end)
-                return Found(span.first, span.last, True, start, onward.end() if onward else end)
+                return DateMatch(
+                    span.first, span.last, True, start, onward.end() if onward else end
+                )
             if name == "after":
-                return Found(shift_days(span.last, 1), date.max, True, start, end)
+                return DateMatch(shift_days(span.last, 1), date.max, True, start, end)
             if name == "before":
                 earlier = shift_days(span.first, -1)
-                return Found(None, earlier, False, start, end) if earlier < span.first else None
+                return DateMatch(None, earlier, False, start, end) if earlier < span.first else None
             if name == "until":
-                return Found(None, span.last, phrase.to_now, start, end)
+                return DateMatch(None, span.last, phrase.to_now, start, end)
             span = self._part(name or "", prefix, span)
         onward = self._onward.match(reading.lower, end)
         if onward and (opening := self._opening.search(reading.lower, max(0, start - 20), start)):
-            return Found(span.first, span.last, True, opening.start(), onward.end())
-        return Found(span.first, span.last, phrase.to_now, start, end)
+            return DateMatch(span.first, span.last, True, opening.start(), onward.end())
+        return DateMatch(span.first, span.last, phrase.to_now, start, end)
 
     def _part(self, name: str, prefix: re.Match[str], span: Span) -> Span:
         if name == "week_of":

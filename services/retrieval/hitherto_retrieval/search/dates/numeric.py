@@ -8,9 +8,9 @@ from hitherto_retrieval.search.dates.phrases import (
     Kind,
     Parts,
     Phrase,
+    PhraseContext,
+    PhraseRule,
     Reader,
-    Reading,
-    Rule,
     joined,
     phrase_of,
     preceded,
@@ -22,13 +22,13 @@ from hitherto_shared.vocabulary.spans import day_span, days_in_year
 NUMBER_START = r"(?<![\w./:$€£#@+\-])"
 
 
-def read_iso(match: re.Match[str], parts: Parts, _reading: Reading) -> Phrase | None:
+def read_iso(match: re.Match[str], parts: Parts, _reading: PhraseContext) -> Phrase | None:
     """2023-05-07 and 2023/5/7."""
     year, month, day = (int(part or 0) for part in parts)
     return phrase_of(match, Kind.DAY, day_span(year, month, day))
 
 
-def read_numeric(match: re.Match[str], parts: Parts, _reading: Reading) -> Phrase | None:
+def read_numeric(match: re.Match[str], parts: Parts, _reading: PhraseContext) -> Phrase | None:
     """07/05/2023, 7.5.2023, 7-5-2023 and 07/05/23: day first unless that is impossible."""
     first, separator, second, same, year = (part or "" for part in parts)
     if separator != same or (len(year) == 2 and separator != "/"):
@@ -42,7 +42,7 @@ def read_numeric(match: re.Match[str], parts: Parts, _reading: Reading) -> Phras
 def read_short(preceded_by: re.Pattern[str]) -> Reader:
     """5/7 behind a word that makes it a date rather than a fraction."""
 
-    def read(match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+    def read(match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
         if not preceded(preceded_by, reading, match.start()) and not joined(reading, match.start()):
             return None
         day, month = (int(part or 0) for part in parts)
@@ -54,12 +54,12 @@ def read_short(preceded_by: re.Pattern[str]) -> Reader:
     return read
 
 
-ISO = Rule(
+ISO = PhraseRule(
     "0",
     rf"{NUMBER_START}(\d{{4}})[-/](\d{{1,2}})[-/](\d{{1,2}})(?![a-su-z_\d]|[-/.]\d)",
     read_iso,
 )
-NUMERIC = Rule(
+NUMERIC = PhraseRule(
     "0",
     rf"{NUMBER_START}(\d{{1,2}})([/.\-])(\d{{1,2}})([/.\-])(\d{{4}}|\d{{2}})(?![\w%]|[-/.]\d)",
     read_numeric,

@@ -46,7 +46,7 @@ class Phrase:
 
 
 @dataclass(slots=True)
-class Reading:
+class PhraseContext:
     """What a reader may look at besides its own match."""
 
     text: str
@@ -66,11 +66,11 @@ class Reading:
 
 
 Parts = tuple[str | None, ...]
-Reader = Callable[[re.Match[str], Parts, Reading], Phrase | None]
+Reader = Callable[[re.Match[str], Parts, PhraseContext], Phrase | None]
 """Judges a match and its inner groups; None where the words do not mean a time after all."""
 
 
-class Rule(NamedTuple):
+class PhraseRule(NamedTuple):
     """A pattern in lower case, in which a blank stands for white space, and its reader."""
 
     starts: str
@@ -96,7 +96,7 @@ def yearly(
     match: re.Match[str],
     kind: Kind,
     in_year: InYear,
-    reading: Reading,
+    reading: PhraseContext,
     which: Which | None = None,
 ) -> Phrase | None:
     """A phrase that recurs each year; its year stays open unless `which` settles it."""
@@ -106,7 +106,7 @@ def yearly(
     return Phrase(match.start(), match.end(), kind, span, None if which else in_year)
 
 
-def preceded(pattern: re.Pattern[str], reading: Reading, start: int) -> bool:
+def preceded(pattern: re.Pattern[str], reading: PhraseContext, start: int) -> bool:
     """Whether a pattern that is anchored to the end fits the text right before `start`."""
     return pattern.search(reading.lower, max(0, start - _LOOK_BACK), start) is not None
 
@@ -116,7 +116,7 @@ def phrase_of(match: re.Match[str], kind: Kind, span: Span | None) -> Phrase | N
     return span and Phrase(match.start(), match.end(), kind, span)
 
 
-def joined(reading: Reading, start: int) -> bool:
+def joined(reading: PhraseContext, start: int) -> bool:
     """Whether the phrase at `start` continues a range that an earlier phrase began."""
     return bool(reading.phrases) and bool(
         _RANGE_JOINS.fullmatch(reading.lower, reading.phrases[-1].end, start)

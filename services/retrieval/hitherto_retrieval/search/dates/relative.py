@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hitherto_retrieval.search.dates.phrases import Kind, Phrase, Reading, phrase_of
+from hitherto_retrieval.search.dates.phrases import Kind, Phrase, PhraseContext, phrase_of
 from hitherto_shared.vocabulary.spans import Span, back, day_span, shift_months, unit_of
 
 
@@ -13,13 +13,15 @@ def kind_of(unit: str) -> Kind:
     return {"week": Kind.WEEK, "month": Kind.MONTH, "year": Kind.YEAR}.get(unit, Kind.OTHER)
 
 
-def rolling(match: re.Match[str], unit: str, count: int, reading: Reading) -> Phrase | None:
+def rolling(match: re.Match[str], unit: str, count: int, reading: PhraseContext) -> Phrase | None:
     """The last `count` units until now, from the beginning of the first day."""
     span = Span(back(unit, reading.now, count), reading.today)
     return Phrase(match.start(), match.end(), Kind.OTHER, span, to_now=True)
 
 
-def ago(match: re.Match[str], unit: str, low: int, high: int, reading: Reading) -> Phrase | None:
+def ago(
+    match: re.Match[str], unit: str, low: int, high: int, reading: PhraseContext
+) -> Phrase | None:
     """The whole unit, or for "a few" all the units, that lie so far back."""
     if unit in {"minute", "hour", "day"}:
         return phrase_of(
@@ -32,7 +34,7 @@ def ago(match: re.Match[str], unit: str, low: int, high: int, reading: Reading) 
     return first and last and phrase_of(match, kind_of(unit), Span(first.first, last.last))
 
 
-def latest_day(match: re.Match[str], day: int, reading: Reading) -> Phrase | None:
+def latest_day(match: re.Match[str], day: int, reading: PhraseContext) -> Phrase | None:
     """The latest day of a month with this number that has begun."""
     for months in range(12):
         month = shift_months(reading.today.replace(day=1), -months)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from hitherto_retrieval.search.dates.language import Found, Language
+from hitherto_retrieval.search.dates.language import DateMatch, Language
 from hitherto_retrieval.search.dates.numeric import (
     ISO,
     NUMBER_START,
@@ -17,8 +17,8 @@ from hitherto_retrieval.search.dates.phrases import (
     Kind,
     Parts,
     Phrase,
-    Reading,
-    Rule,
+    PhraseContext,
+    PhraseRule,
     joined,
     phrase_of,
     preceded,
@@ -117,16 +117,20 @@ class _Readers:
     def __init__(self, words: _Words) -> None:
         self.words = words
 
-    def day_range(self, match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+    def day_range(
+        self, match: re.Match[str], parts: Parts, reading: PhraseContext
+    ) -> Phrase | None:
         month = self._month_number(parts[2])
         in_year = days_in_year(month, int(parts[0] or 0), int(parts[1] or 0))
         return yearly(match, Kind.DAY, in_year, reading)
 
-    def day_month(self, match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+    def day_month(
+        self, match: re.Match[str], parts: Parts, reading: PhraseContext
+    ) -> Phrase | None:
         in_year = days_in_year(self._month_number(parts[1]), int(parts[0] or 0))
         return yearly(match, Kind.DAY, in_year, reading)
 
-    def month(self, match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+    def month(self, match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
         start, end, lower = match.start(), match.end(), reading.lower
         if preceded(self.words.counted_month, reading, start):
             return None
@@ -140,7 +144,7 @@ class _Readers:
             return None
         return yearly(match, Kind.MONTH, month_in_year(self._month_number(word)), reading)
 
-    def year(self, match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+    def year(self, match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
         start, end, lower = match.start(), match.end(), reading.lower
         named, number = parts
         if named:
@@ -158,17 +162,17 @@ class _Readers:
                 return None
         return phrase_of(match, Kind.YEAR, year_span(int(named or number or 0)))
 
-    def season(self, match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+    def season(self, match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
         name = _plain(parts[0] or parts[1] or "")
         which = _which(parts[2])
         if not which and not self.words.year_follows.match(reading.lower, match.end()):
             return None
         return yearly(match, Kind.OTHER, season_in_year(_SEASONS[name]), reading, which)
 
-    def quarter(self, match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+    def quarter(self, match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
         return yearly(match, Kind.OTHER, quarter_in_year(_QUARTERS[parts[0] or "1"]), reading)
 
-    def weekday(self, match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+    def weekday(self, match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
         number, sunday, qualifier = parts
         start, end = match.start(), match.end()
         which = _which(qualifier)
@@ -189,15 +193,17 @@ class _Readers:
         span = choose_weekday(weekday, reading.today, which or Which.LATEST)
         return phrase_of(match, Kind.DAY if which else Kind.WEEKDAY, span)
 
-    def day_number(self, match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+    def day_number(
+        self, match: re.Match[str], parts: Parts, reading: PhraseContext
+    ) -> Phrase | None:
         return latest_day(match, int(parts[0] or 0), reading)
 
     @staticmethod
-    def day_word(match: re.Match[str], _parts: Parts, reading: Reading) -> Phrase | None:
+    def day_word(match: re.Match[str], _parts: Parts, reading: PhraseContext) -> Phrase | None:
         shift = _DAYS[_plain(" ".join(match[0].split()))]
         return phrase_of(match, Kind.DAY, unit_of("day", reading.today, shift))
 
-    def unit(self, match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+    def unit(self, match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
         # "Nửa năm trước" and "mười lăm năm trước" begin before the unit that was matched.
         if preceded(self.words.larger_number, reading, match.start()):
             return None
@@ -205,13 +211,13 @@ class _Readers:
         shift = _SHIFTS[_plain(" ".join((parts[1] or "").split()))]
         return phrase_of(match, kind_of(unit), unit_of(unit, reading.today, shift))
 
-    def current(self, match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+    def current(self, match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
         if not preceded(self.words.beginning, reading, match.start()):
             return None
         unit = _UNITS[_plain(parts[0] or "")]
         return phrase_of(match, kind_of(unit), unit_of(unit, reading.today, 0))
 
-    def ago(self, match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+    def ago(self, match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
         if preceded(self.words.larger_number, reading, match.start()):
             return None
         number, unit = (parts[0], parts[1]) if parts[0] else (parts[2], parts[3])
@@ -219,7 +225,7 @@ class _Readers:
         return ago(match, _UNITS[_plain(unit or "")], low, high, reading)
 
     @staticmethod
-    def rolling(match: re.Match[str], parts: Parts, reading: Reading) -> Phrase | None:
+    def rolling(match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
         unit = _UNITS[_plain(parts[1] or "")]
         return rolling(match, unit, _amount(parts[0] or "")[1], reading)
 
@@ -245,60 +251,60 @@ def _language(*, accented: bool) -> Language:
     rules = [
         ISO,
         NUMERIC,
-        Rule("0", SHORT_DATE, read_short(readers.words.short)),
-        Rule(
+        PhraseRule("0", SHORT_DATE, read_short(readers.words.short)),
+        PhraseRule(
             "0 từ",
             r"(?:từ (?:ngày |mùng |mồng )?)?"
             rf"{NUMBER_START}(\d{{1,2}}) ?(?:đến|tới|-|–|và) ?(?:ngày |mùng |mồng )?"
             rf"(\d{{1,2}}) {_MONTH}",
             readers.day_range,
         ),
-        Rule("0", rf"{NUMBER_START}(\d{{1,2}}),? {_MONTH}", readers.day_month),
-        Rule(
+        PhraseRule("0", rf"{NUMBER_START}(\d{{1,2}}),? {_MONTH}", readers.day_month),
+        PhraseRule(
             counted,
             rf"{_NUMBER} {_UNIT} (?:qua|vừa qua|gần đây|gần nhất|trở lại đây|vừa rồi)\b",
             readers.rolling,
         ),
-        Rule(
+        PhraseRule(
             f"cách {counted}",
             rf"cách đây(?: khoảng)? {_NUMBER} {_UNIT}(?: trước\b)?"
             rf"|{_NUMBER} {_UNIT} trước\b{_NOT_AN_EVENT}",
             readers.ago,
         ),
-        Rule("hôm ngày bữa sáng trưa chiều tối đêm", rf"(?:{days})\b", readers.day_word),
-        Rule(
+        PhraseRule("hôm ngày bữa sáng trưa chiều tối đêm", rf"(?:{days})\b", readers.day_word),
+        PhraseRule(
             "cuối tuần tháng quý",
             rf"(cuối tuần|tuần|tháng|quý) ({shifts})\b{_NOT_AN_EVENT}",
             readers.unit,
         ),
-        Rule("năm", rf"(năm) ({years})\b{_NOT_AN_EVENT}", readers.unit),
-        Rule(
+        PhraseRule("năm", rf"(năm) ({years})\b{_NOT_AN_EVENT}", readers.unit),
+        PhraseRule(
             "năm 0",
             rf"năm ({_YEAR})(?![\w%]|[.,:/\-]\d)"
             rf"|(?:{NUMBER_START}|(?<=\d[/\-])|(?<=i/)|(?<=v/))({_YEAR})(?![\w%]|[.,:/\-]\d)",
             readers.year,
         ),
-        Rule("tháng", _MONTH, readers.month),
-        Rule(
+        PhraseRule("tháng", _MONTH, readers.month),
+        PhraseRule(
             "mùa hè",
             rf"(?:mùa (xuân|hè|hạ|thu|đông)|(hè))\b(?: {_QUALIFIER})?"
             if accented
             else rf"mùa (xuân|hè|hạ|thu|đông)()\b(?: {_QUALIFIER})?",
             readers.season,
         ),
-        Rule("quý", r"quý ([1-4]|i{1,3}|iv)\b", readers.quarter),
-        Rule(
+        PhraseRule("quý", r"quý ([1-4]|i{1,3}|iv)\b", readers.quarter),
+        PhraseRule(
             "thứ chủ",
             rf"(?:thứ (hai|ba|tư|năm|sáu|bảy|[2-7])|(chủ nhật))\b(?: {_QUALIFIER})?",
             readers.weekday,
         ),
-        Rule(
+        PhraseRule(
             "ngày mùng mồng",
             r"(?:ngày|mùng|mồng) (\d{1,2})\b"
             r"(?= ?(?:[?.!,;]|(?:của )?tháng (?:này|trước|rồi)|\Z))",
             readers.day_number,
         ),
-        Rule("năm tháng tuần", r"(năm|tháng|tuần)\b(?! (?:\d|học))", readers.current),
+        PhraseRule("năm tháng tuần", r"(năm|tháng|tuần)\b(?! (?:\d|học))", readers.current),
     ]
     options = {
         "apposition": r" ?,? ?[/\-]?(?:của |trong |vào |hồi |ngày )?",
@@ -327,7 +333,7 @@ def _language(*, accented: bool) -> Language:
     if accented:
         return Language(rules, ordinals=ordinals, units=units, **options)
     return Language(
-        [Rule(_plain(rule.starts), _plain(rule.pattern), rule.read) for rule in rules],
+        [PhraseRule(_plain(rule.starts), _plain(rule.pattern), rule.read) for rule in rules],
         ordinals={_plain(word): number for word, number in ordinals.items()},
         units={_plain(word): unit for word, unit in units.items()},
         **{name: _plain(pattern) for name, pattern in options.items()},
@@ -339,7 +345,7 @@ _PLAIN = _language(accented=False)
 _VIETNAMESE_ONLY = re.compile("[ăđơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịĩọỏốồổỗộớờởỡợụủũứừửữựỳỵỷỹ]")
 
 
-def find(reading: Reading) -> Found | None:
+def find(reading: PhraseContext) -> DateMatch | None:
     """The first time in a Vietnamese text; words without diacritics count where there are none."""
     if reading.lower.isascii():
         return _PLAIN.find(reading)

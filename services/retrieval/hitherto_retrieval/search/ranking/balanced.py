@@ -30,7 +30,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from hitherto_retrieval.search.dates.window import closeness
-from hitherto_retrieval.search.ranking.light import Light, Ranked
+from hitherto_retrieval.search.ranking.light import Light, RankedCandidate
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
 from hitherto_shared.text.normalise import fold
 
@@ -86,7 +86,7 @@ class Balanced:
 
     def rank(
         self, candidates: Sequence[Candidate], light: Light, weights: Mapping[str, float]
-    ) -> list[Ranked]:
+    ) -> list[RankedCandidate]:
         """See `Ranking.rank`; among equals importance decides, then the newest comes first."""
         weight = {**(_BY_SPELLING if light.by_spelling else _WEIGHTS), **weights}
         # The most that an item can have by itself: no kind has more than one of the last three. One
@@ -122,7 +122,9 @@ class Balanced:
             of = longer if candidate.kind == "message" else scale
             parts_of = (*part, lift, near)
             in_time = part[_DATE] >= timely > 0
-            ranked.append(Ranked(candidate, sum(parts_of) / of, _NAMES, parts_of, in_time, of))
+            ranked.append(
+                RankedCandidate(candidate, sum(parts_of) / of, _NAMES, parts_of, in_time, of)
+            )
         ranked.sort(key=_order, reverse=True)
         return ranked
 
@@ -252,7 +254,7 @@ def _beside(candidate: Candidate, said: Mapping[tuple[str, int], float]) -> floa
     return found
 
 
-def _order(item: Ranked) -> tuple[Any, ...]:
+def _order(item: RankedCandidate) -> tuple[Any, ...]:
     return (item.score, *_among_equals(item.candidate))
 
 

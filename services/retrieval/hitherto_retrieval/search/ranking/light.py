@@ -40,7 +40,7 @@ class Light:
 
 # Not frozen for the same reason as candidates are not.
 @dataclass(slots=True)
-class Ranked:
+class RankedCandidate:
     """A candidate with its score and what that is made of.
 
     Attributes:
@@ -85,7 +85,7 @@ class Ranking(Protocol):
 
     def rank(
         self, candidates: Sequence[Candidate], light: Light, weights: Mapping[str, float]
-    ) -> list[Ranked]:
+    ) -> list[RankedCandidate]:
         """All candidates by score, best first, in an order that is the same at every call.
 
         Args:

@@ -29,7 +29,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from hitherto_retrieval.search.dates.window import closeness
-from hitherto_retrieval.search.ranking.light import Light, Ranked
+from hitherto_retrieval.search.ranking.light import Light, RankedCandidate
 from hitherto_retrieval.search.words import words_in
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
 
@@ -81,7 +81,7 @@ class Seed003:
 
     def rank(
         self, candidates: Sequence[Candidate], light: Light, weights: Mapping[str, float]
-    ) -> list[Ranked]:
+    ) -> list[RankedCandidate]:
         """See `Ranking.rank`; equal scores go by importance, then the newest, then the key.
 
         Episodic items are left out where `leaves_out_episodic` says so, except those that were
@@ -106,7 +106,9 @@ class Seed003:
                 sum(parts), limit, fixed, lifted=(candidate.kind, candidate.key) in lifted
             )
             ranked.append(
-                Ranked(candidate, score, _NAMES, (*parts, lift, cut), _timely(candidate, light))
+                RankedCandidate(
+                    candidate, score, _NAMES, (*parts, lift, cut), _timely(candidate, light)
+                )
             )
         # Sorting is stable: what stands first decides last.
         ranked.sort(key=lambda item: _identity(item.candidate.kind, item.candidate.key))
@@ -197,7 +199,7 @@ def _timely(candidate: Candidate, light: Light) -> bool:
 
 
 def _place(
-    item: Ranked, lifted: Collection[tuple[Kind, Key]]
+    item: RankedCandidate, lifted: Collection[tuple[Kind, Key]]
 ) -> tuple[float, bool, datetime, float, datetime]:
     """By what an item stands before others, the greater first."""
     candidate = item.candidate

@@ -1,11 +1,11 @@
 """How well the offline rules do on sentences that were written before them."""
 
 from hitherto_extraction.provider.offline.evaluation.figures import (
-    Figures,
-    Score,
+    EvaluationCounts,
+    EvaluationFigures,
     load,
     measure,
     score,
 )
 
-__all__ = ["Figures", "Score", "load", "measure", "score"]
+__all__ = ["EvaluationCounts", "EvaluationFigures", "load", "measure", "score"]

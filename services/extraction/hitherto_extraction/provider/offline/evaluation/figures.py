@@ -28,7 +28,7 @@ _SETS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class EvaluationFigures:
     """The result for one data set.
 
     Attributes:
@@ -47,7 +47,7 @@ class Figures:
 
 
 @dataclass(slots=True)
-class Score:
+class EvaluationCounts:
     """Counts, with the texts behind them."""
 
     right: int = 0
@@ -63,7 +63,7 @@ def load(name: str) -> dict[str, Any]:
     return data
 
 
-def measure() -> list[Figures]:
+def measure() -> list[EvaluationFigures]:
     """Precision and recall for every data set, the held-out ones last."""
     found = []
     for language, name in _SETS.items():
@@ -72,7 +72,7 @@ def measure() -> list[Figures]:
         written = result.right + len(result.wrong)
         expected = result.right + len(result.missed)
         found.append(
-            Figures(
+            EvaluationFigures(
                 language,
                 len(data["positives"]),
                 len(data["negatives"]),
@@ -83,10 +83,10 @@ def measure() -> list[Figures]:
     return found
 
 
-def score(data: Mapping[str, Any]) -> Score:
+def score(data: Mapping[str, Any]) -> EvaluationCounts:
     """Run the extractor over one data set."""
     said_at = datetime.fromisoformat(data["said_at"])
-    result = Score()
+    result = EvaluationCounts()
     for item in data["positives"]:
         _score_positive(item, _answer(item["text"], said_at), result)
     for item in data["negatives"]:
@@ -104,7 +104,9 @@ def _answer(text: str, said_at: datetime) -> dict[str, Any]:
     return extract(Batch(profile={}, summary=None, memories=(), messages=(message,)))
 
 
-def _score_positive(item: Mapping[str, Any], answer: Mapping[str, Any], result: Score) -> None:
+def _score_positive(
+    item: Mapping[str, Any], answer: Mapping[str, Any], result: EvaluationCounts
+) -> None:
     memories = list(answer["new_memories"])
     profile = answer.get("profile", {})
     wanted = [{"type": item["type"], "contains": item["contains"]}, *item.get("also", [])]
