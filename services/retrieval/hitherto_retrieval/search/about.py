@@ -1,4 +1,4 @@
-"""The past conversations that are about a question, beside its results."""
+"""Finds the past conversations about a question, beside its results."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ from hitherto_shared.models import Scope, Summary
 
 _BM25_HALF = 8.0
 _ABOUT = 0.5
-"""Cosine and words together from which on a past conversation is about a question."""
+"""Sum of cosine and keyword score from which a past conversation counts as being about a
+question."""
 
 
 class About:
-    """The best of them; those that are no results are read along with the results.
+    """Selects the best past conversations.
+
+    Those that are not results are read along with the results.
 
     Args:
-        scope: Whose.
-        ranked: All that was weighed, best first.
-        best: What will be told as results.
-        limit: How many conversations are wanted, at most.
+        scope: The user.
+        ranked: All scored candidates, best first.
+        best: The results to return.
+        limit: Maximum number of conversations.
     """
 
     def __init__(
@@ -45,11 +48,14 @@ class About:
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
-        """What to ask along with the results."""
+        """Statements to run along with those of the results."""
         return [] if self._beside is None else [self._beside]
 
     def summaries(self, hits: Sequence[Hit]) -> list[Summary]:
-        """Them, best first, once `statements` are asked and the results are read."""
+        """The summaries, best first.
+
+        Call it after `statements` have run and the results are read.
+        """
         items: list[Item] = [hit.item for hit in hits]
         if self._beside is not None:
             items += self._beside.answer.values()
@@ -58,9 +64,9 @@ class About:
 
 
 def _is_about(item: RankedCandidate) -> bool:
-    """Whether an item is a past conversation about a question, not merely the nearest to it.
+    """Whether an item is a past conversation about a question, and not merely the nearest to it.
 
-    One of the time that the question names is.
+    A conversation of the time that the question names is.
     """
     candidate = item.candidate
     if candidate.kind != "summary":

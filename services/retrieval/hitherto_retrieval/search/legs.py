@@ -1,4 +1,4 @@
-"""What each leg of a search did, for the reply: a leg that is missing says why."""
+"""Reports of the legs of a search, for the reply; a leg that did not run gives the reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """One leg: `state` is ran, skipped, timed_out or failed; `seconds` is its time on the wall."""
+    """One leg: `state` is ran, skipped, timed_out or failed; `seconds` is its wall time."""
 
     name: str
     state: str
@@ -20,12 +20,12 @@ class Leg:
 
 @dataclass(slots=True)
 class Legs:
-    """The legs of one call, in the order in which they first ended."""
+    """The legs of one call, in the order in which they first finished."""
 
     _by_name: dict[str, Leg] = field(default_factory=dict)
 
     def add(self, leg: Leg) -> None:
-        """Report a leg; a read that is repeated on a new connection reports it again."""
+        """Report a leg; a read repeated on a new connection replaces its report."""
         self._by_name[leg.name] = leg
 
     @property
@@ -40,17 +40,17 @@ class Legs:
 
 
 class Stopwatch:
-    """Seconds since it was made."""
+    """Measures seconds since its creation."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
 
     @property
     def seconds(self) -> float:
-        """So far."""
+        """Seconds so far."""
         return time.monotonic() - self._started
 
     @classmethod
     def start(cls) -> Self:
-        """A running one."""
+        """Start a stopwatch."""
         return cls()

@@ -1,4 +1,4 @@
-"""What a search without a question answers: what counts most, of every kind that is asked for."""
+"""Answers a search without a question: the most important items of every requested kind."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from hitherto_shared.models import Scope
 async def list_items(
     connection: Connection, scope: Scope, question: Question, opener: Opener | None
 ) -> SearchResults:
-    """Memories by importance, then recency of use; then what has no importance, newest first.
+    """Memories by importance, then recency of use; then kinds without importance, newest first.
 
     Args:
-        connection: Where to read.
-        scope: Whose.
+        connection: Connection to read from.
+        scope: The user.
         question: What is listed, and how much of it.
-        opener: Opens what is sealed; None if nothing of the user can be.
+        opener: Opens sealed items; None if the user can have none.
     """
     listed = None
     if "memory" in question.kinds:

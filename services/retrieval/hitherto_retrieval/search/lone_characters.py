@@ -1,4 +1,4 @@
-"""A single character of a script without spaces, counted in the pairs that have it (D13)."""
+"""Looks up a single character of a script without spaces in the pairs that contain it (D13)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from hitherto_shared.text.bm25 import TermPostings
 from hitherto_shared.text.terms import lone_characters
 
 _MAX_CHARACTERS = 16
-"""Of a question; one that has more of them is no question in such a script."""
+"""Maximum per question; a text with more is not a question in such a script."""
 
 
 class LoneCharacters:
-    """The single characters of one question: "猫" stands in the index as "黒猫" and "猫が".
+    """The single characters of one question: the index holds "猫" as "黒猫" and "猫が".
 
     Args:
-        scope: Whose index.
+        scope: The user.
         terms: The terms of the question.
-        corpora: Which indexes are searched besides that of memories.
+        corpora: The indexes searched besides that of memories.
     """
 
     def __init__(self, scope: Scope, terms: Sequence[str], corpora: Sequence[Corpus]) -> None:
@@ -32,11 +32,11 @@ class LoneCharacters:
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
-        """What to ask before `counted`; nothing for most questions."""
+        """Statements to run before `counted`; none for most questions."""
         return [self._pairs] if self._characters else []
 
     def counted(self, postings: Sequence[TermPostings], index: pairs.Index) -> list[TermPostings]:
-        """The postings of the question's terms, in which a character counts wherever it stands."""
+        """The postings of the question's terms, where a character counts wherever it occurs."""
         if not self._characters:
             return list(postings)
         return with_pairs(postings, self._pairs.answer[index], self._characters)
@@ -45,11 +45,11 @@ class LoneCharacters:
 def with_pairs(
     postings: Sequence[TermPostings], pairs: Sequence[TermPostings], characters: Sequence[str]
 ) -> list[TermPostings]:
-    """`LoneCharacters.counted`, by itself.
+    """The pure part of `LoneCharacters.counted`.
 
     Args:
-        postings: What the index holds of the question's terms, also of the characters alone.
-        pairs: What it holds of all pairs that have one of the characters.
+        postings: Index entries of the question's terms, including the single characters.
+        pairs: Index entries of all pairs that contain one of the characters.
         characters: Terms of the question that are one character.
     """
     alone: dict[str, list[TermPostings]] = {character: [] for character in characters}
@@ -76,7 +76,7 @@ def _one(
 ) -> TermPostings:
     lengths: dict[int, int] = {}
     by_itself, opening, closing = (_counted(each, lengths) for each in (alone, first, second))
-    # In the middle of a run a character is the second of one pair and the first of the next.
+    # Inside a run, a character is the second of one pair and the first of the next.
     frequencies = [
         by_itself.get(number, 0) + max(opening.get(number, 0), closing.get(number, 0))
         for number in lengths
@@ -85,7 +85,10 @@ def _one(
 
 
 def _counted(segments: Sequence[TermPostings], lengths: dict[int, int]) -> Mapping[int, int]:
-    """How often each document has one of the terms; `lengths` learns of the documents."""
+    """How often each document contains one of the terms.
+
+    Adds the documents' lengths to `lengths`.
+    """
     counts: dict[int, int] = defaultdict(int)
     for segment in segments:
         for number, frequency, length in zip(*segment[1:], strict=True):

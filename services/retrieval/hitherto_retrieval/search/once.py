@@ -1,4 +1,4 @@
-"""Each thing once: a memory and the messages it was made of are one result, an echo is none."""
+"""Removes repetitions: a memory and its messages become one result, echoes none."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from hitherto_shared.models import Memory, Message
 from hitherto_shared.text.instructions import overrides_instructions
 
 Source = tuple[str, str]
-"""A message by its conversation and its id."""
+"""A message by conversation id and message id."""
 
 _LEARNT = "facts"
-"""What the memories made of a message add to its score."""
+"""The component that memories learnt from a message add to its score."""
 
 
 def repeats(kinds: Iterable[Kind]) -> bool:
-    """Whether a search of these kinds can find one thing twice."""
+    """Whether a search of these kinds can find the same content twice."""
     return {"memory", "message"}.issubset(kinds)
 
 
 def each_once(hits: Sequence[Hit]) -> list[Hit]:
-    """The hits, without those all of whose sources are shown by better ones.
+    """The hits without those whose sources are all shown by better hits.
 
-    A message shows itself, a memory the messages it came from. What has no source stays. Where a
-    message was lifted by a memory made of it, because that says better what is asked, the memory
-    takes its place.
+    A message shows itself, a memory the messages it came from. An item without sources stays. If a
+    memory raised the score of its message, because it matches the question better, the memory takes
+    the message's place.
     """
     made_of: dict[Source, Hit] = {}
     for hit in hits:
@@ -53,15 +53,15 @@ def each_once(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def _in_place(hit: Hit, score: float) -> Hit:
-    """A memory at the place of a message, with that one's score; the rest of it is `facts`."""
+    """A memory in the place of a message, with the message's score; the difference is `facts`."""
     lifted = {**hit.breakdown, _LEARNT: hit.breakdown.get(_LEARNT, 0.0) + score - hit.score}
     return replace(hit, score=score, breakdown=lifted)
 
 
 def to_be_read(found: SearchResults) -> int:
-    """How many characters `for_a_prompt` reads of the messages of an answer, about.
+    """Approximate number of characters of an answer's messages that `for_a_prompt` reads.
 
-    Most messages were judged when they were found before, and are only recognised.
+    Most messages were judged in earlier answers and are only looked up.
     """
     hits = (*found.hits, *found.further)
     texts = [hit.item.content for hit in hits if isinstance(hit.item, Message)]
@@ -72,10 +72,10 @@ def to_be_read(found: SearchResults) -> int:
 
 
 def for_a_prompt(found: SearchResults, question: Question) -> SearchResults:
-    """An answer without messages that an assistant should not be told.
+    """An answer without messages that do not belong in a prompt.
 
-    Those that say no more than the question itself, and those that ask it to set its instructions
-    aside: nobody has reviewed what was said, and a memory of it would wait in quarantine.
+    Left out are messages that only repeat the question, and those that ask to ignore instructions:
+    messages are not reviewed, and a memory of such a message would be in quarantine.
     """
     asked = distinct_words(question.text)
     hits = [
@@ -90,7 +90,7 @@ def for_a_prompt(found: SearchResults, question: Question) -> SearchResults:
 _verdicts: dict[bytes, bool] = {}
 _MOST_VERDICTS = 20_000
 _RECOGNISED_AT_ONCE = 256 * 1024
-"""Characters that take a good half of a millisecond to be recognised."""
+"""Characters that take a good half of a millisecond to look up."""
 
 
 def _digest(text: str) -> bytes:
@@ -98,7 +98,7 @@ def _digest(text: str) -> bytes:
 
 
 def _commands(text: str) -> bool:
-    # By a digest: what somebody has said, or had opened, stays in no cache.
+    # The key is a digest, so that no cache holds a user's text, in particular opened sealed text.
     key = _digest(text)
     verdict = _verdicts.get(key)
     if verdict is None:
@@ -109,7 +109,7 @@ def _commands(text: str) -> bool:
 
 
 def sources_of(item: Item) -> list[Source]:
-    """The messages that an item shows; of a summary or a document none."""
+    """The messages that an item shows; none for a summary or a document."""
     if isinstance(item, Message):
         return [(item.conversation_id, item.message_id)]
     if isinstance(item, Memory):

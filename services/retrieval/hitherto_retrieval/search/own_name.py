@@ -1,7 +1,7 @@
-"""A question that calls the user by name, put in the words in which memories are kept.
+"""Rewrites a question that calls the user by name into the words that memories use.
 
 Memories say "User lives in Porto.", and users say "I". In "Where does Ana live?", asked of Ana's
-memory, the name therefore finds everything but the answer: greetings, and the memory of the name.
+memories, the name therefore finds everything but the answer: greetings, and the memory of the name.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from hitherto_shared.text.terms import content_terms, looked_up_terms
 
 _USER = "User"
 _MAX_NAME = 100
-"""Characters. Nobody is called by a longer name."""
+"""Maximum characters of a name."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _POSSESSIVE = re.compile(r"['’]s$")
 
 
 def about_the_user(question: str, own_name: str) -> str:
-    """The question with "User" in the place of the user's own name.
+    """The question with "User" in place of the user's own name.
 
-    The name counts whole or by its first or last word, with or without its diacritics. It has to be
-    written with a capital, because many names are words as well ("will", "hoa"), and "Lucia
-    Pereira" is not the user Ana Pereira. Scripts without capitals are left as they are, and so is
-    a question that asks about nothing but the name.
+    The name counts whole or by its first or last word, with or without its diacritics. It must be
+    capitalised, because many names are also words ("will", "hoa"), and "Lucia Pereira" is not the
+    user Ana Pereira. Scripts without capitals are left unchanged, as is a question about nothing
+    but the name.
 
     Args:
-        question: Any text; names are looked for in the part of it whose words are looked up.
-        own_name: What the user is called, as the profile has it; may be empty.
+        question: Any text; names are searched for in the part whose words are looked up.
+        own_name: The user's name according to the profile; may be empty.
     """
     name = [fold(word) for word in _WORD.findall(own_name[: _MAX_NAME + 1])]
     if not name or len(own_name) > _MAX_NAME or not content_terms(own_name):
@@ -52,7 +52,7 @@ def about_the_user(question: str, own_name: str) -> str:
 
 
 def terms_about_the_user(question: str, own_name: str, terms: Sequence[str]) -> list[str]:
-    """Those of a question's terms that still are terms of it when it does not name the user."""
+    """The terms of a question that remain once the user's own name is removed from it."""
     beginning = looked_up(question)
     about = about_the_user(beginning, own_name)
     if about == beginning:
@@ -62,12 +62,12 @@ def terms_about_the_user(question: str, own_name: str, terms: Sequence[str]) -> 
 
 
 def is_called(name: str, own_name: str) -> bool:
-    """Whether what has this name can be the user: it has no word that is not in the user's name."""
+    """Whether this name can be the user's: it has no word that is not in the user's name."""
     return set(fold(name).split()).issubset(fold(own_name).split())
 
 
 def _names(name: list[str], words: list[str], at: int) -> int:
-    """How many words from `at` on are the user's name; 0 if it does not stand there."""
+    """Number of words from `at` that form the user's name; 0 if there are none."""
     if not words[at][0].isupper():
         return 0
     word = fold(words[at])
@@ -75,7 +75,7 @@ def _names(name: list[str], words: list[str], at: int) -> int:
         return len(name)
     if word not in (name[0], name[-1]) or not content_terms(words[at]):
         return 0
-    # With a capital before or behind it, it is part of another name.
+    # With a capitalised word before or after it, it is part of another name.
     before = at > 0 and words[at - 1][0].isupper() and bool(content_terms(words[at - 1]))
     behind = at + 1 < len(words) and words[at + 1][0].isupper()
     return 0 if before or behind else 1

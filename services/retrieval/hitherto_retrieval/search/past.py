@@ -1,4 +1,4 @@
-"""Keyword scores of words that memories no longer have. Pure."""
+"""Keyword scores of words that memories no longer have, as pure functions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from hitherto_retrieval.storage.past_candidates import PastCandidate
 from hitherto_shared.text.bm25 import Statistics, TermPostings, score
 from hitherto_shared.text.terms import count_terms, occurrences
 
-# Above every number that the index gives, so that old wordings stand beside the present ones.
+# Above every number that the index assigns, so that earlier wordings do not collide with present
+# ones.
 FIRST = 1 << 40
-"""The first number of texts that are counted beside those of the index."""
+"""The first number of texts that are scored beside those of the index."""
 
 
 def with_old_words(
@@ -24,18 +25,18 @@ def with_old_words(
     *,
     wanted: int,
 ) -> list[Candidate]:
-    """The candidates with the keyword scores that their old words earn.
+    """The candidates with the keyword scores of their earlier words.
 
-    Old words are counted as texts beside those of the index, so that both stand on one scale: a
-    word that is rare among the present texts counts for much in an old one too.
+    Earlier wordings are scored as further texts of the index, so that both are on one scale: a word
+    that is rare among the present texts weighs much in an earlier one too.
 
     Args:
-        found: What the storage found, old words included.
+        found: The candidates from storage, with their earlier words.
         terms: The terms of the question.
-        postings: What the index holds of these terms.
-        statistics: Of the index as a whole.
-        wanted: How many that no other leg brought in may come in by their old words, the best
-            first; what has no word of the question does not.
+        postings: Index entries of these terms.
+        statistics: Statistics of the whole index.
+        wanted: Maximum number of candidates found by earlier words alone, the best first; those
+            without a word of the question do not count.
     """
     old = {place: item.old_words for place, item in enumerate(found) if item.old_words}
     if not terms or not old:
@@ -60,7 +61,7 @@ def with_old_words(
 
 
 def postings_of(terms: Sequence[str], counted: Mapping[int, Counter[str]]) -> list[TermPostings]:
-    """What an index of texts would hold of the terms, by the texts' numbers and their counts."""
+    """The index entries that an index of the texts would have for the terms, by text number."""
     lengths = {number: counts.total() for number, counts in counted.items()}
     found = []
     for term in terms:

@@ -1,4 +1,4 @@
-"""The vector of a question: cached, asked for once however many wait, never later than allowed."""
+"""The vector of a question: cached, requested once for concurrent callers, within a time limit."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from hitherto_shared.model_api import ModelError, ModelUnavailable
 from hitherto_shared.text.normalise import nfc
 
 _MAX_CHARACTERS = 4_000
-"""Of a question; what is longer adds nothing to its direction."""
+"""Maximum per question; further text does not change its direction."""
 _MAX_CALLS = 32
-"""With fewer, callers of a server that takes its time wait for each other's calls as well."""
+"""With fewer, callers of a slow server also wait for each other's calls."""
 _MAX_BATCH = 64
 
 
 Paid = Callable[[str, EmbeddingBatch, Sequence[tuple[str, str]]], None]
-"""Told of a call: the model, what it answered, and the texts, each with the tenant who asked."""
+"""Called after each model call with the model, its reply, and the texts with the tenant of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryVector:
-    """The vector, or the state and reason of the semantic leg without it."""
+    """The vector, or the state and reason of the semantic leg without one."""
 
     vector: Vector | None
     state: str  # "ran", "skipped", "timed_out" or "failed"
@@ -35,16 +35,16 @@ class QueryVector:
 class QueryEmbedder:
     """Embeds questions with the active model.
 
-    A question that somebody already asks for is not asked for again. Some calls run at once; what
-    comes while all of them are on their way travels together in the next, so that a slow server is
-    asked for batches, and a call that hangs holds up nobody but its own askers.
+    A question that is already being embedded is not requested again. Several calls run at once;
+    questions that arrive while all of them are busy travel together in the next call. A slow server
+    thus receives batches, and a hanging call delays only its own callers.
 
     Args:
         embedder: The model.
-        cache_size: How many vectors are kept, those used last.
-        call_seconds: How long one call may take. Longer than askers wait, so that an answer too
-            late for them is there for the next one who asks.
-        paid: Told what calls used, unless the model works on this machine alone.
+        cache_size: Number of cached vectors; the most recently used stay.
+        call_seconds: Time limit of one call. It is longer than callers wait, so that a late reply
+            is cached for the next caller.
+        paid: Called with the usage of each call, unless the model is local.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class QueryEmbedder:
     async def embed(self, query: str, *, timeout: float, tenant_id: str = "") -> QueryVector:
         """The vector of `query` within `timeout` seconds, or why there is none.
 
-        Of those who ask for the same at once, the tenant who asked first pays.
+        If several callers request the same question at once, the first caller's tenant pays.
         """
         text = nfc(query)[:_MAX_CHARACTERS].strip()
         known = self._cache.get(text)
@@ -89,7 +89,7 @@ class QueryEmbedder:
             return QueryVector(None, "failed", str(error))
 
     async def close(self) -> None:
-        """Stop asking."""
+        """Stop embedding."""
         self._queue.clear()
         for call in self._calls:
             call.cancel()
@@ -101,7 +101,7 @@ class QueryEmbedder:
 
     def _ask(self, tenant_id: str, text: str) -> asyncio.Future[Vector]:
         future: asyncio.Future[Vector] = asyncio.get_running_loop().create_future()
-        # Nobody may be left to hear of a failure when everybody's time was up.
+        # No caller may be left to receive a failure after all of them timed out.
         future.add_done_callback(lambda f: f.cancelled() or f.exception())
         self._asked[text] = future
         self._queue.append((tenant_id, text))
@@ -141,10 +141,10 @@ class QueryEmbedder:
 
 
 class QueryEmbedders:
-    """A `QueryEmbedder` for whichever model is the active one; asked for by name at every search.
+    """A `QueryEmbedder` for the active model, which every search names.
 
     Args:
-        embedders: The models this process has a way to.
+        embedders: The models that this process can call.
         cache_size: See `QueryEmbedder`.
         call_seconds: See `QueryEmbedder`.
         paid: See `QueryEmbedder`.
@@ -164,7 +164,7 @@ class QueryEmbedders:
         self._call_seconds = call_seconds
         self._made: dict[tuple[str, int], QueryEmbedder] = {}
         self.likely = (embedders.configured.name, embedders.configured.dimensions)
-        """The model that was in force when it was last asked for."""
+        """The model that was active at the last request."""
 
     async def embed(
         self, model: tuple[str, int], query: str, *, timeout: float, tenant_id: str = ""
@@ -185,7 +185,7 @@ class QueryEmbedders:
         return await asked.embed(query, timeout=timeout, tenant_id=tenant_id)
 
     async def close(self) -> None:
-        """Stop asking."""
+        """Stop embedding."""
         for asked in self._made.values():
             await asked.close()
         await self._embedders.close()

@@ -1,4 +1,4 @@
-"""A question to the memory, and the answer to it."""
+"""A search request and its answer."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from hitherto_shared.models import Entity, Message, Summary
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is searched for, and in which light.
+    """The parameters of a search.
 
     Attributes:
-        text: In anybody's words; empty for a list of what counts most.
-        limit: How many results.
+        text: The question as asked; empty for a list of the most important items.
+        limit: Maximum number of results.
         filters: Which memories count.
-        reference_time: The moment from which "yesterday" is counted.
-        ranking: By which formula.
-        kinds: What is searched.
+        reference_time: The time relative to which "yesterday" is resolved.
+        ranking: The ranking formula.
+        kinds: The kinds of items to search.
         passages: Which messages, summaries and documents count.
-        moment: Another time that is asked about; None for the present.
+        moment: Another time to search; None for the present.
         vector: The caller's own vector for the text, of unit length.
         weights: Weights that replace the ranking's own.
-        min_score: What has less is left out.
-        conversations: How many past conversations about it are wanted beside the results.
-        excerpt: How many messages before and after its sources come with a result.
-        further: How many of the next best are wanted behind the results.
-        for_a_prompt: Whether an assistant is told what is found: messages are left out that only
-            repeat the question, and those of which a memory was made that is held back.
+        min_score: Minimum score of a result.
+        conversations: Number of past conversations about the question to return beside the results.
+        excerpt: Number of messages before and after its sources to return with a result.
+        further: Number of further candidates to return after the results.
+        for_a_prompt: Whether the results go into a prompt: messages that only repeat the question,
+            and those whose memory is quarantined or forgotten, are left out.
     """
 
     text: str
@@ -57,18 +57,18 @@ class Question:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is asked."""
+        """Whether there is no question."""
         return not self.text.strip() and self.vector is None
 
     def weighs(self, component: str) -> bool:
-        """Whether a component of the ranking has weight, so that a search has to look for it."""
+        """Whether a component of the ranking has weight, so that the search has to run it."""
         if component not in self.ranking.dispensable:
             return True
         return self.weights.get(component, self.ranking.weights[component]) > 0
 
     @property
     def of_the_present(self) -> bool:
-        """Whether it asks for memories as they are, and the ranking needs nothing of Postgres."""
+        """Whether it searches present memories and the ranking needs no feature from Postgres."""
         return self.moment is None and "memory" in self.kinds and not self.ranking.needs_text_rank
 
     @property
@@ -78,16 +78,16 @@ class Question:
 
     @property
     def embedded(self) -> bool:
-        """Whether its words are to be embedded."""
+        """Whether its text is to be embedded."""
         return self.vector is None and self.compares and bool(self.text.strip())
 
 
 # Not frozen for the same reason as candidates are not.
 @dataclass(slots=True)
 class Hit:
-    """One item found, with its score, the parts of it, and the legs that found it.
+    """One result, with its score, the components of the score, and the legs that found it.
 
-    `excerpt` is what was said where it came from, in the order it was said.
+    `excerpt` holds the messages around its sources, in the order in which they were said.
     """
 
     item: Item
@@ -103,10 +103,11 @@ class SearchResults:
 
     Attributes:
         hits: The results, best first.
-        further: The next best behind them.
-        entities: What the question names.
-        scored: How many items were weighed.
-        conversations: Past conversations about it, best first, also those that are no results.
+        further: The next best candidates after them.
+        entities: The entities that the question names.
+        scored: Number of scored candidates.
+        conversations: Past conversations about the question, best first, including those that are
+            not results.
     """
 
     hits: Sequence[Hit] = ()

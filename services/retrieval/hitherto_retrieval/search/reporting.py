@@ -1,4 +1,4 @@
-"""What a search says of its legs: how each fared, and which of them found an item."""
+"""Reports the legs of a search: how each fared, and which of them found an item."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hitherto_retrieval.search.ranking.light import RankedCandidate
 from hitherto_retrieval.storage.candidate import Candidate, Kind
 
 EPISODIC: frozenset[Kind] = frozenset({"message", "summary"})
-"""What was said, and what it came to."""
+"""Messages and their summaries."""
 NO_WEIGHT = "it has no weight in this search"
 _NO_NAME = "the query names nothing that is known"
 
@@ -24,7 +24,7 @@ def report(
     seconds: float,
     legs: Legs,
 ) -> None:
-    """Say how each leg fared. They travel together: the time of one is the time of all."""
+    """Report how each leg fared. They travel together, so all have the same time."""
     candidates = [candidate for kind in found.values() for candidate in kind]
     if looking.vector is not None:
         near = sum(candidate.cosine is not None for candidate in candidates)

@@ -1,4 +1,4 @@
-"""The part of a search that is about what is sealed of a user who encrypts."""
+"""Searches the sealed items of a user with encryption on."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _CAPPED = "only the newest that are sealed were compared"
 
 
 class Sealed:
-    """What is sealed, beside all else that one question is put to.
+    """The sealed items of one question.
 
     Args:
-        opener: Which has been asked for the key.
-        question: What is searched for.
+        opener: The opener, which has already requested the key.
+        question: The parameters of the search.
     """
 
     def __init__(self, opener: Opener, question: Question) -> None:
@@ -43,7 +43,7 @@ class Sealed:
         self._corpora: list[WithSealed] = []
 
     def beside(self, corpus: Corpus, indexed: TermIndex) -> Corpus:
-        """A corpus with what is sealed of it; of documents nothing is."""
+        """A corpus with its sealed items; documents have none."""
         question = self._question
         if corpus.kind == "memory":
             sort = of_memories(question.filters, question.moment)
@@ -57,7 +57,7 @@ class Sealed:
         return self._corpora[-1]
 
     async def compare(self) -> None:
-        """Open and compare what was found, in a thread: thousands would hold up others."""
+        """Open and compare the items in a thread: thousands would block the event loop."""
         await asyncio.to_thread(self._compare)
 
     def _compare(self) -> None:
@@ -68,9 +68,9 @@ class Sealed:
 
 
 def report_sealed(opener: Opener, legs: Legs, seconds: float) -> None:
-    """Say how the leg of what is sealed fared; nothing where the key was not needed.
+    """Report the sealed leg; no report if the key was not needed.
 
-    Said again when more was opened, it replaces what was said before.
+    A second report, after more items were opened, replaces the first.
     """
     if opener.failure is not None:
         if opener.missed:
@@ -91,17 +91,17 @@ async def for_a_list(
     opener: Opener,
     ask: Callable[[Statement[Any]], Awaitable[None]],
 ) -> Filters:
-    """The filters of a list, with those sealed memories that it may show.
+    """The filters of a list, with the sealed memories that it may show.
 
-    Without a key it shows none, and what it counts is what it shows. Tags and metadata are looked
-    for in what is opened.
+    Without a key it shows none, and its count includes only what it shows. Tags and metadata are
+    matched in the opened items.
 
     Args:
-        scope: Whose memories.
-        filters: Which of them.
-        moment: Another time, in which they are looked at.
+        scope: The user.
+        filters: Which memories count.
+        moment: Another time to list.
         opener: Opens them.
-        ask: Puts a statement to the database.
+        ask: Runs a statement.
     """
     has_key = await opener.fetch() is not None
     if has_key and not filters.tags and not filters.metadata:
@@ -117,14 +117,14 @@ async def for_a_list(
 
 
 def holds_sealed(found: SearchResults) -> bool:
-    """Whether something of an answer must be opened before it can be shown."""
+    """Whether part of an answer must be opened before it can be shown."""
     return any_sealed(found.conversations) or any(
         is_sealed(hit.item) or any_sealed(hit.excerpt) for hit in (*found.hits, *found.further)
     )
 
 
 async def opened(found: SearchResults, opener: Opener) -> SearchResults:
-    """An answer with all opened; what does not open is left out."""
+    """An answer with everything opened; items that do not open are left out."""
     conversations: Sequence[Any] = await opener.whole(found.conversations)
     return replace(
         found,

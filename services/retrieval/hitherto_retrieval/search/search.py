@@ -1,7 +1,8 @@
-"""One search, from the words of a question to the best items, whole.
+"""One search, from the words of a question to the complete results.
 
-Two trips to the database: the words, names and switches first, while the question is embedded; then
-the candidates of all legs and, on the same connection, the best ones whole.
+It takes two round trips to the database: words, names and switches first, while the question is
+embedded; then the candidates of all legs and, on the same connection, the complete rows of the best
+ones.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ from hitherto_shared.models import Entity, Scope
 from hitherto_shared.text.bm25 import NO_SCORES, Scores, Statistics, TermPostings, score
 
 CANDIDATES = 30
-"""How many items each leg brings in, at least."""
+"""Minimum number of candidates of each leg."""
 _ANSWER_SECONDS = 0.05
-"""What is kept of the deadline for ranking and the reply; a quarter of a shorter one."""
+"""Part of the deadline reserved for ranking and the reply; a quarter of a shorter one."""
 _READERS_KEPT = 10_000
 _INDEXES: Mapping[Kind, Index] = {
     "message": "messages",
@@ -76,9 +77,9 @@ class Search:
 
     Args:
         queries: Embeds the questions.
-        embedding_seconds: How long a question's vector is waited for, at most.
-        wording: The words by which wishes are recognised.
-        snapshots: What is held in this process of users who come back.
+        embedding_seconds: Longest wait for a question's vector.
+        wording: The words that express requests.
+        snapshots: Snapshots of returning users.
     """
 
     def __init__(
@@ -98,15 +99,18 @@ class Search:
     def begin(
         self, scope: Scope, question: Question, *, deadline: float, opener: Opener
     ) -> Searching:
-        """A search by the loop's time `deadline`; a context manager that ends what it began."""
+        """A search with a deadline in the loop's time.
+
+        A context manager that ends its background work.
+        """
         return Searching(self, scope, question, deadline, opener)
 
     def name_of_reader(self, scope: Scope) -> str | None:
-        """What a user is called who had a memory the last time somebody asked; None without one."""
+        """The name of a recently read user with memories; None without one."""
         return self._readers.get(scope)
 
     def remember_reader(self, scope: Scope, own_name: str | None) -> None:
-        """Keep in mind the users asked about last: their names, or None of one without a memory."""
+        """Cache the names of recently read users, or None for one without memories."""
         self._readers.pop(scope, None)
         if own_name is not None:
             self._readers[scope] = own_name
@@ -115,11 +119,11 @@ class Search:
 
 
 class Searching:
-    """One question on its way.
+    """One running search.
 
-    `statements` go with the first trip to the database, whoever makes it; then `finish` answers.
-    The question is embedded meanwhile, unless nothing is known of the user yet: a text is not sent
-    to a model for somebody without memory.
+    `statements` go with the first round trip, whoever makes it; then `finish` answers. The question
+    is embedded meanwhile, unless nothing is known about the user yet: no text is sent to a model
+    for a user without memories.
     """
 
     def __init__(
@@ -146,7 +150,7 @@ class Searching:
 
     @property
     def statements(self) -> Sequence[Statement[Any]]:
-        """What to ask before `finish`; then `user` can be read."""
+        """Statements to run before `finish`; afterwards `user` is available."""
         asked: list[Statement[Any]] = [self._lookup, *self._lone.statements]
         if self._indexes:
             asked.append(self._statistics)
@@ -156,7 +160,7 @@ class Searching:
 
     @property
     def user(self) -> UserReadState:
-        """The user's switches, once the statements have been asked."""
+        """The user's switches, once the statements have run."""
         return self._lookup.answer.user
 
     def __enter__(self) -> Self:
@@ -175,11 +179,11 @@ class Searching:
             self._embedding.cancel()
 
     def nothing_to_read(self) -> None:
-        """Say that the user turned out to have no memory, or one that is switched off."""
+        """Note that the user turned out to have no memories, or memory switched off."""
         self._search.remember_reader(self._scope, None)
 
     async def finish(self, database: Reads, legs: Legs) -> SearchResults:
-        """The answer; `statements` have been asked."""
+        """The answer; `statements` must have run."""
         looked_up = self._lookup.answer
         user, self._entities = looked_up.user, looked_up.entities
         named = self._entities
@@ -241,18 +245,18 @@ class Searching:
         )
 
     def _counted(self, postings: Sequence[TermPostings], index: AnyIndex) -> list[TermPostings]:
-        """The postings of the terms that are looked for."""
+        """The postings of the terms to look up."""
         wanted = [segment for segment in postings if segment.term in self._terms]
         return self._lone.counted(wanted, index)
 
     async def _run(self, database: Reads, legs: Legs, work: Any) -> SearchResults:
-        """The answer, with what is sealed in it opened."""
+        """The answer, with sealed items opened."""
         found: SearchResults = await database.run(
             work,
             timeout=self._deadline - asyncio.get_running_loop().time(),
             repeatable=True,
         )
-        # It may have been sealed since the user was looked up.
+        # Encryption may have been turned on since the user was read.
         if self._sealed is not None or holds_sealed(found):
             watch = Stopwatch.start()
             found = await opened(found, self._opener)
@@ -262,7 +266,7 @@ class Searching:
         return await beside_loop(to_be_read(found), for_a_prompt, found, self._question)
 
     def _embed(self, model: tuple[str, int], own_name: str) -> None:
-        """Begin to embed the question, unless that is under way."""
+        """Start embedding the question, unless that is already running."""
         if not self._question.embedded:
             return
         text = about_the_user(self._question.text, own_name)
@@ -290,7 +294,7 @@ class Searching:
         return await self._embedding
 
     def _words(self, user: UserReadState, legs: Legs) -> Mapping[Kind, Scores]:
-        """The keyword leg: of each kind the scores of texts that have a word of the question."""
+        """The keyword leg: for each kind, the scores of texts with a word of the question."""
         watch = Stopwatch.start()
         if not self._terms:
             reason = _NO_WORD if self._question.text.strip() else _NO_QUERY
@@ -314,7 +318,7 @@ class Searching:
     def _corpora(
         self, user: UserReadState, light: Light, legs: Legs, at_hand: HeldMemories | None
     ) -> list[Corpus]:
-        """What is searched: not what was said, where documents are meant and there are some."""
+        """What to search: no messages and summaries if the question means existing documents."""
         question = self._question
         without_episodes = bool(light.source_types) and self._holds("document")
         sealed, filters = self._sealed, question.filters
@@ -342,7 +346,7 @@ class Searching:
         return [sealed.beside(corpus, self._indexed(corpus.kind, user)) for corpus in made]
 
     def _indexed(self, kind: Kind, user: UserReadState) -> TermIndex:
-        """What the index of a kind holds of the question's words."""
+        """The index entries of a kind for the question's words."""
         if kind == "memory":
             return TermIndex(self._terms, self._postings, user.statistics)
         index = _INDEXES[kind]
@@ -351,7 +355,7 @@ class Searching:
         return TermIndex(self._terms, postings, held)
 
     def _holds(self, kind: Kind) -> bool:
-        """Whether there is anything of a kind: nothing is asked of an empty index."""
+        """Whether a kind has any items: an empty index is not queried."""
         if kind not in self._question.kinds:
             return False
         held = self._statistics.answer.get(_INDEXES[kind])
@@ -408,6 +412,6 @@ class Searching:
 
 
 def _read(question: Question) -> int:
-    """How many items are read whole: some more where one thing may have been found twice."""
+    """Number of items to read whole: some more if repetitions are possible."""
     wanted = question.limit + question.further
     return 2 * wanted if repeats(question.kinds) and not question.further else wanted

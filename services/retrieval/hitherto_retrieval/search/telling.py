@@ -1,4 +1,4 @@
-"""The best items of a search, read whole, each with what was said where it came from."""
+"""Reads the best items of a search whole, each with the messages around its sources."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Message, Scope
 
 _MAX_SOURCES = 5
-"""Messages of one memory's sources around which excerpts are taken."""
+"""Maximum number of a memory's sources with excerpts."""
 
 
 async def tell(
@@ -37,18 +37,18 @@ async def tell(
     for_a_prompt: bool = False,
     held: HeldMemories | None = None,
 ) -> list[Hit]:
-    """The items behind `best`, in the same order; those that vanished in between are left out.
+    """The items behind `best`, in the same order, without items deleted in the meantime.
 
     Args:
-        connection: Where to read.
-        scope: Whose.
-        best: What was found.
-        also: Statements that go along.
-        excerpt: How many messages around their sources come along.
-        moment: Another time, whose memories are told.
-        passages: How late what is told may have been said and stored.
-        for_a_prompt: Whether messages are left out of which a memory was made that is held back.
-        held: Memories at hand, from which they are told.
+        connection: Connection to read from.
+        scope: The user.
+        best: The results.
+        also: Further statements for the same round trip.
+        excerpt: Number of messages around their sources to return.
+        moment: Another time, whose memories are returned.
+        passages: Upper limits on the times at which items were said and stored.
+        for_a_prompt: Whether messages whose memory is quarantined or forgotten are left out.
+        held: A snapshot to read memories from.
     """
     memory_ids = [
         cast(UUID, item.candidate.key) for item in best if item.candidate.kind == "memory"
@@ -104,7 +104,10 @@ async def read_whole(
     moment: Moment | None = None,
     held: HeldMemories | None = None,
 ) -> dict[tuple[Kind, Key], Item]:
-    """Items of any kind, memories as of `moment` or as at hand; `also` are asked along."""
+    """Items of any kind, memories as of `moment` or from a snapshot.
+
+    `also` runs in the same round trip.
+    """
     keys: dict[Kind, list[Key]] = {}
     for kind, key in wanted:
         keys.setdefault(kind, []).append(key)
@@ -139,7 +142,7 @@ async def _excerpts(
         scope,
         distinct,
         excerpt=excerpt,
-        # A filter of the caller's own is about what is found, not about what stands beside it.
+        # The caller's own filter applies to results, not to the messages around them.
         said_before=passages.created_before if moment is not None else None,
         stored_by=passages.stored_by,
     )
@@ -150,7 +153,7 @@ async def _excerpts(
 def _united(
     said: Mapping[MessageKey, Sequence[Message]], keys: Sequence[MessageKey]
 ) -> list[Message]:
-    """The messages around several, each once, conversation by conversation as they were said."""
+    """The messages around several items, each once, by conversation and order."""
     found: dict[tuple[str, str], Message] = {}
     for key in sorted(keys):
         for message in said.get(key, ()):

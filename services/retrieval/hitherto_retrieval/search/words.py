@@ -1,4 +1,4 @@
-"""The words of a text as they are counted against each other: folded, in order, each once."""
+"""The distinct words of a text: folded, in order, each once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hitherto_shared.text.normalise import fold
 
 MAX_CHARACTERS = 8_000
 """Of a longer text only the beginning is read."""
-# Scripts without spaces: every pair of neighbours stands for a word.
+# Scripts without spaces: every pair of adjacent characters counts as a word.
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
@@ -24,7 +24,7 @@ def distinct_words(text: str) -> tuple[str, ...]:
 
 
 def same_words(text: str, words: Sequence[str]) -> bool:
-    """Whether `words` are the distinct words of `text`; most often its first word tells."""
+    """Whether `words` are the distinct words of `text`; the first word decides most cases."""
     found: dict[str, None] = {}
     for word in _words(text):
         if word not in found:
@@ -44,9 +44,9 @@ def _words(text: str) -> Iterator[str]:
 
 
 def words_in(words: Collection[str], text: str) -> int:
-    """How many of a question's distinct words stand in a text.
+    """How many of a question's distinct words a text contains.
 
-    A word of one character in a script without spaces stands in any pair that has it.
+    A single character in a script without spaces is in any pair that contains it.
     """
     found = frozenset(distinct_words(text))
     return sum(

@@ -51,7 +51,7 @@ _MAX_WORD = 64
 
 
 class ContentTypes:
-    """Words for kinds of content, and the sources that hold them.
+    """Maps words for kinds of content to the sources that hold them.
 
     Args:
         words: Sources by word.
@@ -61,7 +61,7 @@ class ContentTypes:
         own = {spelt(word): frozenset(sources) for word, sources in words.items()}
         plurals = {form: own[word] for word in own if (form := _plural(word)) is not None}
         plain = {form: own[word] for word in own if (form := plain_form(word)) is not None}
-        # A word itself goes before what is made of another one.
+        # A word itself takes precedence over the plural of another one.
         self._sources = plain | plurals | own
         self._words = WholeWords([*plurals, *own], plain)
 
@@ -71,9 +71,9 @@ class ContentTypes:
 
         Args:
             setting: Entries `words = sources` separated by semicolons, words and sources by commas:
-                "newsletter, bản tin = mailchimp; issue =". A word that is shipped gets the sources
-                given here instead; without sources it names no content any more. None changes
-                nothing.
+                "newsletter, bản tin = mailchimp; issue =". A shipped word gets the sources given
+                here instead; without sources it no longer names a kind of content. None keeps the
+                shipped words.
 
         Raises:
             ValueError: The setting does not have this form.
@@ -120,7 +120,7 @@ class ContentTypes:
         return frozenset().union(*(self._sources[word] for word, _, _ in self.found_in(text)))
 
     def found_in(self, text: str) -> list[tuple[str, int, int]]:
-        """Each word that names a kind of content, with where it begins and ends in the text."""
+        """Each word that names a kind of content, with its start and end in the text."""
         named = list(self._words.find(text))
         if not named:
             return []

@@ -1,4 +1,4 @@
-"""A question read: its time, names, words and wishes, from the text alone."""
+"""Analyses a question from its text alone: its time, names, words and requests."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from hitherto_retrieval.search.words import distinct_words
 from hitherto_shared.text.terms import looked_up_terms, query_terms
 
 MAX_CHARACTERS = 8_000
-"""Of a longer question only the beginning is looked up: it is a text, and says first what it is
-about. Its time and its wishes are read from its first 1,000 characters."""
+"""Only the beginning of a longer question is looked up: it states what the text is about. Its time
+and its requests are read from the first 1,000 characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The words by which wishes are recognised, as shipped or as configured."""
+    """The words that express requests, as shipped or as configured."""
 
     recency: RecencyWords = field(default_factory=RecencyWords)
     content_types: ContentTypes = field(default_factory=ContentTypes)
@@ -34,7 +34,7 @@ class Wording:
         """The shipped words with the changes of the two settings.
 
         Raises:
-            ValueError: A setting does not have its form; the message says what to write.
+            ValueError: A setting has an invalid form; the message says what to write.
         """
         return cls(
             RecencyWords.from_setting(recency_words), ContentTypes.from_setting(content_types)
@@ -55,7 +55,7 @@ def looked_up(text: str) -> str:
 
 
 def terms_of(text: str) -> list[str]:
-    """What is looked up of a question, without words that only say "now" unless it has no other."""
+    """The terms to look up for a question, without words that only say "now" if it has others."""
     found = looked_up_terms(looked_up(text))
     wish = set(query_terms(" ".join(words_for_the_present(readable(text)))))
     return [term for term in found if term not in wish] or found
@@ -75,10 +75,10 @@ def read_question_text(
 
     Args:
         text: Any text; of a long one only the beginning counts.
-        now: The moment from which "yesterday" is counted, timezone-aware.
+        now: The time relative to which "yesterday" is resolved, timezone-aware.
         time_zone: IANA name of the user's time zone, whose days and weeks count.
-        settings: The words by which wishes are recognised.
-        terms: `terms_of(text)`, by a caller who needed them before the time zone.
+        settings: The words that express requests.
+        terms: `terms_of(text)`, if the caller already computed it.
         names: `names_in(looked_up(text))`, likewise.
         by_spelling: See `Light`.
 

@@ -31,7 +31,7 @@ SHIPPED = (
     *("최근", "최신", "마지막"),
     "ล่าสุด",
 )
-# What asks how things stand today.
+# Words that ask for the current state.
 _PRESENT = WholeWords(
     (
         *("now", "nowadays", "currently", "these days", "at the moment", "at present"),
@@ -55,24 +55,24 @@ _FOR_LONG = (
     r"(?: (?:for|until|till|on|in|after|before|once|with|without|if|when|than)\b| ?(?:[?.!,;:]|\Z))"
 )
 _ENGLISH = (
-    # A time, even if the first time of the question was another one.
+    # A time, even if another one was read as the time of the question.
     rf"last (?:{_NUMBER} )?{_UNIT}\b",
     rf"last {_CALENDAR}\b",
     rf"(?:last|latest|recent) {_NUMBER} {_UNIT}\b",
-    # An event that is found by what happened.
+    # An event, which is found by what happened.
     r"(?:last|latest|most recent) times?\b",
     r"when (?:did|do|does|have|has|had) (?:[\w'’]+ ){1,4}?"
     r"(?<!\bmy )(?<!\bthe )(?<!\byour )(?<!\bhis )(?<!\bher )(?<!\bour )(?<!\btheir )(?<!['’]s )"
     r"last\b",
     r"when (?:did|do|does|have|has|had) [^?.!]{1,60} last(?= ?(?:[?.!,;]|\Z))",
-    # Sayings.
+    # Idioms.
     r"at (?:long )?last\b",
     r"at the (?:very )?latest\b",
     r"last[ -]names?\b",
     r"(?:first (?:and|or) last|last (?:and|or) first)\b",
     r"last[ -](?:will|resort|straw|minute|ditch|mile|rites|chance|but|of)\b",
     r"(?:second|third|next)[ -](?:to[ -])?last\b",
-    # The verb.
+    # The verb "to last".
     rf"how (?:long|many \w{{1,20}})\b[^?.!]{{0,80}} last(?={_FOR_LONG})",
     r"last(?= (?:for|until|till|longer|long|forever|all (?:day|night|week|year))\b)",
     r"(?:will|would|won['’]t|can|could|can['’]t|couldn['’]t|might|should|must|doesn['’]t"
@@ -91,7 +91,7 @@ _VIETNAMESE = (
     rf"{_VN_UNIT} (?:vừa rồi|cuối cùng|sau cùng|gần đây nhất|gần nhất)\b",
     rf"{_VN_NUMBER} {_VN_UNIT} gần đây\b",
     r"lần (?:gần đây nhất|gần đây|gần nhất|mới nhất|cuối cùng|sau cùng|vừa rồi)\b",
-    # "Finally", where it begins a sentence or goes before such a word.
+    # "Finally", at the beginning of a sentence or before such a word.
     r"cuối cùng (?:thì|cũng)\b",
     r"(?<![\w,] )cuối cùng,",
     # "Nearby" and "the nearest" are the same words.
@@ -112,14 +112,14 @@ def _any_of(vietnamese: Iterable[str]) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-])(?:{words})|{'|'.join(_EAST_ASIAN)}")
 
 
-# Where trigger words mean something else: as written, and in a text without diacritics. What the
-# patterns say apart from words is in lower case, so that folding leaves it alone.
+# Phrases in which trigger words mean something else: as written, and in a text without diacritics.
+# Everything in the patterns except words is lower case, so that folding does not change it.
 _WRITTEN = _any_of(_VIETNAMESE)
 _PLAIN = _any_of([*_VIETNAMESE, *map(fold, _VIETNAMESE)])
 
 
 def words_for_the_present(text: str) -> list[str]:
-    """The words by which a question asks how things stand today: "where does she live now?".
+    """The words with which a question asks for the current state: "where does she live now?".
 
     Args:
         text: The question, as `readable` returns it.
@@ -131,7 +131,7 @@ class RecencyWords:
     """The words that ask for the most recent items.
 
     Args:
-        words: As people write them; each must have a letter or a digit.
+        words: As users write them; each must contain a letter or a digit.
     """
 
     def __init__(self, words: Iterable[str] = SHIPPED) -> None:
@@ -144,11 +144,12 @@ class RecencyWords:
         """The shipped words, changed as the setting says.
 
         Args:
-            setting: Words separated by commas, which are added; one behind a minus is taken off the
-                shipped list ("letzte, neueste, -recent"). None changes nothing.
+            setting: Words separated by commas are added; a word after a minus sign is removed from
+                the shipped list ("letzte, neueste, -recent"). None keeps the shipped list.
 
         Raises:
-            ValueError: A part is no word, is too long, or takes off a word that is not there.
+            ValueError: An entry is not a word, is too long, or removes a word that is not in the
+                list.
         """
         words = dict.fromkeys(spelt(word) for word in SHIPPED)
         for part in (setting or "").split(","):
@@ -179,11 +180,11 @@ class RecencyWords:
         return bool(self.found_in(text, window))
 
     def found_in(self, text: str, window: Window | None = None) -> list[tuple[int, int]]:
-        """Where a question asks for the most recent items: first and last character's place.
+        """The spans in which a question asks for the most recent items, as start and end positions.
 
         Args:
             text: The question, as `readable` returns it.
-            window: The time that was read from it, whose words ask for nothing else.
+            window: The time read from the question, whose words are not counted again.
         """
         found = [(first, last) for _, first, last in self._triggers.find(text)]
         if not found:

@@ -1,4 +1,4 @@
-"""Whether a question is about something, or only asks for a list ("show me my last emails")."""
+"""Whether a question has a subject, or only asks for a list ("show me my last emails")."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from hitherto_shared.text.terms import content_terms
 
-# What asks, counts and links, in the forms in which the keyword index holds words.
+# Question words, quantifiers and link words, in the forms in which the keyword index stores them.
 _SAYS_NOTHING = frozenset(
     term
     for word in (
@@ -21,11 +21,11 @@ _SAYS_NOTHING = frozenset(
 
 
 def has_topic(text: str, wishes: Iterable[tuple[int, int]]) -> bool:
-    """Whether anything is left of a question besides its wishes, and words that say nothing.
+    """Whether a question has a subject besides its requests and function words.
 
     Args:
         text: The question, as `readable` returns it.
-        wishes: Where it says how recent and of which kind the answers should be.
+        wishes: Spans that state how recent and of which kind the answers should be.
     """
     left = list(text)
     for first, last in wishes:

@@ -1,8 +1,8 @@
-"""Words found whole in a question, in scripts with and without spaces.
+"""Finds whole words in a question, in scripts with and without spaces.
 
-"docker" holds no "doc" and "프로파일" no "파일". Diacritics count, because they keep words apart
-("thư" is a letter, "thu" is autumn); only a question without any, as people type in a hurry, is
-also searched for the long words without theirs ("tai lieu").
+"docker" is no match for "doc", nor "프로파일" for "파일". Diacritics count, because they
+distinguish words ("thư" is a letter, "thu" is autumn). Only a question without any, as users type
+in a hurry, is also searched for long words without theirs ("tai lieu").
 """
 
 from __future__ import annotations
@@ -20,48 +20,49 @@ _NO_SPACES = (
 )
 _KATAKANA = "\u30a1-\u30ff\u31f0-\u31ff"
 _HANGUL = "\uac00-\ud7a3"
-# A mark that belongs to the letter before it makes another letter of that.
+# A combining mark turns the letter before it into another letter.
 _LETTERS = (rf"[^\W{_NO_SPACES}{_HANGUL}]", r"[\u0300-\u036f]")
 _PARTICLES = "은 는 이 가 을 를 의 에 에서 에게 로 으로 과 와 랑 이랑 도 만 부터 까지".split()
 _HANGUL_END = rf"(?=들?(?:{'|'.join(_PARTICLES)})?(?![{_HANGUL}]))"
 _SHORTEST_PLAIN = 5
-"""Letters from which on a word may be spelt without diacritics: "lich" and "thu" are too little."""
+"""Minimum letters of a word that may be spelt without diacritics: "lich" and "thu" are too
+short."""
 _ASCII_RUN = re.compile(r"[!-~]+")
 _ADDRESS = re.compile(r"\w@\w|://|\\|\w\.\w|\A[/~]\w")
 
 
 def readable(text: str) -> str:
-    """The beginning of a question as words are looked up in it.
+    """The beginning of a question in the form in which words are looked up.
 
-    In lower case and normal form C, with one blank for any white space, without web addresses, mail
-    addresses and names of files. Only the first 1,000 characters are read, as for its time.
+    Lower case, normal form C, one space for any white space, without web addresses, mail addresses
+    and file names. Only the first 1,000 characters are read, as for the time of a question.
     """
     lower = spelt(text[:MAX_CHARACTERS])
     return _ASCII_RUN.sub(lambda run: " " if _ADDRESS.search(run[0]) else run[0], lower)
 
 
 def spelt(text: str) -> str:
-    """`text` as words are compared: in lower case and normal form C, with single blanks."""
+    """`text` in the form in which words are compared: lower case, normal form C, single spaces."""
     return " ".join(nfc(nfc(text).casefold()).split())
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text, spelt as words are compared, has no diacritics."""
+    """Whether a text returned by `spelt` has no diacritics."""
     return text.isascii() or fold(text) == text.strip()
 
 
 def plain_form(word: str) -> str | None:
-    """The word without diacritics if it may be written so, None if that is too short to be sure."""
+    """The word without diacritics, or None if it is too short to be unambiguous."""
     plain = fold(word)
     long_enough = len(plain.replace(" ", "")) >= _SHORTEST_PLAIN
     return plain if plain != word and long_enough else None
 
 
 class WholeWords:
-    """Finds any of some words where they stand whole.
+    """Finds whole words in a text.
 
     Args:
-        words: As `spelt` writes them.
+        words: In the form that `spelt` returns.
         plain: Words that count only in a text without diacritics.
     """
 
@@ -70,9 +71,9 @@ class WholeWords:
         self._plain = self._words | _patterns(plain)
 
     def find(self, text: str) -> Iterator[tuple[str, int, int]]:
-        """Each word with where it begins and ends in a `readable` text, word by word."""
+        """Each word with its start and end in a `readable` text, word by word."""
         for word, pattern in (self._plain if is_plain(text) else self._words).items():
-            # Most words are not there at all, and that is known sooner without a pattern.
+            # Most words do not occur at all, and a substring test shows that faster than a pattern.
             if word in text:
                 for match in pattern.finditer(text):
                     yield word, match.start(), match.end()

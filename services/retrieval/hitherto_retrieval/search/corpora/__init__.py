@@ -1,5 +1,5 @@
-"""What can be searched: memories, messages, summaries of conversations, documents.
+"""The kinds of items that can be searched: memories, messages, summaries, documents.
 
-Each kind knows how to look for candidates and how to read the best ones whole; `looking.py` says
-what they are given. A search asks all of its kinds in the same round trip.
+Each corpus finds candidates and reads the best ones whole; `looking.py` defines their input. A
+search queries all of its corpora in the same round trip.
 """

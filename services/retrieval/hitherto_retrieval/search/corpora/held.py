@@ -1,4 +1,4 @@
-"""What is held in this process as something to search: no statement is asked."""
+"""Searches memories in a snapshot, without any statement."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from hitherto_shared.text.bm25 import Scores
 
 
 class MemoriesAtHand:
-    """Current memories, or those of them that filters let through, as `MemoryCorpus` finds them.
+    """Current memories from a snapshot, or those that pass filters, as in `MemoryCorpus`.
 
     Args:
         held: The memories.
-        filters: Which of them count; `HeldMemories.can_filter` has said that it can.
+        filters: Which memories count; `HeldMemories.can_filter` has confirmed that it supports
+            them.
         at: The database's clock, by which memories expire.
     """
 

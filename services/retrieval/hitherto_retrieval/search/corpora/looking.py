@@ -1,4 +1,4 @@
-"""What a search looks for, and what every kind of thing that is searched offers."""
+"""The input of a search, and the interface of every corpus."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from hitherto_shared.models import Memory, Message, Scope, Summary
 from hitherto_shared.text.bm25 import NO_SCORES, Scores
 
 Item = Memory | Message | Summary | Chunk
-"""What a search finds."""
+"""An item that a search can return."""
 
 
 @dataclass(frozen=True, slots=True)
 class Looking:
-    """What is sought.
+    """The input of a search.
 
     Attributes:
-        scope: Whose.
-        text: The question in its own words.
+        scope: The user.
+        text: The question as asked.
         vector: The question as a unit vector of `model`, or None.
-        model: Name of the model in force.
+        model: Name of the active model.
         entity_ids: Entities that the question names.
         light: The question as rankings see it.
-        wanted: How many each leg of a kind brings in, at most.
-        newest: How many of the newest of a kind, or of a source, it asks for; 0 if it does not.
+        wanted: Maximum number of candidates of each leg of a corpus.
+        newest: How many of the newest items of a kind, or of a source, it asks for; 0 if none.
         learnt: Scores of the user's memories, whose words count for the messages they came from.
-        with_source: Whether the ranking weighs `Candidate.source_cosine`.
+        with_source: Whether the ranking uses `Candidate.source_cosine`.
         with_text_rank: Whether the ranking needs `Candidate.text_rank` and `Candidate.words`.
     """
 
@@ -51,25 +51,25 @@ class Looking:
 
 
 class Corpus(Protocol):
-    """One kind of thing in one search.
+    """One kind of item in one search.
 
-    `first` is asked, then `second`, which may build on its answers and may be empty; then there are
-    `candidates`.
+    Run the statements of `first`, then those of `second`, which may use the answers of the first
+    and may be empty; then read `candidates`.
     """
 
     @property
     def kind(self) -> Kind:
-        """What it holds."""
+        """The kind of its items."""
         ...
 
     def first(self, looking: Looking, bm25: Scores) -> Sequence[Statement[Any]]:
-        """Statements that look for candidates; `bm25` are the scores in this corpus' index."""
+        """Statements that find candidates; `bm25` are the scores in the index of this corpus."""
         ...
 
     def second(self) -> Sequence[Statement[Any]]:
-        """What is to be asked once `first` has its answers."""
+        """Statements that depend on the answers of `first`."""
         ...
 
     def candidates(self) -> list[Candidate]:
-        """What was found, each with all features."""
+        """The candidates, each with all features."""
         ...

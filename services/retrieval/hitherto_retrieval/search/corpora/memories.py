@@ -1,4 +1,4 @@
-"""Memories as something to search."""
+"""Searches memories."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from hitherto_shared.text.bm25 import Scores
 
 
 class MemoryCorpus:
-    """Current memories, or those that filters let through.
+    """Current memories, or those that pass filters.
 
-    Where nothing is filtered, vectors and words are looked at without the memories behind them.
-    Where some of those are not current any more and stood in others' places, everything is
-    compared.
+    Without filters, the legs read vectors and postings without joining the memories. If some of
+    those memories are no longer current and displaced others, every memory is compared.
 
     Args:
         filters: Which memories count.
-        held: About how many the user has.
+        held: Approximate number of the user's memories.
     """
 
     kind: Kind = "memory"
@@ -39,11 +38,11 @@ class MemoryCorpus:
 
     def first(self, looking: Looking, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
-        # A read that was cut off begins anew, perhaps at another database.
+        # An interrupted read starts again, possibly on another database.
         self._quick = self._exact = self._ranks = None
         self._looking = looking
         self._sought = sought = sought_of(looking, bm25)
-        # A ranking by full text asks for ranks of what was found: one look, then that.
+        # A ranking that uses ts_rank needs the ranks of the candidates: find them first, then rank.
         quick = self._filters.none and not looking.with_text_rank
         if quick and looking.vector is not None and self._held > looking.wanted:
             self._quick = memory_candidates.among_all(looking.scope, sought, memories=self._held)
@@ -74,7 +73,7 @@ class MemoryCorpus:
 
 
 def sought_of(looking: Looking, bm25: Scores) -> Sought:
-    """What the legs of memories look for."""
+    """The input of the legs of memories."""
     window = looking.light.window
     return Sought(
         vector=looking.vector,
@@ -90,7 +89,7 @@ def sought_of(looking: Looking, bm25: Scores) -> Sought:
 
 
 def ranks_of(found: Sequence[Candidate], looking: Looking) -> Statement[dict[UUID, float]]:
-    """The full text rank of what was found."""
+    """The ts_rank of the candidates."""
     keys = [cast(UUID, candidate.key) for candidate in found]
     return memory_candidates.text_ranks(looking.scope, looking.text, keys)
 
@@ -98,7 +97,7 @@ def ranks_of(found: Sequence[Candidate], looking: Looking) -> Statement[dict[UUI
 def with_ranks(
     found: list[Candidate], ranks: Statement[dict[UUID, float]] | None
 ) -> list[Candidate]:
-    """Candidates with their full text rank, where it was asked for."""
+    """Candidates with their ts_rank, if it was requested."""
     if ranks is None:
         return found
     of = ranks.answer

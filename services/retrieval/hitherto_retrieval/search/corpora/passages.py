@@ -1,4 +1,4 @@
-"""Messages, summaries of conversations and documents as something to search."""
+"""Searches messages, summaries and documents."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.text.bm25 import NO_SCORES, Scores
 
 _LIFTED = 20
-"""Messages whose neighbours are looked at as well."""
+"""Number of messages whose neighbours become candidates too."""
 _REACH = 2
-"""How far apart neighbours are, in messages."""
+"""Maximum distance of neighbours, in messages."""
 
 
 class MessageCorpus:
@@ -68,7 +68,7 @@ class MessageCorpus:
         return list(self._found)
 
     def second(self) -> Sequence[Statement[Any]]:
-        """See `Corpus.second`: what was said around the best, and what was learnt from all."""
+        """See `Corpus.second`: neighbours of the best messages, memories learnt from all."""
         looking = self._looking
         found = [cast(MessageKey, candidate.key) for candidate in self._distinct()]
         best = sorted(self._distinct(), key=_promise, reverse=True)[:_LIFTED]
@@ -117,7 +117,7 @@ class MessageCorpus:
 
 
 class SummaryCorpus:
-    """Conversations in short."""
+    """Summaries of conversations."""
 
     kind: Kind = "summary"
 
@@ -151,10 +151,10 @@ class SummaryCorpus:
 
 
 class DocumentCorpus:
-    """Parts of documents.
+    """Document chunks.
 
-    Where the question names a kind of content, only documents of its sources are looked for as the
-    most recent; the others may still be found by what they say.
+    If the question names a kind of content, the most recent documents come from its sources only;
+    the others can still be found by their content.
     """
 
     kind: Kind = "document"
@@ -208,16 +208,19 @@ class DocumentCorpus:
 
 
 def _also_of_the_time(filters: PassageFilters, looking: Looking) -> list[PassageFilters]:
-    """Where to look: everywhere, and once more in the time that the question speaks of.
+    """The periods to search: all time, and again the time that the question names.
 
-    "What did I say about work yesterday?" is near to whatever was ever said about work.
+    "What did I say about work yesterday?" is close to everything ever said about work.
     """
     window = looking.light.window
     return [filters] if window is None else [filters, filters.within(window.start, window.end)]
 
 
 def _each_once(found: Sequence[Statement[list[Candidate]]]) -> list[Candidate]:
-    """The candidates of several statements; one that came as the most recent stays marked so."""
+    """The candidates of several statements, each once.
+
+    One found as the most recent stays marked as such.
+    """
     distinct: dict[Key, Candidate] = {}
     for statement in found:
         for candidate in statement.answer:
@@ -228,7 +231,7 @@ def _each_once(found: Sequence[Statement[list[Candidate]]]) -> list[Candidate]:
 
 
 def _beside(given: Sequence[MessageKey]) -> list[MessageKey]:
-    """The keys within reach of the given ones, whether or not there is a message."""
+    """The keys within reach of the given ones, whether or not a message has them."""
     return [
         (conversation, number + distance)
         for conversation, number in given
@@ -238,6 +241,6 @@ def _beside(given: Sequence[MessageKey]) -> list[MessageKey]:
 
 
 def _promise(candidate: Candidate) -> tuple[float, MessageKey]:
-    """A first guess at how good a message is, before its neighbours are known; then its place."""
+    """A first estimate of a message's score, before its neighbours are known; then its position."""
     words = candidate.bm25 / (candidate.bm25 + 8.0)
     return (candidate.cosine or 0.0) + words, cast(MessageKey, candidate.key)

@@ -1,4 +1,4 @@
-"""Memories as they stood at another time, as something to search."""
+"""Searches memories as they were at another time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hitherto_shared.text.bm25 import Scores, Statistics, TermPostings
 
 @dataclass(frozen=True, slots=True)
 class TermIndex:
-    """What the keyword index holds of a question's terms, to count old wordings beside it."""
+    """The index entries of a question's terms, to score earlier wordings on the same scale."""
 
     terms: Sequence[str]
     postings: Sequence[TermPostings]
@@ -29,7 +29,7 @@ class TermIndex:
 
 
 class PastMemoryCorpus:
-    """Memories at a moment, of those that filters let through then."""
+    """Memories as of a moment, of those that passed filters then."""
 
     kind: Kind = "memory"
 

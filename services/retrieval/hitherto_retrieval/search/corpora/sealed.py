@@ -1,7 +1,7 @@
-"""What is sealed, as something to search: opened and compared one by one.
+"""Searches sealed items by opening and comparing them one by one.
 
-It stands in no index and has no vector in clear, so each of the newest is read, opened and given
-the features that a search has of everything else: cosine, words, time. Rankings see no difference.
+Sealed text is in no index and has no vector in clear. The newest items are therefore read, opened
+and given the same features as other items: cosine, words, time. Rankings see no difference.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from hitherto_shared.text.passages import message_text, summary_text
 from hitherto_shared.text.terms import count_terms
 
 _ONCE = 0.0608
-"""Postgres' ts_rank of a text that has each word of the query once. What is sealed cannot be ranked
-by it, and counts so if it has them all."""
+"""Postgres' ts_rank of a text that contains each word of the query once. Postgres cannot rank
+sealed text, so a sealed item with all of the words gets this value."""
 
 Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """One sort of what is sealed.
+    """One kind of sealed items.
 
     Attributes:
-        look: Looks for the newest.
-        most: How many of them are compared.
-        text: The words that count, as the index of this sort counts them.
-        shown: `Candidate.words` of such an item.
-        passes: What filters say of what only the opened item tells.
+        look: Finds the newest.
+        most: Maximum number to compare.
+        text: The text that counts, as in the keyword index of this kind.
+        shown: `Candidate.words` of an item.
+        passes: Filters on values that only the opened item reveals.
     """
 
     look: Callable[[Looking], Statement[list[SealedItem]]]
@@ -57,7 +57,7 @@ class Sort:
 
 
 def of_memories(filters: Filters, moment: Moment | None) -> Sort:
-    """Sealed memories, as they are or as they stood at a moment."""
+    """Sealed memories, present or as of a moment."""
     return Sort(
         look=lambda looking: sealed_rows.memories(
             looking.scope,
@@ -103,16 +103,16 @@ def of_summaries(filters: PassageFilters) -> Sort:
 
 
 class WithSealed:
-    """A corpus together with what is sealed of it.
+    """A corpus together with its sealed items.
 
-    `compare` opens what `first` found, before `candidates` are asked for.
+    `compare` opens what `first` found, before `candidates` is read.
 
     Args:
         beside: The corpus that the index and the clear vectors search.
-        sort: What is sealed of it.
-        opener: With the key at hand; without it what is sealed is left out.
-        indexed: What the index says of the question's words, so that a word that is rare there
-            counts for much here.
+        sort: The kind of sealed items.
+        opener: Holds the key; without a key, sealed items are left out.
+        indexed: Index statistics of the question's words, so that a word that is rare in the index
+            also weighs much here.
     """
 
     def __init__(self, beside: Corpus, sort: Sort, opener: Opener, indexed: TermIndex) -> None:
@@ -126,12 +126,12 @@ class WithSealed:
 
     @property
     def kind(self) -> Kind:
-        """What it holds."""
+        """The kind of its items."""
         return self._beside.kind
 
     @property
     def compared(self) -> int:
-        """How many sealed items were opened and compared."""
+        """Number of sealed items that were opened and compared."""
         return len(self._mine)
 
     def first(self, looking: Looking, bm25: Any) -> Sequence[Statement[Any]]:
@@ -145,7 +145,7 @@ class WithSealed:
         return self._beside.second()
 
     def compare(self) -> None:
-        """Open what was found and give it its features; work of the processor alone."""
+        """Open the items found and compute their features; uses only the CPU."""
         found = self._found.answer
         self.capped = len(found) > self._sort.most
         self._closed, opened = set(), []
@@ -170,11 +170,11 @@ class WithSealed:
         ]
 
     def candidates(self) -> list[Candidate]:
-        """See `Corpus.candidates`: those in clear, and of the sealed ones the best of each leg."""
+        """See `Corpus.candidates`: the clear ones, and of the sealed ones the best of each leg."""
         found = {c.key: c for c in self._beside.candidates() if c.key not in self._closed}
         admitted = {candidate.key for candidate in self._best()}
         for mine in self._mine:
-            # By time and importance it may have been found there, without its words.
+            # Another leg may have found it by time and importance, without its words.
             held = found.get(mine.key)
             if held is not None:
                 found[mine.key] = replace(
@@ -193,7 +193,7 @@ class WithSealed:
         return list(found.values())
 
     def _best(self) -> list[Candidate]:
-        """What each leg brings in."""
+        """The candidates of each leg."""
         looking, mine = self._looking, self._mine
         best = nlargest(looking.wanted, (c for c in mine if c.bm25 > 0), key=lambda c: c.bm25)
         if self.kind != "memory":
@@ -209,7 +209,7 @@ class WithSealed:
         return nlargest(self._looking.newest, found, key=lambda c: (c.happened_at, c.key))
 
     def _scores(self, texts: Sequence[str]) -> list[float]:
-        """The keyword scores of texts, counted as if they stood in the index as well."""
+        """The keyword scores of texts, counted as if the index contained them."""
         terms, held = self._indexed.terms, self._indexed.statistics
         if not terms or not texts:
             return [0.0] * len(texts)
@@ -247,7 +247,7 @@ class WithSealed:
 
 
 def has_tags_and_metadata(values: Values, filters: Filters) -> bool:
-    """Whether an opened memory has one of the tags and all of the metadata that filters ask for."""
+    """Whether an opened memory has one of the tags and all of the metadata that filters require."""
     if filters.tags and not set(filters.tags).intersection(values.get("tags", ())):
         return False
     return _has(values.get("metadata", {}), filters.metadata)
@@ -258,7 +258,7 @@ def _has(held: Values, wanted: Values) -> bool:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two values are the same JSON, in which true is not 1."""
+    """Whether two values are equal in JSON, where true is not 1."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):

@@ -1,4 +1,4 @@
-"""Reading found items whole."""
+"""Reads found items whole."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def whole(
     moment: Moment | None = None,
     held: HeldMemories | None = None,
 ) -> Statement[Mapping[Key, Item]]:
-    """The items of one kind behind keys; what vanished in between is left out.
+    """The items of one kind by key, without items deleted in the meantime.
 
-    With `moment` memories are as they stood then, with `held` as they are at hand.
+    Memories are those of `moment` if it is set, or of the snapshot `held`.
     """
     if kind == "memory":
         ids = cast(Sequence[UUID], keys)

@@ -1,8 +1,8 @@
-"""The time a question speaks of: "last May", "hôm qua", "between 2021 and 2023" as a window.
+"""The time that a question names: "last May", "hôm qua", "between 2021 and 2023" as a window.
 
-`english.py` and `vietnamese.py` know the words, `phrases.py` joins what they found ("Friday" +
-"last week", "from" + "May" + "to" + "July"), `spans.py` does calendar arithmetic and `window.py`
-holds the result and its score. Everything is rules: no model, no dictionary of the host.
+`english.py` and `vietnamese.py` hold the words, `phrases.py` joins the phrases they find ("Friday"
++ "last week", "from" + "May" + "to" + "July"), `spans.py` does calendar arithmetic and `window.py`
+holds the result and its score. It uses rules only: no model, no dictionary of the host.
 """
 
 from hitherto_retrieval.search.dates.find import find_window

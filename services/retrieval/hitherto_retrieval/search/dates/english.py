@@ -96,7 +96,7 @@ _THE = spaced(r"\b(?:the|a|an|his|her|their|our|my|your) \Z")
 
 
 def _capital(reading: PhraseContext, at: int) -> bool:
-    """Whether a word is capitalised for itself, not as all its text or the first of a sentence."""
+    """Whether a word is capitalised for itself, not for upper-case text or its position."""
     if not reading.text[at : at + 1].isupper() or reading.text[at + 1 : at + 2].isupper():
         return False
     ahead = reading.text[:at].rstrip(" \t\n\u00a0\"'“‘(")
@@ -104,7 +104,7 @@ def _capital(reading: PhraseContext, at: int) -> bool:
 
 
 def _is_date(match: re.Match[str], month: str, reading: PhraseContext, ordinal: bool) -> bool:
-    """Whether a number beside a month's name makes a date; "may" and "march" are also verbs."""
+    """Whether a number beside a month's name forms a date; "may" and "march" are also verbs."""
     if month.rstrip(".") not in _VERBS or ordinal:
         return True
     name = match.start() + match[0].index(month)
@@ -145,7 +145,7 @@ def _read_month_day(match: re.Match[str], parts: Parts, reading: PhraseContext) 
 
 
 def _is_month(match: re.Match[str], name: str, which: bool, reading: PhraseContext) -> bool:
-    """Whether a month's name alone is a month: not a verb, not somebody's name."""
+    """Whether a month's name alone means the month, and not a verb or a personal name."""
     lower, start, end = reading.lower, match.start(), match.end()
     if name in _CERTAIN_MONTHS or _YEAR_FOLLOWS.match(lower, end):
         return True
@@ -178,7 +178,7 @@ def _read_month(match: re.Match[str], parts: Parts, reading: PhraseContext) -> P
 
 
 def _yearly_if_dated(in_year: Callable[[str], InYear], near: re.Pattern[str]) -> Reader:
-    """A season or quarter: it counts with "last" or the like, with a year or behind `near`."""
+    """A season or quarter: it counts with "last" or the like, with a year, or after `near`."""
 
     def read(match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
         which = _WHICH[parts[0]] if parts[0] else None
@@ -197,7 +197,7 @@ def _read_weekday(match: re.Match[str], parts: Parts, reading: PhraseContext) ->
     name = parts[1] or ""
     which = _WHICH[parts[0]] if parts[0] else None
     if name not in times.WEEKDAYS:
-        # "Sun", "sat" and "wed" are words of their own.
+        # "Sun", "sat" and "wed" are also ordinary words.
         at = match.end() - len(name)
         placed = which is not None or preceded(_NEAR_WEEKDAY, reading, match.start())
         if not placed or not _capital(reading, at) or name == "sun":
@@ -228,7 +228,7 @@ def _read_unit(match: re.Match[str], parts: Parts, reading: PhraseContext) -> Ph
 
 
 def _read_current(match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
-    """The beginning "of the year" is that of this one."""
+    """The beginning "of the year" refers to the current year."""
     if not preceded(_PART_OF_THE, reading, match.start()):
         return None
     unit = parts[0] or ""
@@ -266,7 +266,7 @@ def _read_year(match: re.Match[str], _parts: Parts, reading: PhraseContext) -> P
             return None
         if _COUNTED.match(lower, end):
             return None
-        # "in 2000 iterations": a round number in front of a plural is more often a count.
+        # "in 2000 iterations": a round number before a plural is more often a count.
         if match[0].endswith("00") and _COUNTED_ANY.match(reading.text, end):
             return None
     return phrase_of(match, Kind.YEAR, year_span(int(match[0])))

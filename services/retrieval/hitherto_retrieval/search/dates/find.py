@@ -1,4 +1,4 @@
-"""`find_window`: the time window of a question, whichever language it speaks of time in."""
+"""`find_window`: the time window that a question names, in any supported language."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from hitherto_shared.text.normalise import normalized
 
 _WORD = re.compile(r"\w+")
 MAX_CHARACTERS = 1_000
-"""Of a longer question only the beginning is read: a question states its time in a sentence."""
+"""Only the beginning of a longer question is read: a question states its time in one sentence."""
 
 
 def find_window(query: str, now: datetime, time_zone: str = "UTC") -> Window | None:
-    """The time window that a question in English or Vietnamese speaks of, or None.
+    """The time window that a question in English or Vietnamese names, or None.
 
-    Days, weeks (from Monday), months and years are those of `time_zone`. A date without a year
-    is the latest one that is not after `now`. Seasons are those of the northern hemisphere, a
-    winter belonging to the year of its December. "Since" and "after" reach to `now`; "before"
-    and "until" start at `DISTANT_PAST`. Numeric dates are day first unless that is impossible.
-    Of several times in one question the first counts.
+    Days, weeks (from Monday), months and years are those of `time_zone`. A date without a year is
+    the latest one that is not after `now`. Seasons are those of the northern hemisphere, and a
+    winter belongs to the year of its December. "Since" and "after" reach to `now`; "before" and
+    "until" start at `DISTANT_PAST`. Numeric dates are day first unless that is impossible. Of
+    several times in one question the first counts.
 
     Args:
         query: any text; only its first 1,000 characters are read.
@@ -69,7 +69,7 @@ def _window(found: DateMatch, text: str, now: datetime, zone: tzinfo) -> Window 
 
 
 def _lower(text: str) -> str:
-    """Lower case that keeps every position (a plain `lower` makes two characters of "İ")."""
+    """Lower case that preserves every position (a plain `lower` turns "İ" into two characters)."""
     lowered = text.lower()
     if len(lowered) == len(text):
         return lowered

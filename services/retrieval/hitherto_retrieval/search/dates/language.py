@@ -1,7 +1,7 @@
-"""From the time phrases of one language to the one span of days that a question means.
+"""Combines the time phrases of one language into the span of days that a question names.
 
-Neighbours are united ("May" + "last year", "Friday" + "last week"), two phrases are joined to a
-range ("from … to …") and what stands before a phrase is applied ("since", "early", "the week of").
+Neighbours are merged ("May" + "last year", "Friday" + "last week"), two phrases form a range ("from
+… to …"), and the words before a phrase modify it ("since", "early", "the week of").
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ _DAYS = {"day": 1, "week": 7, "weekend": 7, "month": 30}
 
 
 class DateMatch(NamedTuple):
-    """The days that were meant and the text they were read from; None is open to the past."""
+    """The days that a question names and the text they were read from.
+
+    A start of None is open to the past.
+    """
 
     first: date | None
     last: date
@@ -51,15 +54,15 @@ class Language:
     """The rules of one language.
 
     Args:
-        rules: tried in this order at each word that they can begin with.
+        rules: tried in this order at each word with which they can begin.
         apposition: what may stand between a phrase and its year ("May of last year").
         joint: what stands between the two ends of a range; its group `and` needs `between` in
             front, or two months or years in a row.
         between: what opens a range with `and`.
         opening: what may open any range.
         prefix: what changes the phrase behind it. Groups: before, since, after, until, early,
-            middle, late, week_of, weekend_of; nth with an `ordinal` and a `unit` ("the first
-            week of"); beside with a `length` and a `side` ("the day before").
+            middle, late, week_of, weekend_of; nth with an `ordinal` and a `unit` ("the first week
+            of"); beside with a `length` and a `side` ("the day before").
         onward: what stands after a phrase to make it last until now ("from May on").
         ordinals: their words: 1 to 5, and -1 for the last.
         units: their words: day, week, weekend and month.
@@ -124,7 +127,7 @@ class Language:
             index += 1
             while index < len(rest) and self._touch(phrase, rest[index], reading):
                 beyond = rest[index + 1] if index + 1 < len(rest) else None
-                # In "2021, May 2022" May belongs to the year behind it.
+                # In "2021, May 2022" May belongs to the following year.
                 if (
                     phrase.kind is Kind.YEAR
                     and beyond
@@ -197,7 +200,7 @@ class Language:
             if prefix["side"] in _AFTER:
                 return Span(shift_days(span.last, 1), shift_days(span.last, days))
             return Span(shift_days(span.first, -days), shift_days(span.first, -1))
-        # Blanks between the words of one name may be several.
+        # The words of one name may be separated by several spaces.
         unit, ordinal = (" ".join(prefix[group].split()) for group in ("unit", "ordinal"))
         return nth(span, self._units[unit], self._ordinals[ordinal])
 
@@ -217,14 +220,14 @@ def _unite_two(left: Phrase, right: Phrase) -> Phrase | None:
             month = whole.span.first
             span = day_span(month.year, month.month, day.span.first.day)
             return span and Phrase(start, end, Kind.DAY, span)
-        # "Friday, 5 May": the date says it all.
+        # "Friday, 5 May": the date is enough.
         if day.kind is Kind.WEEKDAY and whole.kind is Kind.DAY:
             return replace(whole, start=start, end=end)
     return None
 
 
 def _ends(left: Phrase, right: Phrase, today: date) -> tuple[Span | None, Span | None]:
-    """Both ends of a range; an end without a year takes the year of the other one."""
+    """Both ends of a range; an end without a year takes the year of the other end."""
     first: Span | None = left.span
     last: Span | None = right.span
     if left.in_year:

@@ -18,7 +18,7 @@ from hitherto_retrieval.search.dates.phrases import (
 )
 from hitherto_shared.vocabulary.spans import day_span, days_in_year
 
-# A digit that begins a date: not the tail of a version, a path, a price or a longer number.
+# A digit that begins a date, and not the end of a version, a path, a price or a longer number.
 NUMBER_START = r"(?<![\w./:$€£#@+\-])"
 
 
@@ -40,7 +40,7 @@ def read_numeric(match: re.Match[str], parts: Parts, _reading: PhraseContext) ->
 
 
 def read_short(preceded_by: re.Pattern[str]) -> Reader:
-    """5/7 behind a word that makes it a date rather than a fraction."""
+    """5/7 after a word that makes it a date rather than a fraction."""
 
     def read(match: re.Match[str], parts: Parts, reading: PhraseContext) -> Phrase | None:
         if not preceded(preceded_by, reading, match.start()) and not joined(reading, match.start()):

@@ -1,4 +1,4 @@
-"""A time phrase ("May", "last year", "5 June"), and what a rule needs that reads one."""
+"""A time phrase ("May", "last year", "5 June"), and the input of the rules that read one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOOK_BACK = 30
 
 
 class Kind(Enum):
-    """What a phrase names, as far as it matters for uniting it with its neighbour."""
+    """The unit that a phrase names, as far as merging with its neighbour requires."""
 
     DAY = "a day"
     WEEKDAY = "a day of the week"
@@ -33,7 +33,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A time phrase at `start:end` of the text and the days it means when it stands alone."""
+    """A time phrase at `start:end` of the text and the days it means on its own."""
 
     start: int
     end: int
@@ -42,22 +42,22 @@ class Phrase:
     in_year: InYear | None = None
     """Set while the year is open."""
     to_now: bool = False
-    """The span ends now rather than with its last day."""
+    """The span ends now rather than after its last day."""
 
 
 @dataclass(slots=True)
 class PhraseContext:
-    """What a reader may look at besides its own match."""
+    """The context that a reader can use besides its own match."""
 
     text: str
     lower: str
-    """`text` in lower case, character by character, so that positions are the same."""
+    """`text` in lower case, character by character, so that positions are unchanged."""
     now: datetime
-    """The user's wall clock, without a time zone."""
+    """The user's local time, without a time zone."""
     words: list[tuple[int, str]]
-    """The words of `lower` and where they begin."""
+    """The words of `lower` and where they start."""
     phrases: list[Phrase] = field(default_factory=list)
-    """What was read so far."""
+    """The phrases read so far."""
 
     @property
     def today(self) -> date:
@@ -67,22 +67,22 @@ class PhraseContext:
 
 Parts = tuple[str | None, ...]
 Reader = Callable[[re.Match[str], Parts, PhraseContext], Phrase | None]
-"""Judges a match and its inner groups; None where the words do not mean a time after all."""
+"""Interprets a match and its inner groups; None if the words do not mean a time."""
 
 
 class PhraseRule(NamedTuple):
-    """A pattern in lower case, in which a blank stands for white space, and its reader."""
+    """A pattern in lower case, in which a space matches white space, and its reader."""
 
     starts: str
-    """The words that the pattern can begin with, with blanks between; `0` is any number."""
+    """The words with which the pattern can begin, separated by spaces; `0` is any number."""
     pattern: str
     read: Reader
 
 
 def spaced(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern in which a blank stands for a little white space.
+    """Compile a pattern in which a space matches a limited amount of white space.
 
-    The bound keeps the time linear in the text, however many blanks it has.
+    The limit keeps matching linear in the text, however many spaces it contains.
     """
     return re.compile(pattern.replace(" ", r"(?:\s{1,3})"))
 
@@ -99,7 +99,7 @@ def yearly(
     reading: PhraseContext,
     which: Which | None = None,
 ) -> Phrase | None:
-    """A phrase that recurs each year; its year stays open unless `which` settles it."""
+    """A phrase that recurs each year; its year stays open unless `which` determines it."""
     span = choose_year(in_year, reading.today, which or Which.LATEST)
     if span is None:
         return None
@@ -107,12 +107,12 @@ def yearly(
 
 
 def preceded(pattern: re.Pattern[str], reading: PhraseContext, start: int) -> bool:
-    """Whether a pattern that is anchored to the end fits the text right before `start`."""
+    """Whether a pattern that is anchored to its end matches the text directly before `start`."""
     return pattern.search(reading.lower, max(0, start - _LOOK_BACK), start) is not None
 
 
 def phrase_of(match: re.Match[str], kind: Kind, span: Span | None) -> Phrase | None:
-    """The phrase of a match, or None if the calendar has no such time."""
+    """The phrase of a match, or None if the calendar has no such date."""
     return span and Phrase(match.start(), match.end(), kind, span)
 
 

@@ -1,4 +1,4 @@
-"""Counting back from now, the same in every language: "two weeks ago", "the last 3 days"."""
+"""Relative times, the same in every language: "two weeks ago", "the last 3 days"."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from hitherto_shared.vocabulary.spans import Span, back, day_span, shift_months,
 
 
 def kind_of(unit: str) -> Kind:
-    """What a whole unit is to its neighbours."""
+    """The kind that a whole unit has for merging."""
     return {"week": Kind.WEEK, "month": Kind.MONTH, "year": Kind.YEAR}.get(unit, Kind.OTHER)
 
 
 def rolling(match: re.Match[str], unit: str, count: int, reading: PhraseContext) -> Phrase | None:
-    """The last `count` units until now, from the beginning of the first day."""
+    """The last `count` units until now, from the start of the first day."""
     span = Span(back(unit, reading.now, count), reading.today)
     return Phrase(match.start(), match.end(), Kind.OTHER, span, to_now=True)
 
@@ -22,7 +22,7 @@ def rolling(match: re.Match[str], unit: str, count: int, reading: PhraseContext)
 def ago(
     match: re.Match[str], unit: str, low: int, high: int, reading: PhraseContext
 ) -> Phrase | None:
-    """The whole unit, or for "a few" all the units, that lie so far back."""
+    """The whole unit that many units back, or for "a few" all of those units."""
     if unit in {"minute", "hour", "day"}:
         return phrase_of(
             match,
@@ -35,7 +35,7 @@ def ago(
 
 
 def latest_day(match: re.Match[str], day: int, reading: PhraseContext) -> Phrase | None:
-    """The latest day of a month with this number that has begun."""
+    """The latest day with this day-of-month number that has begun."""
     for months in range(12):
         month = shift_months(reading.today.replace(day=1), -months)
         span = day_span(month.year, month.month, day)

@@ -1,4 +1,4 @@
-"""The Vietnamese words for times, with diacritics and, where that is clear, without."""
+"""The Vietnamese words for times, with diacritics and, where unambiguous, without."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from hitherto_shared.vocabulary.spans import (
 
 
 def _plain(text: str) -> str:
-    """`text` without diacritics; also turns a pattern with diacritics into one without."""
+    """`text` without diacritics; also converts a pattern with diacritics."""
     decomposed = normalized("NFD", text.replace("đ", "d"))
     return "".join(ch for ch in decomposed if not unicodedata.combining(ch))
 
@@ -71,7 +71,7 @@ _MONTH = (
 
 
 class _Words:
-    """The patterns that look around a match, in one of the two spellings."""
+    """The patterns for the context of a match, in one of the two spellings."""
 
     def __init__(self, *, accented: bool) -> None:
         def words(pattern: str) -> re.Pattern[str]:
@@ -112,7 +112,7 @@ def _amount(word: str) -> tuple[int, int]:
 
 
 class _Readers:
-    """Judges the matches of one spelling."""
+    """Interprets the matches of one spelling."""
 
     def __init__(self, words: _Words) -> None:
         self.words = words
@@ -346,12 +346,12 @@ _VIETNAMESE_ONLY = re.compile("[ăđơưạảấầẩẫậắằẳẵặẹ�
 
 
 def find(reading: PhraseContext) -> DateMatch | None:
-    """The first time in a Vietnamese text; words without diacritics count where there are none."""
+    """The first time in a Vietnamese text; words without diacritics count if the text has none."""
     if reading.lower.isascii():
         return _PLAIN.find(reading)
     found = _ACCENTED.find(reading)
     if found or _VIETNAMESE_ONLY.search(reading.lower):
         return found
-    # "hom qua o café": the accents may be those of another language's word.
+    # "hom qua o café": the accents may belong to a word of another language.
     reading.phrases.clear()
     return _PLAIN.find(reading)

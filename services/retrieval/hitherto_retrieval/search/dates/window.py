@@ -1,4 +1,4 @@
-"""A window of time and how near a moment is to it."""
+"""A window of time and the closeness of a moment to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 DISTANT_PAST = datetime.min.replace(tzinfo=UTC)
 """The start of a window that is open to the past ("before 2022"): no memory is older."""
 DISTANT_FUTURE = datetime.max.replace(tzinfo=UTC)
-"""Where a window ends whose end is beyond what a datetime can hold."""
+"""The end of a window whose end exceeds the range of datetime."""
 
 _DAYS_AFTER = 7.0
 _DAYS_BEFORE = 3.0
@@ -18,10 +18,10 @@ _SECONDS_PER_DAY = 86_400.0
 
 @dataclass(frozen=True)
 class Window:
-    """The half-open time `start <= t < end`, both timezone-aware in UTC.
+    """The half-open period `start <= t < end`, both timezone-aware in UTC.
 
     `text` is the part of the question that was read. A window open to the past starts at
-    `DISTANT_PAST`; one that reaches to the present ends at the `now` it was read with.
+    `DISTANT_PAST`; one that extends to the present ends at the `now` with which it was read.
     """
 
     start: datetime
@@ -30,10 +30,10 @@ class Window:
 
 
 def closeness(window: Window, moment: datetime) -> float:
-    """How near `moment` (timezone-aware) is to the window, between 0 and 1.
+    """How close `moment` (timezone-aware) is to the window, between 0 and 1.
 
-    1 inside; after the window it falls by e every 7 days, because people tell of things later;
-    before the window by e every 3 days, because they rarely tell of them much earlier.
+    It is 1 inside. After the window it falls by e every 7 days, because people mention things
+    later; before the window by e every 3 days, because they rarely mention them much earlier.
     """
     if moment >= window.end:
         return math.exp(-(moment - window.end).total_seconds() / _SECONDS_PER_DAY / _DAYS_AFTER)
@@ -51,7 +51,7 @@ def first_instant(day: date, zone: tzinfo) -> datetime:
 
 
 def end_instant(day: date, zone: tzinfo) -> datetime:
-    """When `day` is over in `zone`, in UTC: the first instant of the day after it."""
+    """When `day` ends in `zone`, in UTC: the first instant of the next day."""
     if day == date.max:
         return DISTANT_FUTURE
     return first_instant(day + timedelta(days=1), zone)

@@ -1,1 +1,1 @@
-"""The ranking formulas. `light.py` says what each of them is given."""
+"""The ranking formulas. `light.py` defines their input and output."""

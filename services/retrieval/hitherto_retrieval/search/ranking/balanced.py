@@ -1,27 +1,29 @@
-"""The default ranking, `balanced`: a sum of features, each kept on its own scale and shown.
+"""The default ranking, `balanced`: a sum of features, each on its own scale and explained.
 
     own   = cosine + 0.5 source + b/(b+8) + 0.4 date + 0.1 entity + 0.2 speaker + 0.2 priority
     score = (own + 0.5 (best own of the same conversation) + 0.5 neighbours) / scale
 
-`cosine` is that of the query with the item and b its BM25, for a message at least those of a memory
-made of it (`facts` is what this adds). `source` is the cosine with the words a memory came from,
-and `date` is 1 inside the time window the question names, decaying outside. Of a question for the
-most recent it is 1 for the newest item, falling to a half over all those that the leg of the most
-recent brought in, source by source, and below 0.4 for others; if the question is about nothing else
-("my last emails"), `date` takes the weights of `cosine` and `b`, whose comparison would say
-nothing. Of a question how things stand ("where does she live now?") the newest memory has 1 if
-none fits better, and older ones and those that fit less well have less: of what fits equally well,
-that which was stated last holds. `entity`, `speaker` and `source_priority` are 1 where the question
-names something that is mentioned, who said it, or the kind of content.
+`cosine` compares the query with the item and b is the item's BM25; for a message, both are at least
+those of a memory learnt from it (`facts` is the difference). `source` is the cosine with the words
+a memory came from, and `date` is 1 inside the time window the question names, decaying outside.
+`entity`, `speaker` and `source_priority` are 1 if the question names an entity that the item
+mentions, its speaker, or its kind of content.
 
-Vectors of the offline embedder compare spelling, which b/(b+8) does already and better: there
+If the question asks for the most recent, `date` is 1 for the newest item, falls to a half over all
+items of the temporal leg, source by source, and is below 0.4 for others. If the question has no
+subject ("my last emails"), `date` takes over the weights of `cosine` and `b`, which would compare
+nothing. If the question asks for the current state ("where does she live now?"), the newest memory
+has 1 if no other matches better; older memories and worse matches have less. Of equal matches, the
+last statement is the one that holds.
+
+Vectors of the offline embedder compare spelling, which b/(b+8) already does better: with them
 `cosine` and `source` count half.
 
-What surrounds an answer is often a part of it: items lift each other within a conversation, and
-messages lift those right beside them (`neighbour` is 0.6 of the best one message away and 0.4 of
-the best two away). Cosines below 0 count as 0, so that a score lies in 0..1.
+The surroundings of an answer are often part of it. Items of a conversation raise each other's
+scores, and messages raise those directly beside them (`neighbour` is 0.6 of the best one message
+away and 0.4 of the best two away). Negative cosines count as 0, so that a score lies in 0..1.
 
-Adding scores keeps their size, which fusing ranks throws away; docs/retrieval.md has the ablation.
+Adding scores preserves their size, which fusing ranks discards; docs/retrieval.md has the ablation.
 """
 
 from __future__ import annotations
@@ -66,13 +68,13 @@ _DATE = _NAMES.index("date")
 _BM25_HALF = 8.0
 """The BM25 score that counts half."""
 _LAST_OF_RECENT = 0.5
-"""How timely the oldest of the most recent items still is."""
+"""The timeliness of the oldest of the most recent items."""
 _OTHERS = 0.4
-"""How timely the newest of all other items is then."""
+"""The timeliness of the newest of all other items."""
 _TIMELY = 0.05
-"""The closeness to the window from which on a memory was found by its time."""
+"""The closeness to the window from which a memory counts as found by its time."""
 _BESIDE = (0.6, 0.4)
-"""What the best message one and two places away counts."""
+"""The weight of the best message one and two places away."""
 
 
 class Balanced:
@@ -87,11 +89,11 @@ class Balanced:
     def rank(
         self, candidates: Sequence[Candidate], light: Light, weights: Mapping[str, float]
     ) -> list[RankedCandidate]:
-        """See `Ranking.rank`; among equals importance decides, then the newest comes first."""
+        """See `Ranking.rank`; ties are broken by importance, then by recency."""
         weight = {**(_BY_SPELLING if light.by_spelling else _WEIGHTS), **weights}
-        # The most that an item can have by itself: no kind has more than one of the last three. One
-        # scale for all kinds and questions, so that their scores compare; a message has neighbours
-        # besides.
+        # The highest score that an item can have by itself: each kind has at most one of the last
+        # three components. One scale for all kinds and questions makes their scores comparable; a
+        # message also has neighbours.
         own = sum(weight[name] for name in ("semantic", "keyword", "date", "entity")) + max(
             weight[name] for name in ("source", "speaker", "source_priority")
         )
@@ -111,7 +113,7 @@ class Balanced:
                 best[conversation] = score
             if isinstance(candidate.key, tuple):
                 said[candidate.key] = score
-        # How new a memory is says nothing of what was said around it.
+        # The recency of a memory says nothing about the messages around it.
         if light.present:
             parts = _as_things_stand(candidates, parts, light, weight["date"])
         ranked = []
@@ -135,12 +137,12 @@ def _parts(
     recent: Mapping[tuple[Kind, Key], float],
     weight: Mapping[str, float],
 ) -> tuple[float, ...]:
-    """All but the lifts, weighted, in the order of `_NAMES`."""
+    """All components except lifts, weighted, in the order of `_NAMES`."""
     cosine = _above_0(candidate.cosine)
     words = _saturated(candidate.bm25)
     learnt = 0.0
     if candidate.kind == "message":
-        # What the memories made of a message match better than the message itself.
+        # By how much the memories learnt from a message match better than the message itself.
         learnt = weight["semantic"] * max(0.0, _above_0(candidate.fact_cosine) - cosine)
         learnt += weight["keyword"] * max(0.0, _saturated(candidate.fact_bm25) - words)
     named = bool(candidate.speaker) and _is_named(candidate.speaker, light.names)
@@ -157,7 +159,7 @@ def _parts(
 
 
 def _is_named(speaker: str, names: Collection[str]) -> bool:
-    """Whether a question names a speaker by the whole name or a word of it."""
+    """Whether a question names a speaker by the full name or a word of it."""
     whole = fold(speaker)
     return whole in names or any(len(part) > 1 and part in names for part in whole.split())
 
@@ -171,7 +173,7 @@ def _saturated(bm25: float) -> float:
 
 
 def _only_by_time(weight: Mapping[str, float]) -> dict[str, float]:
-    """The weights for a question that asks for nothing but what came last."""
+    """The weights for a question that asks only for the most recent."""
     compared = dict.fromkeys(("semantic", "keyword", "source", "session", "neighbour"), 0.0)
     return {
         **weight,
@@ -181,14 +183,14 @@ def _only_by_time(weight: Mapping[str, float]) -> dict[str, float]:
 
 
 def _recent(candidates: Sequence[Candidate], light: Light) -> Mapping[tuple[Kind, Key], float]:
-    """How timely each of the most recent items is, if the question asks for these.
+    """The timeliness of each of the most recent items, if the question asks for these.
 
-    They are of the named kind of content, if one is named; what is still to come is no answer.
+    They are of the named kind of content, if there is one; future items do not count.
     """
     if light.window is not None or not light.most_recent:
         return {}
     past = [c for c in candidates if c.happened_at <= light.now and _meant(c, light)]
-    # Of what happened at one moment the order is that of equal scores, not that of the candidates.
+    # Simultaneous items are ordered like equal scores, not like the candidates.
     past.sort(key=lambda c: (c.happened_at, *_among_equals(c)), reverse=True)
     brought = [c for c in past if c.most_recent]
     others = [c for c in past if not c.most_recent]
@@ -206,9 +208,9 @@ def _as_things_stand(
     light: Light,
     weight: float,
 ) -> list[tuple[float, ...]]:
-    """The parts, with a `date` for memories by their age and by how well they fit the question.
+    """The components, with a `date` for memories by their age and by how well they match.
 
-    How things stand is what memories say, and not everything that was talked about last.
+    Memories describe the current state; everything else that was last mentioned does not.
     """
     fits = [
         sum(part) if c.kind == "memory" and c.happened_at <= light.now else 0.0
@@ -234,14 +236,14 @@ def _timeliness(
 
 
 def _meant(candidate: Candidate, light: Light) -> bool:
-    """Whether the time counts for an item: "my last email" does not speak of tasks."""
+    """Whether the time counts for an item: "my last email" does not refer to tasks."""
     if light.window is not None or not light.source_types:
         return True
     return candidate.source_type in light.source_types
 
 
 def _beside(candidate: Candidate, said: Mapping[tuple[str, int], float]) -> float:
-    """The best of what was said right before and after, and of what was said two places away."""
+    """The best of the messages directly before and after, and of those two places away."""
     if not isinstance(candidate.key, tuple):
         return 0.0
     conversation, number = candidate.key
@@ -259,5 +261,5 @@ def _order(item: RankedCandidate) -> tuple[Any, ...]:
 
 
 def _among_equals(candidate: Candidate) -> tuple[Any, ...]:
-    # Keys are compared within a kind only.
+    # Keys are comparable within a kind only.
     return (candidate.importance, candidate.created_at, candidate.kind, candidate.key)

@@ -1,4 +1,4 @@
-"""What rankings know of a question, and what they answer."""
+"""The input and output of rankings."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from hitherto_retrieval.storage.candidate import Candidate
 
 @dataclass(frozen=True, slots=True)
 class Light:
-    """In which light candidates are seen.
+    """The properties of a question that rankings use.
 
     Attributes:
-        now: The moment from which ages are counted.
+        now: The time relative to which ages are computed.
         words: The query's words, folded, in order and without repetition.
-        names: Folded strings of the query that somebody or something may be called.
-        window: The time the question is about, if it names one.
-        most_recent: It asks for what came last ("last email").
-        present: It asks how things stand today ("where does she live now?").
-        topic: It is about something; only a question for what came last may be about nothing.
-        source_types: Sources of the kind of content it names (`gmail` for "email"), else empty.
-        by_spelling: Cosines compare how words are spelt, not what they mean.
+        names: Folded substrings of the query that may be names.
+        window: The time that the question names, if any.
+        most_recent: The question asks for the most recent ("last email").
+        present: It asks for the current state ("where does she live now?").
+        topic: It has a subject; only a question for the most recent may have none.
+        source_types: Sources of the kind of content that it names (`gmail` for "email"), else
+            empty.
+        by_spelling: Cosines compare spelling rather than meaning.
     """
 
     now: datetime
@@ -38,18 +39,18 @@ class Light:
     by_spelling: bool = False
 
 
-# Not frozen for the same reason as candidates are not.
+# Not frozen, for the same reason as candidates.
 @dataclass(slots=True)
 class RankedCandidate:
-    """A candidate with its score and what that is made of.
+    """A candidate with its score and the components of the score.
 
     Attributes:
-        candidate: What was weighed.
+        candidate: The candidate.
         score: The sum of `parts`, on the scale.
         names: Names of the components.
-        parts: What each of them adds, in the order of `names`.
-        timely: Whether the item lies in the time the question names, or near it.
-        scale: What scores and parts are divided by.
+        parts: What each component adds, in the order of `names`.
+        timely: Whether the item lies in or near the time that the question names.
+        scale: The divisor of score and components.
     """
 
     candidate: Candidate
@@ -66,15 +67,15 @@ class RankedCandidate:
 
 
 class Ranking(Protocol):
-    """A formula by which candidates of all kinds are put in order, on one scale.
+    """A formula that orders candidates of all kinds, on one scale.
 
     Attributes:
-        name: What a request calls it.
+        name: Its name in requests.
         weights: Its components and their default weights; a request may replace any of them.
-        lifts: Components that add nothing by themselves: they pass on what others have.
+        lifts: Components that add nothing by themselves, but pass on the scores of other items.
         needs_text_rank: Whether it uses `Candidate.text_rank` and `Candidate.words`.
-        dispensable: Components that nothing else depends on: where one has no weight, a search does
-            not look for it.
+        dispensable: Components that no other component depends on: if one has no weight, a search
+            does not run its leg.
     """
 
     name: str
@@ -86,10 +87,10 @@ class Ranking(Protocol):
     def rank(
         self, candidates: Sequence[Candidate], light: Light, weights: Mapping[str, float]
     ) -> list[RankedCandidate]:
-        """All candidates by score, best first, in an order that is the same at every call.
+        """All candidates by score, best first, in the same order at every call.
 
         Args:
-            candidates: What may be an answer; none is left out.
+            candidates: The candidates; none is left out.
             light: The question.
             weights: Weights that replace the defaults, by component.
         """

@@ -46,9 +46,9 @@ _WEIGHTS: Mapping[str, float] = {
 _NAMES = (*_WEIGHTS, "cap")
 _DAYS = 365
 _ENTITIES = 3
-"""So many entities count in full."""
+"""Number of entities with the full score."""
 _FULL_TEXT_RANK = 2.0
-"""The ts_rank that counts in full."""
+"""The ts_rank with the full score."""
 _PRIORITY: Mapping[str, float] = {
     "gmail": 1.0,
     "outlook": 1.0,
@@ -60,13 +60,14 @@ _PRIORITY: Mapping[str, float] = {
 _EPISODIC = frozenset({"message", "summary"})
 _EPISODIC_CAP = 0.5
 _EPISODIC_RECENCY = 0.3 * 0.5 / 0.2
-"""What recency counts for an episodic item, as a share of what it counts for others."""
+"""The weight of recency for an episodic item, as a share of its weight for others."""
 _EPISODIC_DATE = 0.15 / 0.4
-"""The same of the time that the question names: with the other two it reaches the limit."""
+"""The same for the time that the question names: together with the other two it reaches the
+limit."""
 _MOST = 1.2
-"""What the parts of an item come to at most, the time that the question names included."""
+"""The maximum sum of an item's components, including the time that the question names."""
 _TIMELY = 0.05
-"""The closeness to the window from which on an item was found by its time."""
+"""The closeness to the window from which an item counts as found by its time."""
 _ANY_TIME = datetime.min.replace(tzinfo=UTC)
 
 
@@ -82,10 +83,10 @@ class Seed003:
     def rank(
         self, candidates: Sequence[Candidate], light: Light, weights: Mapping[str, float]
     ) -> list[RankedCandidate]:
-        """See `Ranking.rank`; equal scores go by importance, then the newest, then the key.
+        """See `Ranking.rank`; ties are broken by importance, then by recency, then by key.
 
-        Episodic items are left out where `leaves_out_episodic` says so, except those that were
-        themselves brought in as the most recent ones.
+        Episodic items are left out if `leaves_out_episodic` says so, except those that were found
+        as the most recent.
         """
         weight = {**_WEIGHTS, **weights}
         without_episodic = leaves_out_episodic(light)
@@ -110,7 +111,7 @@ class Seed003:
                     candidate, score, _NAMES, (*parts, lift, cut), _timely(candidate, light)
                 )
             )
-        # Sorting is stable: what stands first decides last.
+        # Sorting is stable, so the first order breaks the last ties.
         ranked.sort(key=lambda item: _identity(item.candidate.kind, item.candidate.key))
         first = lifted if fixed > 0 else frozenset()
         ranked.sort(key=lambda item: _place(item, first), reverse=True)
@@ -118,7 +119,7 @@ class Seed003:
 
 
 def leaves_out_episodic(light: Light) -> bool:
-    """Whether messages and summaries are no answers: something else was asked for."""
+    """Whether messages and summaries cannot be answers, because something else was asked for."""
     return light.most_recent or bool(light.source_types)
 
 
@@ -127,7 +128,7 @@ def _brought_in(candidate: Candidate, light: Light) -> bool:
 
 
 def _lifted(candidates: Sequence[Candidate], light: Light) -> Collection[tuple[Kind, Key]]:
-    """Which of the most recent items the question is for."""
+    """Which of the most recent items the question refers to."""
     brought = [candidate for candidate in candidates if _brought_in(candidate, light)]
     about = [candidate for candidate in brought if candidate.bm25 > 0 or candidate.entities]
     return {(each.kind, each.key) for each in (about if light.topic and about else brought)}
@@ -136,7 +137,7 @@ def _lifted(candidates: Sequence[Candidate], light: Light) -> Collection[tuple[K
 def _dated(
     candidate: Candidate, light: Light, weight: float, parts: Sequence[float], *, most: float
 ) -> float:
-    """What an item of the time that the question names adds to its other parts, up to `most`."""
+    """What an item in the question's period adds to its other components, up to `most`."""
     if light.window is None:
         return 0.0
     left = max(0.0, most - sum(parts))
@@ -144,7 +145,7 @@ def _dated(
 
 
 def _parts(candidate: Candidate, light: Light, weight: Mapping[str, float]) -> tuple[float, ...]:
-    """All but what lifts and cuts the score, in the order of `_NAMES`."""
+    """All components except those that raise and cap the score, in the order of `_NAMES`."""
     cosine = candidate.cosine if candidate.cosine is not None else 0.0
     parts = (
         weight["semantic"] * _within_1(cosine),
@@ -172,10 +173,10 @@ def _parts_of_episode(
 def _settled(
     total: float, limit: float, fixed: float, *, lifted: bool
 ) -> tuple[float, float, float]:
-    """The score of an item, what lifts it to `fixed`, and what cuts it (0 or less).
+    """The score of an item, the raise to `fixed`, and the amount cut by the cap (0 or less).
 
-    Nothing passes the fixed score of the most recent items: the order of the scores is the order of
-    the items. Without one `fixed` is 0.
+    Nothing exceeds the fixed score of the most recent items: their scores follow their order.
+    Without such items `fixed` is 0.
     """
     if fixed > 0:
         if lifted and total <= fixed:
@@ -185,12 +186,12 @@ def _settled(
 
 
 def _within_1(share: float) -> float:
-    # Compared in this order, what is not a number counts as 0.
+    # In this order of comparison, NaN counts as 0.
     return min(1.0, max(0.0, share))
 
 
 def _freshness(moment: datetime, now: datetime) -> float:
-    """1 today and 0 from a year on, by whole days; what is still to come is as fresh as today."""
+    """1 today and 0 from a year on, by whole days; a future item counts like today."""
     return 1.0 - min(_DAYS, max(0, (now - moment).days)) / _DAYS
 
 
@@ -201,7 +202,7 @@ def _timely(candidate: Candidate, light: Light) -> bool:
 def _place(
     item: RankedCandidate, lifted: Collection[tuple[Kind, Key]]
 ) -> tuple[float, bool, datetime, float, datetime]:
-    """By what an item stands before others, the greater first."""
+    """The sort key of an item, the greater first."""
     candidate = item.candidate
     first = (candidate.kind, candidate.key) in lifted
     return (
@@ -214,7 +215,7 @@ def _place(
 
 
 def _identity(kind: str, key: Key) -> tuple[str, str, int]:
-    """Orders items of all kinds, each in one place."""
+    """A unique order over items of all kinds."""
     if isinstance(key, UUID):
         return kind, key.hex, 0
     return (kind, key, 0) if isinstance(key, str) else (kind, *key)
