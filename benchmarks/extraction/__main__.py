@@ -17,6 +17,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from rich.console import Console
 
+from benchmarks.extraction.calls import PATIENCE, Unplaced
 from benchmarks.extraction.compare import read_result, show_differences
 from benchmarks.extraction.judge import Judge
 from benchmarks.extraction.loading import BadData, choose, load
@@ -24,7 +25,6 @@ from benchmarks.extraction.report import as_json, show
 from benchmarks.extraction.rows import CATEGORIES, LANGUAGES, ConversationCase
 from benchmarks.extraction.run import Ran, run
 from benchmarks.extraction.scores import Opinion, judge_row
-from benchmarks.extraction.talking import PATIENCE, Unplaced
 from benchmarks.serving import temporary_place
 from benchmarks.terminal import output, positive, progress
 from hitherto_extraction.config import ExtractionSettings

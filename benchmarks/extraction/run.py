@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.extraction import talking
+from benchmarks.extraction import calls
 from benchmarks.extraction.nearness import Nearness, embed_all
 from benchmarks.extraction.observed import Fate, Observation, ObservedMemory, TokenSpending
-from benchmarks.extraction.placing import Given, place_memories
 from benchmarks.extraction.rows import ConversationCase
+from benchmarks.extraction.seeding import Given, place_memories
 from benchmarks.extraction.spend import spent_on
 from benchmarks.serving import BenchmarkDatabase, reading, writing
 from hitherto.v1 import job_pb2, retrieval_service_pb2, search_pb2
@@ -51,7 +51,7 @@ async def run(
     rows: Sequence[ConversationCase],
     place: BenchmarkDatabase,
     *,
-    patience: float = talking.PATIENCE,
+    patience: float = calls.PATIENCE,
     done: Callable[[], None] = lambda: None,
 ) -> Ran:
     """Run rows, a few at a time, each for a user of its own.
@@ -115,19 +115,19 @@ def _user(row: ConversationCase) -> str:
 
 
 async def _observe(
-    row: ConversationCase, writer: talking.Writer, reader: talking.Reader, patience: float
+    row: ConversationCase, writer: calls.Writer, reader: calls.Reader, patience: float
 ) -> tuple[Observation, job_pb2.JobResult]:
     user = _user(row)
-    before = await talking.memories(reader, user)
-    job, error = await talking.submit(writer, talking.transcript_of(row, user), patience=patience)
+    before = await calls.memories(reader, user)
+    job, error = await calls.submit(writer, calls.transcript_of(row, user), patience=patience)
     token = job.consistency_token
-    after = {memory.id: memory for memory in await talking.memories(reader, user, token)}
+    after = {memory.id: memory for memory in await calls.memories(reader, user, token)}
     known = {memory.content: memory for memory in before}
     known_ids = {memory.id for memory in before}
     new = [memory for key, memory in after.items() if key not in known_ids]
     spent = TokenSpending()
     if not error:
-        summary = await talking.summary(reader, user, token)
+        summary = await calls.summary(reader, user, token)
         spent = spent_on(row, job.result, [_answered(memory) for memory in new], summary)
     seen = Observation(
         row=row,
@@ -136,7 +136,7 @@ async def _observe(
             Fate(wanted, known[wanted.content], after[known[wanted.content].id])
             for wanted in row.existing_memories
         ],
-        profile=await talking.profile(reader, user, token),
+        profile=await calls.profile(reader, user, token),
         spent=spent,
         error=error,
     )
@@ -156,7 +156,7 @@ def _answered(memory: ObservedMemory) -> dict[str, object]:
 
 
 async def _blocks(
-    place: BenchmarkDatabase, reader: talking.Reader, observations: Sequence[Observation]
+    place: BenchmarkDatabase, reader: calls.Reader, observations: Sequence[Observation]
 ) -> dict[str, BlockSize]:
     """How long a prompt block of the first learnt memories is, by language."""
     learnt: dict[str, dict[str, Given]] = {}

@@ -19,13 +19,13 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks.locomo.asking import Unanswered
 from benchmarks.locomo.compare import read_result, show_differences
 from benchmarks.locomo.data import SOURCES, Data, choose, load
 from benchmarks.locomo.embedders import KINDS, available
 from benchmarks.locomo.loading import NotLoaded
 from benchmarks.locomo.measure import PARTS, EmbedderRun, measure
 from benchmarks.locomo.report import as_json, show
+from benchmarks.locomo.searching import Unanswered
 from benchmarks.serving import temporary_place
 from benchmarks.terminal import output, positive, progress
 from hitherto_shared.config import describe

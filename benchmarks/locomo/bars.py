@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from benchmarks.locomo.context import BLOCK, BUDGETS
 from benchmarks.locomo.data import LOCOMO
 from benchmarks.locomo.figures import METRICS, covered, mean
 from benchmarks.locomo.measure import EmbedderRun
-from benchmarks.locomo.telling import BLOCK, BUDGETS
 from benchmarks.locomo.variants import BALANCED, BOTH, COSINE, FACTS, MESSAGES
 
 _GAIN = 0.08

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from benchmarks.bootstrap import Draws, Floats, draw, interval, ratio, ratios, values
 from benchmarks.differences import Difference, difference
+from benchmarks.locomo.context import ContextFigures
 from benchmarks.locomo.measure import EmbedderRun
 from benchmarks.locomo.scores import QuestionScore
-from benchmarks.locomo.telling import ContextFigures
 from benchmarks.locomo.variants import BALANCED
 
 ALL = "all"

@@ -10,12 +10,12 @@ from typing import Any
 
 from rich.progress import Progress
 
-from benchmarks.locomo.asking import Answers, ask_all
+from benchmarks.locomo.context import BUDGETS, ContextFigures, tell_all
 from benchmarks.locomo.data import BenchmarkQuestion, Data
 from benchmarks.locomo.embedders import model_for
 from benchmarks.locomo.loading import LoadedCounts, load_into
 from benchmarks.locomo.scores import QuestionScore
-from benchmarks.locomo.telling import BUDGETS, ContextFigures, tell_all
+from benchmarks.locomo.searching import Answers, ask_all
 from benchmarks.locomo.variants import (
     ABLATIONS,
     BALANCED,

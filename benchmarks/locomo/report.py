@@ -11,9 +11,9 @@ from rich.table import Table
 
 from benchmarks.differences import Difference
 from benchmarks.locomo.bars import bars
+from benchmarks.locomo.context import BUDGETS, ContextFigures
 from benchmarks.locomo.figures import ALL, METRICS, Figure, covered, groups, rankings
 from benchmarks.locomo.measure import EmbedderRun
-from benchmarks.locomo.telling import BUDGETS, ContextFigures
 from benchmarks.results import not_ours
 
 FORMAT = "locomo-1"

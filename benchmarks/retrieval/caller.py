@@ -22,7 +22,7 @@ from typing import Any
 import grpc
 import uvloop
 
-from benchmarks.retrieval.asking import RequestStream
+from benchmarks.retrieval.requests import RequestStream
 
 LINE_BYTES = 1 << 26
 _CALL_SECONDS = 30.0

@@ -16,6 +16,7 @@ from benchmarks.quiet import LOAD_BEFORE
 from benchmarks.retrieval import loading
 from benchmarks.retrieval.components import components
 from benchmarks.retrieval.figures import IsolationCost, LatencyFigures, Recall, RetrievalReport
+from benchmarks.retrieval.isolation import TURNS, measure_walls
 from benchmarks.retrieval.person import Person
 from benchmarks.retrieval.plan import (
     COPIES,
@@ -30,7 +31,6 @@ from benchmarks.retrieval.recall import measure_recall
 from benchmarks.retrieval.rows import SLICES, Measuring
 from benchmarks.retrieval.stage import Stage, database, machine, staged
 from benchmarks.retrieval.starting import measure_start
-from benchmarks.retrieval.walls import TURNS, measure_walls
 from benchmarks.retrieval.writing import Connection
 from hitherto_shared.database.embedded import EmbeddedPostgres
 

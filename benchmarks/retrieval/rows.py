@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from benchmarks.processes import BenchmarkProcess
-from benchmarks.retrieval.asking import RequestStream
 from benchmarks.retrieval.caller import CallerLoad, CallerResult
 from benchmarks.retrieval.figures import LatencyFigures, MeasurementConditions, percentile
+from benchmarks.retrieval.requests import RequestStream
 from benchmarks.retrieval.stage import Stage
 from benchmarks.watching import resident_bytes
 

@@ -15,7 +15,6 @@ import httpx2
 import openai
 
 from hitherto_shared import long_json
-from hitherto_shared.beside import beside_loop
 from hitherto_shared.bounded_body import ACCEPT_ENCODING, bound
 from hitherto_shared.model_server import (
     CONNECT_SECONDS,
@@ -31,6 +30,7 @@ from hitherto_shared.model_server import (
     usable_timeout,
     usable_url,
 )
+from hitherto_shared.offloading import beside_loop
 
 _reply_limit: ContextVar[int] = ContextVar("reply_limit", default=MAX_REPLY_BYTES)
 

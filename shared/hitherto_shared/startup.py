@@ -41,7 +41,7 @@ from hitherto_shared.database.migrate import COMMAND, MigrationError, migrate, p
 from hitherto_shared.database.pool import Connection, Reads
 from hitherto_shared.embeddings.factory import build_embedder
 from hitherto_shared.embeddings.protocol import Embedder
-from hitherto_shared.embeddings.shelf import Embedders
+from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.encryption.key_store import KeyStore
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.rpc.server import ServerFailed, end_signal

@@ -17,8 +17,8 @@ import pytest
 
 from hitherto.v1 import extraction_service_pb2, job_pb2, memory_pb2, retrieval_service_pb2
 from hitherto_extraction.config import ExtractionSettings
-from hitherto_extraction.pipeline.account import MAX_REPLY_BYTES, UnusableReplies
 from hitherto_extraction.pipeline.backfill import Backfill
+from hitherto_extraction.pipeline.failed_attempts import MAX_REPLY_BYTES, UnusableReplies
 from hitherto_shared.circuit_breaker import OUTAGES as IN_A_ROW
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.openai_api import OpenAIEmbedder

@@ -13,7 +13,7 @@ import pytest
 
 from hitherto.v1 import extraction_service_pb2, job_pb2, memory_service_pb2
 from hitherto.v1 import extraction_service_pb2 as pb
-from hitherto_extraction.pipeline.account import open_with_user_key
+from hitherto_extraction.pipeline.failed_attempts import open_with_user_key
 from hitherto_shared.encryption.places import message_place, summary_place
 from tests.e2e.conftest import Services, StartServices, model_settings
 from tests.e2e.indexed import check_words

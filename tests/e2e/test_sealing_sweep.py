@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from hitherto.v1 import memory_pb2, retrieval_service_pb2
-from hitherto_extraction.pipeline.account import UnusableReplies, open_with_user_key
+from hitherto_extraction.pipeline.failed_attempts import UnusableReplies, open_with_user_key
 from hitherto_extraction.prices import load_prices
 from hitherto_extraction.sealing.sweep import SealingSweep
 from hitherto_extraction.sealing.vectors import SealedVectors

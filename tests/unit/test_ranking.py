@@ -14,7 +14,7 @@ import pytest
 
 from hitherto_retrieval.search.dates.window import Window
 from hitherto_retrieval.search.ranking.balanced import Balanced
-from hitherto_retrieval.search.ranking.light import Light, RankedCandidate
+from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandidate
 from hitherto_retrieval.storage.candidate import Candidate
 
 NOW = datetime(2025, 6, 1, tzinfo=UTC)
@@ -50,7 +50,7 @@ def candidate(
 def rank(
     candidates: Sequence[Candidate], window: Window | None, weights: Mapping[str, float]
 ) -> list[RankedCandidate]:
-    return Balanced().rank(candidates, Light(now=NOW, window=window), weights)
+    return Balanced().rank(candidates, QueryIntent(now=NOW, window=window), weights)
 
 
 def test_the_parts_add_up_to_a_score_between_0_and_1() -> None:
@@ -76,9 +76,9 @@ def test_vectors_that_compare_spelling_count_half_unless_the_request_says_otherw
     alike = candidate(1, cosine=0.8, source_cosine=0.8)
     worded = candidate(2, bm25=8.0)
     found = Balanced()
-    usual = found.rank([alike, worded], Light(now=NOW), {})
+    usual = found.rank([alike, worded], QueryIntent(now=NOW), {})
     assert [item.candidate for item in usual] == [alike, worded]
-    spelt = Light(now=NOW, by_spelling=True)
+    spelt = QueryIntent(now=NOW, by_spelling=True)
     by_spelling = found.rank([alike, worded], spelt, {})
     assert by_spelling[0].breakdown["semantic"] == by_spelling[0].breakdown["source"] * 2
     assert by_spelling[0].breakdown["semantic"] < by_spelling[1].breakdown["keyword"]
@@ -130,10 +130,10 @@ def test_without_a_window_the_scale_stays_so_that_scores_compare() -> None:
 
 def test_equal_scores_go_by_importance_then_newest() -> None:
     """D3."""
-    light = candidate(1, importance=0.2)
+    intent = candidate(1, importance=0.2)
     old = candidate(2, importance=0.9, created_at=NOW - timedelta(days=2))
     new = candidate(3, importance=0.9)
-    assert [item.candidate for item in rank([light, old, new], None, {})] == [new, old, light]
+    assert [item.candidate for item in rank([intent, old, new], None, {})] == [new, old, intent]
 
 
 def test_only_memories_in_or_near_the_window_were_found_by_their_time() -> None:
@@ -195,8 +195,8 @@ def test_a_message_is_lifted_by_those_beside_it_and_by_what_was_learnt_from_it()
 
 def test_who_said_it_counts_where_the_question_names_them() -> None:
     hers, his = message(1, speaker="Caroline"), message(2, conversation="c2", speaker="Mel")
-    light = Light(now=NOW, names=frozenset({"caroline"}))
-    first, second = Balanced().rank([his, hers], light, {})
+    intent = QueryIntent(now=NOW, names=frozenset({"caroline"}))
+    first, second = Balanced().rank([his, hers], intent, {})
     assert (first.candidate, second.score) == (hers, 0.0)
     assert first.breakdown["speaker"] == pytest.approx(0.2 / 6.0)
 
@@ -209,7 +209,9 @@ def test_the_most_recent_come_by_time_and_what_is_still_to_come_does_not() -> No
     newer = candidate(4, valid_from=NOW - timedelta(days=1))
     for brought in (planned, newest, older):
         brought.most_recent = True
-    ranked = Balanced().rank([planned, newer, older, newest], Light(now=NOW, most_recent=True), {})
+    ranked = Balanced().rank(
+        [planned, newer, older, newest], QueryIntent(now=NOW, most_recent=True), {}
+    )
     date = {item.candidate.key: item.breakdown["date"] for item in ranked}
     assert date[newest.key] == pytest.approx(0.4 / 4.5)
     assert date[newest.key] > date[older.key] > date[newer.key] > date[planned.key] == 0.0
@@ -221,12 +223,12 @@ def test_a_question_for_nothing_but_the_most_recent_is_answered_by_time_alone() 
     older = candidate(2, valid_from=NOW - timedelta(days=2), cosine=0.9, bm25=9.0)
     for brought in (newest, older):
         brought.most_recent = True
-    light = Light(now=NOW, most_recent=True, topic=False)
-    first, second = Balanced().rank([older, newest], light, {})
+    intent = QueryIntent(now=NOW, most_recent=True, topic=False)
+    first, second = Balanced().rank([older, newest], intent, {})
     assert first.candidate is newest
     assert first.score == pytest.approx(2.4 / 4.5)
     assert second.breakdown["semantic"] == second.breakdown["keyword"] == 0.0
-    about = Light(now=NOW, most_recent=True)
+    about = QueryIntent(now=NOW, most_recent=True)
     assert Balanced().rank([older, newest], about, {})[0].candidate is older
 
 
@@ -236,8 +238,8 @@ def test_the_kind_of_content_that_was_named_is_preferred() -> None:
         Candidate("document", UUID(int=n), NOW, NOW, source_type=source, cosine=0.4)
         for n, source in enumerate(("gmail", "gdrive"))
     )
-    light = Light(now=NOW, source_types=frozenset({"gmail", "outlook"}))
-    first, second = Balanced().rank([file, mail], light, {})
+    intent = QueryIntent(now=NOW, source_types=frozenset({"gmail", "outlook"}))
+    first, second = Balanced().rank([file, mail], intent, {})
     assert first.candidate is mail
     assert first.score - second.score == pytest.approx(0.2 / 4.5)
 
@@ -255,8 +257,8 @@ def test_the_most_recent_of_a_named_kind_are_counted_among_themselves() -> None:
         )
         for n, (source, age) in enumerate((("gmail", 30), ("jira", 1)))
     )
-    light = Light(now=NOW, most_recent=True, source_types=frozenset({"gmail", "outlook"}))
-    first, second = Balanced().rank([task, mail], light, {})
+    intent = QueryIntent(now=NOW, most_recent=True, source_types=frozenset({"gmail", "outlook"}))
+    first, second = Balanced().rank([task, mail], intent, {})
     assert first.candidate is mail
     assert first.breakdown["date"] == pytest.approx(0.4 / 4.5)
     assert second.score == 0.0
@@ -268,15 +270,15 @@ def test_a_score_stays_within_1_whatever_the_kinds_and_weights() -> None:
     messages = [
         message(n, cosine=1.0, bm25=1e9, speaker="Ana", source_type="x") for n in range(1, 6)
     ]
-    light = Light(now=NOW, names=frozenset({"ana"}), source_types=frozenset({"x"}))
+    intent = QueryIntent(now=NOW, names=frozenset({"ana"}), source_types=frozenset({"x"}))
     for weights in ({}, {"session": 9.0}, {"neighbour": 50.0, "speaker": 7.0}, {"semantic": 0.0}):
-        ranked = Balanced().rank([memory, *messages], light, weights)
+        ranked = Balanced().rank([memory, *messages], intent, weights)
         assert max(item.score for item in ranked) <= 1.0 + 1e-9
 
 
 def test_the_most_recent_at_the_beginning_of_time() -> None:
     first = candidate(1, valid_from=datetime.min.replace(tzinfo=UTC))
-    (item,) = Balanced().rank([first], Light(now=NOW, most_recent=True), {})
+    (item,) = Balanced().rank([first], QueryIntent(now=NOW, most_recent=True), {})
     assert 0.0 <= item.score <= 1.0
 
 
@@ -286,7 +288,7 @@ def test_of_how_things_stand_the_newest_of_equals_comes_first() -> None:
     another = candidate(8, bm25=0.5, valid_from=NOW)
     message = replace(candidate(9, bm25=2.0), kind="message", key=("c1", 4), happened_at=NOW)
     given = [another, message, *reversed(memories)]
-    ranked = Balanced().rank(given, Light(now=NOW, present=True), {})
+    ranked = Balanced().rank(given, QueryIntent(now=NOW, present=True), {})
     assert [r.candidate.key for r in ranked[:3]] == [m.key for m in memories]
     assert ranked[0].breakdown["date"] > ranked[1].breakdown["date"] > 0
     (said,) = (r for r in ranked if r.candidate.kind == "message")

@@ -16,7 +16,7 @@ from hitherto_retrieval.handlers.retrieval import ReadDefaults, RetrievalHandler
 from hitherto_retrieval.questions_paid import QuestionsPaid
 from hitherto_retrieval.readers import Readers
 from hitherto_retrieval.render.tokens import counter
-from hitherto_retrieval.search.asked.question import Wording
+from hitherto_retrieval.search.intent.question import Wording
 from hitherto_retrieval.search.query import QueryEmbedders
 from hitherto_retrieval.search.search import Search
 from hitherto_retrieval.snapshots import Snapshots

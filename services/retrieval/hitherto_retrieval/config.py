@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from hitherto_retrieval.search.asked.content_types import ContentTypes
-from hitherto_retrieval.search.asked.recency import RecencyWords
+from hitherto_retrieval.search.intent.content_types import ContentTypes
+from hitherto_retrieval.search.intent.recency import RecencyWords
 from hitherto_shared.config import SharedSettings
 from hitherto_shared.database.connect import RETRIEVAL_LOGINS
 

@@ -20,9 +20,9 @@ from hitherto_retrieval.render.context import (
     RelevantItem,
 )
 from hitherto_retrieval.render.tokens import CountTokens
-from hitherto_retrieval.search.corpora.looking import Item
+from hitherto_retrieval.search.corpora.corpus import Item
+from hitherto_retrieval.search.deduplication import sources_of
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
-from hitherto_retrieval.search.once import sources_of
 from hitherto_retrieval.search.question import Hit, Question, SearchResults
 from hitherto_retrieval.search.sealed import report_sealed
 from hitherto_retrieval.search.search import Search, Searching
@@ -31,7 +31,6 @@ from hitherto_retrieval.storage import memories, past, past_surroundings, people
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.previous_items import LastAnswer
 from hitherto_retrieval.storage.statement import Statement
-from hitherto_shared.beside import beside_loop
 from hitherto_shared.database.pool import Reads
 from hitherto_shared.models import (
     Entity,
@@ -42,6 +41,7 @@ from hitherto_shared.models import (
     Scope,
     Summary,
 )
+from hitherto_shared.offloading import beside_loop
 
 FRESH_PLACES = 5
 """Places of the top list that go to the newest memories of the last week."""

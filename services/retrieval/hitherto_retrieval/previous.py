@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hitherto_retrieval.opening import Opener
-from hitherto_retrieval.search.corpora.looking import Item
-from hitherto_retrieval.search.telling import read_whole
+from hitherto_retrieval.search.corpora.corpus import Item
+from hitherto_retrieval.search.whole_results import read_whole
 from hitherto_retrieval.storage import previous_items
 from hitherto_retrieval.storage.previous_items import LastAnswer
 from hitherto_retrieval.storage.statement import ask

@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 from weakref import WeakSet
 
-from hitherto_retrieval.standing import DatabaseHealth
+from hitherto_retrieval.database_health import DatabaseHealth
 from hitherto_shared.consistency import ConsistencyTokens, Position, bytes_missing
 from hitherto_shared.database.faults import translate
 from hitherto_shared.database.pool import Connection, Database, Reads

@@ -1,7 +1,7 @@
 """Which model's vectors answer searches is recorded in the database, not in configuration.
 
-A service embeds with that model if it has a way to it (`shelf`); otherwise it says why it has not
-and does without.
+A service embeds with that model if it has a way to it (`registry`); otherwise it says why it has
+not and does without.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from typing import Any
 
 from yarl import URL
 
-from hitherto_shared.beside import beside_loop
 from hitherto_shared.embeddings.http_link import HttpConnection, connected
 from hitherto_shared.embeddings.http_reply import MostBytes, Reply
 from hitherto_shared.embeddings.proxies import proxy_for
@@ -38,6 +37,7 @@ from hitherto_shared.model_server import (
     usable_timeout,
     usable_url,
 )
+from hitherto_shared.offloading import beside_loop
 
 # An idle connection is kept this long: opening one anew costs more than a whole search.
 _KEEP_SECONDS = 60.0

@@ -17,8 +17,8 @@ from math import log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from hitherto_shared.beside import beside_loop
 from hitherto_shared.embeddings.protocol import EmbeddingBatch, Vector
+from hitherto_shared.offloading import beside_loop
 from hitherto_shared.text.normalise import normalized
 from hitherto_shared.text.terms import stem
 

@@ -11,9 +11,9 @@ from google.protobuf.message import Message
 from hitherto_shared.auth.access import AccessRule
 from hitherto_shared.auth.authenticate import Authenticator
 from hitherto_shared.auth.departments import Departments
-from hitherto_shared.beside import beside_loop
 from hitherto_shared.errors import NotPermitted, NotYetAvailable
 from hitherto_shared.identifiers import uuid7
+from hitherto_shared.offloading import beside_loop
 from hitherto_shared.rpc.call import Call, Context, current_call, enter, seconds_left
 from hitherto_shared.rpc.edge_settings import EdgeSettings
 from hitherto_shared.rpc.rates import Meter, limits_of

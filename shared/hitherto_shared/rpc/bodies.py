@@ -12,7 +12,7 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
-from hitherto_shared.rpc.places import overloaded
+from hitherto_shared.rpc.slots import overloaded
 
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
 """Of one request."""

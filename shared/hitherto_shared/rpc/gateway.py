@@ -27,7 +27,6 @@ from typing import Any
 import grpc
 from google.protobuf.descriptor import Descriptor
 
-from hitherto_shared.beside import beside_loop
 from hitherto_shared.errors import (
     Exhausted,
     FieldViolation,
@@ -37,13 +36,14 @@ from hitherto_shared.errors import (
     TooLate,
     invalid,
 )
+from hitherto_shared.offloading import beside_loop
 from hitherto_shared.rpc.admission import Admission, Requirements, named, request_id
 from hitherto_shared.rpc.bodies import MAX_REQUEST_BYTES, WAIT_SECONDS, Bodies, Body
 from hitherto_shared.rpc.call import Context, current_call
 from hitherto_shared.rpc.decoding import COUNTED_BYTES, Decoder
 from hitherto_shared.rpc.edge_settings import EdgeSettings
-from hitherto_shared.rpc.places import HealthPlaces, Places
 from hitherto_shared.rpc.rates import Meter
+from hitherto_shared.rpc.slots import CallSlots, HealthSlots
 from hitherto_shared.rpc.status import abort, as_hitherto_error
 
 logger = logging.getLogger("hitherto.rpc")
@@ -99,9 +99,9 @@ class Gateway(grpc.aio.ServerInterceptor):  # type: ignore[misc,type-arg,unused-
         self._admission = admission
         self._needs = needs
         self._requests = requests
-        self._places = Places(settings.max_concurrent_rpcs, settings.tenant_share)
+        self._places = CallSlots(settings.max_concurrent_rpcs, settings.tenant_share)
         self._bodies = Bodies(settings.max_body_bytes, settings.tenant_share)
-        self._health = HealthPlaces()
+        self._health = HealthSlots()
         # A health check waits for nobody; the places of a connection bound what it can send.
         self._health_bodies = Bodies(sys.maxsize, 1.0)
         # Of large bodies one at a time: counting what is in 4 MiB may take 50 MB.

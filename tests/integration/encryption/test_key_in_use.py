@@ -12,7 +12,7 @@ import pytest
 from hitherto_extraction.consolidation.calls import Consolidations
 from hitherto_extraction.consolidation.runner import Consolidation, ConsolidationRules
 from hitherto_extraction.curation.user_settings import Sealing, UserSettings, change_settings
-from hitherto_extraction.pipeline.account import UnusableReplies
+from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.sealing.sweep import SealingSweep
 from hitherto_extraction.sealing.vectors import SealedVectors
 from hitherto_extraction.storage import consolidation, conversations, profiles, users

@@ -17,9 +17,9 @@ from hitherto_extraction.budget import Budget
 from hitherto_extraction.intake import Intake, IntakeRules
 from hitherto_extraction.job_calls import Accepted
 from hitherto_extraction.once import Identity
-from hitherto_extraction.pipeline.account import FailedAttempts, UnusableReplies
 from hitherto_extraction.pipeline.commit import Commit
 from hitherto_extraction.pipeline.extraction import Extraction, ExtractionRules
+from hitherto_extraction.pipeline.failed_attempts import FailedAttempts, UnusableReplies
 from hitherto_extraction.prices import load_prices
 from hitherto_extraction.provider.protocol import ChatModel
 from hitherto_extraction.queue import claims

@@ -15,10 +15,10 @@ import pytest
 from pgvector import HalfVector
 from pgvector.psycopg import register_vector
 
-from hitherto_retrieval.search.corpora.looking import Looking
+from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.corpora.memories import MemoryCorpus
 from hitherto_retrieval.search.dates.window import Window
-from hitherto_retrieval.search.ranking.light import Light
+from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.storage import held_memories, memories, people
 from hitherto_retrieval.storage.candidate import Candidate
 from hitherto_retrieval.storage.filters import Filters
@@ -183,14 +183,14 @@ async def quick_or_exact(
     window = None
     if sought.since is not None and sought.until is not None:
         window = Window(sought.since, sought.until, "")
-    light = Light(now=NOW, window=window)
-    looking = Looking(
+    intent = QueryIntent(now=NOW, window=window)
+    looking = CandidateQuery(
         scope=person.scope,
         text="",
         vector=sought.vector,
         model=sought.model,
         entity_ids=sought.entity_ids,
-        light=light,
+        intent=intent,
         wanted=sought.wanted,
         newest=sought.newest,
         with_source=sought.with_source,

@@ -11,7 +11,7 @@ import pytest
 
 from hitherto_retrieval.handlers.incoming import BALANCED
 from hitherto_retrieval.opening import Opener
-from hitherto_retrieval.search.asked.question import Wording
+from hitherto_retrieval.search.intent.question import Wording
 from hitherto_retrieval.search.legs import Legs
 from hitherto_retrieval.search.query import QueryEmbedders
 from hitherto_retrieval.search.question import Question
@@ -21,7 +21,7 @@ from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.statement import ask
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings.offline import OfflineEmbedder
-from hitherto_shared.embeddings.shelf import Embedders
+from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.encryption.key_store import KeyStore
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.encryption.wrapping import LocalWrapper

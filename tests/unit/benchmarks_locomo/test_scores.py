@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from benchmarks.locomo.asking import behind
 from benchmarks.locomo.scores import score
+from benchmarks.locomo.searching import behind
 from hitherto.v1 import conversation_pb2, memory_pb2, search_pb2
 
 

@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.retrieval.asking import KINDS, RequestStream
 from benchmarks.retrieval.embedder import EmbeddingEndpoint
 from benchmarks.retrieval.recall import share_of_nearest
+from benchmarks.retrieval.requests import KINDS, RequestStream
 from benchmarks.retrieval.wording import Questions, vector
 from hitherto.v1 import memory_pb2, retrieval_service_pb2, search_pb2
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hitherto_extraction.consolidation.faithful import objections
+from hitherto_extraction.consolidation.faithfulness import objections
 
 ENGLISH = ["The user prefers a casual tone in mails", "The user writes casual mails to clients"]
 VIETNAMESE = ["Người dùng thích phở bò", "Người dùng ăn phở bò ở quán"]

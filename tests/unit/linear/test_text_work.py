@@ -12,7 +12,7 @@ import pytest
 
 from hitherto_client.command import output
 from hitherto_client.transcripts import Defaults, TranscriptError, read_transcripts
-from hitherto_extraction.consolidation.faithful import objections
+from hitherto_extraction.consolidation.faithfulness import objections
 from hitherto_extraction.consolidation.groups import subject_of
 from hitherto_extraction.documents.chunking import chunks
 from hitherto_extraction.documents.entities import mentioned
@@ -26,8 +26,8 @@ from hitherto_extraction.provider.offline.extractor import extract
 from hitherto_extraction.provider.protocol import Batch, PromptMessage
 from hitherto_retrieval.render import values
 from hitherto_retrieval.render.custom import check_custom_template
-from hitherto_retrieval.search.asked.question import looked_up
 from hitherto_retrieval.search.dates.find import find_window
+from hitherto_retrieval.search.intent.question import looked_up
 from hitherto_retrieval.search.names import names_in
 from hitherto_retrieval.search.own_name import about_the_user
 from hitherto_retrieval.search.words import distinct_words

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 import hitherto_extraction
-from hitherto_extraction.consolidation import faithful
-from hitherto_extraction.pipeline.guards import bearing, slots, support
+from hitherto_extraction.consolidation import faithfulness
+from hitherto_extraction.pipeline.guards import relevance, slots, support
 from hitherto_extraction.pipeline.guards.tokens import forget_readings
 
 READERS: list[Callable[[str], object]] = [
     slots.told,
-    bearing._read,
+    relevance._read,
     support._reading,
-    faithful._read,
+    faithfulness._read,
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hitherto_extraction.pipeline.closing import CHALLENGES
+from hitherto_extraction.pipeline.closures import CHALLENGES
 from hitherto_extraction.pipeline.events import NewFields, events_of
 from hitherto_extraction.pipeline.operations import Closure, Plan, Rewrite
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive, postings_of, tags_of

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hitherto_retrieval.search.asked.content_types import SHIPPED, ContentTypes
-from hitherto_retrieval.search.asked.whole_words import readable
+from hitherto_retrieval.search.intent.content_types import SHIPPED, ContentTypes
+from hitherto_retrieval.search.intent.whole_words import readable
 
 TYPES = ContentTypes()
 EMAIL = {"gmail", "outlook"}

@@ -8,21 +8,21 @@ from uuid import UUID
 
 import numpy as np
 
-from hitherto_retrieval.search.corpora.looking import Looking
+from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.corpora.memories import MemoryCorpus
-from hitherto_retrieval.search.ranking.light import Light
+from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_shared.models import Scope
 from hitherto_shared.text.bm25 import NO_SCORES
 
 NOW = datetime.now(UTC)
-LOOKING = Looking(
+LOOKING = CandidateQuery(
     scope=Scope("t", "ana"),
     text="tea",
     vector=np.ones(2, dtype=np.float32),
     model="m",
     entity_ids=[],
-    light=Light(NOW),
+    intent=QueryIntent(NOW),
     wanted=2,
 )
 

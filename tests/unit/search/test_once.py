@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from hitherto_retrieval.search.once import each_once, for_a_prompt, repeats, to_be_read
+from hitherto_retrieval.search.deduplication import each_once, for_a_prompt, repeats, to_be_read
 from hitherto_retrieval.search.question import Hit, Question, SearchResults
 from hitherto_retrieval.search.ranking.balanced import Balanced
 from hitherto_retrieval.storage.filters import Filters

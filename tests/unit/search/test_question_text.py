@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from hitherto_retrieval.config import RetrievalSettings
-from hitherto_retrieval.search.asked.question import (
+from hitherto_retrieval.search.intent.question import (
     MAX_CHARACTERS,
     ParsedQuestion,
     Wording,
@@ -30,14 +30,14 @@ def read(text: str, wording: Wording = WORDING) -> ParsedQuestion:
 
 def test_everything_is_read_at_once() -> None:
     asked = read("What was Sarah's last email in May 2025 about Hà Nội?")
-    light = asked.light
-    assert light.now == NOW
-    assert light.most_recent
-    assert light.source_types == {"gmail", "outlook"}
-    assert light.window is not None
-    assert light.window.start == datetime(2025, 5, 1, tzinfo=UTC)
-    assert {"sarah", "ha noi"} <= light.names
-    assert light.words == (
+    intent = asked.intent
+    assert intent.now == NOW
+    assert intent.most_recent
+    assert intent.source_types == {"gmail", "outlook"}
+    assert intent.window is not None
+    assert intent.window.start == datetime(2025, 5, 1, tzinfo=UTC)
+    assert {"sarah", "ha noi"} <= intent.names
+    assert intent.words == (
         *("what", "was", "sarah's", "last", "email", "in", "may", "2025", "about", "ha", "noi"),
     )
     assert asked.terms == query_terms("What was Sarah's last email in May 2025 about Hà Nội?")
@@ -46,8 +46,8 @@ def test_everything_is_read_at_once() -> None:
 def test_days_are_those_of_the_users_time_zone() -> None:
     late = datetime(2025, 6, 1, 20, tzinfo=UTC)
     asked = read_question_text("today", late, "Asia/Ho_Chi_Minh", WORDING)
-    assert asked.light.window is not None
-    assert asked.light.window.start == datetime(2025, 6, 1, 17, tzinfo=UTC)
+    assert asked.intent.window is not None
+    assert asked.intent.window.start == datetime(2025, 6, 1, 17, tzinfo=UTC)
     with pytest.raises(ValueError, match="unknown time zone"):
         read_question_text("today", late, "Mars/Olympus", WORDING)
 
@@ -55,14 +55,14 @@ def test_days_are_those_of_the_users_time_zone() -> None:
 def test_what_the_caller_has_read_already_is_not_read_again() -> None:
     asked = read_question_text("my cat", NOW, "UTC", WORDING, terms=["dog"], names=["rex"])
     assert asked.terms == ["dog"]
-    assert asked.light.names == {"rex"}
+    assert asked.intent.names == {"rex"}
 
 
 def test_of_a_long_question_the_beginning_counts() -> None:
     asked = read("cat " * 16_000 + "my last email")
     assert asked.terms == ["cat"]
-    assert not asked.light.most_recent
-    assert not asked.light.source_types
+    assert not asked.intent.most_recent
+    assert not asked.intent.source_types
     long = " ".join(f"word{n}" for n in range(16_000))
     assert 500 < len(read(long).terms) <= MAX_CHARACTERS / len("word0 ")
 
@@ -77,9 +77,9 @@ def test_words_count_once_and_unspaced_scripts_in_pairs() -> None:
 @settings(deadline=None)
 @given(st.text(st.characters(codec=None), max_size=400))
 def test_any_text_is_read(text: str) -> None:
-    light = read(text).light
-    assert len(set(light.words)) == len(light.words)
-    assert "" not in light.words
+    intent = read(text).intent
+    assert len(set(intent.words)) == len(intent.words)
+    assert "" not in intent.words
 
 
 @pytest.mark.parametrize(
@@ -104,6 +104,6 @@ def test_the_settings_change_how_questions_are_read(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("HITHERTO_CONTENT_TYPES", "rundbrief = mailchimp")
     settings = RetrievalSettings()
     wording = Wording.from_settings(settings.recency_words, settings.content_types)
-    light = read("der letzte Rundbrief", wording).light
-    assert light.most_recent
-    assert light.source_types == {"mailchimp"}
+    intent = read("der letzte Rundbrief", wording).intent
+    assert intent.most_recent
+    assert intent.source_types == {"mailchimp"}

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hitherto_retrieval.search.asked.question import terms_of
-from hitherto_retrieval.search.asked.recency import (
+from hitherto_retrieval.search.dates.find import find_window
+from hitherto_retrieval.search.intent.question import terms_of
+from hitherto_retrieval.search.intent.recency import (
     SHIPPED,
     RecencyWords,
     words_for_the_present,
 )
-from hitherto_retrieval.search.asked.whole_words import readable
-from hitherto_retrieval.search.dates.find import find_window
+from hitherto_retrieval.search.intent.whole_words import readable
 
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
 WORDS = RecencyWords()

@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hitherto_retrieval.search.dates.window import Window
-from hitherto_retrieval.search.ranking.light import Light, RankedCandidate, Ranking
+from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandidate, Ranking
 from hitherto_retrieval.search.ranking.seed003 import Seed003, leaves_out_episodic
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
 
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=4_000)
-LIGHT = Light(NOW)
-RECENT = Light(NOW, most_recent=True)
+INTENT = QueryIntent(NOW)
+RECENT = QueryIntent(NOW, most_recent=True)
 RANKING: Ranking = Seed003()
 PARTS = {
     *("semantic", "recency", "entity", "source_priority", "fulltext", "keyword", "date"),
@@ -40,8 +40,8 @@ def item(number: int = 1, kind: Kind = "memory", key: Key | None = None, **more:
     )
 
 
-def only(candidate: Candidate, light: Light = LIGHT, **weights: float) -> RankedCandidate:
-    (ranked,) = RANKING.rank([candidate], light, weights)
+def only(candidate: Candidate, intent: QueryIntent = INTENT, **weights: float) -> RankedCandidate:
+    (ranked,) = RANKING.rank([candidate], intent, weights)
     assert math.isclose(ranked.score, sum(ranked.breakdown.values()), abs_tol=1e-9)
     assert set(ranked.breakdown) == PARTS
     assert set(RANKING.weights) == PARTS - {"cap"}
@@ -127,11 +127,11 @@ def test_d4_a_weight_is_the_most_its_component_adds() -> None:
     assert only(one, source_priority=1.0).breakdown["source_priority"] == pytest.approx(0.7)
     assert only(one, fulltext=0.4).breakdown["fulltext"] == pytest.approx(0.2)
     for name in RANKING.weights:
-        assert only(one, LIGHT, **{name: 0.0}).breakdown[name] == 0.0
+        assert only(one, INTENT, **{name: 0.0}).breakdown[name] == 0.0
 
 
 def test_f2_episodic_items_score_by_common_words_and_recency() -> None:
-    light = Light(NOW, words=("what", "did", "ha", "noi"))
+    intent = QueryIntent(NOW, words=("what", "did", "ha", "noi"))
     message = item(
         kind="message",
         happened_at=NOW - timedelta(days=73),
@@ -140,31 +140,36 @@ def test_f2_episodic_items_score_by_common_words_and_recency() -> None:
         entities=3,
         text_rank=9,
     )
-    ranked = only(message, light)
+    ranked = only(message, intent)
     assert ranked.score == pytest.approx((3 / 4 * 0.4 + 0.8 * 0.3) * 0.5)
     assert {name for name, part in ranked.breakdown.items() if part} == {"keyword", "recency"}
-    assert only(item(kind="summary"), light).score == 0.0
-    assert only(item(kind="summary", words="noi"), LIGHT).score == 0.0
+    assert only(item(kind="summary"), intent).score == 0.0
+    assert only(item(kind="summary", words="noi"), INTENT).score == 0.0
 
 
 def test_f2_episodic_items_are_capped_at_a_half() -> None:
-    light = Light(NOW, words=("cat",))
+    intent = QueryIntent(NOW, words=("cat",))
     summary = item(kind="summary", words="cat", happened_at=NOW)
-    assert only(summary, light).score == pytest.approx(0.35)
-    capped = only(summary, light, keyword=0.8)
+    assert only(summary, intent).score == pytest.approx(0.35)
+    capped = only(summary, intent, keyword=0.8)
     assert capped.score == 0.5
     assert capped.breakdown["cap"] == pytest.approx(0.5 - 0.95)
 
 
 @pytest.mark.parametrize(
-    "light", [RECENT, Light(NOW, source_types=frozenset({"gmail"}))], ids=["D5", "D6"]
+    "intent", [RECENT, QueryIntent(NOW, source_types=frozenset({"gmail"}))], ids=["D5", "D6"]
 )
-def test_d5_d6_episodic_items_are_left_out_where_something_else_was_asked_for(light: Light) -> None:
+def test_d5_d6_episodic_items_are_left_out_where_something_else_was_asked_for(
+    intent: QueryIntent,
+) -> None:
     everything = [item(1), item(2, "message"), item(3, "summary"), item(4, "document")]
-    assert leaves_out_episodic(light)
-    assert {r.candidate.kind for r in RANKING.rank(everything, light, {})} == {"memory", "document"}
-    assert not leaves_out_episodic(LIGHT)
-    assert len(RANKING.rank(everything, LIGHT, {})) == 4
+    assert leaves_out_episodic(intent)
+    assert {r.candidate.kind for r in RANKING.rank(everything, intent, {})} == {
+        "memory",
+        "document",
+    }
+    assert not leaves_out_episodic(INTENT)
+    assert len(RANKING.rank(everything, INTENT, {})) == 4
 
 
 def test_d5_messages_that_are_themselves_the_most_recent_stay() -> None:
@@ -228,28 +233,28 @@ def test_d5_of_a_question_about_something_what_has_to_do_with_it_comes_first() -
     found = RANKING.rank([newest, worded, named], RECENT, {})
     assert [r.candidate for r in found] == [named, worded, newest]
     assert [r.score for r in found[:2]] == [0.9, 0.9]
-    about_nothing = Light(NOW, most_recent=True, topic=False)
+    about_nothing = QueryIntent(NOW, most_recent=True, topic=False)
     found = RANKING.rank([newest, worded, named], about_nothing, {})
     assert [r.candidate for r in found] == [newest, named, worded]
 
 
 def test_d5_a_named_time_brings_what_was_said_then_to_the_front() -> None:
     day = timedelta(days=1)
-    light = Light(NOW, window=Window(NOW - 31 * day, NOW - day, "in May"))
+    intent = QueryIntent(NOW, window=Window(NOW - 31 * day, NOW - day, "in May"))
     inside = item(1, happened_at=NOW - 10 * day, cosine=0.3)
     outside = item(2, happened_at=NOW - 300 * day, cosine=0.7)
-    ranked = RANKING.rank([outside, inside], light, {})
+    ranked = RANKING.rank([outside, inside], intent, {})
     assert [r.candidate for r in ranked] == [inside, outside]
     assert ranked[0].breakdown["date"] == 0.4
     assert ranked[1].breakdown["date"] == pytest.approx(0.0, abs=1e-9)
-    assert only(inside, light, date=0.0).score == only(inside).score
+    assert only(inside, intent, date=0.0).score == only(inside).score
 
 
 def test_what_lies_in_the_window_is_timely() -> None:
     window = Window(NOW - timedelta(days=2), NOW, "the last two days")
-    light = Light(NOW, window=window)
-    assert only(item(happened_at=NOW - timedelta(days=1)), light).timely
-    assert not only(item(), light).timely
+    intent = QueryIntent(NOW, window=window)
+    assert only(item(happened_at=NOW - timedelta(days=1)), intent).timely
+    assert not only(item(), intent).timely
     assert not only(item(happened_at=NOW)).timely
 
 
@@ -269,7 +274,7 @@ def test_ties_go_by_importance_then_the_newest_then_the_key() -> None:
     numbers = random.Random(3)
     for _ in range(50):
         shuffled = numbers.sample(expected, len(expected))
-        assert [r.candidate for r in RANKING.rank(shuffled, LIGHT, {})] == expected
+        assert [r.candidate for r in RANKING.rank(shuffled, INTENT, {})] == expected
 
 
 _moments = st.datetimes(
@@ -295,7 +300,7 @@ _candidates = st.lists(
     unique_by=lambda candidate: (candidate.kind, candidate.key),
 )
 _lights = st.builds(
-    Light,
+    QueryIntent,
     now=st.just(NOW),
     words=st.lists(_texts, max_size=5, unique=True),
     most_recent=st.booleans(),
@@ -309,9 +314,9 @@ _weights = st.dictionaries(st.sampled_from(sorted(RANKING.weights)), st.floats(0
 @settings(deadline=None)
 @given(_candidates, _lights, _weights)
 def test_d4_the_parts_add_up_to_the_score(
-    candidates: list[Candidate], light: Light, weights: dict[str, float]
+    candidates: list[Candidate], intent: QueryIntent, weights: dict[str, float]
 ) -> None:
-    for ranked in RANKING.rank(candidates, light, weights):
+    for ranked in RANKING.rank(candidates, intent, weights):
         assert set(ranked.breakdown) == PARTS
         assert math.isclose(ranked.score, sum(ranked.breakdown.values()), abs_tol=1e-9)
         assert ranked.breakdown["cap"] <= 0.0 <= ranked.breakdown["temporal"]
@@ -321,21 +326,21 @@ def test_d4_the_parts_add_up_to_the_score(
 @settings(deadline=None)
 @given(_candidates, _lights)
 def test_d4_scores_lie_between_0_and_1_2_best_first(
-    candidates: list[Candidate], light: Light
+    candidates: list[Candidate], intent: QueryIntent
 ) -> None:
-    ranked = RANKING.rank(candidates, light, {})
+    ranked = RANKING.rank(candidates, intent, {})
     scores = [r.score for r in ranked]
     assert scores == sorted(scores, reverse=True)
     assert all(0.0 <= score <= 1.2 + 1e-9 for score in scores)
     for first, second in itertools.pairwise(r.candidate.most_recent for r in ranked):
-        assert first or not second or not light.most_recent or light.topic
+        assert first or not second or not intent.most_recent or intent.topic
 
 
 @settings(deadline=None)
 @given(_candidates, _lights, st.randoms(use_true_random=False))
 def test_the_order_is_the_same_whatever_the_order_of_the_candidates(
-    candidates: list[Candidate], light: Light, numbers: random.Random
+    candidates: list[Candidate], intent: QueryIntent, numbers: random.Random
 ) -> None:
-    expected = RANKING.rank(candidates, light, {})
+    expected = RANKING.rank(candidates, intent, {})
     shuffled = numbers.sample(candidates, len(candidates))
-    assert RANKING.rank(shuffled, light, {}) == expected
+    assert RANKING.rank(shuffled, intent, {}) == expected

@@ -11,9 +11,10 @@ into one call of a run. What runs by itself keeps the two levels of trust apart,
 lower the trust of what the user said by saying something beside it; whoever calls `Consolidate`
 asks for one result, and its trust is the lowest of its originals.
 
-The model's answer is untrusted (`reply`, `faithful`): an item needs two originals that were shown
-and that no earlier item took, may add no name and no number, may neither turn nor lose what was
-denied, has to speak of the same subject and of the same things. What fails is dropped and counted.
+The model's answer is untrusted (`reply`, `faithfulness`): an item needs two originals that were
+shown and that no earlier item took, may add no name and no number, may neither turn nor lose what
+was denied, has to speak of the same subject and of the same things. What fails is dropped and
+counted.
 This takes the place of the cap on status changes: replacing its originals is what a merge is for.
 
 The call holds no lock. Afterwards one transaction locks the user, reads the originals again, and

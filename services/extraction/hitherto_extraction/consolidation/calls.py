@@ -8,7 +8,7 @@ from uuid import UUID
 
 from hitherto_extraction.consolidation.runner import Consolidation
 from hitherto_extraction.once import IdempotentOperation
-from hitherto_extraction.pipeline.crowding import KIND
+from hitherto_extraction.pipeline.crowded_tags import KIND
 from hitherto_extraction.queue import enqueueing, jobs
 from hitherto_extraction.storage import users
 from hitherto_shared.database.pool import Connection, Database

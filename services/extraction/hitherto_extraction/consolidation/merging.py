@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.consolidation.faithful import objections
+from hitherto_extraction.consolidation.faithfulness import objections
 from hitherto_extraction.consolidation.groups import Group, fit_together, subject_of
 from hitherto_extraction.consolidation.reply import MergedItem, Merges
 from hitherto_extraction.pipeline import trust

@@ -12,19 +12,19 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from hitherto_extraction.budget import Budget
-from hitherto_extraction.consolidation.asking import Answered, Background, MergeModel
-from hitherto_extraction.consolidation.board import Board, ConsolidationTarget, read_board
 from hitherto_extraction.consolidation.groups import Group, halves
+from hitherto_extraction.consolidation.merge_model import Answered, Background, MergeModel
 from hitherto_extraction.consolidation.merging import Merge
+from hitherto_extraction.consolidation.tag_review import ConsolidationTarget, TagReview, read_board
 from hitherto_extraction.consolidation.writing import read_words, write_merge
 from hitherto_extraction.intake import WHY_NOT
-from hitherto_extraction.pipeline.account import FailedAttempts
-from hitherto_extraction.pipeline.ask import TooMuch
+from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
+from hitherto_extraction.pipeline.model_call import TooMuch
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.provider.protocol import Completion
 from hitherto_extraction.queue import claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
-from hitherto_extraction.queue.patience import patiently
+from hitherto_extraction.queue.commit_retry import patiently
 from hitherto_extraction.storage import consolidation, ledger, users
 from hitherto_extraction.storage.consolidation import Member
 from hitherto_extraction.storage.users import UserWriteState
@@ -248,7 +248,7 @@ class Consolidation:
     async def _user(self, run: _Attempt, scope: Scope) -> None:
         key = await self.key_of_names(scope)
 
-        async def look(connection: Connection) -> Board:
+        async def look(connection: Connection) -> TagReview:
             if self._why_not(await users.read_user(connection, scope)) is not None:
                 raise _NotWanted
             return await read_board(connection, scope, run.wanted, key)
@@ -276,7 +276,7 @@ class Consolidation:
         self,
         run: _Attempt,
         scope: Scope,
-        board: Board,
+        board: TagReview,
         group: Group,
         wasted: Sequence[Completion],
     ) -> None:
@@ -362,7 +362,7 @@ class Consolidation:
             raise _gone(held)
         return done
 
-    async def _settle(self, run: _Attempt, scope: Scope, board: Board) -> None:
+    async def _settle(self, run: _Attempt, scope: Scope, board: TagReview) -> None:
         """Remember what the looks at a user's tags up to now have left."""
 
         async def work(connection: Connection) -> bool:
@@ -388,7 +388,11 @@ class Consolidation:
 
 
 async def _read(
-    connection: Connection, scope: Scope, board: Board, group: Group, wanted: ConsolidationTarget
+    connection: Connection,
+    scope: Scope,
+    board: TagReview,
+    group: Group,
+    wanted: ConsolidationTarget,
 ) -> Background:
     ids = [each.memory_id for each in group.members]
     apart = await consolidation.taken_apart(connection, scope, ids)

@@ -21,7 +21,7 @@ from hitherto_extraction.curation.conversations import delete_conversation
 from hitherto_extraction.curation.profile_edit import CLEARABLE
 from hitherto_extraction.curation.profiles import update_profile
 from hitherto_extraction.once import IdempotentOperation, IdempotentResult, Identity, once
-from hitherto_extraction.queue import stopping
+from hitherto_extraction.queue import cancelling
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import clearing, idempotency, profiles, users
 from hitherto_extraction.user_key import with_keys
@@ -173,9 +173,9 @@ class Clearing:
         await users.lock_user(connection, scope)
         # No message that was accepted is left for a later job, nor for one that is run again.
         backlog = await clearing.lock_backlog(connection, scope)
-        await stopping.own_backlog(connection, scope, backlog, max_attempts=self._max_attempts)
+        await cancelling.own_backlog(connection, scope, backlog, max_attempts=self._max_attempts)
         await clearing.pass_backlog(connection, scope)
-        for job_id in await stopping.cancel_learning(connection, scope):
+        for job_id in await cancelling.cancel_learning(connection, scope):
             await announce(connection, str(job_id))
         await announce(connection, "queued")
         return _Extent(

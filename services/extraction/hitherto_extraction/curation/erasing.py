@@ -22,7 +22,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from hitherto_extraction.once import IdempotentOperation, IdempotentResult, Identity, once
-from hitherto_extraction.queue import stopping
+from hitherto_extraction.queue import cancelling
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import (
     erased,
@@ -246,7 +246,7 @@ class Erasing:
         return removed > 0
 
     async def _remove_jobs(self, connection: Connection, scope: Scope, receipt_id: UUID) -> bool:
-        removed = await stopping.remove_some(connection, scope, limit=self._batch)
+        removed = await cancelling.remove_some(connection, scope, limit=self._batch)
         if removed:
             await erasure.count_jobs(connection, scope, receipt_id, len(removed))
         for job_id in removed:

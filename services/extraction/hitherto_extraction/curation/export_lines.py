@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.pipeline.account import UnusableReplies
+from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_shared.encryption import places
 from hitherto_shared.encryption.failures import BrokenSeal
 from hitherto_shared.encryption.places import Place

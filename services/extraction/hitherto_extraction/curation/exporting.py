@@ -24,7 +24,7 @@ from datetime import datetime
 from weakref import WeakValueDictionary
 
 from hitherto_extraction.curation.export_lines import Opening
-from hitherto_extraction.pipeline.account import UnusableReplies
+from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.storage import erased, exports, holdings, users
 from hitherto_extraction.storage.exports import UserStatus
 from hitherto_extraction.storage.holdings import Holding

@@ -20,16 +20,16 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import Answer, NewItem
 from hitherto_extraction.pipeline.caps import Room
-from hitherto_extraction.pipeline.crowding import Crowding, tags_touched
+from hitherto_extraction.pipeline.crowded_tags import Crowding, tags_touched
 from hitherto_extraction.pipeline.dedupe import find_duplicate
 from hitherto_extraction.pipeline.evidence import Witnesses
 from hitherto_extraction.pipeline.free_json import MAX_STRUCT_BYTES, fits_struct
+from hitherto_extraction.pipeline.nearby_memories import look_around
 from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.pipeline.plan import Situation, make_plan
 from hitherto_extraction.pipeline.sealed_memories import write_sealed
 from hitherto_extraction.pipeline.selection import names_in
-from hitherto_extraction.pipeline.stating import document_of
-from hitherto_extraction.pipeline.surroundings import look_around
+from hitherto_extraction.pipeline.source_statements import document_of
 from hitherto_extraction.pipeline.trust import outranks
 from hitherto_extraction.pipeline.write import Occasion, Vectors, write_plan
 from hitherto_extraction.queue import enqueueing
@@ -39,12 +39,12 @@ from hitherto_extraction.storage.editing import Edited
 from hitherto_extraction.storage.ledger import ChangeEvent
 from hitherto_extraction.storage.statements import Stated
 from hitherto_extraction.user_key import sealing_key
-from hitherto_shared.beside import beside_loop
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.embeddings.protocol import Vector
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.errors import WrongState, invalid
 from hitherto_shared.models import Memory, Scope
+from hitherto_shared.offloading import beside_loop
 
 _ONLY = 0
 """Index of the one item of a saved statement."""

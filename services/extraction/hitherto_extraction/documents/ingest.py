@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from hitherto_extraction.documents.findable import remove_chunks
+from hitherto_extraction.documents.indexing import remove_chunks
 from hitherto_extraction.intake import WHY_NOT
 from hitherto_extraction.queue import enqueueing, jobs
 from hitherto_extraction.storage import chunks, document_mentions, documents, users

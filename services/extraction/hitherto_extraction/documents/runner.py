@@ -14,15 +14,15 @@ from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget
-from hitherto_extraction.documents import chunking, findable
+from hitherto_extraction.documents import chunking, indexing
 from hitherto_extraction.documents.entities import Mention, mentioned
-from hitherto_extraction.documents.findable import indexed_text
+from hitherto_extraction.documents.indexing import indexed_text
 from hitherto_extraction.intake import WHY_NOT
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.prices import Prices
 from hitherto_extraction.queue import claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
-from hitherto_extraction.queue.patience import patiently
+from hitherto_extraction.queue.commit_retry import patiently
 from hitherto_extraction.storage import chunks, documents, ledger, users
 from hitherto_extraction.storage.chunks import IndexedChunk
 from hitherto_extraction.storage.documents import StoredDocument
@@ -244,7 +244,7 @@ class Ingestion:
             return {}
         if state.content_hash != prepared.content_hash:
             raise ContentChanged
-        await findable.replace_chunks(
+        await indexing.replace_chunks(
             connection,
             scope,
             document_id,
@@ -255,7 +255,7 @@ class Ingestion:
             model=prepared.model,
             vectors=prepared.vectors,
         )
-        entities = await findable.replace_mentions(
+        entities = await indexing.replace_mentions(
             connection, scope, document_id, prepared.mentions
         )
         await documents.mark_ingested(connection, scope, document_id, heading=prepared.heading)
@@ -296,7 +296,7 @@ def _made_of(
 ) -> Prepared:
     heading = chunking.heading(document.title, document.summary)
     contents = chunking.passages(document.title, document.summary, document.content)
-    change = findable.compare(contents, there, same_heading=heading == heading_before)
+    change = indexing.compare(contents, there, same_heading=heading == heading_before)
     return Prepared(
         document.document_id,
         document.content_hash,

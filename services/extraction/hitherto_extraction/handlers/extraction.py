@@ -16,7 +16,7 @@ from hitherto_extraction.handlers.incoming import (
     read_one_transcript,
     read_transcripts,
 )
-from hitherto_extraction.handlers.lessons import lesson_message
+from hitherto_extraction.handlers.preview import lesson_message
 from hitherto_extraction.handlers.retrying import retry_matching
 from hitherto_extraction.intake import Intake
 from hitherto_extraction.job_calls import Accepted, cancel_job
@@ -27,12 +27,12 @@ from hitherto_extraction.queue.jobs import JobFilter
 from hitherto_extraction.queue.signals import JobSignals
 from hitherto_shared.auth.departments import departments_of
 from hitherto_shared.auth.principal import Principal
-from hitherto_shared.beside import beside_loop
 from hitherto_shared.consistency import Position, current_position
 from hitherto_shared.convert import JOB_STATE, job_message
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.errors import Unavailable
 from hitherto_shared.models import Job
+from hitherto_shared.offloading import beside_loop
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context, current_call, seconds_left
 from hitherto_shared.validation import Checks

@@ -12,7 +12,7 @@ from hitherto_extraction.reembedding import phases
 from hitherto_extraction.reembedding.phases import ReembeddingStatus
 from hitherto_shared.convert import job_message
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.embeddings.shelf import Embedders
+from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.rpc.call import Context, current_call
 from hitherto_shared.validation import Checks
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from hitherto.v1 import maintenance_service_pb2 as pb
 from hitherto_extraction.handlers.answering import Answering
 from hitherto_extraction.once import IdempotentOperation, IdempotentResult
-from hitherto_extraction.rollback.source import RollbackSource, roll_back
+from hitherto_extraction.rollback.source import RollbackTarget, roll_back
 from hitherto_extraction.user_key import with_keys
 from hitherto_shared.consistency import current_position
 from hitherto_shared.database.pool import Connection, Database
@@ -33,16 +33,16 @@ class RollbackCalls:
         """Take back what one conversation, document or job taught."""
         checks = Checks()
         user_id = checks.identifier("user_id", request.user_id)
-        source = RollbackSource()
+        source = RollbackTarget()
         match request.WhichOneof("source"):
             case "conversation_id":
-                source = RollbackSource(
+                source = RollbackTarget(
                     conversation_id=checks.identifier("conversation_id", request.conversation_id)
                 )
             case "document_id":
-                source = RollbackSource(document_id=checks.uuid("document_id", request.document_id))
+                source = RollbackTarget(document_id=checks.uuid("document_id", request.document_id))
             case "job_id":
-                source = RollbackSource(job_id=checks.uuid("job_id", request.job_id))
+                source = RollbackTarget(job_id=checks.uuid("job_id", request.job_id))
             case _:
                 checks.add("source", "is required: set conversation_id, document_id or job_id")
         key = checks.idempotency_key(request.idempotency_key)

@@ -15,11 +15,12 @@ from datetime import datetime
 from uuid import UUID
 
 from hitherto_extraction.intake import WHY_NOT
-from hitherto_extraction.pipeline import behaviour, concluding, trust
+from hitherto_extraction.pipeline import behaviour, conversation_summary, trust
 from hitherto_extraction.pipeline.answer import Answer
 from hitherto_extraction.pipeline.caps import DAILY_CHANGES, Changes, Room
-from hitherto_extraction.pipeline.crowding import Crowding, tags_touched
+from hitherto_extraction.pipeline.crowded_tags import Crowding, tags_touched
 from hitherto_extraction.pipeline.evidence import Witnesses
+from hitherto_extraction.pipeline.nearby_memories import look_around
 from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.pipeline.passages import PassageVectors
 from hitherto_extraction.pipeline.plan import Situation, make_plan
@@ -31,12 +32,11 @@ from hitherto_extraction.pipeline.profile import (
 )
 from hitherto_extraction.pipeline.profile_support import supported
 from hitherto_extraction.pipeline.result import Result
-from hitherto_extraction.pipeline.stating import of_profile, of_summary
-from hitherto_extraction.pipeline.surroundings import look_around
+from hitherto_extraction.pipeline.source_statements import of_profile, of_summary
 from hitherto_extraction.pipeline.write import Occasion, Vectors, write_plan
 from hitherto_extraction.queue import claims, jobs
 from hitherto_extraction.queue.claims import Claim, ClaimLost
-from hitherto_extraction.queue.patience import patiently
+from hitherto_extraction.queue.commit_retry import patiently
 from hitherto_extraction.storage import (
     conversations,
     known_memories,
@@ -52,12 +52,12 @@ from hitherto_extraction.storage.ledger import Charge
 from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_extraction.storage.users import UserWriteState
 from hitherto_extraction.user_key import sealing_key
-from hitherto_shared.beside import beside_loop
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.together import together
 from hitherto_shared.encryption.needed import KeyNeeded
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Profile, Scope
+from hitherto_shared.offloading import beside_loop
 
 _SECONDS = 30.0
 _WORK_OF_AN_ITEM = 4_096
@@ -377,13 +377,13 @@ class Commit:
             ],
         )
         concluded = await beside_loop(
-            concluding.work_of(held_summary, outcome.answer.summary),
-            concluding.conclude,
+            conversation_summary.work_of(held_summary, outcome.answer.summary),
+            conversation_summary.conclude,
             held_summary,
             outcome.answer.summary,
             done_to=outcome.done_to,
         )
-        await concluding.write(
+        await conversation_summary.write(
             connection,
             scope,
             held.conversation,

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.pipeline.closing import CHALLENGES
+from hitherto_extraction.pipeline.closures import CHALLENGES
 from hitherto_extraction.pipeline.operations import Closure, Creation, Plan, Rewrite
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.storage import editing

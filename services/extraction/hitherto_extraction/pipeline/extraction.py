@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from hitherto_extraction.budget import Budget
-from hitherto_extraction.pipeline import concluding, passages, sealed_memories
-from hitherto_extraction.pipeline.account import FailedAttempts
+from hitherto_extraction.pipeline import conversation_summary, passages, sealed_memories
 from hitherto_extraction.pipeline.answer import Answer
-from hitherto_extraction.pipeline.ask import Reply, TooMuch, ask, halves
 from hitherto_extraction.pipeline.batches import split
 from hitherto_extraction.pipeline.commit import BatchOutcome, Commit
 from hitherto_extraction.pipeline.evidence import Witnesses
+from hitherto_extraction.pipeline.failed_attempts import FailedAttempts
+from hitherto_extraction.pipeline.model_call import Reply, TooMuch, ask, halves
 from hitherto_extraction.pipeline.passages import PassageVectors
 from hitherto_extraction.pipeline.prompt import VERSION, build_prompt
 from hitherto_extraction.pipeline.result import Result
@@ -41,7 +41,6 @@ from hitherto_extraction.storage.ledger import Charge
 from hitherto_extraction.storage.summaries import HeldSummary
 from hitherto_extraction.transcripts import has_vector
 from hitherto_extraction.user_key import key_of
-from hitherto_shared.beside import beside_loop
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.database.together import together
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
@@ -49,6 +48,7 @@ from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.model_api import ModelError, ModelUsage
 from hitherto_shared.models import Scope
+from hitherto_shared.offloading import beside_loop
 
 logger = logging.getLogger("hitherto.extraction")
 
@@ -363,15 +363,15 @@ class Extraction:
         }
         # As it will be unless it changes meanwhile; then its vector is not used.
         fields = await beside_loop(
-            concluding.work_of(asked.summary, answer.summary),
-            concluding.conclude,
+            conversation_summary.work_of(asked.summary, answer.summary),
+            conversation_summary.conclude,
             asked.summary,
             answer.summary,
             done_to=done_to,
         )
         sealed = asked.encrypts or asked.summary.sealed
         sealed = sealed or any(message.sealed for message in asked.messages.values())
-        return _Said(messages, concluding.new_words(asked.summary, fields, sealed=sealed))
+        return _Said(messages, conversation_summary.new_words(asked.summary, fields, sealed=sealed))
 
     async def _embed(
         self, answer: Answer, witnesses: Witnesses, said: _Said
@@ -389,7 +389,7 @@ class Extraction:
         for message_no, text in said.messages.items():
             texts["message", message_no] = text
         if said.summary is not None:
-            texts["summary"] = concluding.embedded_text(said.summary)
+            texts["summary"] = conversation_summary.embedded_text(said.summary)
         # By its name now: the active model may change while it is asked.
         model = self._embedder.name
         # A message that is the one source of a memory is embedded once for both.

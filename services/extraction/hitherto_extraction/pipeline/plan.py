@@ -6,7 +6,7 @@ The rules, in the order in which they are applied:
   forgotten stays forgotten unless the user says it again later.
 - A statement that reads as an instruction is kept, in quarantine (`trust`); the same one again only
   adds its source. What the user says in so many words is the user's, and leaves quarantine.
-- Updates (`refining`), then contradictions and achieved goals (`closing`) come last, all of them
+- Updates (`updates`), then contradictions and achieved goals (`closures`) come last, all of them
   under one cap (`caps`).
 """
 
@@ -17,7 +17,7 @@ from uuid import UUID
 
 import numpy as np
 
-from hitherto_extraction.pipeline import closing, refining, trust
+from hitherto_extraction.pipeline import closures, trust, updates
 from hitherto_extraction.pipeline.answer import NewItem
 from hitherto_extraction.pipeline.dedupe import Neighbour, find_duplicate
 from hitherto_extraction.pipeline.evidence import Evidence
@@ -27,7 +27,7 @@ from hitherto_extraction.pipeline.merge import KnownMemory, NewMemory, merge_upd
 from hitherto_extraction.pipeline.operations import Creation, Plan
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive
 from hitherto_extraction.pipeline.situation import Draft, Situation, may_change
-from hitherto_extraction.pipeline.stating import begins, words_of
+from hitherto_extraction.pipeline.source_statements import begins, words_of
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_shared.identifiers import uuid7
 from hitherto_shared.models import CURRENT_STATUSES
@@ -53,17 +53,17 @@ def make_plan(situation: Situation) -> Plan:
 
 def _change(draft: Draft) -> None:
     """Carry out updates, contradictions and achieved goals: all of them, or none above a cap."""
-    updates, closures = refining.permitted(draft), closing.permitted(draft)
-    why = draft.situation.room.refuses(len(updates) + len(closures))
+    changes, endings = updates.permitted(draft), closures.permitted(draft)
+    why = draft.situation.room.refuses(len(changes) + len(endings))
     if why is not None:
-        draft.plan.refuse(why, len(updates) + len(closures))
-        for change in updates:
-            refining.set_aside(draft, change)
+        draft.plan.refuse(why, len(changes) + len(endings))
+        for change in changes:
+            updates.set_aside(draft, change)
         return
-    for change in updates:
-        refining.refine(draft, change)
-    for item in closures:
-        closing.close(draft, item)
+    for change in changes:
+        updates.refine(draft, change)
+    for item in endings:
+        closures.close(draft, item)
 
 
 class _Statements:

@@ -20,9 +20,9 @@ from uuid import UUID
 
 from hitherto_extraction.budget import Budget, BudgetSpent
 from hitherto_extraction.intake import WHY_NOT
-from hitherto_extraction.pipeline.ask import TooMuch, halves
 from hitherto_extraction.pipeline.commit import BatchOutcome, Commit
 from hitherto_extraction.pipeline.extraction import Extraction, ExtractionPrompt
+from hitherto_extraction.pipeline.model_call import TooMuch, halves
 from hitherto_extraction.pipeline.operations import Plan
 from hitherto_extraction.pipeline.result import Result
 from hitherto_extraction.queue.claims import Claim

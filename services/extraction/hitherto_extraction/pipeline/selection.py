@@ -19,11 +19,11 @@ from hitherto_extraction.storage import keyword_index, known_memories, mentioned
 from hitherto_extraction.storage.conversations import StoredMessage
 from hitherto_extraction.storage.known_memories import CurrentMemory
 from hitherto_extraction.storage.mentioned import Names
-from hitherto_shared.beside import beside_loop
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.database.together import together
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
+from hitherto_shared.offloading import beside_loop
 from hitherto_shared.text.bm25 import score
 from hitherto_shared.text.normalise import fold
 from hitherto_shared.text.terms import looked_up_terms, query_terms

@@ -12,7 +12,7 @@ from hitherto_extraction.pipeline.events import NewFields, events_of
 from hitherto_extraction.pipeline.indexing import IndexEntry, index_plan, last_rewordings
 from hitherto_extraction.pipeline.operations import Closure, Creation, Plan, Rewrite
 from hitherto_extraction.pipeline.sealed_memories import is_sensitive, write_sealed
-from hitherto_extraction.pipeline.stating import statements_of
+from hitherto_extraction.pipeline.source_statements import statements_of
 from hitherto_extraction.storage import (
     editing,
     ledger,

@@ -6,7 +6,7 @@ import logging
 
 from hitherto_extraction.reembedding import phases
 from hitherto_shared.database.pool import Connection, Database
-from hitherto_shared.embeddings.shelf import Embedders
+from hitherto_shared.embeddings.registry import Embedders
 
 logger = logging.getLogger("hitherto.reembedding")
 

@@ -26,7 +26,7 @@ from hitherto_extraction.storage.passage_vectors import PassageText
 from hitherto_extraction.storage.reembedding import Text
 from hitherto_shared.database.pool import Connection, Database
 from hitherto_shared.embeddings.protocol import Embedder, Vector
-from hitherto_shared.embeddings.shelf import Embedders
+from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.model_api import ModelRefused, ModelUnavailable
 from hitherto_shared.models import Scope
 

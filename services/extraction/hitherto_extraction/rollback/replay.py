@@ -20,7 +20,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from hitherto_extraction.pipeline.closing import ACHIEVED_IMPORTANCE
+from hitherto_extraction.pipeline.closures import ACHIEVED_IMPORTANCE
 from hitherto_extraction.pipeline.guards import questions
 from hitherto_extraction.pipeline.merge import KnownMemory, NewMemory, merge_update
 from hitherto_extraction.pipeline.trust import is_higher, outranks

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from hitherto_extraction.consolidation.undo import undo_merge
-from hitherto_extraction.pipeline.concluding import drop_summary
+from hitherto_extraction.pipeline.conversation_summary import drop_summary
 from hitherto_extraction.queue import jobs
 from hitherto_extraction.rollback.memories import Rebuilding
 from hitherto_extraction.rollback.profiles import rebuild_profile
@@ -26,7 +26,7 @@ REASON = "its source was taken back"
 
 
 @dataclass(frozen=True, slots=True)
-class RollbackSource:
+class RollbackTarget:
     """What is taken back; one of the three is set."""
 
     conversation_id: str = ""
@@ -56,7 +56,7 @@ class _Taught:
 async def roll_back(
     connection: Connection,
     scope: Scope,
-    source: RollbackSource,
+    source: RollbackTarget,
     *,
     actor: str,
     key: UserKey | None = None,
@@ -118,7 +118,7 @@ async def roll_back(
 
 
 async def _taught(
-    connection: Connection, scope: Scope, source: RollbackSource, key: UserKey | None
+    connection: Connection, scope: Scope, source: RollbackTarget, key: UserKey | None
 ) -> _Taught:
     if source.document_id is not None:
         if not await storage.document_exists(connection, scope, source.document_id):

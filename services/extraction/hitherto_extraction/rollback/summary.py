@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
-from hitherto_extraction.pipeline import concluding
+from hitherto_extraction.pipeline import conversation_summary
 from hitherto_extraction.pipeline.passages import PassageVectors
 from hitherto_extraction.pipeline.summarise import SummaryPatch, merge_summary
 from hitherto_extraction.storage import statements, summaries
@@ -34,7 +34,7 @@ async def rebuild_summary(
         return None
     said = await statements.of_summary(connection, scope, conversation_id, key)
     left = [each for each in said if not each.taken]
-    await concluding.drop_summary(connection, scope, conversation_id)
+    await conversation_summary.drop_summary(connection, scope, conversation_id)
     if not left:
         return "removed"
     summary: Summary | None = None
@@ -48,7 +48,7 @@ async def rebuild_summary(
         )
         summary = replace(held.summary, **asdict(fields))
         covers_to = max(covers_to, each.version)
-    await concluding.write(
+    await conversation_summary.write(
         connection,
         scope,
         conversation_id,

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from uuid import UUID
 
-from hitherto_extraction.pipeline.account import UnusableReplies, seal_with_user_key
-from hitherto_extraction.pipeline.concluding import unindex_summary
+from hitherto_extraction.pipeline.conversation_summary import unindex_summary
+from hitherto_extraction.pipeline.failed_attempts import UnusableReplies, seal_with_user_key
 from hitherto_extraction.pipeline.passages import drop_messages
 from hitherto_extraction.pipeline.reindex import reindex
 from hitherto_extraction.storage import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 
-from hitherto_extraction.pipeline.account import UnusableReplies
+from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.sealing.steps import (
     CLEANING,
     CLEANING_OF_ENCRYPTING,

@@ -9,13 +9,13 @@ from datetime import datetime
 from typing import Any
 
 from hitherto_extraction.storage.sealed_rows import opened
-from hitherto_shared.beside import beside_loop
 from hitherto_shared.database.arrays import Integers, Texts
 from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.encryption.places import message_place
 from hitherto_shared.encryption.sealed import UserKey
 from hitherto_shared.models import Scope
+from hitherto_shared.offloading import beside_loop
 
 # Creates the conversation if it is new and locks its row either way: whoever accepts messages next
 # waits here, so that numbers follow the order of commits.

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from hitherto_shared.beside import beside_loop
 from hitherto_shared.database.arrays import Texts
 from hitherto_shared.database.lean import later
 from hitherto_shared.database.pool import Connection
 from hitherto_shared.models import Scope
+from hitherto_shared.offloading import beside_loop
 from hitherto_shared.text.bm25 import Statistics, TermPostings
 
 SEGMENT = 256

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from hitherto_extraction.pipeline.passages import drop_messages
 from hitherto_extraction.pipeline.reindex import reindex
-from hitherto_extraction.queue import claims, stopping
+from hitherto_extraction.queue import cancelling, claims
 from hitherto_extraction.queue.claims import Claim
 from hitherto_extraction.queue.jobs import announce
 from hitherto_extraction.storage import removal, retention, users
@@ -155,7 +155,9 @@ class Retention:
             connection, scope, self._keep, limit=_MESSAGES, among=among
         )
         await drop_messages(connection, scope, [message.key for message in outlived])
-        readers = await stopping.take_back(connection, scope, [message.key for message in outlived])
+        readers = await cancelling.take_back(
+            connection, scope, [message.key for message in outlived]
+        )
         learnt = await removal.remove_messages(connection, scope, outlived, readers)
         await announce(connection, "queued")
         reindexed = await reindex(connection, scope, learnt)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hitherto_extraction.budget import Budget
 from hitherto_extraction.config import ExtractionSettings
-from hitherto_extraction.pipeline.account import FailedAttempts, UnusableReplies
+from hitherto_extraction.pipeline.failed_attempts import FailedAttempts, UnusableReplies
 from hitherto_extraction.pipeline.prompt import HARMLESS, build_prompt
 from hitherto_extraction.prices import Prices, load_prices
 from hitherto_extraction.provider.guarded import GuardedChatModel, GuardedEmbedder
@@ -22,8 +22,8 @@ from hitherto_extraction.recovery import EMBEDDER, LANGUAGE_MODEL
 from hitherto_extraction.reembedding.begin import move_to_configured
 from hitherto_extraction.wiring.databases import Audit, Databases, open_audit, open_databases
 from hitherto_shared.circuit_breaker import CircuitBreaker
-from hitherto_shared.embeddings.in_force import EmbedderInForce
-from hitherto_shared.embeddings.shelf import Embedders
+from hitherto_shared.embeddings.active_embedder import EmbedderInForce
+from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.startup import embedders_for, load_deployment_secret, load_user_keys
 

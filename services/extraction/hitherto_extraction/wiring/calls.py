@@ -21,7 +21,7 @@ from hitherto_extraction.handlers.reembedding import ReembeddingDependencies
 from hitherto_extraction.handlers.services import Handlers
 from hitherto_extraction.handlers.sessions import SessionHandlers
 from hitherto_extraction.handlers.user_control import UserControlDependencies
-from hitherto_extraction.pipeline.account import UnusableReplies
+from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.pipeline.paid_vectors import PaidVectors
 from hitherto_extraction.pipeline.preview import Preview
 from hitherto_extraction.sessions.context import SessionRules

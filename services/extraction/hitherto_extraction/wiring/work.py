@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hitherto_extraction.consolidation.asking import MergeModel
+from hitherto_extraction.consolidation.merge_model import MergeModel
 from hitherto_extraction.consolidation.runner import Consolidation, ConsolidationRules
 from hitherto_extraction.curation.check import Check, ExtractionRunner
 from hitherto_extraction.documents.ingest import KIND as DOCUMENTS
 from hitherto_extraction.documents.runner import Ingestion
 from hitherto_extraction.intake import Intake, IntakeRules
-from hitherto_extraction.pipeline.account import UnusableReplies
 from hitherto_extraction.pipeline.backfill import Backfill
 from hitherto_extraction.pipeline.commit import Commit
-from hitherto_extraction.pipeline.crowding import Crowding
+from hitherto_extraction.pipeline.crowded_tags import Crowding
 from hitherto_extraction.pipeline.extraction import Extraction, ExtractionRules
+from hitherto_extraction.pipeline.failed_attempts import UnusableReplies
 from hitherto_extraction.pipeline.paid_questions import PaidQuestions
 from hitherto_extraction.reembedding.fill import Fill
 from hitherto_extraction.reembedding.phases import KIND as REEMBEDDING

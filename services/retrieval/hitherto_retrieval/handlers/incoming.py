@@ -13,7 +13,7 @@ from hitherto.v1 import retrieval_service_pb2 as pb
 from hitherto.v1 import search_pb2
 from hitherto_retrieval.search.question import Question
 from hitherto_retrieval.search.ranking.balanced import Balanced
-from hitherto_retrieval.search.ranking.light import Ranking
+from hitherto_retrieval.search.ranking.ranking import Ranking
 from hitherto_retrieval.search.ranking.seed003 import Seed003
 from hitherto_retrieval.storage.candidate import Kind
 from hitherto_retrieval.storage.filters import Filters

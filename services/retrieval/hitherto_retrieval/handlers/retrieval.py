@@ -33,7 +33,7 @@ from hitherto_retrieval.previous import Previous
 from hitherto_retrieval.readers import Readers
 from hitherto_retrieval.render.custom import check_custom_template
 from hitherto_retrieval.render.tokens import CountTokens
-from hitherto_retrieval.search.corpora.looking import Item
+from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.legs import Legs
 from hitherto_retrieval.search.question import Hit, Question, SearchResults
 from hitherto_retrieval.search.sealed import for_a_list
@@ -44,7 +44,6 @@ from hitherto_retrieval.storage.chunks import Chunk
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.passage_filters import PassageFilters
 from hitherto_shared.audit.reads import AuditedReads
-from hitherto_shared.beside import beside_loop
 from hitherto_shared.convert import (
     Fields,
     duration_fields,
@@ -61,6 +60,7 @@ from hitherto_shared.convert import (
 from hitherto_shared.encryption.user_keys import UserKeys
 from hitherto_shared.errors import NotFound
 from hitherto_shared.models import Memory, Message, Summary
+from hitherto_shared.offloading import beside_loop
 from hitherto_shared.paging import PageTokens
 from hitherto_shared.rpc.call import Context as CallContext
 from hitherto_shared.rpc.call import current_call

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hitherto_retrieval.search.asked.question import MAX_CHARACTERS, looked_up
+from hitherto_retrieval.search.intent.question import MAX_CHARACTERS, looked_up
 from hitherto_shared.text.normalise import fold, nfc
 from hitherto_shared.text.terms import content_terms, looked_up_terms
 

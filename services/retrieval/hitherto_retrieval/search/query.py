@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch, Vector
-from hitherto_shared.embeddings.shelf import Embedders
+from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.model_api import ModelError, ModelUnavailable
 from hitherto_shared.text.normalise import nfc
 

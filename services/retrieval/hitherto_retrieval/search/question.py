@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from hitherto_retrieval.search.corpora.looking import Item
-from hitherto_retrieval.search.ranking.light import Ranking
+from hitherto_retrieval.search.corpora.corpus import Item
+from hitherto_retrieval.search.ranking.intent import Ranking
 from hitherto_retrieval.storage.candidate import Kind
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.moment import Moment

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hitherto_retrieval.search.corpora.looking import Looking
+from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.legs import Leg, Legs
 from hitherto_retrieval.search.question import Question
-from hitherto_retrieval.search.ranking.light import RankedCandidate
+from hitherto_retrieval.search.ranking.ranking import RankedCandidate
 from hitherto_retrieval.storage.candidate import Candidate, Kind
 
 EPISODIC: frozenset[Kind] = frozenset({"message", "summary"})
@@ -20,7 +20,7 @@ def report(
     question: Question,
     found: Mapping[Kind, Sequence[Candidate]],
     ranked: Sequence[RankedCandidate],
-    looking: Looking,
+    looking: CandidateQuery,
     seconds: float,
     legs: Legs,
 ) -> None:
@@ -35,7 +35,7 @@ def report(
     else:
         reason = _NO_NAME if question.weighs("entity") else NO_WEIGHT
         legs.add(Leg("entity", "skipped", reason=reason))
-    if looking.light.window is not None or looking.light.most_recent:
+    if looking.intent.window is not None or looking.intent.most_recent:
         timely = sum(item.timely or item.candidate.most_recent for item in ranked)
         legs.add(Leg("temporal", "ran", seconds, timely))
     if looking.with_text_rank:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from hitherto_retrieval.opening import Opener, any_sealed, is_sealed
-from hitherto_retrieval.search.corpora.looking import Corpus
+from hitherto_retrieval.search.corpora.corpus import Corpus
 from hitherto_retrieval.search.corpora.past import TermIndex
 from hitherto_retrieval.search.corpora.sealed import (
     WithSealed,

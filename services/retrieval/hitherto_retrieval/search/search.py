@@ -14,27 +14,27 @@ from types import TracebackType
 from typing import Any, Self
 
 from hitherto_retrieval.opening import Opener
-from hitherto_retrieval.search.about import About
-from hitherto_retrieval.search.asked.question import (
+from hitherto_retrieval.search.corpora.corpus import CandidateQuery, Corpus
+from hitherto_retrieval.search.corpora.held import MemoriesAtHand
+from hitherto_retrieval.search.corpora.memories import MemoryCorpus
+from hitherto_retrieval.search.corpora.passages import DocumentCorpus, MessageCorpus, SummaryCorpus
+from hitherto_retrieval.search.corpora.past import PastMemoryCorpus, TermIndex
+from hitherto_retrieval.search.deduplication import each_once, for_a_prompt, repeats, to_be_read
+from hitherto_retrieval.search.intent.question import (
     Wording,
     looked_up,
     read_question_text,
     terms_of,
 )
-from hitherto_retrieval.search.corpora.held import MemoriesAtHand
-from hitherto_retrieval.search.corpora.looking import Corpus, Looking
-from hitherto_retrieval.search.corpora.memories import MemoryCorpus
-from hitherto_retrieval.search.corpora.passages import DocumentCorpus, MessageCorpus, SummaryCorpus
-from hitherto_retrieval.search.corpora.past import PastMemoryCorpus, TermIndex
 from hitherto_retrieval.search.legs import Leg, Legs, Stopwatch
 from hitherto_retrieval.search.listing import list_items
 from hitherto_retrieval.search.lone_characters import LoneCharacters
 from hitherto_retrieval.search.names import names_in
-from hitherto_retrieval.search.once import each_once, for_a_prompt, repeats, to_be_read
 from hitherto_retrieval.search.own_name import about_the_user, is_called, terms_about_the_user
 from hitherto_retrieval.search.query import QueryEmbedders, QueryVector
 from hitherto_retrieval.search.question import Question, SearchResults
-from hitherto_retrieval.search.ranking.light import Light
+from hitherto_retrieval.search.ranking.ranking import QueryIntent
+from hitherto_retrieval.search.related_conversations import RelatedConversations
 from hitherto_retrieval.search.reporting import EPISODIC, NO_WEIGHT, report
 from hitherto_retrieval.search.sealed import (
     Sealed,
@@ -42,7 +42,7 @@ from hitherto_retrieval.search.sealed import (
     opened,
     report_sealed,
 )
-from hitherto_retrieval.search.telling import tell
+from hitherto_retrieval.search.whole_results import tell
 from hitherto_retrieval.snapshots import Snapshots
 from hitherto_retrieval.storage import passages, people
 from hitherto_retrieval.storage.candidate import Kind
@@ -51,10 +51,10 @@ from hitherto_retrieval.storage.pairs import Index as AnyIndex
 from hitherto_retrieval.storage.passages import Corpus as Index
 from hitherto_retrieval.storage.people import UserReadState
 from hitherto_retrieval.storage.statement import Statement, ask
-from hitherto_shared.beside import beside_loop
 from hitherto_shared.database.pool import Connection, Reads
 from hitherto_shared.embeddings import offline
 from hitherto_shared.models import Entity, Scope
+from hitherto_shared.offloading import beside_loop
 from hitherto_shared.text.bm25 import NO_SCORES, Scores, Statistics, TermPostings, score
 
 CANDIDATES = 30
@@ -206,7 +206,7 @@ class Searching:
                 database, legs, lambda c: list_items(c, self._scope, self._question, opener)
             )
         scores = self._words(user, legs)
-        light = read_question_text(
+        intent = read_question_text(
             self._question.text,
             self._question.reference_time,
             user.time_zone or "UTC",
@@ -214,11 +214,11 @@ class Searching:
             terms=self._terms,
             names=self.names,
             by_spelling=user.active_model is not None and user.active_model[0] == offline.NAME,
-        ).light
+        ).intent
         query = await self._vector(user)
         if query.vector is None:
             legs.add(Leg("semantic", query.state, watch.seconds, reason=query.reason))
-        looking = Looking(
+        looking = CandidateQuery(
             scope=self._scope,
             text=self._question.text,
             vector=query.vector,
@@ -226,9 +226,9 @@ class Searching:
             entity_ids=[each.entity_id for each in named]
             if self._question.weighs("entity")
             else [],
-            light=light,
+            intent=intent,
             wanted=max(CANDIDATES, self._question.limit),
-            newest=self._question.limit if light.most_recent else 0,
+            newest=self._question.limit if intent.most_recent else 0,
             learnt=scores.get("memory", NO_SCORES),
             with_source=self._question.weighs("source"),
             with_text_rank=self._question.ranking.needs_text_rank,
@@ -239,7 +239,7 @@ class Searching:
         at_hand = None
         if held is not None and held.memories.can_filter(self._question.filters):
             at_hand = held.memories
-        corpora = self._corpora(user, light, legs, at_hand)
+        corpora = self._corpora(user, intent, legs, at_hand)
         return await self._run(
             database, legs, lambda c: self._answer(c, corpora, scores, looking, legs, at_hand)
         )
@@ -316,11 +316,11 @@ class Searching:
         return found
 
     def _corpora(
-        self, user: UserReadState, light: Light, legs: Legs, at_hand: HeldMemories | None
+        self, user: UserReadState, intent: QueryIntent, legs: Legs, at_hand: HeldMemories | None
     ) -> list[Corpus]:
         """What to search: no messages and summaries if the question means existing documents."""
         question = self._question
-        without_episodes = bool(light.source_types) and self._holds("document")
+        without_episodes = bool(intent.source_types) and self._holds("document")
         sealed, filters = self._sealed, question.filters
         made: list[Corpus] = []
         for kind in question.kinds:
@@ -366,7 +366,7 @@ class Searching:
         connection: Connection,
         corpora: Sequence[Corpus],
         scores: Mapping[Kind, Scores],
-        looking: Looking,
+        looking: CandidateQuery,
         legs: Legs,
         at_hand: HeldMemories | None,
     ) -> SearchResults:
@@ -382,12 +382,14 @@ class Searching:
         await ask(connection, *(s for c in corpora for s in c.second()))
         found = {corpus.kind: corpus.candidates() for corpus in corpora}
         candidates = [candidate for kind in found.values() for candidate in kind]
-        ranked = question.ranking.rank(candidates, looking.light, question.weights)
+        ranked = question.ranking.rank(candidates, looking.intent, question.weights)
         report(question, found, ranked, looking, watch.seconds, legs)
         best = ranked[: _read(question)]
         if question.min_score is not None:
             best = [item for item in best if item.score >= question.min_score]
-        about = About(self._scope, ranked, best[: question.limit], limit=question.conversations)
+        about = RelatedConversations(
+            self._scope, ranked, best[: question.limit], limit=question.conversations
+        )
         hits = await tell(
             connection,
             self._scope,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from hitherto_retrieval.search.corpora.looking import Looking
+from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.corpora.memories import sought_of
 from hitherto_retrieval.storage.candidate import Candidate, Kind
 from hitherto_retrieval.storage.filters import Filters
@@ -33,7 +33,7 @@ class MemoriesAtHand:
         self._at = at
         self._found: list[Candidate] = []
 
-    def first(self, looking: Looking, bm25: Scores) -> Sequence[Statement[Any]]:
+    def first(self, looking: CandidateQuery, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
         self._found = self._held.candidates(sought_of(looking, bm25), self._filters, self._at)
         return ()

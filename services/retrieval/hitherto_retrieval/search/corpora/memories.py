@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 from uuid import UUID
 
-from hitherto_retrieval.search.corpora.looking import Looking
+from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.storage import memory_candidates
 from hitherto_retrieval.storage.candidate import Candidate, Kind
 from hitherto_retrieval.storage.filters import Filters
@@ -36,7 +36,7 @@ class MemoryCorpus:
         self._exact: Statement[list[Candidate]] | None = None
         self._ranks: Statement[dict[UUID, float]] | None = None
 
-    def first(self, looking: Looking, bm25: Scores) -> Sequence[Statement[Any]]:
+    def first(self, looking: CandidateQuery, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
         # An interrupted read starts again, possibly on another database.
         self._quick = self._exact = self._ranks = None
@@ -72,9 +72,9 @@ class MemoryCorpus:
         return self._exact
 
 
-def sought_of(looking: Looking, bm25: Scores) -> Sought:
+def sought_of(looking: CandidateQuery, bm25: Scores) -> Sought:
     """The input of the legs of memories."""
-    window = looking.light.window
+    window = looking.intent.window
     return Sought(
         vector=looking.vector,
         model=looking.model,
@@ -88,7 +88,7 @@ def sought_of(looking: Looking, bm25: Scores) -> Sought:
     )
 
 
-def ranks_of(found: Sequence[Candidate], looking: Looking) -> Statement[dict[UUID, float]]:
+def ranks_of(found: Sequence[Candidate], looking: CandidateQuery) -> Statement[dict[UUID, float]]:
     """The ts_rank of the candidates."""
     keys = [cast(UUID, candidate.key) for candidate in found]
     return memory_candidates.text_ranks(looking.scope, looking.text, keys)

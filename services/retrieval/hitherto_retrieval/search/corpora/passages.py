@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from hitherto_retrieval.search.corpora.looking import Looking
+from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.storage import (
     chunk_candidates,
     message_candidates,
@@ -37,7 +37,7 @@ class MessageCorpus:
         self._found: list[Statement[list[Candidate]]] = []
         self._facts: Statement[dict[MessageKey, Facts]] | None = None
 
-    def first(self, looking: Looking, bm25: Scores) -> Sequence[Statement[Any]]:
+    def first(self, looking: CandidateQuery, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
         self._facts = None
         self._looking, self._bm25 = looking, bm25
@@ -125,7 +125,7 @@ class SummaryCorpus:
         self._filters = filters
         self._found: list[Statement[list[Candidate]]] = []
 
-    def first(self, looking: Looking, bm25: Scores) -> Sequence[Statement[Any]]:
+    def first(self, looking: CandidateQuery, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
         self._found = [
             summary_candidates.find(
@@ -163,7 +163,7 @@ class DocumentCorpus:
         self._filters = filters
         self._found: list[Statement[list[Candidate]]] = []
 
-    def first(self, looking: Looking, bm25: Scores) -> Sequence[Statement[Any]]:
+    def first(self, looking: CandidateQuery, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
         text = looking.text if looking.with_text_rank else None
         self._found = [
@@ -179,7 +179,7 @@ class DocumentCorpus:
             )
             for filters in _also_of_the_time(self._filters, looking)
         ]
-        sources = looking.light.source_types
+        sources = looking.intent.source_types
         if looking.newest:
             wanted = self._filters
             if sources and not wanted.source_types:
@@ -207,12 +207,12 @@ class DocumentCorpus:
         return _each_once(self._found)
 
 
-def _also_of_the_time(filters: PassageFilters, looking: Looking) -> list[PassageFilters]:
+def _also_of_the_time(filters: PassageFilters, looking: CandidateQuery) -> list[PassageFilters]:
     """The periods to search: all time, and again the time that the question names.
 
     "What did I say about work yesterday?" is close to everything ever said about work.
     """
-    window = looking.light.window
+    window = looking.intent.window
     return [filters] if window is None else [filters, filters.within(window.start, window.end)]
 
 

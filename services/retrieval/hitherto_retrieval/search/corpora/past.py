@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from hitherto_retrieval.search.corpora.looking import Looking
+from hitherto_retrieval.search.corpora.corpus import CandidateQuery
 from hitherto_retrieval.search.corpora.memories import ranks_of, sought_of, with_ranks
 from hitherto_retrieval.search.past import with_old_words
 from hitherto_retrieval.storage import past_candidates
@@ -40,7 +40,7 @@ class PastMemoryCorpus:
         self._found: Statement[list[PastCandidate]] | None = None
         self._ranks: Statement[dict[UUID, float]] | None = None
 
-    def first(self, looking: Looking, bm25: Scores) -> Sequence[Statement[Any]]:
+    def first(self, looking: CandidateQuery, bm25: Scores) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
         sought = sought_of(looking, bm25)
         self._looking = looking

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hitherto_retrieval.opening import Opener
-from hitherto_retrieval.search.corpora.looking import Corpus, Looking
+from hitherto_retrieval.search.corpora.corpus import CandidateQuery, Corpus
 from hitherto_retrieval.search.corpora.past import TermIndex
 from hitherto_retrieval.search.past import FIRST, postings_of
 from hitherto_retrieval.search.words import words_in
@@ -49,7 +49,7 @@ class Sort:
         passes: Filters on values that only the opened item reveals.
     """
 
-    look: Callable[[Looking], Statement[list[SealedItem]]]
+    look: Callable[[CandidateQuery], Statement[list[SealedItem]]]
     most: int
     text: Callable[[Values], str]
     shown: Callable[[Values], str]
@@ -134,7 +134,7 @@ class WithSealed:
         """Number of sealed items that were opened and compared."""
         return len(self._mine)
 
-    def first(self, looking: Looking, bm25: Any) -> Sequence[Statement[Any]]:
+    def first(self, looking: CandidateQuery, bm25: Any) -> Sequence[Statement[Any]]:
         """See `Corpus.first`."""
         self._looking = looking
         self._found = self._sort.look(looking)
@@ -199,7 +199,7 @@ class WithSealed:
         if self.kind != "memory":
             return best
         best += nlargest(looking.wanted, mine, key=_nearness)
-        window = looking.light.window
+        window = looking.intent.window
         if window is not None:
             timely = (c for c in mine if window.start <= c.happened_at < window.end)
             best += nlargest(looking.wanted, timely, key=lambda c: (c.importance, c.happened_at))
@@ -240,7 +240,7 @@ class WithSealed:
 
     def _text_rank(self, values: Values) -> float:
         looking = self._looking
-        asked = looking.light.words
+        asked = looking.intent.words
         if self.kind != "memory" or not looking.with_text_rank or not asked:
             return 0.0
         return _ONCE if words_in(asked, values["content"]) == len(asked) else 0.0

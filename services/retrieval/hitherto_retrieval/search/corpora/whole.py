@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 from uuid import UUID
 
-from hitherto_retrieval.search.corpora.looking import Item
+from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.storage import chunks, memories, messages, past, summaries
 from hitherto_retrieval.storage.candidate import Key, Kind
 from hitherto_retrieval.storage.held_memories import HeldMemories

@@ -1,1 +1,1 @@
-"""The ranking formulas. `light.py` defines their input and output."""
+"""The ranking formulas. `ranking.py` defines their input and output."""

@@ -32,7 +32,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from hitherto_retrieval.search.dates.window import closeness
-from hitherto_retrieval.search.ranking.light import Light, RankedCandidate
+from hitherto_retrieval.search.ranking.intent import QueryIntent, RankedCandidate
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
 from hitherto_shared.text.normalise import fold
 
@@ -87,10 +87,10 @@ class Balanced:
     dispensable = frozenset({"semantic", "source", "keyword", "entity"})
 
     def rank(
-        self, candidates: Sequence[Candidate], light: Light, weights: Mapping[str, float]
+        self, candidates: Sequence[Candidate], intent: QueryIntent, weights: Mapping[str, float]
     ) -> list[RankedCandidate]:
         """See `Ranking.rank`; ties are broken by importance, then by recency."""
-        weight = {**(_BY_SPELLING if light.by_spelling else _WEIGHTS), **weights}
+        weight = {**(_BY_SPELLING if intent.by_spelling else _WEIGHTS), **weights}
         # The highest score that an item can have by itself: each kind has at most one of the last
         # three components. One scale for all kinds and questions makes their scores comparable; a
         # message also has neighbours.
@@ -99,11 +99,11 @@ class Balanced:
         )
         scale = own * (1 + weight["session"]) or 1.0
         longer = own * (1 + weight["session"] + weight["neighbour"]) or 1.0
-        if not light.topic:
+        if not intent.topic:
             weight = _only_by_time(weight)
         session, beside = weight["session"], weight["neighbour"]
-        recent = _recent(candidates, light)
-        parts = [_parts(candidate, light, recent, weight) for candidate in candidates]
+        recent = _recent(candidates, intent)
+        parts = [_parts(candidate, intent, recent, weight) for candidate in candidates]
         alone = [sum(part) for part in parts]
         best: dict[str, float] = {}
         said: dict[tuple[str, int], float] = {}
@@ -114,10 +114,10 @@ class Balanced:
             if isinstance(candidate.key, tuple):
                 said[candidate.key] = score
         # The recency of a memory says nothing about the messages around it.
-        if light.present:
-            parts = _as_things_stand(candidates, parts, light, weight["date"])
+        if intent.present:
+            parts = _as_things_stand(candidates, parts, intent, weight["date"])
         ranked = []
-        timely = _TIMELY * weight["date"] if light.window is not None else 0.0
+        timely = _TIMELY * weight["date"] if intent.window is not None else 0.0
         for candidate, part in zip(candidates, parts, strict=True):
             lift = session * best.get(candidate.conversation_id or "", 0.0)
             near = beside * _beside(candidate, said) if said else 0.0
@@ -133,7 +133,7 @@ class Balanced:
 
 def _parts(
     candidate: Candidate,
-    light: Light,
+    intent: QueryIntent,
     recent: Mapping[tuple[Kind, Key], float],
     weight: Mapping[str, float],
 ) -> tuple[float, ...]:
@@ -145,16 +145,16 @@ def _parts(
         # By how much the memories learnt from a message match better than the message itself.
         learnt = weight["semantic"] * max(0.0, _above_0(candidate.fact_cosine) - cosine)
         learnt += weight["keyword"] * max(0.0, _saturated(candidate.fact_bm25) - words)
-    named = bool(candidate.speaker) and _is_named(candidate.speaker, light.names)
+    named = bool(candidate.speaker) and _is_named(candidate.speaker, intent.names)
     return (
         weight["semantic"] * cosine,
         learnt,
         weight["source"] * _above_0(candidate.source_cosine),
         weight["keyword"] * words,
-        weight["date"] * _timeliness(candidate, light, recent),
+        weight["date"] * _timeliness(candidate, intent, recent),
         weight["entity"] if candidate.entities else 0.0,
         weight["speaker"] if named else 0.0,
-        weight["source_priority"] if candidate.source_type in light.source_types else 0.0,
+        weight["source_priority"] if candidate.source_type in intent.source_types else 0.0,
     )
 
 
@@ -182,14 +182,14 @@ def _only_by_time(weight: Mapping[str, float]) -> dict[str, float]:
     }
 
 
-def _recent(candidates: Sequence[Candidate], light: Light) -> Mapping[tuple[Kind, Key], float]:
+def _recent(candidates: Sequence[Candidate], intent: QueryIntent) -> Mapping[tuple[Kind, Key], float]:
     """The timeliness of each of the most recent items, if the question asks for these.
 
     They are of the named kind of content, if there is one; future items do not count.
     """
-    if light.window is not None or not light.most_recent:
+    if intent.window is not None or not intent.most_recent:
         return {}
-    past = [c for c in candidates if c.happened_at <= light.now and _meant(c, light)]
+    past = [c for c in candidates if c.happened_at <= intent.now and _meant(c, intent)]
     # Simultaneous items are ordered like equal scores, not like the candidates.
     past.sort(key=lambda c: (c.happened_at, *_among_equals(c)), reverse=True)
     brought = [c for c in past if c.most_recent]
@@ -205,7 +205,7 @@ def _recent(candidates: Sequence[Candidate], light: Light) -> Mapping[tuple[Kind
 def _as_things_stand(
     candidates: Sequence[Candidate],
     parts: Sequence[tuple[float, ...]],
-    light: Light,
+    intent: QueryIntent,
     weight: float,
 ) -> list[tuple[float, ...]]:
     """The components, with a `date` for memories by their age and by how well they match.
@@ -213,7 +213,7 @@ def _as_things_stand(
     Memories describe the current state; everything else that was last mentioned does not.
     """
     fits = [
-        sum(part) if c.kind == "memory" and c.happened_at <= light.now else 0.0
+        sum(part) if c.kind == "memory" and c.happened_at <= intent.now else 0.0
         for c, part in zip(candidates, parts, strict=True)
     ]
     times = sorted({c.happened_at for c, fit in zip(candidates, fits, strict=True) if fit})
@@ -228,18 +228,18 @@ def _as_things_stand(
 
 
 def _timeliness(
-    candidate: Candidate, light: Light, recent: Mapping[tuple[Kind, Key], float]
+    candidate: Candidate, intent: QueryIntent, recent: Mapping[tuple[Kind, Key], float]
 ) -> float:
-    if light.window is not None:
-        return closeness(light.window, candidate.happened_at)
+    if intent.window is not None:
+        return closeness(intent.window, candidate.happened_at)
     return recent.get((candidate.kind, candidate.key), 0.0) if recent else 0.0
 
 
-def _meant(candidate: Candidate, light: Light) -> bool:
+def _meant(candidate: Candidate, intent: QueryIntent) -> bool:
     """Whether the time counts for an item: "my last email" does not refer to tasks."""
-    if light.window is not None or not light.source_types:
+    if intent.window is not None or not intent.source_types:
         return True
-    return candidate.source_type in light.source_types
+    return candidate.source_type in intent.source_types
 
 
 def _beside(candidate: Candidate, said: Mapping[tuple[str, int], float]) -> float:

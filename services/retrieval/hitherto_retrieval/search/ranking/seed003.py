@@ -29,7 +29,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from hitherto_retrieval.search.dates.window import closeness
-from hitherto_retrieval.search.ranking.light import Light, RankedCandidate
+from hitherto_retrieval.search.ranking.intent import QueryIntent, RankedCandidate
 from hitherto_retrieval.search.words import words_in
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
 
@@ -81,7 +81,7 @@ class Seed003:
     dispensable: frozenset[str] = frozenset()
 
     def rank(
-        self, candidates: Sequence[Candidate], light: Light, weights: Mapping[str, float]
+        self, candidates: Sequence[Candidate], intent: QueryIntent, weights: Mapping[str, float]
     ) -> list[RankedCandidate]:
         """See `Ranking.rank`; ties are broken by importance, then by recency, then by key.
 
@@ -89,26 +89,26 @@ class Seed003:
         as the most recent.
         """
         weight = {**_WEIGHTS, **weights}
-        without_episodic = leaves_out_episodic(light)
-        words = frozenset(light.words)
-        fixed = weight["temporal"] if light.most_recent else 0.0
-        lifted = _lifted(candidates, light)
+        without_episodic = leaves_out_episodic(intent)
+        words = frozenset(intent.words)
+        fixed = weight["temporal"] if intent.most_recent else 0.0
+        lifted = _lifted(candidates, intent)
         ranked = []
         for candidate in candidates:
             limit = math.inf
             if candidate.kind in _EPISODIC:
-                if without_episodic and not _brought_in(candidate, light):
+                if without_episodic and not _brought_in(candidate, intent):
                     continue
                 limit = _EPISODIC_CAP
-                parts = _parts_of_episode(candidate, light, words, weight)
+                parts = _parts_of_episode(candidate, intent, words, weight)
             else:
-                parts = _parts(candidate, light, weight)
+                parts = _parts(candidate, intent, weight)
             score, lift, cut = _settled(
                 sum(parts), limit, fixed, lifted=(candidate.kind, candidate.key) in lifted
             )
             ranked.append(
                 RankedCandidate(
-                    candidate, score, _NAMES, (*parts, lift, cut), _timely(candidate, light)
+                    candidate, score, _NAMES, (*parts, lift, cut), _timely(candidate, intent)
                 )
             )
         # Sorting is stable, so the first order breaks the last ties.
@@ -118,56 +118,56 @@ class Seed003:
         return ranked
 
 
-def leaves_out_episodic(light: Light) -> bool:
+def leaves_out_episodic(intent: QueryIntent) -> bool:
     """Whether messages and summaries cannot be answers, because something else was asked for."""
-    return light.most_recent or bool(light.source_types)
+    return intent.most_recent or bool(intent.source_types)
 
 
-def _brought_in(candidate: Candidate, light: Light) -> bool:
-    return light.most_recent and candidate.most_recent
+def _brought_in(candidate: Candidate, intent: QueryIntent) -> bool:
+    return intent.most_recent and candidate.most_recent
 
 
-def _lifted(candidates: Sequence[Candidate], light: Light) -> Collection[tuple[Kind, Key]]:
+def _lifted(candidates: Sequence[Candidate], intent: QueryIntent) -> Collection[tuple[Kind, Key]]:
     """Which of the most recent items the question refers to."""
-    brought = [candidate for candidate in candidates if _brought_in(candidate, light)]
+    brought = [candidate for candidate in candidates if _brought_in(candidate, intent)]
     about = [candidate for candidate in brought if candidate.bm25 > 0 or candidate.entities]
-    return {(each.kind, each.key) for each in (about if light.topic and about else brought)}
+    return {(each.kind, each.key) for each in (about if intent.topic and about else brought)}
 
 
 def _dated(
-    candidate: Candidate, light: Light, weight: float, parts: Sequence[float], *, most: float
+    candidate: Candidate, intent: QueryIntent, weight: float, parts: Sequence[float], *, most: float
 ) -> float:
     """What an item in the question's period adds to its other components, up to `most`."""
-    if light.window is None:
+    if intent.window is None:
         return 0.0
     left = max(0.0, most - sum(parts))
-    return min(weight * closeness(light.window, candidate.happened_at), left)
+    return min(weight * closeness(intent.window, candidate.happened_at), left)
 
 
-def _parts(candidate: Candidate, light: Light, weight: Mapping[str, float]) -> tuple[float, ...]:
+def _parts(candidate: Candidate, intent: QueryIntent, weight: Mapping[str, float]) -> tuple[float, ...]:
     """All components except those that raise and cap the score, in the order of `_NAMES`."""
     cosine = candidate.cosine if candidate.cosine is not None else 0.0
     parts = (
         weight["semantic"] * _within_1(cosine),
-        weight["recency"] * _freshness(candidate.happened_at, light.now),
+        weight["recency"] * _freshness(candidate.happened_at, intent.now),
         weight["entity"] * _within_1(candidate.entities / _ENTITIES),
         weight["source_priority"] * _PRIORITY.get(candidate.source_type, 0.0),
         weight["fulltext"] * _within_1(candidate.text_rank / _FULL_TEXT_RANK),
         0.0,
     )
-    return (*parts, _dated(candidate, light, weight["date"], parts, most=_MOST))
+    return (*parts, _dated(candidate, intent, weight["date"], parts, most=_MOST))
 
 
 def _parts_of_episode(
-    candidate: Candidate, light: Light, words: frozenset[str], weight: Mapping[str, float]
+    candidate: Candidate, intent: QueryIntent, words: frozenset[str], weight: Mapping[str, float]
 ) -> tuple[float, ...]:
     """The same for an episodic item."""
     common = words_in(words, candidate.words) if words else 0
-    freshness = _EPISODIC_RECENCY * _freshness(candidate.happened_at, light.now)
+    freshness = _EPISODIC_RECENCY * _freshness(candidate.happened_at, intent.now)
     overlap = common / max(1, len(words))
     parts = (0.0, weight["recency"] * freshness, 0.0, 0.0, 0.0, weight["keyword"] * overlap)
     share = _EPISODIC_DATE * weight["date"]
-    return (*parts, _dated(candidate, light, share, parts, most=_EPISODIC_CAP))
+    return (*parts, _dated(candidate, intent, share, parts, most=_EPISODIC_CAP))
 
 
 def _settled(
@@ -195,8 +195,8 @@ def _freshness(moment: datetime, now: datetime) -> float:
     return 1.0 - min(_DAYS, max(0, (now - moment).days)) / _DAYS
 
 
-def _timely(candidate: Candidate, light: Light) -> bool:
-    return light.window is not None and closeness(light.window, candidate.happened_at) >= _TIMELY
+def _timely(candidate: Candidate, intent: QueryIntent) -> bool:
+    return intent.window is not None and closeness(intent.window, candidate.happened_at) >= _TIMELY
 
 
 def _place(

@@ -5,7 +5,7 @@ and differently: it denies it, ends it, says its opposite, or gives what takes i
 the memory stays: what the messages do not tell, a model cannot know.
 
 What is compared are words, up to inflection, and a few matters of which people have one
-(`matters`). So a message that says the same in quite other words is not recognised; then old and
+(`topics`). So a message that says the same in quite other words is not recognised; then old and
 new stand beside each other.
 """
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hitherto_extraction.pipeline.guards.matters import matters, tells_an_end
 from hitherto_extraction.pipeline.guards.slots import SAME_AS
 from hitherto_extraction.pipeline.guards.subjects import subject
 from hitherto_extraction.pipeline.guards.support import (
@@ -31,6 +30,7 @@ from hitherto_extraction.pipeline.guards.tokens import (
     kept_for_a_while,
     tokenise,
 )
+from hitherto_extraction.pipeline.guards.topics import matters, tells_an_end
 from hitherto_shared.vocabulary.opposites import alternatives, markers, opposed
 
 _LONGEST_CLAUSE = 2_000

@@ -13,8 +13,8 @@ from hitherto_extraction.consolidation.merging import accept
 from hitherto_extraction.consolidation.prompt import VERSION, build_prompt
 from hitherto_extraction.consolidation.reply import read_reply
 from hitherto_extraction.consolidation.writing import Ready, source_words
-from hitherto_extraction.pipeline.ask import ask_for
 from hitherto_extraction.pipeline.evidence import MAX_SOURCE_TEXT
+from hitherto_extraction.pipeline.model_call import ask_for
 from hitherto_extraction.prices import Prices
 from hitherto_extraction.provider.protocol import ChatModel, Completion
 from hitherto_extraction.storage.ledger import Charge

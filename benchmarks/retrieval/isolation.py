@@ -13,9 +13,9 @@ from dataclasses import asdict
 from psycopg import sql
 
 from benchmarks.processes import Processes
-from benchmarks.retrieval.asking import RequestStream
 from benchmarks.retrieval.caller import CallerLoad
 from benchmarks.retrieval.figures import IsolationCost, percentile
+from benchmarks.retrieval.requests import RequestStream
 from benchmarks.retrieval.stage import Stage, openai_settings, service_settings
 from benchmarks.retrieval.writing import Connection
 

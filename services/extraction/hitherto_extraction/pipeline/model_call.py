@@ -20,8 +20,8 @@ from hitherto_extraction.pipeline.answer import (
 )
 from hitherto_extraction.provider.protocol import ChatModel, Completion, Prompt
 from hitherto_extraction.storage.conversations import StoredMessage
-from hitherto_shared.beside import beside_loop
 from hitherto_shared.model_api import ModelError, ModelMisbehaved, PromptTooLong
+from hitherto_shared.offloading import beside_loop
 
 logger = logging.getLogger("hitherto.extraction")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitherto_extraction.consolidation.faithful import objections
+from hitherto_extraction.consolidation.faithfulness import objections
 
 DOCUMENT_002 = [
     "I prefer casual tone",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import UUID
 
-from hitherto_retrieval.search.ranking.light import Light
+from hitherto_retrieval.search.ranking.intent import QueryIntent
 from hitherto_retrieval.storage.candidate import Candidate, Kind
 from hitherto_retrieval.storage.chunks import Chunk
 from hitherto_retrieval.storage.statement import Statement
@@ -20,7 +20,7 @@ Item = Memory | Message | Summary | Chunk
 
 
 @dataclass(frozen=True, slots=True)
-class Looking:
+class CandidateQuery:
     """The input of a search.
 
     Attributes:
@@ -29,7 +29,7 @@ class Looking:
         vector: The question as a unit vector of `model`, or None.
         model: Name of the active model.
         entity_ids: Entities that the question names.
-        light: The question as rankings see it.
+        intent: The question as rankings see it.
         wanted: Maximum number of candidates of each leg of a corpus.
         newest: How many of the newest items of a kind, or of a source, it asks for; 0 if none.
         learnt: Scores of the user's memories, whose words count for the messages they came from.
@@ -42,7 +42,7 @@ class Looking:
     vector: Vector | None
     model: str
     entity_ids: Sequence[UUID]
-    light: Light
+    intent: QueryIntent
     wanted: int
     newest: int = 0
     learnt: Scores = field(default_factory=lambda: NO_SCORES)
@@ -62,7 +62,7 @@ class Corpus(Protocol):
         """The kind of its items."""
         ...
 
-    def first(self, looking: Looking, bm25: Scores) -> Sequence[Statement[Any]]:
+    def first(self, looking: CandidateQuery, bm25: Scores) -> Sequence[Statement[Any]]:
         """Statements that find candidates; `bm25` are the scores in the index of this corpus."""
         ...
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hitherto_extraction.pipeline.guards.bearing import ends, reaches
+from hitherto_extraction.pipeline.guards.relevance import ends, reaches
 from hitherto_extraction.pipeline.guards.support import Heard
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import grpc
 
-from benchmarks.locomo.asking import AT_ONCE, REFERENCE, SECONDS, Unanswered
 from benchmarks.locomo.data import BenchmarkQuestion, Data
 from benchmarks.locomo.evidence import Covered, GoldEvidence
 from benchmarks.locomo.naive import Naive, vectors_of
+from benchmarks.locomo.searching import AT_ONCE, REFERENCE, SECONDS, Unanswered
 from hitherto.v1 import retrieval_service_pb2
 from hitherto_retrieval.render.tokens import CountTokens, counter
 from hitherto_shared.embeddings.protocol import Embedder

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
 
-from hitherto_retrieval.search.asked.content_types import ContentTypes
-from hitherto_retrieval.search.asked.recency import RecencyWords, words_for_the_present
-from hitherto_retrieval.search.asked.topic import has_topic
-from hitherto_retrieval.search.asked.whole_words import readable
 from hitherto_retrieval.search.dates.find import find_window
+from hitherto_retrieval.search.intent.content_types import ContentTypes
+from hitherto_retrieval.search.intent.recency import RecencyWords, words_for_the_present
+from hitherto_retrieval.search.intent.topic import has_topic
+from hitherto_retrieval.search.intent.whole_words import readable
 from hitherto_retrieval.search.names import names_in
-from hitherto_retrieval.search.ranking.light import Light
+from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.search.words import distinct_words
 from hitherto_shared.text.terms import looked_up_terms, query_terms
 
@@ -45,7 +45,7 @@ class Wording:
 class ParsedQuestion:
     """What a question asks for, and the terms to look up in the keyword index."""
 
-    light: Light
+    intent: QueryIntent
     terms: Sequence[str]
 
 
@@ -80,7 +80,7 @@ def read_question_text(
         settings: The words that express requests.
         terms: `terms_of(text)`, if the caller already computed it.
         names: `names_in(looked_up(text))`, likewise.
-        by_spelling: See `Light`.
+        by_spelling: See `QueryIntent`.
 
     Raises:
         ValueError: `time_zone` is no known name.
@@ -91,7 +91,7 @@ def read_question_text(
     recency = settings.recency.found_in(wishes, window)
     kinds = settings.content_types.found_in(wishes) if recency else ()
     spans = [*recency, *((first, last) for _, first, last in kinds)]
-    light = Light(
+    intent = QueryIntent(
         now=now,
         words=distinct_words(beginning),
         names=frozenset(names_in(beginning) if names is None else names),
@@ -102,4 +102,4 @@ def read_question_text(
         source_types=settings.content_types.named_in(wishes),
         by_spelling=by_spelling,
     )
-    return ParsedQuestion(light, terms_of(text) if terms is None else terms)
+    return ParsedQuestion(intent, terms_of(text) if terms is None else terms)

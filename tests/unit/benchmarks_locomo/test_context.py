@@ -9,12 +9,12 @@ import pytest
 from rich.console import Console
 
 from benchmarks.locomo.bars import bars
+from benchmarks.locomo.context import BLOCK, BUDGETS, ContextFigures, _shares
 from benchmarks.locomo.data import BenchmarkQuestion
 from benchmarks.locomo.evidence import Covered, GoldEvidence
 from benchmarks.locomo.figures import covered
 from benchmarks.locomo.naive import Naive, vectors_of
 from benchmarks.locomo.report import as_json, show
-from benchmarks.locomo.telling import BLOCK, BUDGETS, ContextFigures, _shares
 from hitherto_retrieval.render.tokens import counter
 from hitherto_shared.embeddings.offline import OfflineEmbedder
 from tests.unit.benchmarks_locomo.runs import run, scored

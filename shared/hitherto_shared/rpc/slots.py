@@ -21,7 +21,7 @@ HEALTH_CALLS = 256
 _RETRY_SECONDS = 1.0
 
 
-class Places:
+class CallSlots:
     """Places of calls, of which no tenant has more than its share."""
 
     def __init__(self, number: int, share: float) -> None:
@@ -66,10 +66,10 @@ class Places:
                 self._of_tenant[tenant_id] -= 1
 
 
-class HealthPlace:
+class HealthSlot:
     """The place of one health check or watch, taken on entering."""
 
-    def __init__(self, places: HealthPlaces, peer: str, *, watch: bool) -> None:
+    def __init__(self, places: HealthSlots, peer: str, *, watch: bool) -> None:
         self._places = places
         self._peer = peer
         self._watch = watch
@@ -93,16 +93,16 @@ class HealthPlace:
         self._places.give_back(self._peer, watch=self._watch)
 
 
-class HealthPlaces:
+class HealthSlots:
     """Places of health checks, counted for each connection."""
 
     def __init__(self) -> None:
         self._of_peer: dict[str, int] = {}
         self._watches = 0
 
-    def place(self, peer: str, *, watch: bool) -> HealthPlace:
+    def place(self, peer: str, *, watch: bool) -> HealthSlot:
         """A place for a call of `peer`, as gRPC names the other end of a connection."""
-        return HealthPlace(self, peer, watch=watch)
+        return HealthSlot(self, peer, watch=watch)
 
     def take(self, peer: str, *, watch: bool) -> None:
         """Count a call, or raise Exhausted."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from hitherto_shared.database.pool import Database
 from hitherto_shared.embeddings import active
 from hitherto_shared.embeddings.protocol import Embedder, EmbeddingBatch
-from hitherto_shared.embeddings.shelf import Embedders
+from hitherto_shared.embeddings.registry import Embedders
 from hitherto_shared.model_api import ModelUnavailable
 
 logger = logging.getLogger("hitherto.embeddings")

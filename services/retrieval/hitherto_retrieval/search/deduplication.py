@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
-from hitherto_retrieval.search.corpora.looking import Item
+from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.question import Hit, Question, SearchResults
 from hitherto_retrieval.search.words import distinct_words, same_words
 from hitherto_retrieval.storage.candidate import Kind

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 from uuid import UUID
 
-from hitherto_retrieval.search.corpora.looking import Item
+from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.corpora.whole import whole
 from hitherto_retrieval.search.question import Hit
-from hitherto_retrieval.search.ranking.light import RankedCandidate
+from hitherto_retrieval.search.ranking.ranking import RankedCandidate
 from hitherto_retrieval.search.reporting import legs_of
 from hitherto_retrieval.storage import messages, neighbours
 from hitherto_retrieval.storage.candidate import Key, Kind

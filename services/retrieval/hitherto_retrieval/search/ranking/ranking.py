@@ -12,7 +12,7 @@ from hitherto_retrieval.storage.candidate import Candidate
 
 
 @dataclass(frozen=True, slots=True)
-class Light:
+class QueryIntent:
     """The properties of a question that rankings use.
 
     Attributes:
@@ -85,13 +85,13 @@ class Ranking(Protocol):
     dispensable: frozenset[str]
 
     def rank(
-        self, candidates: Sequence[Candidate], light: Light, weights: Mapping[str, float]
+        self, candidates: Sequence[Candidate], intent: QueryIntent, weights: Mapping[str, float]
     ) -> list[RankedCandidate]:
         """All candidates by score, best first, in the same order at every call.
 
         Args:
             candidates: The candidates; none is left out.
-            light: The question.
+            intent: The question.
             weights: Weights that replace the defaults, by component.
         """
         ...

@@ -20,7 +20,7 @@ from uuid import UUID
 
 from hitherto_extraction.pipeline.answer import ClosedItem
 from hitherto_extraction.pipeline.evidence import Evidence
-from hitherto_extraction.pipeline.guards import bearing
+from hitherto_extraction.pipeline.guards import relevance
 from hitherto_extraction.pipeline.guards.people import speaks_of_another
 from hitherto_extraction.pipeline.operations import Closure, Creation
 from hitherto_extraction.pipeline.situation import Draft, may_change, whole
@@ -85,7 +85,7 @@ def _borne_out(draft: Draft, ending: Ending) -> bool:
     evidence = ending.evidence
     said = draft.situation.witnesses.heard(evidence)
     words = _words_of(draft, _successor(draft, ending.item))
-    bears = bearing.reaches if ending.achieved else bearing.ends
+    bears = relevance.reaches if ending.achieved else relevance.ends
     around = [each.content for each in draft.situation.witnesses.messages]
     return bears(whole(known), evidence.words, said, words, around)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hitherto_retrieval.search.corpora.looking import Item
+from hitherto_retrieval.search.corpora.corpus import Item
 from hitherto_retrieval.search.corpora.whole import whole
 from hitherto_retrieval.search.question import Hit
-from hitherto_retrieval.search.ranking.light import RankedCandidate
+from hitherto_retrieval.search.ranking.intent import RankedCandidate
 from hitherto_retrieval.storage.candidate import Key
 from hitherto_retrieval.storage.statement import Statement
 from hitherto_shared.models import Scope, Summary
@@ -19,7 +19,7 @@ _ABOUT = 0.5
 question."""
 
 
-class About:
+class RelatedConversations:
     """Selects the best past conversations.
 
     Those that are not results are read along with the results.

@@ -42,7 +42,7 @@ class ConsolidationTarget:
 
 
 @dataclass(slots=True)
-class Board:
+class TagReview:
     """The snapshot of a run; the memories in it change only by what the run itself does.
 
     So what is marked as looked at never holds what somebody else wrote in the meantime.
@@ -90,7 +90,7 @@ class Board:
 
 async def read_board(
     connection: Connection, scope: Scope, wanted: ConsolidationTarget, key: UserKey | None = None
-) -> Board:
+) -> TagReview:
     """What is to be looked at for a user.
 
     Without the `key` that opens the profile the user's name is not known, and what names them by
@@ -100,7 +100,7 @@ async def read_board(
         connection, scope, tag=wanted.tag, above=wanted.crowded_above
     )
     if not tags:
-        return Board([], {}, [])
+        return TagReview([], {}, [])
     members = await consolidation.read_members(connection, scope, [each.tag for each in tags])
     try:
         profile, _ = await profiles.read_profile(connection, scope, key)
@@ -109,4 +109,4 @@ async def read_board(
     personal = profile.facts.get("personal")
     name = personal.get("name") if isinstance(personal, dict) else None
     names = [name] if isinstance(name, str) and name.strip() else []
-    return Board(tags, {each.memory_id: each for each in members}, names)
+    return TagReview(tags, {each.memory_id: each for each in members}, names)

@@ -12,14 +12,14 @@ import re
 from collections.abc import Iterable
 from typing import Self
 
-from hitherto_retrieval.search.asked.whole_words import (
+from hitherto_retrieval.search.dates.window import Window
+from hitherto_retrieval.search.intent.whole_words import (
     WholeWords,
     covered,
     is_plain,
     plain_form,
     spelt,
 )
-from hitherto_retrieval.search.dates.window import Window
 from hitherto_shared.text.normalise import fold
 from hitherto_shared.vocabulary import times
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from benchmarks.extraction.talking import Unplaced, all_ended
+from benchmarks.extraction.calls import Unplaced, all_ended
 from benchmarks.serving import BenchmarkDatabase, writing
 from hitherto.v1 import conversation_pb2, extraction_service_pb2
 from hitherto_extraction.config import ExtractionSettings

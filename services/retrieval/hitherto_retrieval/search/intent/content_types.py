@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Self
 
-from hitherto_retrieval.search.asked.whole_words import WholeWords, covered, plain_form, spelt
+from hitherto_retrieval.search.intent.whole_words import WholeWords, covered, plain_form, spelt
 
 _EMAIL = frozenset({"gmail", "outlook"})
 _DOCUMENT = frozenset({"gdrive", "onedrive"})
