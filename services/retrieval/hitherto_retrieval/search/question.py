@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from hitherto_retrieval.search.corpora.corpus import Item
-from hitherto_retrieval.search.ranking.intent import Ranking
+from hitherto_retrieval.search.ranking.ranking import Ranking
 from hitherto_retrieval.storage.candidate import Kind
 from hitherto_retrieval.storage.filters import Filters
 from hitherto_retrieval.storage.moment import Moment

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import UUID
 
-from hitherto_retrieval.search.ranking.intent import QueryIntent
+from hitherto_retrieval.search.ranking.ranking import QueryIntent
 from hitherto_retrieval.storage.candidate import Candidate, Kind
 from hitherto_retrieval.storage.chunks import Chunk
 from hitherto_retrieval.storage.statement import Statement

@@ -32,7 +32,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from hitherto_retrieval.search.dates.window import closeness
-from hitherto_retrieval.search.ranking.intent import QueryIntent, RankedCandidate
+from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandidate
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
 from hitherto_shared.text.normalise import fold
 
@@ -182,7 +182,9 @@ def _only_by_time(weight: Mapping[str, float]) -> dict[str, float]:
     }
 
 
-def _recent(candidates: Sequence[Candidate], intent: QueryIntent) -> Mapping[tuple[Kind, Key], float]:
+def _recent(
+    candidates: Sequence[Candidate], intent: QueryIntent
+) -> Mapping[tuple[Kind, Key], float]:
     """The timeliness of each of the most recent items, if the question asks for these.
 
     They are of the named kind of content, if there is one; future items do not count.

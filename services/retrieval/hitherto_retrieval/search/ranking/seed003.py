@@ -29,7 +29,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from hitherto_retrieval.search.dates.window import closeness
-from hitherto_retrieval.search.ranking.intent import QueryIntent, RankedCandidate
+from hitherto_retrieval.search.ranking.ranking import QueryIntent, RankedCandidate
 from hitherto_retrieval.search.words import words_in
 from hitherto_retrieval.storage.candidate import Candidate, Key, Kind
 
@@ -144,7 +144,9 @@ def _dated(
     return min(weight * closeness(intent.window, candidate.happened_at), left)
 
 
-def _parts(candidate: Candidate, intent: QueryIntent, weight: Mapping[str, float]) -> tuple[float, ...]:
+def _parts(
+    candidate: Candidate, intent: QueryIntent, weight: Mapping[str, float]
+) -> tuple[float, ...]:
     """All components except those that raise and cap the score, in the order of `_NAMES`."""
     cosine = candidate.cosine if candidate.cosine is not None else 0.0
     parts = (
